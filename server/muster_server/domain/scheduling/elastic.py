@@ -33,9 +33,9 @@ def grow(
     now: dt.datetime,
     policy: SchedulerPolicy,
 ) -> Iterator[Resize]:
-    """Who grows, the most important first.
+    """Yield the trials that grow, most important first.
 
-    wanted: where trials that wait could be. asked: trials that are asked for slots in this
+    wanted: nodes where waiting trials could run. asked: trials that are asked for slots in this
     pass. extra: project → slots it was given in this pass. Changes what the nodes offer.
     """
     since = now - dt.timedelta(seconds=policy.grow_after_s)

@@ -92,7 +92,7 @@ class _EndTimes:
         return min(ends) if ends and self._left > 0 else None
 
     def pop(self, at: dt.datetime) -> Iterator[Shares[int]]:
-        """What comes free at this time."""
+        """Yield the slots that come free at this time."""
         while self._at < len(self._running) and self._running[self._at][0] == at:
             yield self._group.shares_of(self._group.running.trials[self._running[self._at][1]])
             self._at += 1

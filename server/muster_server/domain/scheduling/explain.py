@@ -25,7 +25,11 @@ NUM_NAMED = 3
 
 
 def over_quota(request: Request, *, project: str, quota: int, held: int, ahead: int) -> Message:
-    """held: slots of the project's trials. ahead: slots that its trials before this one wait for."""
+    """Return why a trial waits for its project's quota.
+
+    held: slots of the project's trials. ahead: slots that the project's trials before this one wait
+    for.
+    """
     state = [Message("pending.quota", project=project, slots=quota)]
     if request.least_slots > quota:
         return _needs(request, state, Message("help.within_quota", slots=quota))
@@ -36,7 +40,7 @@ def over_quota(request: Request, *, project: str, quota: int, held: int, ahead: 
 
 
 def coming_free(request: Request, trials: Iterable[RunningTrial]) -> Message:
-    """trials: those that are giving up slots."""
+    """Return that a trial waits for the slots that `trials` are giving up."""
     ordered = sorted(trials, key=lambda t: t.trial_id)
     givers = [
         Message("pending.giver", trial_no=t.trial_no, experiment=t.experiment_id)
@@ -68,7 +72,8 @@ class Explainer:
         reservations: Iterable[Reservation],
         placed: Mapping[int, tuple[int, Shares[int]]],
     ) -> None:
-        """placed: trial id → its experiment and what it was given in this pass."""
+        """Prepare reasons for one pass; placed: trial ID → its experiment and its shares in this
+        pass."""
         self._nodes = nodes
         self._running = running
         self._reservations = [r for r in reservations if r.kept]
@@ -77,7 +82,8 @@ class Explainer:
         self._reasons: dict[int, tuple[Request, Message]] = {}
 
     def reason(self, request: Request, *, possible: bool) -> Message:
-        """possible: the open nodes could hold such a gang, were they idle."""
+        """Return why a request waits; possible: the open nodes could hold the gang if they were
+        idle."""
         known = self._reasons.get(id(request))
         if known is None:
             why = None if possible else self._why_never(request)
@@ -92,7 +98,8 @@ class Explainer:
         return _needs(request, state, Message("help.rest"))
 
     def _why_never(self, request: Request) -> Message | None:
-        """Why no nodes there could ever hold it; None when it is only that some are not open."""
+        """Return why no nodes of the group could ever hold the request; None if some are only not
+        open."""
 
         def because(reason: Message, advice: Message) -> Message:
             return _needs(request, [reason], advice)
@@ -130,7 +137,8 @@ class Explainer:
         return None
 
     def _division(self, request: Request, section: NodeSection, idle: Offer[int]) -> Message:
-        """What to change in a request that has slots enough, divided another way."""
+        """Return what to change in a request that has enough slots, but not in the shape it asks
+        for."""
         uneven = replace(request, uneven=True)
         if fit(uneven, section.offer, at_most=request.least_slots) is not None:
             return Message("help.uneven_now")

@@ -65,7 +65,7 @@ class SchedulingGroup:
         self._checked = state
 
     def shares_of(self, trial: RunningTrial) -> Shares[int]:
-        """What it holds on open nodes of the group, by their ordinals."""
+        """Return the slots that the trial holds on open nodes of the group, by node ordinal."""
         return {
             n: num
             for node_id, num in trial.shares.items()
@@ -73,6 +73,6 @@ class SchedulingGroup:
         }
 
     def _could_hold(self, request: Request) -> bool:
-        """Whether the open nodes could hold a gang of the least size, were they idle."""
+        """Return whether the open nodes could hold a gang of the least size if they were idle."""
         least = request.least_slots
         return fit_in(self.nodes, request, lambda s: s.room, at_most=least) is not None

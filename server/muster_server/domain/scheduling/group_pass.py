@@ -42,7 +42,7 @@ class WaitingTrial(NamedTuple):
         return self.candidate.entry.trial_id
 
     def tell(self) -> Wait:
-        """Why, and until when. To be asked before the next pass begins."""
+        """Return why the trial waits, and until when. Valid only until the next pass begins."""
         return self.group_pass.tell(self)
 
 
@@ -152,7 +152,8 @@ class GroupPass:
         return True
 
     def _backfill(self, kind: Kind, expected_s: float, most: int) -> Shares[int] | None:
-        """Where it fits on slots that are kept until after its own end."""
+        """Return shares on slots that stay reserved until after the gang's own end; None if it does
+        not fit."""
         end = self._now.timestamp() + expected_s
         nodes = self._group.nodes
         usable = self._reservations.open_until(end)
@@ -227,7 +228,7 @@ class GroupPass:
         return False
 
     def _is_over(self, candidate: Candidate) -> bool:
-        """Whether nobody behind could start or be provided for."""
+        """Return whether no trial behind this one could start or get a reservation."""
         nothing_free = self._group.nodes.whole.offer.total == 0 and not any(
             r.is_timed and r.kept for r in self._reservations.all
         )
@@ -243,7 +244,8 @@ class GroupPass:
         )
 
     def _comes_free(self, num_slots: int) -> bool:
-        """Whether so many slots are being given up, or free, and promised to nobody."""
+        """Return whether at least `num_slots` slots are free or being given up, and not
+        promised."""
         if not (self._asked or self._group.running.yielding):
             return False
         return self._group.times.num_soon() >= num_slots

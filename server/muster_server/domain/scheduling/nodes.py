@@ -36,7 +36,7 @@ class Node:
     free: tuple[int, ...]
     """Indexes of the free slots, ascending."""
     free_since: tuple[dt.datetime | None, ...]
-    """Of each of them."""
+    """Time since which each of the free slots has been free."""
 
     @classmethod
     def of(cls, view: NodeView, slot_type: str) -> Node:
@@ -65,7 +65,7 @@ class NodeSection:
 
     def __init__(self, name: str, ordinals: Iterable[int], nodes: GroupNodes) -> None:
         self.name = name
-        """Of a domain: the value of the label. "" for others."""
+        """Value of the topology label for a domain; "" for other sections."""
         self.ordinals: Ints = np.fromiter(ordinals, dtype=np.int64)
         listed = self.ordinals.tolist()
         self.offer: Offer[int] = Offer.build(
@@ -172,7 +172,7 @@ class GroupNodes:
 
     @contextmanager
     def imagined(self) -> Iterator[None]:
-        """What is given and kept inside the block is forgotten at its end."""
+        """Discard, at the end of the block, what was given and kept inside it."""
         given, kept = self.given.copy(), self.kept.copy()
         try:
             yield
@@ -226,7 +226,7 @@ class GroupNodes:
 
 
 def may_use(request: Request, node: Node | NodeView) -> bool:
-    """Whether labels and names let a gang of `request` use the node."""
+    """Return whether labels and names allow a gang of `request` on the node."""
     if request.allow_nodes and node.name not in request.allow_nodes:
         return False
     if node.name in request.deny_nodes or node.name in request.avoid_nodes:
@@ -235,7 +235,8 @@ def may_use(request: Request, node: Node | NodeView) -> bool:
 
 
 def could_hold(request: Request, nodes: Iterable[NodeView]) -> bool:
-    """Whether a gang of `request` would fit on the nodes, were all of them idle and open."""
+    """Return whether a gang of `request` would fit on the nodes if all of them were idle and
+    open."""
     there = (Node.of(view, request.slot_type) for view in nodes if view.pool == request.pool)
     group = GroupNodes(replace(node, shut=None) for node in there if node.total)
     least = request.least_slots
@@ -243,10 +244,11 @@ def could_hold(request: Request, nodes: Iterable[NodeView]) -> bool:
 
 
 def places_for(request: Request, nodes: GroupNodes) -> Iterator[tuple[NodeSection, Request]]:
-    """Where a whole gang may be, the best kind of place first, each with the request to fit there.
+    """Yield the sections that may hold a whole gang, best first, each with the request to fit
+    there.
 
-    With a topology label: a single node, with the label or not; the nodes of one value of it;
-    and unless the request insists on one of those, all nodes.
+    With a topology label: a single node, with the label or not; the nodes of one value of it; and
+    unless the request insists on one of those, all nodes.
     """
     section = nodes.section(request)
     if request.topology_key is not None:
@@ -266,12 +268,13 @@ def fit_in(
     at_most: int | None = None,
     first: Collection[int] = (),
 ) -> Shares[int] | None:
-    """Where a gang fits, topology included: ordinals → slots, or None.
+    """Return where a gang fits, topology included, as ordinal → slots; None if it does not fit.
 
-    offers: which numbers to go by, those on offer or those of idle nodes.
+    offers: selects which numbers to use, the slots on offer or the slots of idle nodes.
 
-    Of several places the one wins that holds most of an elastic gang; then one value of a preferred
-    topology label before several; then the fewest nodes; then the place that offers least.
+    Among several sections, the first of these wins: the one that holds most of an elastic gang; one
+    value of a preferred topology label rather than several; the fewest nodes; the section that
+    offers least.
     """
     if request.topology_key is None:
         return fit(request, offers(nodes.section(request)), at_most=at_most, first=first)

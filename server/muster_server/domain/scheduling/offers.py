@@ -40,7 +40,8 @@ class Offer(Generic[NodeT]):
 
     @classmethod
     def build(cls, items: Iterable[tuple[NodeT, int, int]]) -> Offer[NodeT]:
-        """From (node, slots, strikes), faster than one `put` after the other."""
+        """Build an offer from (node, slots, strikes) tuples, which is faster than repeated `put`
+        calls."""
         offer = cls()
         levels: dict[tuple[int, int], list[NodeT]] = defaultdict(list)
         for node, slots, strikes in items:
@@ -67,7 +68,7 @@ class Offer(Generic[NodeT]):
         return 0 if level is None else level[1]
 
     def put(self, node: NodeT, slots: int, strikes: int = 0) -> None:
-        """From now on `node` offers `slots` slots (0 or fewer: none)."""
+        """Set the number of slots that `node` offers; none if `slots` is 0 or less."""
         old = self._slots.pop(node, None)
         if old is not None:
             nodes = self._levels[old]
@@ -93,7 +94,7 @@ class Offer(Generic[NodeT]):
         return max((slots for _, slots in self._order), default=0)
 
     def num_with(self, slots: int) -> int:
-        """How many nodes offer at least so many."""
+        """Return the number of nodes that offer at least `slots` slots."""
         return sum(len(self._levels[level]) for level in self._order if level[1] >= slots)
 
     def tightest(self, slots: int, *, skip: Collection[NodeT] = ()) -> Iterator[NodeT]:

@@ -152,7 +152,8 @@ class QueueOrder:
 def _num_aged(
     line: QueueLine, running: GroupRunning, now: dt.datetime, policy: SchedulerPolicy
 ) -> int:
-    """How many trials at the front have aged: none, or those up to the first possible one."""
+    """Return the number of aged trials at the front: 0, or those up to the first that could
+    start."""
     first = bisect_right(line.before(), 0) - 1
     if first == len(line.entries):
         return 0

@@ -32,17 +32,18 @@ ItemT = TypeVar("ItemT")
 def schedule(
     snapshot: SchedulerSnapshot, *, now: dt.datetime, policy: SchedulerPolicy
 ) -> list[Decision]:
-    """What to do now, and one Wait for everybody else. The same input gives the same output,
-    in whatever order it lists nodes and trials.
+    """Return what to do now, and one Wait for every other trial.
 
-    First what changes something, then the waits, the front of each queue first.
+    Decisions that change something come first, then the waits, the front of each queue first. The
+    same input gives the same output, in whatever order it lists nodes and trials.
     """
     decided = Scheduler().run(snapshot, now=now, policy=policy)
     return [*decided.actions, *decided.waits()]
 
 
 def plan(request: Request, nodes: Iterable[NodeView]) -> tuple[tuple[NodeShare, ...], Message]:
-    """Where one gang would go if the queue were empty: shares (empty when it would wait), reason."""
+    """Return the shares and the reason of one gang if the queue were empty; no shares if it would
+    wait."""
     trial = QueuedTrial(
         trial_id=0,
         trial_no=0,
@@ -65,11 +66,12 @@ class Decided:
         self._passes = passes
 
     def waiting(self) -> Iterator[WaitingTrial]:
-        """Those who wait, the first of every group first. To be read until the next pass begins."""
+        """Yield the waiting trials, the first of every group first. Valid only until the next pass
+        begins."""
         return heapq.merge(*(p.waiting() for p in self._passes), key=attrgetter("position"))
 
     def waits(self, *, first: int = 0, most: int | None = None) -> Iterator[Wait]:
-        """The same, and why: of each group at most `most`, without its first `first`."""
+        """Yield why each of them waits: at most `most` per group, after its first `first`."""
         last = None if most is None else first + most
         groups = (islice(p.waiting(), first, last) for p in self._passes)
         return (w.tell() for w in heapq.merge(*groups, key=attrgetter("position")))
@@ -154,7 +156,7 @@ class _Known(Generic[ItemT]):
         self._items: Set[ItemT] = frozenset()
 
     def take(self, items: Iterable[ItemT]) -> tuple[Set[ItemT], Set[ItemT]]:
-        """What is gone, and what is new; something that changed is in both."""
+        """Return the items that are gone and the items that are new; a changed item is in both."""
         old, self._items = self._items, frozenset(items)
         return old - self._items, self._items - old
 

@@ -1,10 +1,10 @@
-"""Whose slots a gang may have when it does not fit: as little harm as possible, or none at all.
+"""Preemption: choose whose slots a gang may have when it does not fit, with the least harm.
 
 Only preemptible trials of strictly lower priority are asked, and only for a gang that then fits.
 Nobody is asked while slots that are being given up will do: those count as coming free. On each
-node those are asked who lose least: lower priority first, then elastic trials (which go on with
-fewer slots), then the newest checkpoint or start. Of the nodes that would do, those are taken where
-the harm is least. At last everybody without whose slots the gang fits as well is spared.
+node, the trials asked are those that lose least: lower priority first, then elastic trials (which
+go on with fewer slots), then the newest checkpoint or start. Of the nodes that would do, those with
+the least harm are taken. Finally, every trial is spared without whose slots the gang still fits.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ class Preemption:
         """Node → (slots, priority) → `_least_harm`: one search after the other asks the same."""
 
     def possible(self, priority: int) -> bool:
-        """Whether there is anybody whom a trial of this priority could ask."""
+        """Return whether a trial of this priority could preempt anybody."""
         lowest = self._running.lowest_priority()
         return lowest is not None and lowest < priority
 
     def search(
         self, trial: QueuedTrial, *, most: int
     ) -> tuple[list[Preempt | Resize], Shares[int]] | None:
-        """Who gives up slots so that `trial` fits, and where it will; None when nobody should.
+        """Return who gives up slots for `trial`, and where it then runs; None if nobody should.
 
-        most: how many may be asked.
+        most: maximum number of trials to ask.
         """
         victims = self._choose(trial)
         if victims is None:
@@ -200,7 +200,7 @@ class Preemption:
                 slots -= self._slots([trial])
 
     def _slots(self, trials: Iterable[RunningTrial]) -> Ints:
-        """What they hold on each node of the group."""
+        """Return the number of slots that the trials hold on each node of the group."""
         ordinal = self._nodes.ordinal
         held = [
             (ordinal[node_id], num)
@@ -236,7 +236,8 @@ class _Imagined:
         self._change(trial, -1)
 
     def fit(self, request: Request, *, at_most: int | None = None) -> Shares[int] | None:
-        """Where a gang of the least size (or of up to `at_most` slots) would fit."""
+        """Return where a gang of the least size (or of up to `at_most` slots) would fit; None if
+        nowhere."""
         most = request.least_slots if at_most is None else at_most
         return fit_in(self._nodes, request, lambda section: section.offer, at_most=most)
 

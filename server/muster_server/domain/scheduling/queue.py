@@ -44,7 +44,7 @@ class Kind:
         self.expected_s = expected_s
         self.resize_slots = resize_slots
         self.quota = quota
-        """Of its project in this group; None: no limit."""
+        """Quota of the project in this group, in slots; None for no limit."""
         self.num_trials = 0
         self.counted_slots = 0
         """Slots it counts for those behind it: its least size, 0 when it could never start."""
@@ -80,7 +80,7 @@ class Entry(NamedTuple):
 
 
 class Turn(IntEnum):
-    """Of the trials of one priority."""
+    """Order of turns among the trials of one priority."""
 
     RESIZED = 0
     """They come back with another size: what they gave up is not lost to them."""
@@ -138,7 +138,7 @@ class QueueLine:
         return self._firsts.copy()
 
     def recount(self) -> None:
-        """What kinds count for has changed."""
+        """Discard the counts, because what kinds count for has changed."""
         self._before = None
 
     def before(self) -> list[int]:
@@ -167,9 +167,9 @@ class GroupQueue:
         """Project → most slots it may hold in this group."""
         self._kinds: dict[KindKey, Kind] = {}
         self._quick: dict[tuple[int, float | None, int | None, int | None], Kind] = {}
-        """The same, by the identity of the request: hashing one takes longer than placing it."""
+        """Kinds by the identity of the request: hashing one takes longer than placing it."""
         self._requests: list[Request] = []
-        """Those requests, so that nothing else gets their identity."""
+        """Requests of `_quick`, kept so that nothing else gets their identity."""
 
     def __len__(self) -> int:
         return sum(len(line.entries) for line in self.lines.values())

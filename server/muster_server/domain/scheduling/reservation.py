@@ -46,7 +46,7 @@ class Reservation:
 
 
 class Reservations:
-    """Those of one group in one pass."""
+    """Reservations of one group in one pass."""
 
     def __init__(self, nodes: GroupNodes, times: SlotTimes) -> None:
         self.all: list[Reservation] = []
@@ -67,15 +67,14 @@ class Reservations:
         return reservation
 
     def open_until(self, end: float) -> list[Reservation]:
-        """Those whose kept slots a trial may use that ends by `end`."""
+        """Return the reservations whose kept slots are open to a trial that ends by `end`."""
         return [r for r in self.all if r.is_timed and r.at >= end]
 
     def find(self, request: Request) -> tuple[Shares[int], float] | None:
-        """Where, and from when on, a gang of the request's least size can be counted on.
+        """Return where, and from what time, slots for a gang of the least size can be counted on.
 
-        None when the open nodes could not hold it beside what is promised already. The earliest
-        time wins, then, where nobody knows it, the fewest slots that are not free now, then the
-        fewest nodes.
+        None if the open nodes cannot hold it beside what is already promised. The earliest time
+        wins; if no time is known, the fewest slots that are not free now, then the fewest nodes.
         """
         best: tuple[tuple[float, int, int], Shares[int]] | None = None
         for section, local in places_for(request, self._nodes):
@@ -111,7 +110,8 @@ class Reservations:
                 yield shares
 
     def _fit_by(self, request: Request, section: NodeSection, at: float) -> Shares[int] | None:
-        """Where it fits on what can be counted on at that time."""
+        """Return where the request fits on slots that can be counted on by `at`; None if
+        nowhere."""
         by = self._times.by(section.ordinals, at)
         offer = Offer.of(dict(zip(section.ordinals.tolist(), by.tolist(), strict=True)))
         return fit(request, offer, at_most=request.least_slots)

@@ -41,7 +41,8 @@ class Request:
     topology_key: str | None = None
     """A node label (`rack`, `zone`) of which all nodes of the gang should have the same value."""
     topology_mode: TopologyMode = "prefer"
-    """require: wait rather than spread over several values. prefer: spread when one is not enough."""
+    """How strict the topology is. `require`: wait rather than spread over several values. `prefer`:
+    spread if one value is not enough."""
 
     @property
     def least_slots(self) -> int:

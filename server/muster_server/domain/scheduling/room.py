@@ -15,11 +15,12 @@ from .resources import NodeView, Request
 def num_fitting(
     request: Request, nodes: Iterable[NodeView], slots: Mapping[str, int], *, at_most: int
 ) -> int:
-    """How many gangs of `request` its nodes could carry at once, 0 .. at_most.
+    """Return how many gangs of `request` the nodes could hold in parallel, 0 to `at_most`.
 
-    slots: node id → slots of the request's type there that count; absent: none. Nodes on which
-    nothing may be placed, of other pools, or ruled out by labels or names carry none. An elastic
-    gang counts with all of its slots. Gangs are placed one by one, on as few nodes each as it goes.
+    slots: node ID → number of usable slots of the request's type; a missing node has none. Nodes on
+    which nothing may be placed, of other pools, or ruled out by labels or names hold none. An
+    elastic gang counts with all of its slots. Gangs are placed one by one, each on as few nodes as
+    possible.
     """
     request = replace(request, min_slots=None)
     areas: dict[str, dict[str, int]] = defaultdict(dict)

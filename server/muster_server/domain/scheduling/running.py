@@ -43,7 +43,7 @@ class GroupRunning:
         self.on_node: dict[str, dict[RunningKey, RunningTrial]] = defaultdict(dict)
         """Node id → key → trial."""
         self.victims: list[Victim] = []
-        """Those that may be asked, ascending."""
+        """Trials that may be preempted, in ascending order."""
         self.elastic: set[RunningKey] = set()
         """Trials that may change their size."""
         self.yielding: set[RunningKey] = set()
@@ -91,7 +91,7 @@ class GroupRunning:
         return {node_id for trial in (*removed, *added) for node_id in trial.shares}
 
     def started_ahead(self, trial: QueuedTrial, since: dt.datetime) -> bool:
-        """Whether a trial that is ahead of `trial` in its project has started after `since`."""
+        """Return whether a trial ahead of `trial` in its project has started after `since`."""
         starts = self._starts.get(trial.project_id, [])
         mine = (-trial.priority, trial.place, trial.trial_id)
         for _, key in starts[bisect_right(starts, since, key=lambda start: start[0]) :]:
@@ -101,11 +101,12 @@ class GroupRunning:
         return False
 
     def lowest_priority(self) -> int | None:
-        """Of those that may be asked for their slots; None when nobody may."""
+        """Return the lowest priority of the trials that may be preempted; None if there are
+        none."""
         return self.victims[0].priority if self.victims else None
 
     def below(self, priority: int) -> list[Victim]:
-        """Those of lower priority that may be asked, least loss first."""
+        """Return the preemptible trials of lower priority, least loss first."""
         return self.victims[: bisect_left(self.victims, (priority,))]
 
 

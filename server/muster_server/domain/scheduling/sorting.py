@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 BULK = 500
-"""From so many changes on, a list is made anew instead of changed one by one."""
+"""Number of changes from which a list is rebuilt instead of changed one by one."""
 
 
 def insert(where: list[Any], items: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""From when on each slot of a group can be counted on."""
+"""Times from which each slot of a group can be counted on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SlotTimes:
         self._num_free: Ints = np.zeros(len(nodes), dtype=np.int64)
         self._num_soon: Ints = np.zeros(len(nodes), dtype=np.int64)
         self._num_open: Ints = np.zeros(len(nodes), dtype=np.int64)
-        """Of each row: how many are FREE, at most SOON, and at most UNKNOWN."""
+        """Number of slots in each row that are FREE, at most SOON, and at most UNKNOWN."""
         self._stale = set(range(len(nodes)))
         self._next_end: dict[int, float] = {}
         """Node → the first expected end there: past it the row has to be made anew."""
@@ -86,14 +86,15 @@ class SlotTimes:
         return self._rows
 
     def at(self, ordinals: Ints, slots: Ints | int) -> Floats:
-        """When so many slots, beside those promised, can be counted on at each of the nodes."""
+        """Return when `slots` slots, beside those promised, can be counted on at each of the
+        nodes."""
         rows = self.rows()
         width = rows.shape[1]
         column = self.promised[ordinals] + slots - 1
         return np.where(column < width, rows[ordinals, np.minimum(column, width - 1)], NEVER)
 
     def missing(self, ordinals: Ints, slots: Ints | int) -> Ints:
-        """How many of so many slots, beside those promised, are not free."""
+        """Return how many of `slots` slots, beside those promised, are not free, per node."""
         self.rows()
         free: Ints = self._num_free[ordinals] - self.promised[ordinals]
         return np.maximum(slots - np.maximum(free, 0), 0)

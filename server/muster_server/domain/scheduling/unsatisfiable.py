@@ -18,5 +18,5 @@ NEVER = frozenset(
 
 
 def is_impossible(parts: Iterable[Mapping[str, Any]] | None) -> bool:
-    """Whether a reason, by its parts, says that waiting alone does not help."""
+    """Return whether the parts of a reason say that waiting alone does not help."""
     return any(part["code"] in NEVER for part in parts or ())

@@ -74,7 +74,7 @@ class RunningTrial:
     started_at: dt.datetime
     preemptible: bool = True
     queue_no: float | None = None
-    """As in QueuedTrial; None: when it started."""
+    """Queue number as in QueuedTrial; None to use the time it started."""
     expected_end_at: dt.datetime | None = None
     """When it is expected to give up its slots; None: nobody knows."""
     last_checkpoint_at: dt.datetime | None = None

@@ -29,9 +29,10 @@ class WaitingAtRungs:
         self.left: list[int] = [0] * len(ladders)
         """Per rung, how many of those on their way to it will never reach it, failed ones aside."""
         self.closed: list[int | None] = [None] * len(ladders)
-        """synchronous: how many go on from the rung, known once everybody is there."""
+        """Number of trials that go on from each rung, known once everybody is there
+        (`synchronous`); None until then."""
         self.promoted: list[int] = []
-        """Those that a user sends on, as soon as there is room, before all others."""
+        """Trials promoted by a user. They go on as soon as there is room, before all others."""
         self._ladders = ladders
         self._heaps: list[list[Key]] = [[] for _ in ladders]
         self._first = first_rungs(spec.brackets)
@@ -64,10 +65,12 @@ class WaitingAtRungs:
         return None
 
     def last_resort(self) -> tuple[int, int] | None:
-        """Who goes on when nobody may and nothing else is left to do: (trial, its rung).
+        """Return (trial, its rung) of the trial to promote when no other is eligible and nothing
+        else is left to do; None if there is none.
 
-        In a bracket whose top nobody has reached the best of the highest rung anybody waits at
-        does: few trials would otherwise end a search without one that was trained to its end.
+        It is the best trial of the highest rung that has waiting trials, in a bracket whose top
+        nobody has reached. Without this, a search with few trials could end before any trained to
+        its end.
         """
         for first, bracket in zip(self._first, self.spec.brackets, strict=True):
             top = first + len(bracket.rungs) - 1
@@ -92,16 +95,18 @@ class WaitingAtRungs:
             self.left[rung + 1] += 1  # it was among those who may go on
 
     def kept(self, rung: int) -> int:
-        """How many of those on a rung may go on from it now, those who have gone on included."""
+        """Return how many trials of a rung may go on from it now, including those that already
+        have."""
         if self.spec.rule in ("synchronous", "population"):
             return self.closed[rung] or 0
         return len(self._ladders[rung]) // self.spec.divisor
 
     def close_full(self, expected_first: Sequence[int]) -> list[tuple[int, int]]:
-        """synchronous: close every rung that nobody is on the way to any more.
+        """Close every rung that no more trials are on the way to (`synchronous`).
 
-        expected_first: per bracket, how many trials set out for its first rung. Returns (trial,
-        rung) of those that wait there and are not among the best, in order of trial number.
+        expected_first: number of trials per bracket that set out for its first rung. Returns
+        (trial, rung) of those that wait there and are not among the best, in order of trial
+        number.
         """
         losers: list[tuple[int, int]] = []
         for first, bracket, expected in zip(
@@ -133,7 +138,7 @@ class WaitingAtRungs:
         return rung
 
     def close(self, rung: int, losers: Collection[int]) -> None:
-        """population: everybody is there; all but these go on."""
+        """Close a rung that every member has reached (`population`); all but `losers` go on."""
         for no in losers:
             self.at.pop(no, None)
         num_here = sum(at == rung for at in self.at.values())

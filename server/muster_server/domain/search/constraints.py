@@ -55,10 +55,10 @@ class Constraint:
             raise ValueError("names no hyperparameter")
 
     def holds(self, hparams: Mapping[str, Any]) -> bool:
-        """Whether a point fulfils it.
+        """Return whether a point satisfies the constraint.
 
-        One that names a hyperparameter the point does not have (its `when` is not met) holds. A
-        division by zero or a comparison of text with a number makes it not hold.
+        It holds if it names a hyperparameter the point does not have (its `when` is not met). It
+        does not hold if it divides by zero or compares text with a number.
         """
         try:
             return bool(_value(self._tree, hparams))

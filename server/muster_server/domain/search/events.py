@@ -44,7 +44,8 @@ class TrialEnded:
     values: tuple[float, ...] | None = None
     """Its last value of each objective, where there are several; None: it did not report all."""
     cause: str = ""
-    """Of one that failed before any trial of its search had reported: why; "" of any other."""
+    """Reason of a trial that failed before any trial of its search had reported; "" for any
+    other."""
     key: str = ""
 
 
@@ -101,7 +102,7 @@ class Limited:
     trials: int | None = None
     concurrent: int | None = None
     follows: bool = False
-    """As many at once as there is room for, from now on; `concurrent` is then None."""
+    """Whether the search follows the room there is from now on; `concurrent` is then None."""
     key: str = ""
 
 
@@ -144,7 +145,7 @@ class CreateTrial:
     parent_no: int | None = None
     """The trial it is a clone of."""
     checkpoint_id: int | None = None
-    """Of its parent: where it begins."""
+    """Checkpoint of its parent that it starts from; None if it is not a clone."""
     generation: int = 0
     """Rungs of its ancestors before it was made; 0: it began from nothing."""
     point: str | None = None

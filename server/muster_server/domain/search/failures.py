@@ -34,13 +34,17 @@ class Cause:
     """What most of the failed trials failed of."""
 
     reason: str
-    """As the first of them says it, without who it was; no full stop at its end."""
+    """Reason as the first of the trials states it, without what identifies that trial or a final
+    full stop."""
     numbers: tuple[int, ...]
-    """Of the trials that failed alike, ascending."""
+    """Numbers of the trials that failed for this reason, ascending."""
 
 
 def common_cause(failed: Iterable[tuple[int, str]]) -> Cause | None:
-    """Of (trial number, reason) the most frequent cause, the earliest of several; None of nothing."""
+    """Return the most frequent cause of (trial number, reason) pairs; None if there are none.
+
+    Of equally frequent causes, the earliest wins.
+    """
     groups: dict[str, list[tuple[int, str]]] = {}
     for no, reason in sorted(failed):
         groups.setdefault(alike(reason), []).append((no, reason))
@@ -61,5 +65,6 @@ def nearest_metric(metric: str, reported: Iterable[str]) -> str | None:
 
 
 def own_metrics(reported: Iterable[str]) -> Sequence[str]:
-    """What a script has reported, without what Muster measures; by name."""
+    """Return the metrics that a script has reported, without those that Muster measures, by
+    name."""
     return sorted(name for name in reported if not name.startswith(MEASURED))

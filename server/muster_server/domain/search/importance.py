@@ -14,7 +14,7 @@ from typing import Any, Literal
 from .sampling import SearchParameter
 
 MIN_TRIALS = 20
-"""With fewer the best tenth would be a single trial."""
+"""Minimum number of trials; with fewer, the best tenth would be a single trial."""
 
 
 def importance(

@@ -33,7 +33,7 @@ class Medians:
         self.means: list[list[float]] = [[] for _ in range(num_marks)]
 
     def median(self, mark: int) -> float | None:
-        """Of the means at a mark, the middle one or the mean of both; None when there is none."""
+        """Return the median of the means at a mark; None if there are none."""
         means = self.means[mark]
         if not means:
             return None

@@ -93,7 +93,8 @@ def _optuna(
 
 
 def cmaes_parameters(parameters: list[SearchParameter]) -> list[SearchParameter]:
-    """Those CMA-ES searches: numbers that are always there. The others are drawn at random."""
+    """Return the parameters that CMA-ES searches, numbers that are always present; others are drawn
+    at random."""
     return [p for p in parameters if p.kind in ("int", "uniform", "log") and not p.when]
 
 
@@ -153,10 +154,11 @@ def frozen(
 def completed(
     parameters: Sequence[SearchParameter], results: Sequence[tuple[Mapping[str, Any], float]]
 ) -> list[FrozenTrial]:
-    """Those of (hyperparameters, value) that have a value in the space of every one of `parameters`.
+    """Return the (hyperparameters, value) results that have a value in the space of every
+    parameter.
 
-    They share one mapping of distributions, and nothing is checked twice: `create_trial` takes most of
-    the time where there are ten thousand.
+    They share one mapping of distributions, and nothing is checked twice: with ten thousand
+    results, `create_trial` would take most of the time.
     """
     spaces = distributions(parameters)
     known: list[FrozenTrial] = []
@@ -188,7 +190,7 @@ def completed(
 
 
 def distributions(parameters: Sequence[SearchParameter]) -> dict[str, BaseDistribution]:
-    """By name, how optuna draws each of them."""
+    """Return how optuna draws each parameter, by name."""
     return {parameter.name: _distribution(parameter) for parameter in parameters}
 
 

@@ -96,7 +96,7 @@ class Population:
     clones: list[Clone] = field(default_factory=list)
     """Decided, and created as soon as there is room."""
     hparams: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """Of every member that may become a parent."""
+    """Hyperparameters of every member that may become a parent."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -121,12 +121,13 @@ def renew(
     next_no: int,
     rung: int,
 ) -> list[Clone]:
-    """Who replaces whom at a rung, worst last.
+    """Return the clones that replace members at a rung, the worst member last.
 
-    ranked: (trial, score) of every member, best first; infinite: it failed or its value was not
-    finite. rested: the checkpoint of those that can be cloned. next_no: number of the next trial.
-    The best `num_replaced` that have a finite score and a checkpoint are parents, each clone's drawn
-    at random by `seed` and its own number. Nobody is replaced when there is no parent.
+    ranked: (trial, score) of every member, best first; an infinite score means that it failed or
+    its value was not finite. rested: checkpoints of the members that can be cloned. next_no: number
+    of the next trial. Parents are the best `num_replaced` with a finite score and a checkpoint;
+    each clone's parent is drawn at random by `seed` and the clone's number. Nobody is replaced if
+    there is no parent.
     """
     num = explore.num_replaced(len(ranked))
     parents = [

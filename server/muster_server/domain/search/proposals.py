@@ -165,14 +165,15 @@ class Proposer:
         self._grid: Sequence[int] | None = None
 
     def propose(self, no: int, history: SearchHistory) -> dict[str, Any] | None:
-        """Of trial `no`; None when no point that fulfils the constraints was found."""
+        """Return hyperparameters for trial `no`; None if no point that satisfies the constraints
+        was found."""
         for hparams in self._candidates(no, history):
             if all(constraint.holds(hparams) for constraint in self._constraints):
                 return hparams
         return None
 
     def perturb(self, parent: dict[str, Any], no: int) -> dict[str, Any]:
-        """Of trial `no`, a clone of one with the hyperparameters `parent`."""
+        """Return hyperparameters for trial `no`, a clone of a trial with those of `parent`."""
         assert self.spec.explore is not None, "a search without a population has no clones"
         return perturb(
             self.spec.explore,

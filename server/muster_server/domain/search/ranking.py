@@ -22,9 +22,10 @@ EPSILON = 1e-6
 class RungEntry:
     trial_no: int
     value: float | None
-    """None: it failed before it reached the rung."""
+    """Value at the rung; None if the trial failed before it reached the rung."""
     goes_on: bool | None
-    """None: nothing was decided (last rung, it failed, or it waits there)."""
+    """Whether the trial continues; None if nothing was decided (last rung, failed, or still
+    waiting)."""
 
 
 class Standings:
@@ -72,7 +73,8 @@ class Standings:
         self.rungs[rung][at] = RungEntry(trial_no, self.rungs[rung][at].value, goes_on)
 
     def value(self, rung: int, trial_no: int) -> float:
-        """What a trial reported at a rung it has reached. Raises KeyError for any other."""
+        """Return the value a trial reported at a rung that it has reached; raise KeyError
+        otherwise."""
         value = self.rungs[rung][self._places[rung][trial_no]].value
         if value is None:
             raise KeyError(f"trial {trial_no} failed before rung {rung}")
@@ -106,7 +108,8 @@ class Standings:
     # ------------------------------------------------------------ brackets
 
     def next_bracket(self) -> int | None:
-        """Of the next trial: the one that is furthest behind its share, the first of several."""
+        """Return the bracket of the next trial: the one furthest behind its share, the first of
+        several; None without brackets."""
         brackets = self.spec.brackets
         if not brackets:
             return None
@@ -122,7 +125,8 @@ class Standings:
         return first, first + len(self.spec.brackets[bracket].rungs)
 
     def bracket_of(self, no: int) -> int | None:
-        """Where a trial has been seen; the first bracket for one that has not."""
+        """Return the bracket in which a trial was seen, or the first if it was not; None without
+        brackets."""
         if not self.spec.brackets:
             return None
         for bracket, first in enumerate(self.firsts):
@@ -160,7 +164,8 @@ class Standings:
         )
 
     def why(self, rung: int, value: float, *, kept: int) -> str:
-        """Why a trial with this value does not go on from a rung; kept: as for `cutoff`."""
+        """Return why a trial with this value does not continue from a rung; `kept` is as for
+        `cutoff`."""
         where = self.where(rung)
         if not math.isfinite(value):
             return f"{self.spec.metric} was {encode_number(value)} at {where}"

@@ -79,7 +79,7 @@ def asha_brackets(
 
 
 def bracket_trials(trials: int, *, divisor: int, rungs: Sequence[int]) -> list[int]:
-    """How many of `trials` each bracket gets; rungs: per bracket, how many it has."""
+    """Return the share of `trials` that each bracket gets; rungs: number of rungs per bracket."""
     # Over a common denominator, in integers: a share of exactly 12 must not become 11.
     common = math.lcm(*rungs)
     weights = [divisor ** (k - 1) * (common // k) for k in rungs]
@@ -109,7 +109,7 @@ def hyperband_brackets(max_units: int, *, divisor: int) -> tuple[Bracket, ...]:
 
 
 def quota(num_entries: int, divisor: int) -> int:
-    """How many of `num_entries` trials at a rung may go on."""
+    """Return how many of `num_entries` trials at a rung may go on, at least 1."""
     return max(num_entries // divisor, 1)
 
 
@@ -137,7 +137,7 @@ class Ladder:
         return rank
 
     def rank(self, entry_score: float, trial_no: int) -> int:
-        """How many entries are better, 0 = best."""
+        """Return the number of better entries; 0 means best."""
         return bisect.bisect_left(self._keys, (entry_score, trial_no))
 
     def cutoff_score(self, kept: int) -> float | None:

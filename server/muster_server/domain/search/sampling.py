@@ -61,9 +61,9 @@ class SearchParameter:
     step: int = 1
     count: int | None = None
     values: tuple[Any, ...] = ()
-    """Of const (one) and choice."""
+    """Possible values of a choice, or the single value of a constant."""
     is_log: bool = False
-    """int: draws are even in the logarithm."""
+    """Whether integers are drawn evenly in the logarithm."""
     when: tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...] = ()
     """(path of another parameter, values of which it must have one), all of them met."""
     is_structural: bool = False
@@ -91,7 +91,7 @@ class SearchParameter:
         return min(max(math.exp(lo + u * (hi - lo)), self.lo), self.hi)
 
     def grid_size(self) -> int | None:
-        """How many values a grid takes; None when there is no finite answer without `count`."""
+        """Return the number of values in a grid; None if it is not finite without `count`."""
         if self.kind in ("const", "choice"):
             return len(self.values)
         if self.kind == "int":
@@ -173,10 +173,11 @@ def value_of(hparams: Mapping[str, Any], path: tuple[str, ...], default: Any = N
 
 
 def outside(parameters: list[SearchParameter], point: Mapping[str, Any]) -> list[SpaceProblem]:
-    """What is wrong with a point somebody wrote: values missing, unknown, or not of the space.
+    """Return the problems of a point that somebody wrote: missing, unknown or invalid values.
 
-    Values beyond the bounds are allowed, and so is another value for a constant: who writes a point
-    may know more than the space. Text for a number, or a choice that does not exist, is not.
+    Values beyond the bounds are allowed, and so is another value for a constant, because the author
+    of a point may know more than the space. Text for a number, or a choice that does not exist, is
+    not.
     """
     problems: list[SpaceProblem] = []
     flat = dict(_flatten(parameters, point, ()))
@@ -337,7 +338,8 @@ def _walk(
 
 
 def _bad_conditions(parameters: list[SearchParameter]) -> list[SpaceProblem]:
-    """What is wrong with `when`: parameters that do not exist, values they never have, circles."""
+    """Return the problems of `when`: parameters that do not exist, impossible values, and
+    cycles."""
     by_path = {p.path: p for p in parameters}
     problems: list[SpaceProblem] = []
     for parameter in parameters:

@@ -43,7 +43,8 @@ def initial_state(spec: SearchSpec) -> dict[str, Any]:
 
 
 def on_event(state: dict[str, Any], event: Event) -> tuple[dict[str, Any], list[Action]]:
-    """What to do about one event, and the state after it. `state` itself is left as it was."""
+    """Return the actions that follow from an event, and the new state; `state` itself is not
+    changed."""
     searcher = Searcher.from_state(state)
     actions = searcher.apply(event)
     return searcher.state(), actions
@@ -305,7 +306,8 @@ class Searcher(SearchState):
         self._use(SearchSpec.from_json({**spec.to_json(), "trials": spec.trials + 1}))
 
     def _close_rungs(self) -> list[Action]:
-        """synchronous: stop those who are not among the best once everybody is there."""
+        """Stop the trials that are not among the best once every trial has arrived (`synchronous`);
+        let a population renew itself."""
         if self.spec.rule == "population":
             return self._renew()
         if self.spec.rule != "synchronous":

@@ -32,7 +32,7 @@ class Simulation:
     units_by_trial: dict[int, int] = field(default_factory=dict)
     """Units each trial had trained when it ended, those before it was cloned included."""
     units_before: dict[int, int] = field(default_factory=dict)
-    """Of clones: the units their parents had trained."""
+    """Number of units that the parents of clones had trained, by clone."""
     parents: dict[int, int] = field(default_factory=dict)
     """Clone → the trial it was made of."""
     per_rung: list[int] = field(default_factory=list)

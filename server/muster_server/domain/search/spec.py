@@ -57,12 +57,13 @@ class SearchSpec:
     max_invalid: int = 10
     """So many trials with invalid hyperparameters are replaced by others, in all."""
     min_trials: int = 3
-    """median: how many others must have reached a rung before anybody is stopped there."""
+    """Number of other trials that must have reached a rung before one is stopped there (method
+    `median`)."""
 
     objectives: tuple[tuple[str, Goal], ...] = ()
     """(metric, goal) of each, where there are several; `metric` is the first of them."""
     explore: Explore | None = None
-    """population: how it renews itself."""
+    """Settings by which a population renews itself; None for other rules."""
 
     @property
     def learns(self) -> bool:
@@ -89,9 +90,9 @@ class SearchSpec:
         return tuple(sorted(set(self.rungs)))
 
     def at_once(self, room: int) -> int:
-        """How many trials may be alive, those that rest at a rung left out; at least 1.
+        """Return the maximum number of trials alive, without those resting at a rung; at least 1.
 
-        room: how many fit into the slots that are free or held by trials of this search, ≥ 0.
+        room: number of trials that fit into slots that are free or held by this search, ≥ 0.
         """
         if self.concurrent is not None:
             return self.concurrent

@@ -18,11 +18,12 @@ class Ends:
 
     def __init__(self) -> None:
         self._best = math.inf
-        """As a score: lower is better."""
+        """Best score so far; lower is better."""
         self._num_since_best = 0
         self._num_failures = 0
         self._cause = ""
-        """Of the failures so far, of a search whose trials have reported nothing yet."""
+        """Common cause of the failures so far, while no trial of the search has reported
+        anything."""
         self._num_alike = 0
 
     def reported(self, spec: SearchSpec, no: int, value: float) -> str | None:
@@ -53,7 +54,8 @@ class Ends:
         return None
 
     def _first_alike(self, spec: SearchSpec, event: TrialEnded) -> str | None:
-        """Why it is over when its first trials fail alike before any of them has reported."""
+        """Return why the search is over if its first trials fail alike before any of them has
+        reported; None otherwise."""
         cause = alike(event.cause)
         if not cause or event.outcome != "failed":
             self._cause, self._num_alike = "", 0
