@@ -51,8 +51,11 @@ def parse_deadline(text: str, start: dt.datetime) -> dt.datetime:
 
 
 def as_utc(moment: dt.datetime) -> dt.datetime:
-    """The same moment in UTC. Raises InvalidMoment, naming it, for one outside of EARLIEST to LATEST: at
-    the ends of the calendar neither an offset nor a length of time can be added."""
+    """Return the same moment in UTC.
+
+    Raises InvalidMoment, naming it, for a moment outside of EARLIEST to LATEST: at the ends of the
+    calendar neither an offset nor a duration can be added.
+    """
     # Compared without their zones first, since converting is what can overflow.
     if EARLIEST.year <= moment.year <= LATEST.year:
         found = moment.astimezone(dt.UTC)
@@ -69,5 +72,5 @@ def as_utc(moment: dt.datetime) -> dt.datetime:
 
 
 def is_relative(text: str) -> bool:
-    """Whether `text` is a length of time, not a moment."""
+    """Return whether `text` is a duration, not a moment."""
     return _DURATION.fullmatch(text.strip()) is not None

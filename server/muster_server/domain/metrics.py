@@ -35,10 +35,10 @@ least 131,072 steps. A picture that is drawn finer need not look for spans."""
 
 @lru_cache(maxsize=4096)  # the same few come again and again
 def is_valid_name(name: str) -> bool:
-    """Whether `name` keeps NAME_RULE.
+    """Return whether `name` follows NAME_RULE.
 
-    The rule is wide, because refusing a name loses data; it keeps out what breaks tables and
-    files: control characters, and first characters a spreadsheet would take for a formula.
+    The rule is wide, because refusing a name loses data; it keeps out what breaks tables and files:
+    control characters, and first characters a spreadsheet would take for a formula.
     """
     return (
         0 < len(name) <= NAME_MAX_CHARS
@@ -53,7 +53,7 @@ MEASURED_GROUPS = ("time/", "comm/", "pipeline/", "throughput/")
 
 
 def is_measured(name: str) -> bool:
-    """Whether a metric is measured of steps, and not reported by the script."""
+    """Return whether a metric is measured for steps, not reported by the script."""
     return name.startswith(MEASURED_GROUPS)
 
 
@@ -61,8 +61,8 @@ _HEADLINES = ("time/", "throughput/", "staleness/", "progress/")
 
 
 def is_headline(name: str) -> bool:
-    """Whether what a trial is doing is said with this metric: Muster's own measurements, but not
-    those of each process group and kind of collective, and losses."""
+    """Return whether the metric summarizes a trial: a loss, or one of Muster's own measurements
+    except those of each process group and kind of collective."""
     if name.startswith("comm/"):
         return name.count("/") == 1
     return name.startswith(_HEADLINES) or name.endswith("loss")
@@ -91,7 +91,7 @@ class AttemptPart:
     no: int
     resume_step: int
     first_step: int | None
-    """Of the series in this attempt; None when the attempt did not report it."""
+    """First step of the series in this attempt; None if the attempt did not report it."""
 
 
 def visible_limits(parts: Sequence[AttemptPart]) -> dict[int, int | None]:
@@ -126,7 +126,8 @@ class Summary:
     max: float | None
 
     def merge(self, later: Summary) -> Summary:
-        """Both together; `last` is of the higher step, and of `later` when they are equal."""
+        """Return both summaries together; `last` is that of the higher step, of `later` if they are
+        equal."""
         newest = later if later.last_step >= self.last_step else self
         return Summary(
             count=self.count + later.count,

@@ -13,20 +13,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 NEWEST_IN_USE = 2
-"""Of a trial that has not ended."""
+"""Number of newest checkpoints kept of a trial that has not ended."""
 PINNED = "pinned"
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeepPolicy:
-    """How many are kept; 0: none for that reason."""
+    """Number of checkpoints to keep for each reason; 0 keeps none for it."""
 
     last: int = 1
-    """Of each trial, the newest."""
+    """Number of newest checkpoints to keep of each trial."""
     best: int = 1
-    """Of each trial, the best by the search metric."""
+    """Number of best checkpoints to keep of each trial, by the search metric."""
     experiment_best: int = 0
-    """Of all trials together, the best."""
+    """Number of best checkpoints to keep of all trials together, by the search metric."""
 
     def sentence(self) -> str:
         return (
@@ -44,7 +44,7 @@ class CheckpointView:
     step: int
     attempt_no: int
     value: float | None = None
-    """Of the search metric; None or NaN: it is not among the best."""
+    """Value of the search metric; a checkpoint with None or NaN is not among the best."""
     trial_ended: bool = True
     is_needed: bool = False
     """A fork that has not ended starts from it."""

@@ -50,9 +50,10 @@ class BadColumn(ValueError):
 class TableColumn:
     kind: Literal["fixed", "config", "hparam", "metric"]
     path: tuple[str, ...]
-    """fixed: its name. config: the keys. hparam: its name. metric: the metric's name."""
+    """Path of the column: the name of a fixed column, a hyperparameter or a metric; the keys of a
+    config value."""
     statistic: Statistic | None = None
-    """Of a metric."""
+    """Statistic of a metric; None for other columns."""
 
     @property
     def text(self) -> str:
@@ -94,7 +95,7 @@ class Condition:
     number: float | None
     """What is compared with, when it is a number; infinities are."""
     text: str
-    """As it was written."""
+    """Compared value as it was written."""
 
 
 _CONDITION = re.compile(r"(.+?)\s+(=|!=|<=|>=|<|>)\s+(.+)", re.DOTALL)

@@ -31,9 +31,10 @@ BottleneckKind = Literal[
 BOUND_SHARE = 0.1
 """Share of the step from which on a cost is what the step is bound by."""
 OPTIMIZER_SHARE = 0.25
-"""The same of the optimizer: every training needs it."""
+"""Share of the step from which the optimizer is named; it is higher because every training needs
+one."""
 IMBALANCE = 0.2
-"""From which on uneven stages are named as a cause of a bubble."""
+"""Imbalance from which uneven stages are named as a cause of a bubble."""
 MAX_ACCUMULATE = 64
 
 
@@ -53,7 +54,7 @@ class Bottleneck:
 
 
 def bottleneck(found: StepAnalysis) -> Bottleneck | None:
-    """What the step is bound by; None when nothing was measured."""
+    """Return what the step is bound by; None if nothing was measured."""
     culprit = found.culprit
     # Of the ranks that wait: the culprit's own step shows why it is late, and that is told of it.
     ranks = [r for r in found.ranks if culprit is None or r.rank != culprit.rank] or found.ranks

@@ -22,12 +22,13 @@ def probe_overrides(
     name: str,
     num_steps: int,
 ) -> list[str]:
-    """What makes a short run with one trial of an experiment: overrides for its document.
+    """Return the overrides that turn an experiment's document into a short run with one trial.
 
     The training begins anew with the given hyperparameters. The built-in trainer takes `num_steps`
-    steps, each of them a row, and does nothing that is no step: no validation, no test, no
-    checkpoint before its end; of a scaling report it times the network then. A script of its own decides by itself how long it runs. The budget of
-    the experiment is not the probe's, and its own failures are not retried.
+    steps, each of them a row, and does nothing else: no validation, no test, and no checkpoint
+    before the end; for a scaling report it also times the network. A script of its own decides for
+    itself how long it runs. The budget of the experiment is not the probe's, and its own failures
+    are not retried.
 
     config: the resolved document of the experiment.
     """

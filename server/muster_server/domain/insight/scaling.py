@@ -22,15 +22,16 @@ from .cost_model.fitting import Estimate, mean_of, quotient
 from .cost_model.steps import MeasuredRun, Prediction, StepModel
 
 Mode = Literal["strong", "weak"]
-"""weak: the same samples per slot at every size. strong: the same samples per step of all."""
+"""Scaling mode. `weak`: the same samples per slot at every size. `strong`: the same samples per
+step of all slots."""
 SKIPPED_STEPS = 5
 """At the start of each run: the first steps allocate memory and fill caches."""
 MIN_ROWS = 5
 """Steps with parts that a run must have to count."""
 MAX_REPEATS = 6
-"""Of a size, those included that a report adds by itself."""
+"""Maximum number of runs of a size, including those that a report adds by itself."""
 MAX_ERROR = 0.15
-"""Of the measured steps, mean, from which on the cost model predicts nothing."""
+"""Mean error of the measured steps above which the cost model predicts nothing."""
 
 
 class Impossible(ValueError):
@@ -47,9 +48,9 @@ class Point:
 
     slots: int
     repeat: int
-    """From 1."""
+    """Number of the repeat, from 1."""
     experiment_id: int | None = None
-    """None: not launched yet."""
+    """ID of the experiment; None if it has not been launched yet."""
     run: MeasuredRun | None = None
     problem: str = ""
     """Why there is no measurement."""
@@ -73,10 +74,10 @@ def points(slots: Sequence[int], repeats: int) -> list[Point]:
 def size_overrides(
     config: ExperimentConfig, hparams: Mapping[str, Any], *, slots: int, mode: Mode
 ) -> list[str]:
-    """What makes the document of an experiment one for `slots` slots.
+    """Return the overrides that turn an experiment's document into one for `slots` slots.
 
-    With the built-in trainer batch_size × slots × accumulate is the global batch: weak keeps
-    batch_size, strong divides it. A script of its own decides that by itself. As few nodes as
+    With the built-in trainer, batch_size × slots × accumulate is the global batch: `weak` keeps
+    batch_size, `strong` divides it. A script of its own decides that for itself. As few nodes as
     possible are used. Raises Impossible.
     """
     changes: dict[str, Any] = {"resources.slots": slots, "resources.nodes": None}
@@ -126,9 +127,9 @@ class Report:
     points: tuple[Point, ...]
     num_steps: int
     underway: Underway | None
-    """Of the first point that is not over; None: that one is not launched."""
+    """Progress of the first point that is not over; None if that one has not been launched."""
     has_slot_hours: bool = True
-    """Of its own budget something is left, or it has none."""
+    """Whether its own budget is not used up, or it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +177,7 @@ Action = Launch | ReadMeasurements | StopRun | Repeat | FinishReport
 
 
 def next_action(report: Report) -> Action | None:
-    """What a report needs now; None: to wait for the run that is going on."""
+    """Return what a report needs now; None while it waits for a run."""
     index = next((i for i, p in enumerate(report.points) if not p.is_over), None)
     if index is None:
         return _repeat(report) or _finish(report)
@@ -267,8 +268,8 @@ def _runs(num: int) -> str:
 
 
 PARTS = ("compute", "optimizer", "data", "transfer", "wait", "other")
-"""Of a step, in the order they are drawn: computing; the optimizer; data; communication that is not
-hidden; waiting for late workers; the rest."""
+"""Parts of a step in the order they are drawn: computing; the optimizer; data; communication that
+is not hidden; waiting for late workers; the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +294,7 @@ class Size:
 
 
 def sizes(measured: Sequence[Point]) -> list[Size]:
-    """By world size, smallest first; points without a run are left out."""
+    """Return the measured sizes, smallest first; points without a run are left out."""
     by_slots: dict[int, list[MeasuredRun]] = {}
     for point in measured:
         if point.run is not None:
@@ -351,7 +352,8 @@ def _parts(runs: Sequence[MeasuredRun]) -> dict[str, float]:
 def doubt(
     found: Prediction, model: StepModel, measured: Sequence[Size], mode: Mode
 ) -> Message | None:
-    """Why a prediction is not to be shown as a figure, and what helps; None: it may be."""
+    """Return why a prediction should not be shown as a figure, and what helps; None if it may
+    be."""
     if not found.step_s.is_bounded:
         return Message("scaling.one_run")
     if model.error is not None and model.error > MAX_ERROR:

@@ -81,7 +81,8 @@ class RankRows:
         return self._mean({s: v for s, v in self.series(name).items() if of is None or s in of})
 
     def mean_with(self, name: str) -> float | None:
-        """The same over the rows alone that have a value of it."""
+        """Return the mean over only those rows that have a value of the metric; None if there are
+        none."""
         return self._mean(self._rows.get(name, {}))
 
     def buckets(self, name: str) -> dict[int, float]:

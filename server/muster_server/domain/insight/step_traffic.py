@@ -54,11 +54,12 @@ class KindTraffic:
     num_rows: int
     """Measured rows of the member with the most of this kind."""
     num_rows_with: int
-    """Those of them with at least one collective of this kind."""
+    """Number of these rows with at least one collective of this kind."""
     time_ms_with: float
     """`time_ms` of these rows alone."""
     transfer_ms: float | None
-    """Of the member that joined last, mean over buckets; None for messages between two ranks."""
+    """Time of the member that joined last, as a mean over buckets; None for messages between two
+    ranks."""
     wait_ms: float | None
     """`time_ms` less `transfer_ms`."""
     algorithm_bytes_per_s: float | None
@@ -66,8 +67,8 @@ class KindTraffic:
 
 
 def bus_factor(kind: str, size: int) -> float | None:
-    """What bus bandwidth is of algorithm bandwidth, in a group of `size` ranks; None where there is
-    no such figure.
+    """Return the ratio of bus bandwidth to algorithm bandwidth in a group of `size` ranks; None if
+    there is no such figure.
 
     As in nccl-tests' PERFORMANCE.md: the traffic of the slowest link over the payload, so that the
     figure can be compared with what a link can do, whatever the number of ranks.
@@ -115,7 +116,7 @@ def placed_groups(
 def traffic_of(
     groups: Sequence[PlacedGroup], measured: Mapping[int, RankRows]
 ) -> tuple[KindTraffic, ...]:
-    """Of every kind that has a value among the rows; in order of the groups, then by name."""
+    """Return the traffic of every kind with a value among the rows, by group, then by name."""
     found: list[KindTraffic] = []
     for group in groups:
         prefix = f"comm/{group.label}/"

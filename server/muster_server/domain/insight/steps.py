@@ -32,10 +32,11 @@ WORK = (
 MIN_BUCKETS = 10
 """Buckets of steps that all members must have measured before a rank is blamed."""
 MIN_SHARE = 0.1
-"""Of the step that others must wait for a rank before it is blamed: less is what chance does."""
+"""Share of the step that others must wait for a rank before it is blamed; smaller shares may be
+chance."""
 MIN_SHARE_UNEXPLAINED = 0.25
-"""The same where no part of its own step is longer: in short runs of equal workers that share a
-machine, chance made 0.11 to 0.21 of it in 5 of 205."""
+"""Minimum share where no part of the rank's own step is longer. In short runs of equal workers that
+share a machine, chance made 0.11 to 0.21 of it in 5 of 205."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ class Culprit:
     held_up_ms: float
     """Median over buckets of how much longer the others were in the group's collectives."""
     share: float
-    """Of their step, 0..1."""
+    """Share of the other ranks' step, 0 to 1."""
     part: str | None
     """Which part of its step is longer than the others', by most; None: none explains it."""
     excess_ms: float
@@ -91,7 +92,8 @@ class StepAnalysis:
     culprit: Culprit | None
     stages: tuple[Stage, ...]
     imbalance: float | None
-    """Of the stages: the slowest one's computing over the mean, less 1. None without a pipeline."""
+    """Imbalance of the stages: the slowest one's computing over the mean, less 1. None without a
+    pipeline."""
 
 
 def analyse(
@@ -145,7 +147,7 @@ def lateness(
 
 
 def _measured(ranks: Mapping[int, Rows], width: int) -> dict[int, RankRows]:
-    """Those that have measured parts of their steps."""
+    """Return the rows of the ranks that have measured parts of their steps."""
     found = {rank: RankRows(rows, width=width) for rank, rows in ranks.items()}
     return {rank: rows for rank, rows in found.items() if rows.with_parts}
 
@@ -179,7 +181,7 @@ class _Exposed:
     having: list[dict[int, float]]
     """Rank → ms, of each bucket in which the group communicated at all."""
     num_buckets: int
-    """Those in which it did not included."""
+    """Number of buckets, including those in which the group did not communicate."""
 
     @property
     def frequency(self) -> float:
@@ -269,8 +271,8 @@ def _usual_step_ms(ranks: Sequence[RankRows], frequency: float) -> float:
 
 
 def _held_up(rank: int, exposed: _Exposed) -> float:
-    """How much longer the others are in the collectives than `rank`, per step: the median over the
-    buckets that have any, shared out over all."""
+    """Return how much longer per step the others are in the collectives than `rank`, in ms: the
+    median over the buckets that have any, spread over all buckets."""
     return exposed.frequency * statistics.median(
         statistics.fmean(v for r, v in bucket.items() if r != rank) - bucket[rank]
         for bucket in exposed.having
@@ -278,7 +280,7 @@ def _held_up(rank: int, exposed: _Exposed) -> float:
 
 
 def _excess(part: str, rank: int, others: Sequence[int], measured: Mapping[int, RankRows]) -> float:
-    """How much longer this part is on `rank` than on the median of the others, in ms."""
+    """Return how much longer this part is on `rank` than on the median of the others, in ms."""
     mine = measured[rank].buckets(part)
     theirs = [statistics.median(v) for r in others if (v := measured[r].buckets(part).values())]
     if not mine or not theirs:

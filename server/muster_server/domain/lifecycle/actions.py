@@ -56,9 +56,9 @@ class SetDesired:
     after: Literal["start", "stop", "kill"]
     reason: str
     kind: str = ""
-    """Of a stop or kill: wire.STOP_KINDS, for the workers to read."""
+    """Kind of a stop or kill, one of wire.STOP_KINDS, for the workers to read."""
     grace_s: float | None = None
-    """Of a stop: time to end in; None: the document's."""
+    """Time in seconds in which a stop must end; None for the document's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class BeginPreflight:
 
 @dataclass(frozen=True, kw_only=True)
 class AdvancePreflight:
-    """Of one that is at `stage`."""
+    """Step that advances a preflight at `stage`."""
 
     preflight_id: int
     stage: str

@@ -42,10 +42,10 @@ def avoid(
     now: dt.datetime,
     are_lacking: bool = False,
 ) -> tuple[tuple[Avoided, ...], bool]:
-    """What the trial avoids once `nodes` did not fit, and whether one of them is new to it.
+    """Return what the trial avoids once `nodes` did not fit, and whether one of them is new to it.
 
     nodes: their names. reason: why, in one sentence. are_lacking: they lack what it needs, so they
-    are avoided for AVOID_MAX_S at once. Nothing is new when MAX_AVOIDED are known.
+    are avoided for AVOID_MAX_S at once. Nothing is new once MAX_AVOIDED are known.
     """
     found = {a.node: a for a in known}
     is_new = False

@@ -87,8 +87,8 @@ class TrialCase:
         )
 
     def waited_s(self, since: dt.datetime) -> float:
-        """How long its members have been waited for, in seconds: Hearing.waited_s of their nodes. 0
-        while who leads is new."""
+        """Return how long its members have been waited for, in seconds (see Hearing.waited_s of
+        their nodes); 0 while the leader is new."""
         if self.hearing.is_new:
             return 0.0
         return self.hearing.waited_s(
@@ -96,7 +96,7 @@ class TrialCase:
         )
 
     def outcomes(self) -> list[Outcome]:
-        """How the members ended that have."""
+        """Return the outcomes of the members that have ended."""
         outcomes: list[Outcome] = []
         for member in self.members:
             node = self.nodes.get(member.node_id)

@@ -23,9 +23,10 @@ def decide_node(
     num_nodes: int,
     clean: bool,
 ) -> list[LifecycleStep]:
-    """What silence, or a heartbeat after it, means for one node.
+    """Return what silence, or a heartbeat after it, means for one node.
 
-    It is SUSPECT by the silence itself, whoever could have heard it; LOST only by silence that counts.
+    It becomes SUSPECT by the silence itself, whoever could have heard it, but LOST only by silence
+    that counts.
     """
     now, policy = hearing.now, hearing.policy
     interval_s = heartbeat_interval_s(num_nodes, least_s=policy.heartbeat_s)

@@ -140,7 +140,7 @@ def root_cause(outcomes: Sequence[Outcome]) -> Outcome | None:
 
 
 def _may_precede(outcome: Outcome, earliest: Outcome) -> bool:
-    """Whether it may have caused what ended before it, as far as the clocks can tell."""
+    """Return whether it may have caused what ended before it, as far as the clocks can tell."""
     unknown = math.isinf(outcome.at_ms) or math.isinf(outcome.error_ms + earliest.error_ms)
     margin_ms = TEARDOWN_MS + outcome.error_ms + earliest.error_ms
     return unknown or outcome.at_ms - earliest.at_ms <= margin_ms
@@ -194,7 +194,8 @@ def _termination(exit_info: ExitInfo) -> Termination:
 
 
 def _sentence(exit_info: ExitInfo, first: WorkerExit | None, node_name: str) -> str:
-    """Who failed and how: "rank 3 on n1 exited with code 7: ValueError: bad batch"."""
+    """Return who failed and how, such as "rank 3 on n1 exited with code 7: ValueError: bad
+    batch"."""
     who = f"rank {first.rank} on {node_name}" if first is not None else node_name
     if first is not None and first.exit_code is not None:
         how = f"exited with code {first.exit_code}"

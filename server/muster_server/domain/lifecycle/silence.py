@@ -60,7 +60,8 @@ class Hearing:
         return self.heard_at is not None and _is_over(self.heard_at, self.now, self.policy)
 
     def counts_from(self, node: NodeLease) -> dt.datetime:
-        """From when on silence of this node counts; not before it was last heard. `now` at the latest."""
+        """Return the time from which silence of this node counts: not before it was last heard, and
+        not later than `now`."""
         if self.is_silent:
             return self.now
         moments = [node.last_seen_at, self.leader_since, self.since]
@@ -72,9 +73,12 @@ class Hearing:
         return min(self.now, max(moments))
 
     def waited_s(self, since: dt.datetime, nodes: Iterable[NodeLease | None]) -> float:
-        """How long something has been waited for that these nodes would have told, in seconds. Time in
-        which one of them could not be heard, or not be told what to do, is not counted; while one is silent it is 0, for a node
-        that is gone becomes LOST."""
+        """Return how long something has been waited for that these nodes would have reported, in
+        seconds.
+
+        Time in which one of them could not be heard, or not be told what to do, does not count. It
+        is 0 while one of them is silent, because a node that is gone becomes LOST.
+        """
         if self.is_silent:
             return 0.0
         for node in nodes:
@@ -87,7 +91,7 @@ class Hearing:
         return max(0.0, (self.now - since).total_seconds())
 
     def why_silent(self, node: NodeLease) -> Message:
-        """Why a node is SUSPECT, and what follows."""
+        """Return why a node is SUSPECT, and what follows."""
         at = moment(node.last_seen_at)
         if self.is_silent and self.heard_at is not None:
             return Message("node.nobody_heard", at=moment(self.heard_at))
@@ -104,8 +108,8 @@ class Hearing:
 def hearing_of(
     snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePolicy
 ) -> Hearing:
-    """Who could hear whom, of a snapshot whose times are all on one clock. Takes time in proportion
-    to the number of nodes."""
+    """Return who could hear whom, for a snapshot whose times are all on one clock. The time it
+    takes is proportional to the number of nodes."""
     living = [node for node in snapshot.nodes if node.state not in NO_LEASE]
     num_by_server = Counter(node.heard_by for node in living)
     heard_at: dict[str, dt.datetime] = {}

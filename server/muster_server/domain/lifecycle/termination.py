@@ -58,7 +58,7 @@ STOPS = {
 
 
 def is_leaving(case: TrialCase) -> bool:
-    """Whether it is to leave before its training is done."""
+    """Return whether the trial is to leave before its training is done."""
     return case.trial.stop_wanted is not None or case.yield_kind is not None
 
 
@@ -203,7 +203,8 @@ def stop_sentence(case: TrialCase) -> str:
 
 
 def own_words(case: TrialCase) -> str:
-    """What is to be said of the stop where more is known than who wants it; else empty."""
+    """Return what to say about the stop if more is known than who wants it; otherwise an empty
+    string."""
     by_who = {"budget": case.trial.exhausted_reason, "early": case.trial.early_reason}
     return by_who.get(case.trial.stop_wanted or "", "")
 

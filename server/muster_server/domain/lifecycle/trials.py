@@ -35,7 +35,8 @@ _OWN_DECISIONS = frozenset(
         Termination.STUCK,
     }
 )
-"""Of an attempt that was ended by us: what its members report then says nothing about the cause."""
+"""Terminations of an attempt that Muster ended: what its members report then says nothing about the
+cause."""
 
 
 def decide_trial(
@@ -92,7 +93,8 @@ def _decide_waiting(case: TrialCase) -> None:
 
 
 def _decide_external(case: TrialCase) -> None:
-    """Of a trial that is run outside nothing has to be waited for: who runs it is told later."""
+    """Decide about a trial that runs outside. Nothing has to be waited for: whoever runs it is told
+    later."""
     stop = case.trial.stop_wanted
     if stop is not None:
         ending = leaving.STOPS[stop]
@@ -139,7 +141,8 @@ def _lose_members(case: TrialCase) -> None:
 
 
 def _has_long_been_silent(case: TrialCase, node: NodeLease) -> bool:
-    """Whether or not its silence counts."""
+    """Return whether the node has been silent for longer than `node_lost_s`, whether or not that
+    silence counts."""
     since = max(node.last_seen_at, case.hearing.leader_since)
     silent_s = (case.now - since).total_seconds()
     return node.state == NodeState.SUSPECT and silent_s > case.policy.node_lost_s
@@ -332,9 +335,9 @@ def _restart(
 
 
 def _sharpen(case: TrialCase) -> tuple[Termination, str]:
-    """Why the attempt ended, now that all its members have reported.
+    """Return why the attempt ended, now that all its members have reported.
 
-    The first report to arrive need not be of the first rank to fail, and a member that was lost
+    The first report to arrive need not be from the first rank to fail, and a member that was lost
     with its node makes the others fail long before the node counts as lost.
     """
     before = Termination(case.attempt_termination or Termination.USER_ERROR)

@@ -72,7 +72,7 @@ class NodeLease:
     heard_by: str = ""
     """The API server that heard it last; "" when that is not known."""
     reason_code: str = ""
-    """Of the sentence that says why it is SUSPECT or LOST; "" in any other state."""
+    """Code of the sentence that says why it is SUSPECT or LOST; "" in any other state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +102,11 @@ class AllocationView:
     facts: NodeFacts | None = None
     """What it would run with; None: not said."""
     is_node_at_fault: bool = False
-    """Of a PREPARE_FAILED one: another node would have managed."""
+    """Whether another node would have managed, for a PREPARE_FAILED allocation."""
 
     @property
     def lacks(self) -> bool:
-        """Of a PREPARE_FAILED one: what is missing on its node may be on another one."""
+        """Whether what a PREPARE_FAILED allocation lacks on its node may exist on another one."""
         return self.exit is not None and self.exit.cause == "not_on_node"
 
 
@@ -118,9 +118,9 @@ class GangPreflight:
     """running | passed | failed."""
     message: str = ""
     misfits: tuple[str, ...] = ()
-    """Of a failed one: ids of the nodes without which it may have passed."""
+    """IDs of the nodes without which a failed preflight might have passed."""
     is_of_network: bool = False
-    """Of a failed one: nodes could not reach each other, whatever else was found."""
+    """Whether nodes of a failed preflight could not reach each other, whatever else was found."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ class AttemptView:
     stuck_reason: str = ""
     """Why it is to be ended, of one that does not move; empty: it is not."""
     preflight: GangPreflight | None = None
-    """None: not begun."""
+    """State of the preflight; None if it has not begun."""
     allocations: tuple[AllocationView, ...] = ()
 
 
@@ -240,7 +240,7 @@ class ExperimentView:
     failure: str = ""
     """Why the first of its failed trials failed."""
     unjudged: str = ""
-    """Of a search that is over: why it found nothing although trials ended well; empty: it did."""
+    """Why a search that is over found nothing although trials ended well; empty if it did."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,4 +254,4 @@ class LifecycleSnapshot:
     lost: tuple[LostAllocation, ...] = ()
     experiments: tuple[ExperimentView, ...] = ()
     preflights: tuple[PreflightView, ...] = ()
-    """Those under way."""
+    """Preflights under way."""

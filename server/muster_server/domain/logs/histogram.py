@@ -49,5 +49,6 @@ def _edges(
 
 
 def differences(counts: Sequence[int]) -> list[int]:
-    """What came between two consecutive of these running counts; one fewer than they are."""
+    """Return the differences between consecutive running counts, one fewer than there are
+    counts."""
     return [after - before for before, after in pairwise(counts)]

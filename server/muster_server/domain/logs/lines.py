@@ -119,8 +119,10 @@ def level_of(text: bytes) -> Level | None:
 
 
 def count_levels(text: bytes) -> dict[Level, int]:
-    """How many of the finished lines of `visible` text name each level, as level_of says of each;
-    levels that none names are left out. Its time is proportional to the text."""
+    """Return how many of the finished lines of `visible` text name each level, as `level_of` does.
+
+    Levels that no line names are left out. The time is proportional to the length of the text.
+    """
     counts: dict[Level, int] = {}
     end = text.rfind(b"\n") + 1
     at = 0
@@ -183,7 +185,8 @@ class LineTest:
         return self._pattern is not None or bool(self._levels)
 
     def passes(self, text: bytes, level: Level | None) -> bool:
-        """text: one line, `visible`; level: as level_of says."""
+        """Return whether one line of `visible` text passes the filter; `level` is that of
+        `level_of`."""
         if self._levels and level not in self._levels:
             return False
         return self._pattern is None or self._pattern.search(text) is not None

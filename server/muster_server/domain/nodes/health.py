@@ -37,7 +37,8 @@ class Health:
 
 
 def assess(problems: Iterable[HealthProblem], quarantine_reason: str) -> Health:
-    """What a node's problems and its quarantine (its reason, "" for none) add up to."""
+    """Return the health that results from a node's problems and its quarantine (its reason, "" for
+    none)."""
     words = "; ".join(problem.message for problem in problems)
     if quarantine_reason:
         return Health(
@@ -48,7 +49,7 @@ def assess(problems: Iterable[HealthProblem], quarantine_reason: str) -> Health:
 
 
 def quarantine_after(strikes: int, last: str) -> str:
-    """Why a node that could not prepare `strikes` times in a row is quarantined; "" while it is
+    """Return why a node that could not prepare `strikes` times in a row is quarantined; "" if it is
     not. last: what went wrong the last time."""
     if strikes < QUARANTINE_AFTER:
         return ""
@@ -56,7 +57,8 @@ def quarantine_after(strikes: int, last: str) -> str:
 
 
 def kinds(problems: Iterable[HealthProblem]) -> frozenset[tuple[str, bool]]:
-    """What people are told of when it changes: kinds and whether they block, not each new figure."""
+    """Return what people are told about when it changes: kinds and whether they block, but not each
+    new figure."""
     return frozenset((problem.kind, problem.blocks) for problem in problems)
 
 

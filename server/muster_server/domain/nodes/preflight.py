@@ -31,7 +31,7 @@ class PreflightMember:
     node_name: str
     rank: int
     reports: Mapping[str, PreflightReport] = field(default_factory=dict)
-    """By stage, as far as they are in."""
+    """Reports by stage, as far as they have arrived."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class PreflightView:
     stage: Stage
     stage_since: dt.datetime
     members: tuple[PreflightMember, ...]
-    """By rank."""
+    """Members by rank."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Verdict:
 
 
 def advance(view: PreflightView, now: dt.datetime) -> NextStage | Verdict | None:
-    """What follows from the reports that are in; None: wait for the others."""
+    """Return what follows from the reports so far; None while others are missing."""
     missing = [m for m in view.members if view.stage not in m.reports]
     if missing:
         return _give_up(view, missing, now)
@@ -82,7 +82,7 @@ def advance(view: PreflightView, now: dt.datetime) -> NextStage | Verdict | None
 
 
 def stage_timeout_s(view: PreflightView) -> float:
-    """How long the present stage may take."""
+    """Return how long the present stage may take, in seconds."""
     extra_s = REDUCE_TIMEOUT_PER_NODE_S * len(view.members) if view.stage == "reduce" else 0.0
     return STAGE_TIMEOUT_S[view.stage] + extra_s
 
@@ -103,8 +103,9 @@ def _give_up(
 
 
 def misfits(view: PreflightView) -> tuple[str, ...]:
-    """Of one that failed: ids of as few nodes as need to be left out so that none of what was found
-    would have been. The node with the most findings first; of equals, the one of the highest rank."""
+    """Return the IDs of as few nodes as must be left out so that none of the findings of a failed
+    preflight would remain. The node with the most findings comes first; of equals, the one with the
+    highest rank."""
     silent = [m.node_id for m in view.members if view.stage not in m.reports]
     left = [finding.node_ids for finding in _findings(view)]
     left += [(node_id,) for node_id in silent]
@@ -120,7 +121,7 @@ def misfits(view: PreflightView) -> tuple[str, ...]:
 
 
 def is_of_network(view: PreflightView) -> bool:
-    """Whether a node could not listen on its address, or not reach another one."""
+    """Return whether a node could not listen on its address or not reach another one."""
     return any(_is_deaf(m) for m in view.members) or any(
         link.message for m in view.members for report in m.reports.values() for link in report.links
     )
@@ -137,7 +138,7 @@ class _Finding:
 
 
 def _findings(view: PreflightView) -> list[_Finding]:
-    """What went wrong in any stage: between two nodes first, then on single ones."""
+    """Return what went wrong in any stage: between two nodes first, then on single ones."""
     names = {m.rank: m for m in view.members}
     links, own = [], []
     for member in view.members:
@@ -169,7 +170,7 @@ def _fail(view: PreflightView) -> Verdict:
 
 
 def _tried(view: PreflightView) -> str:
-    """What went well, with figures and what they are over."""
+    """Return what went well, with figures and how many connections they cover."""
     num_nodes = len(view.members)
     if num_nodes == 1:
         return "disk and devices are in order"

@@ -167,7 +167,8 @@ def runs(records: Sequence[NumberedRecord]) -> list[list[NumberedRecord]]:
 
 @functools.cache
 def is_reachable(before: str, after: str) -> bool:
-    """Whether a path of legal edges leads an allocation from `before` to `after`, or they are the same.
+    """Return whether legal transitions lead an allocation from `before` to `after`, or whether the
+    two are the same.
 
     An agent may have gone through several states between two records it managed to write.
     """
@@ -228,7 +229,7 @@ def _on_worker(
 
 
 def worker_values(record: WorkerRecord, slots: Sequence[Any]) -> dict[str, Any]:
-    """What a worker on these slots says of itself, as columns of its row."""
+    """Return what a worker on these slots reports about itself, as columns of its row."""
     in_range = 0 <= record.local_rank < len(slots)
     return {
         "slot": int(slots[record.local_rank]) if in_range else -1,

@@ -85,7 +85,7 @@ class BudgetUsage:
     limit_text: str
     """Tells this limit from another one of the same measure."""
     limit_at: dt.datetime | None
-    """Of a deadline."""
+    """Time of a deadline; None for other limits."""
     spent: float
     share: float
     """spent / limit; may be above 1."""
@@ -105,7 +105,8 @@ def slot_seconds(since: dt.datetime, until: dt.datetime, slots: int) -> float:
 def spending(
     settled_slot_s: float, settled_cost: float, holdings: Iterable[Holding], now: dt.datetime
 ) -> Spending:
-    """What ended allocations have cost (settled) and what the present ones cost until now."""
+    """Return what ended allocations have cost (settled) plus what the present ones cost until
+    now."""
     slot_s, cost, slots, cost_per_hour = settled_slot_s, settled_cost, 0, 0.0
     for held in holdings:
         used = slot_seconds(held.since, held.until or now, held.slots)
@@ -172,9 +173,9 @@ def _usage(
 
 
 def exhausted_reason(usages: Sequence[BudgetUsage], project: str | None = None) -> Message | None:
-    """Why there is nothing left: names the budget, its limit and what was spent; None while there is.
+    """Return why a budget is used up, naming it, its limit and what was spent; None if it is not.
 
-    project: the name of the project whose budget it is; None: an experiment's own.
+    project: the name of the project whose budget it is; None for an experiment's own budget.
     """
     for usage in usages:
         if usage.is_exhausted:
@@ -197,7 +198,7 @@ def _exhausted(usage: BudgetUsage, project: str | None) -> Message:
 
 
 def waiting_reason(exhausted: AnyMessage) -> Message:
-    """Why a queued trial waits whose project's budget is used up."""
+    """Return why a queued trial waits whose project's budget is used up."""
     return Message("all.advised", reason=exhausted, advice=Message("help.budget"))
 
 

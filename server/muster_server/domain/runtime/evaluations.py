@@ -21,9 +21,9 @@ class ClassScore:
 
     name: str
     num_samples: int
-    """That are of this class."""
+    """Number of samples of this class."""
     num_predicted: int
-    """That were taken for it."""
+    """Number of samples predicted as this class."""
     precision: float | None
     recall: float | None
     f1: float | None
@@ -54,8 +54,10 @@ def class_scores(names: Sequence[str], confusion: Sequence[Sequence[int]]) -> li
 
 
 def problem(names: Sequence[str], confusion: Sequence[Sequence[int]]) -> str | None:
-    """What is wrong with a reported confusion matrix, as a sentence; None: nothing. No classes and
-    no rows is right too: nothing was counted."""
+    """Return what is wrong with a reported confusion matrix, as a sentence; None if nothing is.
+
+    No classes and no rows are valid too: nothing was counted.
+    """
     size = len(names)
     if size > MAX_CLASSES:
         return f"{size} classes are more than the {MAX_CLASSES} that are kept"

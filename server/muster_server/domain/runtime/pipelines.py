@@ -8,7 +8,7 @@ from dataclasses import dataclass
 COMPUTES = ("forward", "backward", "backward_input", "backward_weight")
 KINDS = (*COMPUTES, "send_forward", "send_backward", "recv_forward", "recv_backward")
 MAX_OPERATIONS = 2_000
-"""Of one worker and step that are kept."""
+"""Maximum number of operations kept per worker and step."""
 MAX_SHOWN = 20_000
 """Operations in one answer."""
 MAX_STAGE = 65_535
@@ -24,7 +24,7 @@ class PipelineOperation:
     """One of KINDS."""
     stage: int
     micro_batch: int
-    """From 0."""
+    """Index of the micro-batch, from 0."""
     start_s: float
     end_s: float
 
@@ -46,9 +46,9 @@ class WorkerTimeline:
 class PipelineStep:
     lanes: tuple[WorkerTimeline, ...]
     total_s: float
-    """From the first computing to the last."""
+    """Time from the first computation to the last, in seconds."""
     idle_share: float
-    """Of the workers' time between them, in which they compute nothing: 0 to 1."""
+    """Share of the workers' time between these two in which they compute nothing, 0 to 1."""
 
 
 def problem(
@@ -58,7 +58,8 @@ def problem(
     starts_us: Sequence[int],
     ends_us: Sequence[int],
 ) -> str | None:
-    """What is wrong with the columns of a worker's report, as a clause; None: nothing."""
+    """Return what is wrong with the columns of a worker's report, as a clause; None if nothing
+    is."""
     columns = (kinds, stages, micro_batches, starts_us, ends_us)
     if len({len(column) for column in columns}) != 1:
         return "its columns differ in length"
@@ -116,8 +117,8 @@ def _moved(lane: WorkerTimeline, shift: float, error: float | None) -> WorkerTim
 
 
 def _shift(a: WorkerTimeline, b: WorkerTimeline) -> tuple[float, float] | None:
-    """What to add to the times of `b` to have them on the clock of `a`, and the error of that. None:
-    they are not neighbours both ways."""
+    """Return what to add to the times of `b` to have them on the clock of `a`, and the error of
+    that; None if they are not neighbours in both directions."""
     there, back = min(_gaps(a, b), default=None), min(_gaps(b, a), default=None)
     if there is None or back is None:
         return None
@@ -125,9 +126,9 @@ def _shift(a: WorkerTimeline, b: WorkerTimeline) -> tuple[float, float] | None:
 
 
 def _gaps(first: WorkerTimeline, second: WorkerTimeline) -> Iterator[float]:
-    """From what `first` did to what `second` could do only then, each on its own clock: from sending
-    to having received where the message was noted, else from the end of the one computing to the
-    beginning of the other."""
+    """Yield the times from what `first` did to what `second` could do only afterwards, each on its
+    own clock: from sending to having received where the message was noted, else from the end of one
+    computation to the beginning of the other."""
     sent: dict[tuple[str, int, int], float] = {}
     for o in first.operations:
         if o.kind in _GIVES:

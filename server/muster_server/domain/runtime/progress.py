@@ -12,7 +12,8 @@ MIN_ELAPSED_S = 10.0
 """A shorter run says nothing about the rate: the first steps are slow."""
 MIN_STEPS = 5
 STALE_S = 60.0
-"""Without a report for this long, and for STALE_STEPS steps, the rate is not believed any more."""
+"""Time in seconds without a report after which, if it also lasts for STALE_STEPS steps, the rate is
+no longer trusted."""
 STALE_STEPS = 10
 
 
@@ -26,7 +27,7 @@ class Progress:
     """When `step` was reported; None: not in this attempt."""
     step: int
     first_step: int
-    """Of the checkpoint the attempt continued from; 0: it began afresh."""
+    """Step of the checkpoint the attempt continued from; 0 if it began anew."""
     num_steps_planned: int | None = None
     epoch: float | None = None
     num_epochs_planned: float | None = None
@@ -34,11 +35,11 @@ class Progress:
 
 
 def expected_end(progress: Progress, *, now: dt.datetime) -> dt.datetime | None:
-    """When the planned steps are done, should it go on at the mean rate of its attempt so far.
+    """Return when the planned steps are done if the trial goes on at the mean rate of its attempt.
 
-    The rate includes the attempt's start-up, so early estimates are late rather than early. A
-    trial that is stopped early ends sooner. None when the plan is not known, when there is too
-    little to go by (MIN_ELAPSED_S, MIN_STEPS), or when it has not reported for too long.
+    The rate includes the attempt's start-up, so early estimates are late rather than early. A trial
+    that is stopped early ends sooner. None when the plan is not known, when there is too little to
+    go by (MIN_ELAPSED_S, MIN_STEPS), or when it has not reported for too long.
     """
     steps_per_s = rate(progress)
     remaining = remaining_steps(progress)

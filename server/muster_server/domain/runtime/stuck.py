@@ -41,7 +41,7 @@ class Count:
     """Collectives of one process group on one rank."""
 
     kind: str
-    """Of the last one enqueued."""
+    """Kind of the collective enqueued last."""
     num_enqueued: int
     num_completed: int
 
@@ -67,7 +67,7 @@ class RankView:
     step: int | None
     phase: str
     counts: Mapping[str, Count]
-    """By process group."""
+    """Counts by process group."""
     waits_for: int | None
     waits_kind: str
 
@@ -91,17 +91,17 @@ class StuckVerdict:
     still_s: float | None
     """Since any rank moved; None while nothing is known."""
     blamed: tuple[Blame, ...]
-    """Those that hold up the others; empty when nobody can be named, or all is well."""
+    """Ranks that hold up the others; empty if none can be named or all is well."""
     reason: str
 
 
 def judge(
     ranks: Sequence[RankView], groups: Sequence[ProcessGroup], *, now: dt.datetime
 ) -> StuckVerdict:
-    """Who holds up the others.
+    """Return who holds up the others.
 
-    ranks: those that live and have been heard of. groups: with their members; one that is not
-        among them is taken to be of all the ranks that count in it.
+    ranks: those that are alive and have been heard of. groups: with their members; a group that is
+    not among them is taken to consist of all the ranks that count in it.
     """
     known = [r for r in ranks if r.reports]
     stopped = [r for r in ranks if r.is_stopped]
@@ -170,7 +170,7 @@ def _blame(ranks: Sequence[RankView], groups: Sequence[ProcessGroup]) -> tuple[B
 def _members(
     name: str, by_rank: Mapping[int, RankView], groups: Sequence[ProcessGroup]
 ) -> list[int]:
-    """Those of a group of whom something is known."""
+    """Return the members of a group of which something is known."""
     for group in groups:
         if group.name == name:
             return [rank for rank in group.ranks if rank in by_rank and by_rank[rank].reports]
@@ -191,7 +191,7 @@ class _Absence:
     group: str
     kind: str
     no: int
-    """Of the collective that the others are in, and it has not called."""
+    """Number of the collective that the others are in and that it has not called."""
     num_waiting: int
 
 
@@ -268,7 +268,7 @@ def _mismatch(by_rank: Mapping[int, RankView], groups: Sequence[ProcessGroup]) -
 
 
 def _outside(rank: RankView, absence: _Absence | None) -> Blame:
-    """Of one whose process, or node, does nothing."""
+    """Return the blame of a rank whose process or node does nothing."""
     what = (
         "its process is stopped, by SIGSTOP or a debugger"
         if rank.is_stopped
@@ -361,10 +361,10 @@ def decide_stuck(
     end_after_s: float | None,
     now: dt.datetime,
 ) -> Stuck | None:
-    """Whether to say that an attempt is stuck, and whether to end it. None: neither.
+    """Return whether to say that an attempt is stuck, and whether to end it; None for neither.
 
-    noted_at: when it was said, and stacks were asked for. end_after_s: what its document says; None:
-        it is never ended for that. The stacks come first: they tell why.
+    noted_at: when it was said, and stacks were requested. end_after_s: what the document says; None
+    if it is never ended for that. The stacks come first, because they show why.
     """
     if verdict.state != "still" or verdict.still_s is None:
         return None

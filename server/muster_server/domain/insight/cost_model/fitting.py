@@ -17,12 +17,12 @@ from scipy.special import stdtrit
 from .collectives import link_bytes, num_messages
 
 CONFIDENCE = 0.95
-"""Of every interval."""
+"""Confidence level of every interval."""
 MAX_EXPONENT = 100.0
 """An interval wider than e to this power is none."""
 MAX_CONDITION = 1e6
-"""Of the scaled design: beyond it the measurements differ in one direction only, and two parameters
-cannot be told from each other."""
+"""Maximum condition number of the scaled design. Beyond it the measurements differ in one direction
+only, and two parameters cannot be told apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Estimate:
         return self.is_bounded and self.high - self.low <= abs(self.value)
 
     def __add__(self, other: Estimate) -> Estimate:
-        """Of two independent figures: half widths add up in squares."""
+        """Add two independent figures: half widths add up in squares."""
         value = self.value + other.value
         return Estimate(
             value=value,
@@ -58,7 +58,7 @@ class Estimate:
         )
 
     def scaled(self, factor: float) -> Estimate:
-        """factor: ≥ 0."""
+        """Return the figure times `factor`, which must be 0 or more."""
         return Estimate(
             value=factor * self.value, low=_times(factor, self.low), high=_times(factor, self.high),
             n=self.n,
@@ -66,8 +66,8 @@ class Estimate:
 
 
 Spread = tuple[float, float, float]
-"""Of two parameters: both variances and their covariance, times Student's t squared; all of them
-infinite where as many were fitted as measurements were made."""
+"""Spread of two parameters: both variances and their covariance, times Student's t squared. All are
+infinite if as many parameters were fitted as measurements were made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class NetworkFit:
     error: float | None
     """Median of |fitted - measured| / measured; None without bandwidth."""
     covariance: Spread = (0.0, 0.0, 0.0)
-    """Of latency in s and of slowness in s/byte."""
+    """Covariance of latency in s and of slowness in s/byte."""
     weights: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Kind → how many times as long as said above a message, and a byte, of that kind take. Absent: 1."""
 
@@ -133,7 +133,8 @@ def around(value: float, half: float, n: int) -> Estimate:
 
 
 def product(a: Estimate, b: Estimate) -> Estimate:
-    """Of two independent positive figures; half widths on a logarithmic scale add up in squares."""
+    """Return the product of two independent positive figures; half widths on a logarithmic scale
+    add up in squares."""
     down, up = math.hypot(_down(a), _down(b)), math.hypot(_up(a), _up(b))
     return _on_log_scale(a.value * b.value, down, up, min(a.n, b.n))
 
@@ -326,7 +327,7 @@ class ComputeFit:
     """What the runs do not tell; "" when they tell both."""
 
     def seconds(self, samples: float) -> Estimate:
-        """Of a step of one worker with so many samples."""
+        """Return the time of a step of one worker with `samples` samples."""
         value = self.fixed_s.value + samples * self.per_sample_s.value
         return around(value, _half_width(self.covariance, 1.0, samples), self.per_sample_s.n)
 
@@ -380,7 +381,7 @@ def _spread(covariance: Array, n: int, parameters: int) -> Spread:
 
 
 def _half_width(spread: Spread, x: float, y: float) -> float:
-    """Of x times the first parameter and y times the second."""
+    """Return the half width of x times the first parameter plus y times the second."""
     a, b, ab = spread
     if math.isinf(a):
         return math.inf
@@ -388,7 +389,8 @@ def _half_width(spread: Spread, x: float, y: float) -> float:
 
 
 def _estimate(value: float, squared: float, n: int) -> Estimate:
-    """Of a parameter that may as well be 0, such as a latency: its interval is value ± half."""
+    """Return the estimate of a parameter that may be 0, such as a latency: value ± half, not below
+    0."""
     half = math.sqrt(squared)
     return Estimate(
         value=float(value), low=max(float(value) - half, 0.0), high=float(value) + half, n=n

@@ -32,8 +32,8 @@ from .fitting import (
 )
 
 SATURATED_BELOW = 0.8
-"""Of the largest share that was hidden: less of the longest communication means that there was no
-more computing to hide it behind."""
+"""Fraction of the largest hidden share; if the longest communication hides less than that, there
+was no more computing to hide it behind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +83,12 @@ class StepModel:
     """Seconds besides computing and communication, waiting for late workers included: of the runs
     with more than one worker, where there are any."""
     other_alone: Estimate | None
-    """The same of one worker; None: it was not measured."""
+    """`other` for one worker; None if it was not measured."""
     by_size: Mapping[int, Besides]
     """Contention and other of each measured size above one."""
     network: NetworkFit
     hidden_share: float
-    """Of communication, at most."""
+    """Maximum share of communication that was hidden."""
     hidden_s: float
     """The most that was hidden in a run."""
     hideable_s: float
@@ -108,7 +108,7 @@ class StepModel:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Of a cluster that was not measured."""
+    """Predicted step on a cluster that was not measured."""
 
     size: int
     samples: float
@@ -119,7 +119,7 @@ class Prediction:
     exposed_s: float
     other_s: float
     samples_per_s: Estimate
-    """Of all workers."""
+    """Throughput of all workers."""
 
 
 def fit_steps(runs: Sequence[MeasuredRun]) -> StepModel:
@@ -257,7 +257,10 @@ def _communication(model: StepModel, size: int, network: Network | None) -> Esti
 
 
 def _is_saturated(totals: Sequence[tuple[float, float]]) -> bool:
-    """totals: (hidden, all communication) of each run with more than one worker."""
+    """Return whether computing was used up to hide communication behind.
+
+    totals: (hidden, all communication) of each run with more than one worker.
+    """
     some = [(hidden, total) for hidden, total in totals if total > 0]
     if not some:
         return False
@@ -267,7 +270,11 @@ def _is_saturated(totals: Sequence[tuple[float, float]]) -> bool:
 
 
 def _contention(runs: Sequence[MeasuredRun], compute: ComputeFit | None) -> Estimate:
-    """compute: of one worker; None: that was not measured."""
+    """Return how many times longer computing takes than alone; 1 without a measurement of one
+    worker.
+
+    compute: fit of one worker; None if that was not measured.
+    """
     ratios = [r.compute_s / compute.seconds(r.samples).value for r in runs] if compute else []
     return mean_of(ratios) or Estimate(value=1.0, low=1.0, high=1.0, n=0)
 
@@ -283,7 +290,8 @@ def _by_size(several: Sequence[MeasuredRun], compute: ComputeFit | None) -> dict
 
 
 def _nearest(model: StepModel, size: int) -> Besides:
-    """Of the measured size that is nearest in doublings, the larger one of two."""
+    """Return the figures of the measured size nearest in doublings, the larger of two equally
+    near."""
     if not model.by_size:
         return Besides(contention=model.contention, other=model.other)
     return model.by_size[

@@ -23,7 +23,8 @@ Kind = Literal[
 ]
 
 FACTORS = (2, 4, 8)
-"""By which accumulation is multiplied: the first that brings ENOUGH of what can be had."""
+"""Factors by which accumulation is multiplied: the first that brings ENOUGH of the possible
+gain."""
 ENOUGH = 0.6
 WORTH = 0.02
 """A change whose gain is certainly above this is advised whatever the verdict."""
@@ -35,9 +36,9 @@ class Advice:
     kind: Kind
     text: str
     overrides: tuple[str, ...]
-    """Of the document, to launch it; empty: nothing that a document could say."""
+    """Overrides of the document with which to launch it; empty if a document cannot express it."""
     gain: IntervalEstimate | None
-    """Of samples per second, 0.22 for 22 % more; None: not predicted."""
+    """Gain in samples per second, 0.22 for 22% more; None if not predicted."""
     is_bound: bool = False
     """The gain is what could be had at most."""
     values: Mapping[str, str | int | float]
@@ -208,5 +209,5 @@ def _straggler(
 
 
 def _bound(share: IntervalEstimate) -> IntervalEstimate:
-    """Of getting all of it back."""
+    """Return the gain if the whole share of the step were saved."""
     return share.through(lambda s: 1 / (1 - min(max(s, 0.0), 0.95)) - 1)

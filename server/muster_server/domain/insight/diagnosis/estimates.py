@@ -18,7 +18,7 @@ _T_975 = (
     2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
     2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
-"""Of 1, 2, … degrees of freedom."""
+"""97.5% quantiles of Student's t for 1, 2, … degrees of freedom."""
 _NORMAL_975 = 1.960
 
 
@@ -33,7 +33,8 @@ class IntervalEstimate:
     """Repeats behind it: of the probe with the fewest."""
 
     def through(self, function: Callable[[float], float], *more: float) -> IntervalEstimate:
-        """Of a monotonic function of it; `more`: inner points where it turns round."""
+        """Return the estimate of a monotonic function; `more`: inner points at which it turns
+        around."""
         ends = [function(x) for x in (self.low, self.high, *more)]
         value = function(self.value)
         return IntervalEstimate(

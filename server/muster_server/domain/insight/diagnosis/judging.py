@@ -25,7 +25,7 @@ CERTAIN = 0.05
 EXCLUDED = 0.2
 """What may cost up to this is not excluded as long as its interval reaches beyond."""
 MIN_BLOCKS = 4
-"""Of measured steps, where there are no probes."""
+"""Minimum number of blocks of measured steps if there are no probes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +51,11 @@ class ProbeRun:
     """What one probe has measured."""
 
     probe: str
-    """Without the number of the repeat: "as_is", "bucket:4"."""
+    """Kind of probe without the number of the repeat, such as "as_is" or "bucket:4"."""
     step_ms: Mapping[int, float]
     """Rank → its step time; not empty."""
     breakdown: Breakdown | None = None
-    """Of probes whose ranks do a step together."""
+    """Breakdown of the step, for probes whose ranks do a step together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,17 +113,16 @@ def judge(
     denied: Sequence[str] = (),
     spare: Collection[str] = (),
 ) -> Diagnosis:
-    """What the probes say together.
+    """Return what the probes say together.
 
     communication: what a step takes longer than without synchronisation, both of the slowest rank,
-    so that waiting for a slow rank does not count; where that cannot be left out, the exposed
-    transfer that the ranks measured. data: what it takes longer than with a batch out of memory, less
-    what one rank alone waits for its data. straggler: what the others wait for the rank they wait for
+    so that waiting for a slow rank does not count; if that cannot be left out, the exposed transfer
+    that the ranks measured. data: what it takes longer than with a batch out of memory, less what
+    one rank alone waits for its data. straggler: what the others wait for the rank they wait for
     most. compute: the rest.
 
-    strategy, prefetch, slots: of the diagnosed document. nodes: rank → node's name.
-    denied: nodes that the document avoids already. spare: nodes that the cluster could train it
-    without.
+    strategy, prefetch, slots: of the diagnosed document. nodes: rank → node's name. denied: nodes
+    that the document avoids already. spare: nodes without which the cluster could train it.
     """
     times: dict[str, list[float]] = {}
     for run in runs:
@@ -186,9 +185,11 @@ def judge(
 def judge_observed(
     blocks: Sequence[Breakdown], *, slots: int, nodes: Mapping[int, str]
 ) -> Diagnosis:
-    """What the always-on measuring alone says of a training that cannot be probed: shares of
-    blocks of consecutive steps, with the interval of their mean. What could be gained is a bound, since
-    nothing was left out to see."""
+    """Return what the always-on measurements say about a training that cannot be probed.
+
+    The shares are those of blocks of consecutive steps, with the interval of their mean. Gains are
+    upper bounds, because nothing was left out to measure them.
+    """
     found = _Found()
     late = _late(blocks)
     if len(blocks) >= MIN_BLOCKS:

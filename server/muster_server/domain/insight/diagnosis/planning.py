@@ -29,9 +29,10 @@ class LeftOut:
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     probes: tuple[str, ...]
-    """As the trainer takes them ("no_sync/2"), in the order in which they run, one at a time."""
+    """Probes as the trainer takes them ("no_sync/2"), in the order in which they run, one at a
+    time."""
     steps: int
-    """Of each probe."""
+    """Number of steps of each probe."""
     left_out: tuple[LeftOut, ...]
 
 

@@ -1,4 +1,4 @@
-"""From the rows of a training's ranks to what a diagnosis compares."""
+"""Conversion of the rows of a training's ranks into what a diagnosis compares."""
 
 from __future__ import annotations
 

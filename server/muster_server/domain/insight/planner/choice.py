@@ -13,7 +13,8 @@ from .memory import Memory, PlannedTraining, memory
 from .traffic import Traffic, traffic
 
 USABLE = 0.9
-"""Of a slot's memory: the rest is for interpreter, libraries and what an allocator cannot use."""
+"""Usable share of a slot's memory; the rest is for the interpreter, libraries and allocator
+overhead."""
 SAME_CURVE = ("ddp", "zero1", "fsdp", "tp", "pp")
 """Kinds that train as one process would, simplest first; others are never recommended unasked."""
 MAX_BATCH = 65_536
@@ -25,21 +26,21 @@ class StrategyOption:
 
     kind: str
     memory: Memory | None
-    """None: it cannot be used; see `problem`."""
+    """Memory it needs; None if it cannot be used (see `problem`)."""
     traffic: tuple[Traffic, ...]
     link_bytes: float
     """On the busiest link, per step."""
     fits: bool | None
-    """None: how much memory a slot has is not known."""
+    """Whether it fits; None if the memory of a slot is unknown."""
     step_s: float | None
-    """None: no figures to say it from."""
+    """Predicted time of a step; None if there are no figures to predict it from."""
     problem: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
     kind: str | None
-    """None: nothing fits."""
+    """Recommended strategy; None if nothing fits."""
     batch_size: int | None
     """The largest power of two that fits; None: not known, or nothing does."""
     reason: str
@@ -48,7 +49,7 @@ class Recommendation:
 def candidate(
     job: PlannedTraining, *, slot_bytes: int | None, shape: Shape, slot_type: str
 ) -> StrategyOption:
-    """What the job's strategy takes; why it cannot be used where the rules refuse it."""
+    """Return what the job's strategy needs, or why the rules do not allow it."""
     wrong = next(
         (p for p in problems(job.options, slots=job.slots, slot_type=slot_type, shape=shape)), None
     )
@@ -86,8 +87,11 @@ def alternatives(job: PlannedTraining) -> list[PlannedTraining]:
 def advise(
     found: Sequence[StrategyOption], chosen: PlannedTraining, *, slot_bytes: int | None
 ) -> Recommendation:
-    """Of the ways that fit and train the same curve, the one with the shortest step where times are
-    known for all of them, else the one that puts the fewest bytes on a link."""
+    """Return the best of the strategies that fit and train the same curve.
+
+    It is the one with the shortest step if times are known for all of them, otherwise the one that
+    puts the fewest bytes on a link.
+    """
     if chosen.slots == 1:
         only = found[0]
         if only.fits is False:

@@ -67,7 +67,7 @@ class Memory:
     """What forward keeps for backward, copies of parameters in 16 bits, and what backward needs for
     a moment."""
     buffers: float
-    """Of communication: buckets, gathered parameters, copies that are sent."""
+    """Communication buffers: buckets, gathered parameters, copies that are sent."""
 
     @property
     def total(self) -> float:
@@ -75,7 +75,8 @@ class Memory:
 
 
 def memory(job: PlannedTraining) -> Memory:
-    """Of a slot of the built-in trainer. An estimate: see `bench/planner.py` for how far off."""
+    """Return the memory of a slot with the built-in trainer. `bench/planner.py` measures how far
+    off this estimate is."""
     kind = job.kind
     if kind == "ps":
         return max(_server(job), _copy(job, sends=0.0), key=lambda m: m.total)
@@ -88,7 +89,10 @@ def memory(job: PlannedTraining) -> Memory:
 
 
 def _copy(job: PlannedTraining, *, sends: float) -> Memory:
-    """sends: times the parameters, flat, that are alive while they are exchanged."""
+    """Return the memory of a slot that holds the whole model.
+
+    sends: size of what is alive during an exchange, as a multiple of the flat parameters.
+    """
     model, kind = job.model, job.kind
     params, trained = float(model.param_bytes), float(model.trained_bytes)
     states = _states(job)

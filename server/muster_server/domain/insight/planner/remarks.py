@@ -32,10 +32,10 @@ class Remark:
 def remarks_on(
     pairs: Mapping[About, tuple[float, float]], job: PlannedTraining, num_rows: int
 ) -> tuple[Remark, ...]:
-    """Of each pair (expected, measured) whose ratio is outside LOWEST to HIGHEST: what explains it,
-    or that nothing known does. Nothing of a pair without a measured value.
+    """Return a remark for each pair (expected, measured) whose ratio is outside LOWEST to HIGHEST,
+    with what explains it, or that nothing known does. Pairs without a measured value have none.
 
-    num_rows: steps behind what was measured.
+    num_rows: number of steps behind the measurements.
     """
     found = []
     for about, (expected, measured) in pairs.items():

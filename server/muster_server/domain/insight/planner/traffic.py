@@ -15,8 +15,11 @@ MB = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """Of one kind of collective of one group, per step and worker; payload as the trainer measures
-    it: the tensor reduced, the output of a gather, the input of a scatter, the message."""
+    """Traffic of one kind of collective of one group, per step and worker.
+
+    The payload is what the trainer measures: the tensor reduced, the output of a gather, the input
+    of a scatter, the message.
+    """
 
     group: str
     """world, or the axis of the mesh."""
@@ -32,10 +35,11 @@ class Traffic:
 
 
 def traffic(job: PlannedTraining, *, backend: str = "gloo") -> list[Traffic]:
-    """Of the worker that sends most; nothing with one slot. Collectives of a few bytes (norms, votes
-    on stopping) are left out.
+    """Return the traffic of the worker that sends most; nothing with one slot.
 
-    backend: gloo or nccl, of which `moved_as` and `is_hidden` depend."""
+    Collectives of a few bytes (norms, votes on stopping) are left out. backend: gloo or nccl, on
+    which `moved_as` and `is_hidden` depend.
+    """
     hides_shards = backend != "gloo"  # FSDP gathers ahead on streams, which processors have not
     return [
         replace(
@@ -87,12 +91,13 @@ def _gradients(job: PlannedTraining) -> Traffic:
 
 
 def bubble_share(job: PlannedTraining) -> float:
-    """Of the time that a worker of a pipeline computes, how much longer it waits for the others while
-    the pipeline fills and runs empty; 0 without one.
+    """Return how long a worker of a pipeline waits for the others while the pipeline fills and
+    drains, as a share of the time it computes; 0 without a pipeline.
 
     With p workers, m micro-batches and v stages of each: (p-1)/(m v) (Narayanan et al. 2021,
-    arXiv:2104.04473 §2.2); a third of it where gradients of weights wait for the gaps, as if forward,
-    gradients of inputs and of weights took alike (Qi et al. 2023, arXiv:2401.10241 §2).
+    arXiv:2104.04473 §2.2); a third of it where gradients of weights wait for the gaps, as if
+    forward, gradients of inputs and gradients of weights took equally long (Qi et al. 2023,
+    arXiv:2401.10241 §2).
     """
     workers, schedule = job.sizes["pp"], job.options.schedule
     if workers == 1:
@@ -149,8 +154,9 @@ def _sharded(job: PlannedTraining) -> list[Traffic]:
 
 
 def _tensor(job: PlannedTraining) -> list[Traffic]:
-    """Of each block and micro-batch the sums after attention and after the perceptron in forward, and
-    their inputs' gradients in backward: those of query, key and value one by one."""
+    """Return the tensor-parallel traffic: in each block and micro-batch the sums after attention
+    and after the perceptron in forward, and the gradients of their inputs in backward, with those
+    of query, key and value one by one."""
     tp = job.sizes["tp"]
     if tp == 1:
         return []
