@@ -116,7 +116,7 @@ class Underway:
     """The run that is going on."""
 
     state: str | None
-    """domain.states.ExperimentState; None: somebody deleted it."""
+    """State of the experiment (domain.states.ExperimentState); None if it was deleted."""
     step: int
     is_stopping: bool
 

@@ -67,7 +67,7 @@ class Culprit:
     share: float
     """Share of the other ranks' step, 0 to 1."""
     part: str | None
-    """Which part of its step is longer than the others', by most; None: none explains it."""
+    """Part of its step that exceeds that of the others most; None if none explains the delay."""
     excess_ms: float
     num_buckets: int
     reason: str

@@ -70,7 +70,8 @@ def avoid(
 def avoiding(
     request: Request, known: Iterable[Avoided], *, now: dt.datetime
 ) -> tuple[Request, dt.datetime | None]:
-    """The request without the nodes to be avoided now, and until when it is that; None: for good."""
+    """Return the request without the nodes to avoid now, and the time until which it applies; None
+    for good."""
     now_avoided = [a for a in known if a.until > now]
     if not now_avoided:
         return request, None

@@ -38,7 +38,7 @@ class Hearing:
     policy: LifecyclePolicy
     leader_since: dt.datetime
     heard_at: dt.datetime | None
-    """When any node was last heard; None: there is none."""
+    """Time when any node was last heard; None if there is none."""
     since: dt.datetime
     """Since when somebody has always been heard, but for the silence that lasts now."""
     away: Mapping[str, dt.datetime]
@@ -149,7 +149,8 @@ def _away_since(
     now: dt.datetime,
     policy: LifecyclePolicy,
 ) -> dt.datetime | None:
-    """Since when a server does not hear its agents; None: it does, or has none."""
+    """Return the time since which a server has not heard its agents; None if it hears them or has
+    none."""
     if server.stamped_at is not None:
         proven_at = max(server.stamped_at, heard_at or server.stamped_at)
         if _is_over(proven_at, now, policy):

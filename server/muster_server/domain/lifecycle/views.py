@@ -38,7 +38,8 @@ class LifecyclePolicy:
     prepare_timeout_s: float = 900.0
     start_timeout_s: float = 600.0
     start_preflight_s: float = 60.0
-    """After so long in STARTING the nodes of a gang try each other; 0: never."""
+    """Time in STARTING, in seconds, after which the nodes of a gang run a preflight; 0 for
+    never."""
     wind_down_s: float = 300.0
     kill_margin_s: float = 10.0
     """Past its stop grace an allocation is given so long before it is told to kill."""
@@ -81,9 +82,10 @@ class ServerLease:
 
     name: str
     stamped_at: dt.datetime | None
-    """When it last proved that it can hear; None: it stopped in good order, or never said."""
+    """Time at which it last proved that it can hear; None if it stopped in good order or never
+    proved it."""
     returned_at: dt.datetime | None = None
-    """When it heard again, after the last time that it was away; None: it never was."""
+    """Time at which it heard again after it was last away; None if it was never away."""
     num_left: int = 0
     """Nodes that were heard by another one since it was last heard from any itself."""
 
@@ -100,7 +102,7 @@ class AllocationView:
     message: str = ""
     exit: ExitInfo | None = None
     facts: NodeFacts | None = None
-    """What it would run with; None: not said."""
+    """Facts about what it would run with; None if not reported."""
     is_node_at_fault: bool = False
     """Whether another node would have managed, for a PREPARE_FAILED allocation."""
 
@@ -131,7 +133,7 @@ class AttemptView:
     num_nodes: int
     created_at: dt.datetime
     started_at: dt.datetime | None = None
-    """When its workers ran; None: they never did."""
+    """Time at which its workers started; None if they never ran."""
     ended_at: dt.datetime | None = None
     resume_step: int = 0
     has_rendezvous: bool = False
@@ -145,7 +147,7 @@ class AttemptView:
     """The world size a resize is for."""
     yield_at: dt.datetime | None = None
     stuck_reason: str = ""
-    """Why it is to be ended, of one that does not move; empty: it is not."""
+    """Why an attempt that does not move is to be ended; empty if it is not."""
     preflight: GangPreflight | None = None
     """State of the preflight; None if it has not begun."""
     allocations: tuple[AllocationView, ...] = ()
@@ -234,7 +236,7 @@ class ExperimentView:
     """The sentence that names the budget it has used up; empty while there is some left."""
     search_finished: bool = False
     num_planned: int | None = None
-    """Trials its search would create in all; None: not known."""
+    """Number of trials its search would create in all; None if unknown."""
     num_by_state: Mapping[str, int] = field(default_factory=dict)
     """Trials per state."""
     failure: str = ""
@@ -247,7 +249,7 @@ class ExperimentView:
 class LifecycleSnapshot:
     leader_since: dt.datetime
     hearing_since: dt.datetime | None = None
-    """When somebody was heard again, after the last time that nobody was; None: since ever."""
+    """Time at which somebody was heard again after nobody had been; None if that never happened."""
     nodes: tuple[NodeLease, ...] = ()
     servers: tuple[ServerLease, ...] = ()
     trials: tuple[TrialView, ...] = ()

@@ -53,7 +53,7 @@ class Holding:
 
     since: dt.datetime
     until: dt.datetime | None = None
-    """When their node was lost; None: they are of use still."""
+    """Time when their node was lost; None if it was not."""
     slots: int
     price_per_slot_hour: float = 0.0
 
@@ -90,7 +90,8 @@ class BudgetUsage:
     share: float
     """spent / limit; may be above 1."""
     exhausted_at: dt.datetime | None
-    """When it would be used up if the slots held now stayed held; None: nothing is held, or it is."""
+    """Time at which it would be used up if the slots held now stayed held; None if nothing is held
+    or it is used up."""
 
     @property
     def is_exhausted(self) -> bool:

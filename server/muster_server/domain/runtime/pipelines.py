@@ -38,8 +38,8 @@ class WorkerTimeline:
     num_left_out: int
     """Operations that were not kept."""
     error_s: float | None = 0.0
-    """This worker's times are right to within this, beside the first one's. None: nothing says how
-    its clock and theirs go together."""
+    """Maximum error of this worker's times relative to the first one's, in seconds. None if nothing
+    says how their clocks relate."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ class Progress:
     started_at: dt.datetime
     """When the attempt's workers ran."""
     reported_at: dt.datetime | None
-    """When `step` was reported; None: not in this attempt."""
+    """Time at which `step` was reported; None if not in this attempt."""
     step: int
     first_step: int
     """Step of the checkpoint the attempt continued from; 0 if it began anew."""
@@ -53,7 +53,7 @@ def expected_end(progress: Progress, *, now: dt.datetime) -> dt.datetime | None:
 
 
 def rate(progress: Progress) -> float | None:
-    """Steps per second of the attempt so far; None: too little to go by."""
+    """Return the steps per second of the attempt so far; None if there is too little to go by."""
     if progress.reported_at is None:
         return None
     elapsed_s = (progress.reported_at - progress.started_at).total_seconds()
@@ -64,7 +64,7 @@ def rate(progress: Progress) -> float | None:
 
 
 def remaining_steps(progress: Progress) -> float | None:
-    """Steps still to do, at least 0; None: nobody said how many there are."""
+    """Return the number of steps still to do, at least 0; None if the total is unknown."""
     if progress.num_steps_planned is not None:
         return float(max(0, progress.num_steps_planned - progress.step))
     epoch, planned = progress.epoch, progress.num_epochs_planned

@@ -59,7 +59,7 @@ class Wait:
     """Slots are kept for it, or will be as they come free. To be remembered for the next pass, see
     QueuedTrial.promised_since."""
     estimated_start_at: dt.datetime | None = None
-    """When it should start if nothing else is submitted; None: no honest estimate."""
+    """Expected start if nothing else is submitted; None if there is no reliable estimate."""
 
 
 Decision = Placement | Preempt | Resize | Wait

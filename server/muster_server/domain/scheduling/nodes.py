@@ -30,7 +30,7 @@ class Node:
     host: str
     strikes: int
     shut: str | None
-    """Why nothing may be placed here, in a word; None: it is open."""
+    """Why nothing may be placed on the node, in a word; None if it is open."""
     labels: dict[str, str]
     total: int
     free: tuple[int, ...]

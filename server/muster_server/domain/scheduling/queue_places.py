@@ -10,19 +10,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 STEP_S = 1.0
-"""Between places where there is room on one side."""
+"""Distance in seconds between places with room on one side."""
 SPREAD_S = 1e-3
-"""Between places that are numbered anew."""
+"""Distance in seconds between places at the end of the queue and renumbered ones."""
 
 
 def places_between(
     before: float | None, after: float | None, num: int, *, now_s: float
 ) -> list[float] | None:
-    """`num` ascending places between `before` and `after` (None: the end of the queue on that
-    side); None when floats do not leave room for them.
+    """Return `num` ascending places between `before` and `after`, where None is the end of the
+    queue on that side; None if floats leave no room for them.
 
-    Behind the last one, the places are in the present at the least: whoever comes later stands
-    behind.
+    Behind the last one, places are not before the present, so that later trials stand behind.
     """
     if before is None and after is None:
         return [now_s - (num - i) * SPREAD_S for i in range(num)]

@@ -21,18 +21,19 @@ class Request:
 
     slots: int
     min_slots: int | None = None
-    """Elastic: it may run on any number of slots from here to `slots`. None: on `slots` only."""
+    """Minimum number of slots of an elastic trial, which may run on any number from here to
+    `slots`; None for `slots` only."""
     slot_type: str = ResourcesSection.slot_type
     pool: str = ResourcesSection.pool
     nodes: int | None = None
-    """Exactly so many nodes; None: as few as possible."""
+    """Exact number of nodes; None for as few as possible."""
     max_nodes: int | None = None
     uneven: bool = False
     """Allow nodes to carry different numbers of slots."""
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Node labels, with their values, that every node of the gang must have."""
     allow_nodes: tuple[str, ...] = ()
-    """Names of the only nodes it may use; empty: any."""
+    """Names of the only nodes it may use; empty for any."""
     deny_nodes: tuple[str, ...] = ()
     """Names of nodes it must not use."""
     avoid_nodes: tuple[str, ...] = ()
@@ -92,10 +93,10 @@ class SlotView:
     idx: int
     slot_type: str
     allocation_id: str | None = None
-    """The allocation that holds it; None: free."""
+    """ID of the allocation that holds the slot; None if it is free."""
     free_since: dt.datetime | None = None
-    """Since when nothing holds it; None: held, or not known. Elastic trials grow only into slots
-    that have been free for a while."""
+    """Time since which nothing holds it; None if it is held or this is unknown. Elastic trials grow
+    only into slots that have been free for a while."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

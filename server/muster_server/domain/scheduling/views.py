@@ -29,12 +29,12 @@ class QueuedTrial:
     project_id: int = 0
     preemptible: bool = True
     waiting_since: dt.datetime | None = None
-    """Since when it has been waiting without a break; None: since `queued_at`."""
+    """Time since which it has been waiting without a break; None for `queued_at`."""
     queue_no: float | None = None
     """Its place among the trials of its project and priority, smaller first. A restart or a
     preemption keeps it, people may change it. None: when it was queued, in seconds since 1970."""
     expected_s: float | None = None
-    """How long it is expected to run, in seconds; None: nobody knows."""
+    """Expected run time in seconds; None if unknown."""
     preferred_host: str | None = None
     """Where its newest checkpoint lies; taken when it costs no extra node."""
     promised_since: dt.datetime | None = None
@@ -76,9 +76,10 @@ class RunningTrial:
     queue_no: float | None = None
     """Queue number as in QueuedTrial; None to use the time it started."""
     expected_end_at: dt.datetime | None = None
-    """When it is expected to give up its slots; None: nobody knows."""
+    """Time at which it is expected to give up its slots; None if unknown."""
     last_checkpoint_at: dt.datetime | None = None
-    """Work since then would be lost, were it killed now; None: it has no checkpoint."""
+    """Time of its last checkpoint, since which work would be lost if it were killed now; None
+    without a checkpoint."""
     yielding: bool = False
     """It has been asked to give up its slots and has not done so yet."""
 

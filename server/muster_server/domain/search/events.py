@@ -40,9 +40,9 @@ class TrialEnded:
     trial_no: int
     outcome: Outcome
     value: float | None = None
-    """Its best finite value of the search metric; None: it reported none."""
+    """Best finite value of the search metric; None if the trial reported none."""
     values: tuple[float, ...] | None = None
-    """Its last value of each objective, where there are several; None: it did not report all."""
+    """Last value of each objective, if there are several; None if the trial did not report all."""
     cause: str = ""
     """Reason of a trial that failed before any trial of its search had reported; "" for any
     other."""
@@ -55,7 +55,7 @@ class Rested:
 
     trial_no: int
     checkpoint_id: int | None
-    """Its newest one, from which it and its clones go on; None: it has none."""
+    """Newest checkpoint, from which the trial and its clones go on; None if it has none."""
     key: str = ""
 
 
@@ -97,7 +97,8 @@ class Closed:
 
 @dataclass(frozen=True, kw_only=True)
 class Limited:
-    """A user changes how many trials there are to be in all, or at once. None: as before."""
+    """Change by a user of how many trials there are in all or in parallel. None leaves a number as
+    it is."""
 
     trials: int | None = None
     concurrent: int | None = None
@@ -147,9 +148,9 @@ class CreateTrial:
     checkpoint_id: int | None = None
     """Checkpoint of its parent that it starts from; None if it is not a clone."""
     generation: int = 0
-    """Rungs of its ancestors before it was made; 0: it began from nothing."""
+    """Number of rungs its ancestors had passed before it was made; 0 if it began from nothing."""
     point: str | None = None
-    """The name of the enqueued point it tries; None: it has none."""
+    """Name of the enqueued point that it tries; None if it tries none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,8 @@ class Explore:
     factors: tuple[float, ...] = (0.8, 1.2)
     """A number is multiplied by one of them."""
     names: tuple[str, ...] | None = None
-    """Hyperparameters that change; the others are the parent's. None: all that are searched."""
+    """Hyperparameters that change, while the others are the parent's; None for all that are
+    searched."""
 
     def num_replaced(self, num_members: int) -> int:
         """ceil(members × quantile), never more than half of them."""
@@ -92,7 +93,8 @@ class Population:
     """What is known of the members beside their standings."""
 
     rested: dict[int, int | None] = field(default_factory=dict)
-    """Trials that have given up their slots → their checkpoint; None: they have none."""
+    """Checkpoints of the trials that have given up their slots, by trial; None for a trial without
+    one."""
     clones: list[Clone] = field(default_factory=list)
     """Decided, and created as soon as there is room."""
     hparams: dict[int, dict[str, Any]] = field(default_factory=dict)

@@ -32,9 +32,11 @@ class SearchHistory:
     reports: dict[int, list[tuple[int, float]]] = field(default_factory=dict)
     """Units → (trial number, value), in order of arrival."""
     finals: list[tuple[int, float | None]] = field(default_factory=list)
-    """(trial number, best value) of trials that have ended; None: it failed without one."""
+    """Trials that have ended, as (trial number, best value); None if the trial failed without a
+    value."""
     ends: list[tuple[int, tuple[float, ...] | None]] = field(default_factory=list)
-    """(trial number, its objectives) where there are several; None: it failed without."""
+    """Trials that have ended, as (trial number, its objectives), if there are several objectives;
+    None if the trial failed without values."""
     gone: set[int] = field(default_factory=set)
     """Trials that have ended, canceled ones included."""
 

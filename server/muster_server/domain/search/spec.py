@@ -36,7 +36,7 @@ class SearchSpec:
     trials: int
     """How many it creates in all (grid: the number of points)."""
     concurrent: int | None
-    """Trials that are alive at once at most; None: as many as there is room for."""
+    """Maximum number of trials alive in parallel; None for as many as there is room for."""
     metric: str | None = None
     goal: Goal = "min"
     unit: Unit | None = None

@@ -14,7 +14,8 @@ from .spec import SearchSpec
 
 
 class Ends:
-    """Counts what the limits of a spec ask for. Methods answer why it is over, None: it is not."""
+    """Counter for the limits of a spec. Its methods return why the search is over, or None if it is
+    not."""
 
     def __init__(self) -> None:
         self._best = math.inf

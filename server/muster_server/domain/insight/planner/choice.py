@@ -42,7 +42,7 @@ class Recommendation:
     kind: str | None
     """Recommended strategy; None if nothing fits."""
     batch_size: int | None
-    """The largest power of two that fits; None: not known, or nothing does."""
+    """Largest power of two that fits; None if unknown or if none fits."""
     reason: str
 
 
@@ -130,7 +130,8 @@ def advise(
 
 
 def largest_batch(job: PlannedTraining, slot_bytes: int | None) -> int | None:
-    """The largest power of two as batch_size that fits; None: not known, or not even 1 does."""
+    """Return the largest power of two that fits as batch_size; None if unknown or if not even 1
+    fits."""
     if slot_bytes is None:
         return None
     best = None
