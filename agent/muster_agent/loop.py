@@ -248,7 +248,8 @@ class Agent:
             log.info("credential_replaced")
 
     async def _poll(self, session: Session, index: int | None) -> wire.AssignmentsReply:
-        """What the server wants, once that is no longer what has this number."""
+        """Return the server's answer, which the server holds back while its state still has number
+        `index`."""
         try:
             async with asyncio.timeout(None) as self._patience:
                 return await self._plane.assignments(session, index)
@@ -290,8 +291,11 @@ class Agent:
             index = reply.index
 
     def _is_in_use(self, path: str) -> bool:
-        """Whether an allocation here works with a path of the storage. None does whose end the
-        server was told: it may ask for a deletion at once."""
+        """Return whether an allocation on this node uses a path of the storage.
+
+        An allocation whose end has been reported to the server does not count: the server may ask
+        for the deletion at once.
+        """
         specs = [a.spec for a in self._allocations.values() if not (a.has_ended or a.is_end_told)]
         paths = [p for s in specs for p in (s.checkpoint_dir, s.resume_from, s.weights_from) if p]
         return any(is_within(used, path) for used in paths)

@@ -47,6 +47,6 @@ class BudgetAlertRow(Base):
     measure: Mapped[str] = mapped_column(String(16), primary_key=True)
     """slot_hours | cost | deadline."""
     limit: Mapped[str] = mapped_column(String(40), primary_key=True)
-    """As text: a raised limit alerts anew."""
+    """Limit as text. It belongs to the key, so that raising the limit allows a new alert."""
     threshold: Mapped[float] = mapped_column(primary_key=True)
     at: Mapped[dt.datetime]

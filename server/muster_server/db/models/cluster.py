@@ -39,7 +39,8 @@ class ApiServerRow(Base):
     """Settings.own_name: the same after a restart."""
     started_at: Mapped[dt.datetime]
     stamped_at: Mapped[dt.datetime]
-    """By its own clock. Only that it changes says something."""
+    """Time of the last sign of life on the server's own clock. Readers only check that it
+    changes."""
 
 
 class NodeRow(Base):
@@ -90,13 +91,13 @@ class NodeRow(Base):
     next_credential_hash: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
     """Given to the agent and not used by it yet. Both are valid until it is."""
     join_id: Mapped[str] = mapped_column(String(64), default="")
-    """Of the joining whose credential has not been used yet: its answer may have been lost, and
-    the same joining asked again then uses up nothing."""
+    """ID of the join request whose credential has not been used yet. Its reply may have been lost,
+    so repeating the same request does not use up the join token again."""
     join_token_id: Mapped[int | None]
     agent_version: Mapped[str] = mapped_column(String(32), default="")
     inventory: Mapped[dict[str, Any]] = mapped_column(default=dict)
     storage_id: Mapped[str] = mapped_column(String(64), default="")
-    """Of its storage folder; nodes that share one have the same. "" for an agent that said none."""
+    """ID of the storage folder, equal on all nodes that share it; "" if the agent reported none."""
     usage: Mapped[dict[str, Any] | None]
     """wire.NodeUsage of the last heartbeat."""
     sampled_at: Mapped[dt.datetime | None]
@@ -160,10 +161,12 @@ class PreflightRow(Base):
     """What the nodes show each other."""
     python: Mapped[str | None]
     members: Mapped[list[Any]]
-    """By rank: node_id, node_name, rank, slots to try, and reports (stage → wire.PreflightReport)."""
+    """Members in the order of their ranks: node_id, node_name, rank, slots to try, and reports
+    (stage → wire.PreflightReport)."""
     requested_by: Mapped[str] = mapped_column(String(160))
     trial_id: Mapped[int | None] = mapped_column(BigInteger)
-    """Of one before a gang; with `attempt_no` there is one at most."""
+    """Trial whose gang the preflight checks before it starts; at most one preflight per `trial_id`
+    and `attempt_no`. Null for a preflight that a user requested."""
     attempt_no: Mapped[int | None]
     created_at: Mapped[dt.datetime]
     ended_at: Mapped[dt.datetime | None]

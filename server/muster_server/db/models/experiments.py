@@ -32,7 +32,7 @@ class ProjectRow(Base):
     exhausted_reason: Mapped[str] = mapped_column(default="")
     """Why nothing of it is placed any more; "" while its budget lasts."""
     exhausted_parts: Mapped[list[Any] | None]
-    """The same for other languages (domain.messages)."""
+    """Message code and parameters of `exhausted_reason`, for translation (domain.messages)."""
     created_at: Mapped[dt.datetime]
 
 
@@ -78,7 +78,7 @@ class ExperimentRow(Base):
     exhausted_reason: Mapped[str] = mapped_column(default="")
     """The sentence that names the exhausted budget; set, its trials are stopped for good."""
     exhausted_parts: Mapped[list[Any] | None]
-    """The same for other languages (domain.messages)."""
+    """Message code and parameters of `exhausted_reason`, for translation (domain.messages)."""
     parent_id: Mapped[int | None] = mapped_column(index=True)
     """The experiment it was forked from; that one may be deleted."""
     source: Mapped[dict[str, Any] | None]
@@ -119,7 +119,7 @@ class TrialRow(Base):
     desired: Mapped[str] = mapped_column(String(8), default="run")
     """run | stop or kill (by the user) | early or pause (by the searcher)."""
     flags: Mapped[list[Any]] = mapped_column(default=list)
-    """Of STALLED, DEGRADED, UNREACHABLE: shown beside the state, never instead of it."""
+    """Any of STALLED, DEGRADED and UNREACHABLE, shown in addition to the state."""
     queued_at: Mapped[dt.datetime]
     """When it was created and first queued."""
     queue_no: Mapped[float] = mapped_column(
@@ -134,11 +134,12 @@ class TrialRow(Base):
     promised_since: Mapped[dt.datetime | None]
     """Since when the scheduler has been keeping slots for it; null: it is not."""
     estimated_start_at: Mapped[dt.datetime | None]
-    """Of the last pass that looked at it; null: no honest estimate."""
+    """Estimate from the last scheduling pass that considered the trial; null if none could be
+    made."""
     not_before: Mapped[dt.datetime | None]
     pending_reason: Mapped[str] = mapped_column(default="")
     pending_parts: Mapped[list[Any] | None]
-    """The same for other languages (domain.messages)."""
+    """Message code and parameters of `pending_reason`, for translation (domain.messages)."""
     attempt_no: Mapped[int] = mapped_column(default=0)
     """Fence: the current attempt. Writes of any other attempt change nothing that is shown."""
     failures_user: Mapped[int] = mapped_column(default=0)
@@ -179,7 +180,7 @@ class TrialRow(Base):
     downsampled_at: Mapped[dt.datetime | None]
     """When retention looked at all of its metrics; null: it has not, or there are newer ones."""
     num_points_dropped: Mapped[int] = mapped_column(BigInteger, default=0)
-    """Of its metrics, by retention."""
+    """Number of metric points that retention has deleted."""
 
     __table_args__ = (
         UniqueConstraint("experiment_id", "no"),
@@ -255,7 +256,7 @@ class AllocationRow(Base):
     """wire.ProfileOrder, the last one."""
     message: Mapped[str] = mapped_column(default="")
     is_node_at_fault: Mapped[bool] = mapped_column(default=False)
-    """Of a PREPARE_FAILED one: another node would have managed."""
+    """Whether the node caused a PREPARE_FAILED, so that another node would have succeeded."""
     exit: Mapped[dict[str, Any] | None]
     """wire.ExitInfo."""
     spec: Mapped[dict[str, Any]]
@@ -263,12 +264,13 @@ class AllocationRow(Base):
     facts: Mapped[dict[str, Any] | None]
     """wire.NodeFacts, from its READY."""
     price_per_slot_hour: Mapped[float] = mapped_column(default=0.0)
-    """Of its pool when the slots were reserved; a later price changes nothing for it."""
+    """Price of the node's pool when the slots were reserved. Later price changes do not affect
+    it."""
     created_at: Mapped[dt.datetime]
     """When its slots were reserved."""
     state_since: Mapped[dt.datetime]
     ended_at: Mapped[dt.datetime | None]
-    """Of a CLEANED one: when its slots were free again."""
+    """Time when the slots became free again; null until the allocation is CLEANED."""
 
     __table_args__ = (
         Index("ix_allocations_node_id_created_at", "node_id", "created_at"),
@@ -406,7 +408,7 @@ class EvaluationRow(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
     name: Mapped[str] = mapped_column(String(64))
-    """Of the samples: "test"."""
+    """Name of the samples, for example "test"."""
     attempt_no: Mapped[int]
     step: Mapped[int] = mapped_column(BigInteger)
     metrics: Mapped[dict[str, Any]]
@@ -435,7 +437,7 @@ class EventRow(Base):
     attempt_no: Mapped[int | None]
     node_id: Mapped[str | None] = mapped_column(String(32))
     project_id: Mapped[int | None]
-    """Of what happened to a project as a whole."""
+    """Project of an event that concerns the project as a whole; null for any other event."""
     data: Mapped[dict[str, Any]] = mapped_column(default=dict)
 
     __table_args__ = (

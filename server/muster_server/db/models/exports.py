@@ -25,8 +25,8 @@ class ExportRow(Base):
     experiment_id: Mapped[int]
     step: Mapped[int] = mapped_column(BigInteger)
     storage_id: Mapped[str] = mapped_column(String(64))
-    """Of the storage folder, which several nodes may share; `object-store` for one that
-    storage_url names."""
+    """ID of the storage folder, which several nodes may share; `object-store` for the object store
+    in `storage_url`."""
     storage_url: Mapped[str] = mapped_column(default="")
     path: Mapped[str] = mapped_column(String(255))
     """Relative to the storage folder, or to this server's folder in the object store."""

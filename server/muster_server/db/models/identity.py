@@ -70,7 +70,8 @@ class OneTimeTokenRow(Base):
     expires_at: Mapped[dt.datetime]
     used_at: Mapped[dt.datetime | None]
     session_hash: Mapped[str | None] = mapped_column(String(64))
-    """Of `live`: the session that asked for it, or below, the token."""
+    """Session that requested a `live` token. If an API token requested it, `api_token_id` is set
+    instead."""
     api_token_id: Mapped[int | None] = mapped_column(BigId)
 
 
@@ -119,5 +120,5 @@ class IdempotencyRow(Base):
     request_hash: Mapped[str] = mapped_column(String(64))
     experiment_id: Mapped[int | None]
     answer: Mapped[dict[str, Any] | None]
-    """Of a request that is about more than one experiment."""
+    """Answer to a request that concerns more than one experiment; null for any other request."""
     created_at: Mapped[dt.datetime]

@@ -19,7 +19,7 @@ class ProfileRow(Base):
     trial_id: Mapped[int] = mapped_column(ForeignKey("trials.id", ondelete="CASCADE"))
     attempt_no: Mapped[int]
     no: Mapped[int]
-    """Of the window: 1, 2, … within the trial."""
+    """Number of the profiling window within the trial, from 1."""
     rank: Mapped[int]
     node_name: Mapped[str] = mapped_column(String(128))
     num_steps: Mapped[int]
@@ -45,4 +45,4 @@ class ProfilePieceRow(Base):
     )
     idx: Mapped[int] = mapped_column(primary_key=True)
     data: Mapped[bytes] = mapped_column(LargeBinary)
-    """Of a gzip."""
+    """Piece of a gzip file."""

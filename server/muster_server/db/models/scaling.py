@@ -31,7 +31,7 @@ class ScalingReportRow(Base):
     points: Mapped[list[Any]]
     """domain.insight.scaling.Point as plain values, in the order of the runs."""
     user_id: Mapped[int | None]
-    """Whose the runs are."""
+    """Owner of the runs."""
     requested_by: Mapped[str] = mapped_column(String(160))
     created_at: Mapped[dt.datetime]
     ended_at: Mapped[dt.datetime | None]

@@ -26,8 +26,8 @@ class FileDeletionRow(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     storage_id: Mapped[str] = mapped_column(String(64))
-    """Of the storage folder, which several nodes may share; `object-store` for one that
-    storage_url names."""
+    """ID of the storage folder, which several nodes may share; `object-store` for the object store
+    in `storage_url`."""
     storage_url: Mapped[str] = mapped_column(default="")
     """The object store, as the experiment's document names it; "" for a storage folder."""
     path: Mapped[str] = mapped_column(String(255))
@@ -39,7 +39,7 @@ class FileDeletionRow(Base):
     node_name: Mapped[str] = mapped_column(String(128))
     """A node that had the storage when it was requested."""
     size_bytes: Mapped[int] = mapped_column(BigInteger)
-    """Of the checkpoints registered there; there may be more."""
+    """Size of the registered checkpoints in the folder. The folder may hold more."""
     state: Mapped[str] = mapped_column(String(16), default="pending")
     """pending | done | refused (by the agent's own guard) | dismissed (by an administrator)."""
     message: Mapped[str] = mapped_column(default="")

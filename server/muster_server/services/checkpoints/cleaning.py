@@ -66,7 +66,7 @@ def keep_of(config: ExperimentConfig) -> KeepPolicy | None:
 
 
 def verdicts(session: Session, experiment: ExperimentRow, keep: KeepPolicy) -> list[KeepVerdict]:
-    """What a policy says about each complete checkpoint of an experiment."""
+    """Return a policy's verdict on each complete checkpoint of an experiment."""
     fork = aliased(TrialRow)
     needed = set(
         session.scalars(
@@ -109,10 +109,10 @@ def verdicts(session: Session, experiment: ExperimentRow, keep: KeepPolicy) -> l
 
 
 def due(session: Session, seen: dict[int, Change]) -> list[Cleaning]:
-    """What the policies of all experiments leave to be deleted now.
+    """Return what the retention policies of all experiments require to be deleted now.
 
-    seen: of each experiment what was there when it was looked at; one where nothing has changed is
-        left out. Changed by this.
+    seen: state of each experiment when it was last examined. Experiments that have not changed
+    since are skipped. Updated in place.
     """
     policy = type_coerce(ExperimentRow.config, Json)[("checkpoints", "keep", "last")].as_integer()
     found = session.execute(
@@ -255,9 +255,9 @@ def saved_again(session: Session, trial: TrialRow, row: CheckpointRow) -> None:
 
 
 def plan(session: Session, experiment_id: int, keep: KeepPolicy | None) -> CleaningPlanOut:
-    """What a policy keeps and what not, without doing it. keep: None for the document's own.
+    """Return what a policy would keep and delete, without deleting anything.
 
-    Raises NotFound.
+    keep: the policy; None for the one in the experiment's document. Raises NotFound.
     """
     experiment = get_experiment(session, experiment_id)
     return _plan(session, experiment, keep if keep is not None else keep_of(experiment.config))

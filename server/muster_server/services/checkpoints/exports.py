@@ -178,12 +178,12 @@ _ANY_PENDING = select(ExportRow.id).where(ExportRow.state == "pending").limit(1)
 
 
 def are_wanted(session: Session) -> bool:
-    """Whether any node may be asked for one now."""
+    """Return whether an export may be assigned to any node now."""
     return session.scalar(_ANY_PENDING) is not None
 
 
 def wanted_of(session: Session, *, name: str, storage_id: str) -> list[Export]:
-    """What the node of that name and storage should export now."""
+    """Return the exports that the node with this name and storage should make now."""
     rows = session.scalars(_PENDING, {"storage_id": storage_id, "name": name}).all()
     if not rows:
         return []
@@ -273,7 +273,7 @@ def get_export(session: Session, export_id: int) -> ExportOut:
 def list_exports(
     session: Session, trial_id: int, *, cursor: str | None, limit: int
 ) -> Page[ExportOut]:
-    """Of a trial, newest first. Raises NotFound."""
+    """Return one page of a trial's exports, newest first. Raises NotFound."""
     get_trial(session, trial_id)
     query = select(ExportRow).where(ExportRow.trial_id == trial_id)
     rows, following = read_page(

@@ -83,8 +83,10 @@ _PENDING = (
 
 
 def wanted_of(session: Session, *, name: str, storage_id: str) -> list[Deletion]:
-    """What the node of that name and storage should delete now: empty unless it is the one asked
-    for its storage."""
+    """Return the deletions that the node with this name and storage should make now.
+
+    Of several nodes that share a storage folder, only one gets its deletions.
+    """
     if not storage_id:
         return []
     rows = session.scalars(_PENDING, {"storage_id": storage_id, "name": name}).all()

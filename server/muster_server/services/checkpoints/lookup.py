@@ -21,7 +21,8 @@ class StartCheckpoint:
     path: str
     """Relative to the agents' storage folder, or a URL."""
     is_own: bool
-    """Of the trial itself, not of the one it was forked from."""
+    """Whether the checkpoint belongs to the trial itself rather than to the trial it was forked
+    from."""
     weights_only: bool = False
     """Only the model's weights are taken over: the attempt begins at step 0."""
 
@@ -50,8 +51,11 @@ def store_of(config: ExperimentConfig) -> str:
 
 
 def url_of(config: ExperimentConfig, cluster_id: str, path: str) -> str:
-    """Where a path of an experiment's folder lies in its object store; "" when it has none. Each
-    server has a folder of its own there: they all number their experiments from 1."""
+    """Return the URL of a path of an experiment's folder in its object store; "" if it has none.
+
+    Each server has its own folder in the store, because all servers number their experiments from
+    1.
+    """
     store = store_of(config)
     return f"{store}/muster-{cluster_id}/{path}" if store else ""
 
@@ -115,10 +119,12 @@ class StartingExperiment:
 def start_of(
     session: Session, experiment: StartingExperiment, trial: StartingTrial
 ) -> StartCheckpoint | None:
-    """What the next attempt of a trial starts from; None: from nothing.
+    """Return the checkpoint that the next attempt of a trial starts from; None to start from
+    nothing.
 
-    Its own newest checkpoint, else the one it was forked from. Raises LookupError when that one is
-    gone, which deleting an experiment prevents while somebody needs it.
+    This is the trial's own newest checkpoint, or else the one the trial was forked from. Raises
+    LookupError if that one is gone; an experiment cannot be deleted while a fork needs its
+    checkpoint.
     """
     own = newest(session, trial.id)
     if own is not None:

@@ -42,7 +42,7 @@ def unpin(session: Session, checkpoint_id: int, caller: Caller) -> CheckpointLis
 
 
 def num_pinned(session: Session, experiment_id: int) -> int:
-    """How many checkpoints of an experiment are pinned and still there."""
+    """Return the number of checkpoints of an experiment that are pinned and still exist."""
     return (
         session.scalar(
             select(func.count())
@@ -61,7 +61,10 @@ def num_pinned(session: Session, experiment_id: int) -> int:
 def _find(
     session: Session, checkpoint_id: int, caller: Caller
 ) -> tuple[CheckpointRow, TrialRow, ExperimentRow]:
-    """With its experiment locked, as cleaning locks it: a pin and a deletion do not pass each other."""
+    """Return a checkpoint with its trial and experiment.
+
+    Locks the experiment, as cleaning does, so that a checkpoint is not pinned while it is deleted.
+    """
     experiment_id = session.scalar(
         select(TrialRow.experiment_id)
         .join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)

@@ -50,7 +50,8 @@ def find(session: Session, section: FromSection) -> Source | FieldProblem:
 def describe(
     session: Session, section: FromSection | None, *, parent: ExperimentRow | None
 ) -> dict[str, Any] | None:
-    """What is kept of where an experiment comes from, readable when that is gone. None: nowhere.
+    """Return what to store about the origin of an experiment, so that it stays readable when the
+    source is deleted; None if it has no origin.
 
     section: the resolved document's `from`. parent: the experiment it was forked from.
     """

@@ -24,7 +24,7 @@ SESSIONS_PER_USER = 20
 
 
 def setup_required(session: Session) -> bool:
-    """Whether there is no administrator who could sign in with a password.
+    """Return whether no administrator can sign in with a password yet.
 
     Users made for a machine's own command line have only tokens and do not count.
     """
@@ -34,7 +34,7 @@ def setup_required(session: Session) -> bool:
 
 
 def has_setup_token(session: Session, *, now: dt.datetime) -> bool:
-    """Whether a setup token is waiting to be used."""
+    """Return whether there is a setup token that is neither used nor expired."""
     return bool(
         session.scalar(
             select(
@@ -302,7 +302,10 @@ def wrong_credentials() -> NotSignedIn:
 
 
 def wrong_password() -> Forbidden:
-    """Of somebody who is signed in: 403, so that a dashboard does not take them for signed out."""
+    """Return the error for a signed-in user who gives a wrong current password.
+
+    The status is 403, because a dashboard takes 401 to mean that the user is signed out.
+    """
     return Forbidden("auth.wrong_password", "The current password is wrong.")
 
 

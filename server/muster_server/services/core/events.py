@@ -50,7 +50,7 @@ def add_event(
 
 
 def was_told(session: Session, type: str, *, node_id: str, since: dt.datetime) -> bool:
-    """Whether an event of this type was added for the node at or after `since`."""
+    """Return whether an event of this type was added for the node at or after `since`."""
     query = (
         select(EventRow.id)
         .where(EventRow.node_id == node_id, EventRow.type == type, EventRow.at >= since)

@@ -33,7 +33,7 @@ def lower_role(a: str, b: str) -> TokenRole:
 
 
 def lower_user_role(a: str, b: str) -> Role:
-    """The same for roles that people have; anything unknown is a viewer."""
+    """Return the lower of two roles that users have; an unknown role counts as viewer."""
     if a == b == "admin":
         return "admin"
     return "member" if {a, b} <= {"admin", "member"} else "viewer"
@@ -79,9 +79,9 @@ def principal_of_session(
 def still_valid(
     session: Session, principals: Collection[Principal], *, now: dt.datetime
 ) -> set[Principal]:
-    """Those callers of a while ago who would be let in now. Ignores idleness.
+    """Return those of the callers, seen earlier, who would still be let in now. Ignores idleness.
 
-    Three lookups, however many they are.
+    Makes three queries for any number of callers.
     """
     users = set(
         session.scalars(
@@ -117,7 +117,7 @@ def still_valid(
 
 
 def use_is_stale(session: Session, principal: Principal, *, now: dt.datetime) -> bool:
-    """Whether `note_use` should be called: the last noted use is long enough ago."""
+    """Return whether the last recorded use is so long ago that `note_use` should be called."""
     last: dt.datetime | None
     if principal.session_hash is not None:
         last = session.scalar(
@@ -241,7 +241,8 @@ def confirm_agent(session: Session, agent: Principal) -> None:
 
 
 def confirm_hash(agent: Principal, present: str | None) -> None:
-    """The same for whoever has read its node's `credential_hash` already."""
+    """Raise NotSignedIn if an agent's credential is not valid, like `confirm`, for a caller that
+    has already read the node's `credential_hash`."""
     if agent.uses_next_credential:
         return
     if not is_hash_of(agent, present):
@@ -251,7 +252,7 @@ def confirm_hash(agent: Principal, present: str | None) -> None:
 
 
 def is_hash_of(agent: Principal, present: str | None) -> bool:
-    """Whether `present` is the hash of what the agent presented."""
+    """Return whether `present` is the hash of the credential that the agent presented."""
     return present is not None and hmac.compare_digest(present, agent.credential_hash)
 
 
@@ -271,7 +272,9 @@ def _of_join_token(session: Session, secret_hash: str, now: dt.datetime) -> Prin
 
 
 def _is_joining(session: Session, token_id: int) -> bool:
-    """Whether a node that joined with this token has yet to use what it was given for it: it may
-    ask once more, which services.nodes.credentials decides."""
+    """Return whether a node that joined with this token has not used its credential yet.
+
+    Such a node may ask once more; services.nodes.credentials decides.
+    """
     query = select(NodeRow.id).where(NodeRow.join_token_id == token_id, NodeRow.join_id != "")
     return session.scalar(query.limit(1)) is not None

@@ -29,7 +29,8 @@ SERVER_FORGOTTEN = dt.timedelta(days=1)
 @dataclass(frozen=True)
 class ControlPlaneStatus:
     controller: Literal["ok", "failing", "absent"]
-    """absent: none leads. failing: one leads, and has not worked through all of its loops lately."""
+    """Status of the controller: absent if none leads; failing if one leads but has not completed a
+    round of all of its loops lately."""
     failing_loop: str | None
     """In which loop its latest round broke off; None: in none, or that is not known."""
     is_worker_alive: bool
@@ -39,7 +40,10 @@ class ControlPlaneStatus:
 def parts_alive(
     session: Session, *, stuck_after: dt.timedelta, now: dt.datetime
 ) -> ControlPlaneStatus:
-    """stuck_after: how long ago the leader's last good round may be, at most."""
+    """Return which parts of the control plane are alive.
+
+    stuck_after: maximum age of the leader's last complete round.
+    """
     is_worker_alive = holds(session, WORKER_LEASE, now=now)[0]
     row = session.get(ControllerLeaseRow, CONTROLLER_LEASE)
     if row is None or row.expires_at <= now:
@@ -50,12 +54,13 @@ def parts_alive(
 
 
 def is_led(session: Session, *, now: dt.datetime) -> bool:
-    """Whether a controller leads, well or not."""
+    """Return whether a controller leads, whether or not its loops work."""
     return holds(session, CONTROLLER_LEASE, now=now)[0]
 
 
 def stuck_after(controller_interval_s: float) -> dt.timedelta:
-    """How long a controller that works may take from one good round to the next."""
+    """Return the longest time between two complete rounds of a controller that counts as
+    healthy."""
     return dt.timedelta(seconds=max(CONTROLLER_STUCK_S, 5 * controller_interval_s))
 
 

@@ -17,14 +17,14 @@ from muster_server.security.principal import Principal
 
 
 def is_in_charge(principal: Principal, owner_id: int | None) -> bool:
-    """Whether a caller may change an experiment of this owner."""
+    """Return whether a caller may change an experiment of this owner."""
     if principal.role == "admin":
         return True
     return principal.user_id is not None and principal.user_id == owner_id
 
 
 def is_by(principal: Principal, actor: str) -> bool:
-    """Whether this user, with whatever session or token, is the one that `actor` names."""
+    """Return whether `actor` names this user, with any session or token."""
     return actor == f"user:{principal.name}" or actor.endswith(f" ({principal.name})")
 
 

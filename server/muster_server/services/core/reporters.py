@@ -1,4 +1,4 @@
-"""Whose records are stored, as far as those who store them look at it."""
+"""Protocols for the allocations whose records are stored, reduced to what storing them needs."""
 
 from __future__ import annotations
 

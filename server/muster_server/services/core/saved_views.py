@@ -17,7 +17,7 @@ from muster_server.security.principal import Principal
 from .paging import read_page_of_tuples
 
 MAX_VIEWS = 200
-"""Of one user."""
+"""Maximum number of saved views per user."""
 
 
 def list_views(

@@ -98,7 +98,7 @@ def _end(
     now: dt.datetime,
     field: str,
 ) -> dt.datetime:
-    """When what is made now with the token `parent_id` ends."""
+    """Return when a token expires that is created now with the token `parent_id`."""
     wanted = now + (lifetime or default)
     if parent_id is None:
         return wanted

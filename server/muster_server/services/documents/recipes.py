@@ -33,7 +33,8 @@ COMBINATIONS_MAX = 20_000
 def check_trainer(
     document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> Iterator[FieldProblem]:
-    """What the built-in trainer would refuse, of `trainer`, of the hyperparameters and the metric."""
+    """Yield what the built-in trainer would reject in `trainer`, the hyperparameters and the
+    metric."""
     trainer = document.trainer
     if trainer is None:
         return
@@ -46,12 +47,15 @@ def check_trainer(
 
 
 def has_own_functions(trainer: TrainerSection) -> bool:
-    """Whether it uses something of the user's code."""
+    """Return whether the trainer uses a function from the user's code."""
     return settings.is_own(trainer.model) or settings.is_own(trainer.data)
 
 
 def shape_of(document: ExperimentConfig) -> rules.Shape | None:
-    """What the document says of the model; None: nothing, or the model itself is searched."""
+    """Return the shape of the model as far as the document sets it.
+
+    None if there is no built-in trainer, or if the model or its options are searched.
+    """
     trainer, searched = document.trainer, document.hyperparameters
     if trainer is None or "model" in searched or "options" in searched:
         return None
@@ -170,7 +174,8 @@ def _written(trainer: TrainerSection) -> dict[str, Any]:
 
 
 def _strategy_rule(document: ExperimentConfig) -> Rule:
-    """What the strategy asks of the model that is searched; the rest is said in `checks`."""
+    """Return the rule that the strategy imposes on a searched model. `checks` covers all other
+    cases."""
     resources = document.resources
 
     def problems(shape: rules.Shape | None) -> list[rules.RuleProblem]:
@@ -317,7 +322,7 @@ def _problem(
 def _how_to_keep(
     constraint: str, searched: Mapping[str | None, sampling.SearchParameter], broken: _Broken
 ) -> str:
-    """How the good combinations of a space can be kept, and the others left out."""
+    """Return a hint on how to keep the valid combinations of a space and exclude the others."""
     names = Constraint(constraint).names
     if names <= searched.keys():
         return f'keep those that work: `search.constraints: ["{constraint}"]`'
@@ -334,7 +339,7 @@ def _how_to_keep(
 def _static(
     trainer: TrainerSection, parameters: list[sampling.SearchParameter]
 ) -> Iterator[FieldProblem]:
-    """What has no effect, or is said twice."""
+    """Yield settings that have no effect or are given twice."""
     open_ = {p.path[-1] for p in parameters}
     if trainer.warmup_epochs is not None and trainer.warmup_steps:
         yield FieldProblem(

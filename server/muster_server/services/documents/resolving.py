@@ -1,4 +1,4 @@
-"""From what was written to what will run: one resolved configuration, each value with its origin."""
+"""Resolution of a document into one configuration, with the origin of each value."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def resolve(text: str, overrides: Sequence[str] = ()) -> Resolved:
 
 
 def search_spec(config: ExperimentConfig) -> SearchSpec:
-    """What the searcher of a resolved configuration is."""
+    """Return the searcher's specification for a resolved configuration."""
     search = config.search
     unit: Unit | None = None
     max_units: int | None = None
@@ -181,7 +181,7 @@ def _space(raw: Any, problems: list[FieldProblem]) -> list[sampling.SearchParame
 def _filled_in(
     document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> ExperimentConfig:
-    """With the defaults that depend on other values."""
+    """Return the document with the defaults that depend on other values filled in."""
     trainer, code = document.trainer, document.code
     if document.entrypoint is not None and code is None:
         code = CodeSection(path=".")
@@ -214,7 +214,8 @@ def _filled_in_search(
 
 
 def _num_trials(search: SearchSection, parameters: list[sampling.SearchParameter]) -> int | None:
-    """How many trials there will be, where that follows from other values."""
+    """Return the number of trials where it follows from other values, else `search.trials`, which
+    may be None."""
     match search.method:
         case "single":
             return 1

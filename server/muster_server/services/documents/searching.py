@@ -29,7 +29,7 @@ MEDIAN_MARKS = 1_000
 def check_search(
     document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> Iterator[FieldProblem]:
-    """What is wrong with `search`, and with the space where the search cannot use it."""
+    """Yield the problems of `search`, and of the space where the search cannot use it."""
     search = document.search
     spaces = [p for p in parameters if p.kind != "const"]
     stops, learns = search.method in STOPPING, search.sampler in LEARNING
@@ -124,7 +124,7 @@ def _warm_start(search: SearchSection) -> Iterator[FieldProblem]:
 
 
 def _external(search: SearchSection) -> Iterator[FieldProblem]:
-    """What somebody outside cannot do for a search: its points, or running its trials."""
+    """Yield the problems of an external sampler or runner in a search with method pbt."""
     if search.method != "pbt":
         return
     if search.sampler == "external":
@@ -262,7 +262,7 @@ def _interval(search: SearchSection) -> Iterator[FieldProblem]:
 def _population(
     document: ExperimentConfig, spaces: list[sampling.SearchParameter]
 ) -> Iterator[FieldProblem]:
-    """Of pbt, and what belongs to it beside another method."""
+    """Yield the problems of the settings of pbt, including their use with another method."""
     search = document.search
     if search.method != "pbt":
         if search.population is not None or search.explore is not None:
