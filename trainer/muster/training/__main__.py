@@ -35,7 +35,7 @@ class _Ending:
     """
 
     code = 1
-    """Of an exception that nobody caught; its traceback is out by now."""
+    """Exit status; 1 after an uncaught exception, whose traceback is already printed."""
 
     def __call__(self) -> None:
         for stream in (sys.stdout, sys.stderr):

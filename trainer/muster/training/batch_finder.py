@@ -1,10 +1,11 @@
-"""batch_size: auto, the largest power of two that fits into the memory of every worker.
+"""Choice of `batch_size: auto`: the largest power of two that fits into every worker's memory.
 
-Nothing is tried until it fails: a worker that runs out of memory on a CPU is killed, and with it what
-runs beside it. What forward keeps for backward is counted on the CPU for two small batches, on the
-model as it is before a strategy divides it; it grows in proportion to the batch. With the parameters,
-gradients and optimizer states that a worker has, this has to stay within USABLE of what is free.
-Counted are tensors: the rest is for what libraries and the interpreter take.
+Batch sizes are not tried until one fails: a worker that runs out of memory on a CPU is killed
+together with what runs beside it. What the forward pass keeps for the backward pass is counted on
+the CPU for two small batches, on the model before a strategy divides it, and grows in proportion to
+the batch. Together with a worker's parameters, gradients and optimizer states it must stay within
+USABLE of the free memory. Only tensors are counted: the rest is left to libraries and the
+interpreter.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _TRIED = (2, 4)
 def settled(
     run: Run, config: TrainConfig, *, slots: int, device: torch.device, resumed_batch: int | None
 ) -> TrainConfig:
-    """The settings with a batch size. Every rank must call it, and gets the same.
+    """Return the settings with a batch size. Every rank must call it, and all get the same.
 
     resumed_batch: the global batch of the checkpoint that is continued, which stays: the same step
         number would else mean another place in the data. None: nothing is continued.
@@ -93,7 +94,7 @@ class Need:
 
     @classmethod
     def of(cls, task: tasks.Task, config: TrainConfig, *, slots: int) -> Need:
-        """Of the most loaded worker. Leaves the random generator elsewhere."""
+        """Return the need of the most loaded worker. Changes the state of the random generator."""
         model = task.model()
         precision = config.strategy.precision
         few, more = (
@@ -123,8 +124,11 @@ def largest(need: Need, limit_bytes: float, *, at_most: int) -> int:
 
 
 def copies(options: StrategySection, slots: int, states: int) -> float:
-    """How often a worker holds as many bytes as the model has parameters: parameters, gradients,
-    optimizer states, and what is sent. Of the worker that holds most."""
+    """Return the bytes a worker holds for parameters, gradients, optimizer states and messages, as
+    a multiple of the size of the model's parameters.
+
+    This is the multiple of the worker that holds most.
+    """
     sizes = axes(options, slots)
     kind = options.kind if slots > 1 else "single"
     whole = 2.0 + states
@@ -139,8 +143,8 @@ def copies(options: StrategySection, slots: int, states: int) -> float:
 
 
 def batches_at_once(options: StrategySection, slots: int) -> float:
-    """For how many batches of batch_size a worker keeps the activations of the whole model, at
-    most."""
+    """Return for how many batches of `batch_size` a worker keeps the activations of the whole model
+    at once, at most."""
     sizes = axes(options, slots)
     if slots == 1:
         return 1.0
@@ -207,8 +211,11 @@ def _autocast(precision: Precision) -> Iterator[None]:
 
 
 def free_bytes(run: Run, config: TrainConfig, device: torch.device) -> float:
-    """What tensors of this worker may take: as the settings say, else USABLE of what the device, or
-    this worker's share of its node, has free."""
+    """Return how many bytes this worker's tensors may take.
+
+    This is the limit of the settings, or else USABLE of the free memory of the device or of this
+    worker's share of its node.
+    """
     if config.batch_memory_gb is not None:
         return config.batch_memory_gb * 1e9
     if device.type == "cuda":
@@ -217,7 +224,8 @@ def free_bytes(run: Run, config: TrainConfig, device: torch.device) -> float:
 
 
 def _node_free_bytes() -> float:
-    """Of the node, or of the control group this process is in."""
+    """Return the free memory in bytes of the node, or of the control group of this process if it
+    has less."""
     words = Path("/proc/meminfo").read_text(encoding="ascii").split()
     free = 1024.0 * int(words[words.index("MemAvailable:") + 1])
     group = Path("/sys/fs/cgroup")

@@ -30,7 +30,8 @@ def validate(
 
 
 def _length(training: state.TrainState, config: TrainConfig) -> dict[str, float]:
-    """How far it is, beside what it is worth, where the search counts in that."""
+    """Return how far training has come, in samples or seconds, if the search counts in that unit;
+    else {}."""
     far: dict[str, float] = {}
     if config.max_samples is not None:
         far["progress/samples"] = training.trained("samples")

@@ -82,7 +82,7 @@ class _Part:
 
     name: str
     module: nn.Module | None
-    """Of a block, or of a layer that is a module of its own."""
+    """Module of a block, or of a layer that is a module of its own; None otherwise."""
     is_block: bool
     kept: float = 0.0
     split: float = 0.0
@@ -90,7 +90,7 @@ class _Part:
     flops: float = 0.0
     input_bytes: float = 0.0
     owners: list[nn.Module] = field(default_factory=list)
-    """Modules outside of blocks that own parameters and were called in it."""
+    """Modules outside of blocks that own parameters and were called in this part."""
 
 
 class _Run:
@@ -104,11 +104,13 @@ class _Run:
         self._now = self.parts[0]
         self._is_after_block = False
         self._inside: list[str] = []
-        """Modules of a block that tensor parallel splits which are at work: "parent" or "column"."""
+        """Modules of a block that tensor parallelism splits and that are being called: "parent" or
+        "column"."""
         self._seen = {
             t.untyped_storage()._cdata: t for t in (*model.parameters(), *model.buffers())
         }
-        """By storage, with what holds it: no address comes twice."""
+        """Tensors by storage. Each entry keeps its tensor alive, so that no address occurs
+        twice."""
         x = _sample(shape, num_samples)
         self.sample_bytes = (x.nbytes + _target(shape, x).nbytes) / num_samples
         self._seen[x.untyped_storage()._cdata] = x
@@ -232,8 +234,8 @@ class _Run:
         return tensor
 
     def note_operation(self, given: Any, made: Any) -> None:
-        """Of an operation: what its backward takes for a moment, the gradients of what it gave and
-        of the largest that it took."""
+        """Count the memory that an operation's backward pass takes briefly: the gradients of its
+        outputs and of its largest input."""
         took, gave = (self._sizes(tensors) for tensors in (given, made))
         largest = max((size for key, size in took.items() if key not in gave), default=0)
         self._now.work = max(self._now.work, float(sum(gave.values()) + largest))

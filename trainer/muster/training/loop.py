@@ -352,7 +352,7 @@ def _is_checkpoint_due(config: TrainConfig, training: state.TrainState) -> bool:
 
 
 def _is_due(config: TrainConfig, training: state.TrainState, num_steps: int) -> bool:
-    """Whether anything is to be done that all ranks do together."""
+    """Return whether a validation or a checkpoint is due, which all ranks do together."""
     return _is_validation_due(config, training, num_steps) or _is_checkpoint_due(config, training)
 
 

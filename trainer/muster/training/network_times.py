@@ -15,17 +15,18 @@ import torch
 import torch.distributed as dist
 
 KINDS = ("all_reduce", "all_gather")
-"""What gradients and sharded parameters are sent by. Over gloo a reduce_scatter is an all_reduce."""
+"""Collectives that send gradients and sharded parameters. Over gloo a reduce_scatter is an
+all_reduce."""
 SIZES_BYTES = (4 * 1024, 64 * 1024, 1024 * 1024)
-"""Of the tensor reduced, or of what a gather gives."""
+"""Sizes of the tensor that is reduced, or of the result of a gather."""
 WARM_UPS = 2
 MIN_TIMES, MAX_TIMES = 5, 40
 BUDGET_S = 0.4
-"""Of one kind and size, where MIN_TIMES do not take longer."""
+"""Time spent per kind and size, unless MIN_TIMES repetitions take longer."""
 
 
 def metric(kind: str, num_bytes: int) -> str:
-    """The name under which it is reported, in ms."""
+    """Return the name of the reported metric, which is in ms."""
     return f"network/{kind}/{num_bytes}/ms"
 
 
@@ -68,7 +69,8 @@ def _took_s(send: Callable[[], None], device: torch.device) -> float:
 
 
 def _longest(seconds: float, device: torch.device) -> float:
-    """Of all workers, so that all of them go on in the same way; above 0."""
+    """Return the largest value among all workers, so that all of them continue in the same way;
+    above 0."""
     told = torch.tensor([seconds], dtype=torch.float64, device=device)
     dist.all_reduce(told, op=dist.ReduceOp.MAX)
     return max(float(told.item()), 1e-9)

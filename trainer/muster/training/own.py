@@ -18,7 +18,7 @@ from muster.document.trainer_settings import OWN_FUNCTION
 
 
 def is_own(name: str) -> bool:
-    """Whether a setting names a function rather than something built in."""
+    """Return whether a setting names a function of the user rather than something built in."""
     return OWN_FUNCTION.fullmatch(name) is not None
 
 
@@ -48,7 +48,8 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def model(name: str, *, inputs: tuple[int, ...], classes: int) -> nn.Module:
-    """What the user's function makes of the shape of one sample and the number of classes."""
+    """Return the model that the user's function builds for the shape of one sample and the number
+    of classes. Raises ConfigError if it is not a module."""
     made = function(name)(inputs=inputs, classes=classes)
     if not isinstance(made, nn.Module):
         raise ConfigError(f"{name}: expected a torch.nn.Module, got {type(made).__name__}")

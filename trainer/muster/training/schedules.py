@@ -40,7 +40,7 @@ def warmup_steps(config: TrainConfig, steps_per_epoch: int) -> int:
 
 
 def factor(config: TrainConfig, step: int, *, num_steps: int) -> float:
-    """What the learning rate is multiplied with at `step` (0-based) of `num_steps`: 0..1.
+    """Return the factor of the learning rate at `step` (0-based) of `num_steps`: 0..1.
 
     It rises linearly over the first `warmup_steps` and is 1 at the end of them; afterwards, with
     `done` going from 0 to 1 over the steps that are left:

@@ -48,11 +48,11 @@ class TrainState:
     steps_per_epoch: int = 1
     seed: int = 0
     settings: list[dict[str, Any]] = field(default_factory=list)
-    """Of the optimizer's parameter groups, as they are asked for."""
+    """Settings of the optimizer's parameter groups, as requested."""
     trained_s: float = 0.0
-    """Until the checkpoint it goes on from."""
+    """Seconds of training before the checkpoint that it resumed from."""
     began_at: float = field(default_factory=time.monotonic)
-    """When its first step began; later by what it has waited at rungs."""
+    """When the first step began, moved later by the time spent waiting at rungs."""
 
     @property
     def epoch(self) -> float:
@@ -60,12 +60,15 @@ class TrainState:
 
     @property
     def seconds(self) -> float:
-        """Of training, attempts before a checkpoint included; start-up and waiting at rungs not."""
+        """Seconds of training, including attempts before a checkpoint but not start-up and waiting
+        at rungs."""
         return self.trained_s + time.monotonic() - self.began_at
 
     def trained(self, unit: str) -> float:
-        """How far it is, in steps, epochs, samples or seconds. Every rank must call it for seconds:
-        those of the slowest rank count for all."""
+        """Return how far training has come, in steps, epochs, samples or seconds.
+
+        For seconds every rank must call it, and the slowest rank's count for all.
+        """
         if unit == "seconds":
             return agreement.agree_max(int(self.seconds * 1000)) / 1000
         known = {"steps": self.step, "epochs": self.epoch, "samples": self.step * self.global_batch}

@@ -38,16 +38,17 @@ class EarlyStoppingWatch:
     metric: str
     goal: str
     patience: int | None = None
-    """Validations in a row without a better value after which it is over; None: never."""
+    """Number of consecutive validations without a better value that ends training; None: never."""
     min_delta: float = 0.0
     best: float | None = None
     best_step: int = 0
     num_worse: int = 0
-    """Validations since the best one."""
+    """Number of validations since the best one."""
 
     @classmethod
     def of(cls, settings: EarlyStopping | None) -> EarlyStoppingWatch:
-        """By the document's settings; without them val/loss is watched, and nothing is ended."""
+        """Return a watch with the document's settings; without them it watches val/loss and never
+        stops training."""
         if settings is None:
             return cls(metric="val/loss", goal="min")
         return cls(
@@ -58,7 +59,7 @@ class EarlyStoppingWatch:
         )
 
     def observe(self, values: Mapping[str, float], step: int) -> bool:
-        """Take in a validation; whether it is the best so far.
+        """Take in a validation and return whether it is the best so far.
 
         Raises ConfigError when it has no such metric, naming those there are.
         """
@@ -95,7 +96,7 @@ class EarlyStoppingWatch:
         )
 
     def state(self) -> dict[str, Any]:
-        """What has to be kept to go on with the same conclusions."""
+        """Return the state to save so that a resumed training reaches the same conclusions."""
         return {
             k: v
             for k, v in asdict(self).items()

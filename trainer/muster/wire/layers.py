@@ -125,7 +125,8 @@ class Description:
 
     id: int
     settings: dict[str, Any]
-    """Those of the trainer that the model follows from: fields of `document.train_config.TrainConfig`."""
+    """Trainer settings that the model follows from: fields of
+    `document.train_config.TrainConfig`."""
     code: CodeSpec
     python: str | None
     """Path of the interpreter; None means the agent's default one."""

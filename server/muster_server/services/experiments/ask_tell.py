@@ -118,7 +118,8 @@ def tell(session: Session, experiment_id: int, body: TellIn, caller: Caller) -> 
 
 
 def _without_metric(experiment: ExperimentRow, trial: TrialRow, body: TellIn) -> str:
-    """What is missing of a trial that was told values, but none that the search compares by."""
+    """Return a hint if a trial's reported values lack the metric that the search compares by; "" if
+    they do not."""
     told = {*trial.summary, *body.metrics}
     missing = [n for n in notices.metrics_compared(experiment.config) if n not in told]
     if not missing or not (body.metrics or body.state == "completed"):
@@ -193,7 +194,7 @@ def _asked(trial: TrialRow, spec: SearchSpec) -> AskedTrial:
 
 
 def _trained(trial: TrialRow, unit: Unit | None) -> float | None:
-    """How far a trial is, as was told; None where nothing was."""
+    """Return how far a trial has trained, as reported; None if nothing was reported."""
     if unit in PROGRESS:
         known = trial.summary.get(PROGRESS[unit])
         return None if known is None else float(known["last"])
@@ -270,9 +271,10 @@ def _note_values(
 
 
 def _next_step(trial: TrialRow, spec: SearchSpec, units: float | None) -> int:
-    """Where the values stand in curves: whole units, and one more than the last where that is not more.
+    """Return the step at which the next values stand in curves.
 
-    Steps of a search in steps are as told.
+    For a search in steps, this is the reported step. Otherwise it is the number of whole units, or
+    the step after the last one if that is greater.
     """
     if spec.unit == "steps" and units is not None:
         return int(units)
@@ -287,7 +289,8 @@ def _merged(
 
 
 def _settle(session: Session, experiment_id: int, no: int, now: dt.datetime) -> None:
-    """What the searcher wants of a trial is so at once: nothing of it has to end first."""
+    """Apply at once what the searcher wants of a trial: an external trial has nothing that must end
+    first."""
     trial = _trial(session, experiment_id, no)
     if trial.state != TrialState.RUNNING:
         return

@@ -42,7 +42,7 @@ _PLAIN: dict[str, ExperimentOperation] = {
 
 
 def preview(session: Session, body: BulkIn, caller: Caller) -> BulkPreviewOut:
-    """What it would do to which experiments. Raises InvalidRequest."""
+    """Return what a bulk action would change in which experiments. Raises InvalidRequest."""
     ids = _select(session, body)
     items = [_foresee(session, body, id_, caller) for id_ in ids]
     deletable = [i.id for i in items if i.outcome == "changes"]

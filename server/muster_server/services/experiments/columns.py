@@ -96,7 +96,8 @@ def _bad(field: str, text: str, error: BadColumn) -> InvalidRequest:
 
 @dataclass(frozen=True)
 class Value:
-    """Of one experiment: a number or a text or neither; `nan` and the infinities are told apart."""
+    """SQL expressions for the value of one column: a number, a text or neither. NaN and the
+    infinities are distinct texts."""
 
     number: ColumnElement[Any]
     text: ColumnElement[Any]
@@ -240,8 +241,11 @@ def _test(condition: Condition) -> ColumnElement[bool]:
 def values_of(
     session: Session, rows: Sequence[ExperimentRow], columns: Sequence[TableColumn]
 ) -> dict[int, dict[str, Scalar]]:
-    """By experiment: what stands in each column. Objects and lists as JSON text; infinities and NaN
-    as "Infinity", "-Infinity", "NaN"; null where there is nothing."""
+    """Return the value in each column, by experiment ID and column.
+
+    Objects and lists become JSON text; infinities and NaN become "Infinity", "-Infinity" and "NaN".
+    A missing value is null.
+    """
     own = [column for column in columns if column.kind in ("config", "hparam", "metric")]
     found: dict[int, dict[str, Scalar]] = {row.id: {} for row in rows}
     if not own or not rows:

@@ -63,7 +63,7 @@ _FORK = "fork it: `muster fork` makes a new experiment from a changed document"
 
 
 def check(session: Session, experiment: ExperimentRow) -> bool:
-    """Whether it could go on as it is. Raises Conflict."""
+    """Return True if the experiment can continue as it is. Raises Conflict if it cannot."""
     require_ended(experiment, "continued")
     _plan(session, experiment, ContinueIn(), list(_ended_trials(session, experiment)))
     return True
@@ -200,7 +200,8 @@ def _ended_trials(session: Session, experiment: ExperimentRow) -> Iterable[Trial
 
 
 def _require_start(session: Session, trial: TrialRow) -> None:
-    """What a forked trial starts from must be there as long as it has no checkpoint of its own."""
+    """Raise Conflict if a forked trial without a checkpoint of its own has lost the one it starts
+    from."""
     if trial.source_checkpoint_id is None or lookup.newest(session, trial.id) is not None:
         return
     source = session.get(CheckpointRow, trial.source_checkpoint_id)
@@ -249,7 +250,7 @@ def _length_overrides(experiment: ExperimentRow, body: ContinueIn) -> list[str]:
 
 
 def _is_set(experiment: ExperimentRow, path: str) -> bool:
-    """Whether the document or an override gives this value."""
+    """Return whether the document or an override sets this value."""
     origins = resolve(experiment.document, experiment.overrides).origins
     return origins.get(path) in ("document", "override")
 
@@ -260,7 +261,7 @@ def _require_more(unit: str, number: int, present: int) -> None:
 
 
 def _is_longer(before: ExperimentConfig, after: ExperimentConfig) -> bool:
-    """Whether trials that ran to their end have something left to do."""
+    """Return whether completed trials have something left to do."""
     return _lengths(before) != _lengths(after)
 
 

@@ -77,7 +77,8 @@ INLINE_S = 2.0
 
 
 def preview(session: Session, experiment_id: int) -> DeletionPlanOut:
-    """What deleting would free, and whether it is possible. Raises NotFound."""
+    """Return what deleting an experiment would free, and whether it is possible. Raises
+    NotFound."""
     experiment = get_experiment(session, experiment_id)
     code, reason = None, ""
     try:
@@ -148,7 +149,7 @@ def _needed_by(session: Session, experiment_id: int) -> int | None:
 
 
 def freed_by(session: Session, experiment_ids: Sequence[int]) -> FreedOut:
-    """What these experiments hold, in the database and in the nodes' storage."""
+    """Return what these experiments hold in the database and in the nodes' storage."""
     trials = select(TrialRow.id).where(TrialRow.experiment_id.in_(experiment_ids))
     series = select(MetricSeriesRow.id).where(MetricSeriesRow.trial_id.in_(trials))
     streams = select(LogStreamRow.id).where(LogStreamRow.trial_id.in_(trials))

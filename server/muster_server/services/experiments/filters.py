@@ -23,7 +23,7 @@ class ExperimentFilter:
     labels: Sequence[str] = ()
     """ "team=vision": with this value. "urgent": with any."""
     owner: str | None = None
-    """By user name."""
+    """Name of the user who owns the experiment; None matches any owner."""
     text: str | None = None
     """Part of the name, whatever its case."""
     archived: Literal["exclude", "include", "only"] = "exclude"

@@ -46,7 +46,8 @@ def fork_experiment(
 
 
 def as_submission(source: ExperimentRow, body: ForkIn) -> ExperimentIn:
-    """What a fork submits: the source's document and code, changed as asked."""
+    """Return the submission for a fork: the source's document and code, with the requested
+    changes."""
     if body.document is None:
         document, overrides = source.document, [*source.overrides, *body.overrides]
     else:
@@ -66,7 +67,7 @@ def as_submission(source: ExperimentRow, body: ForkIn) -> ExperimentIn:
 
 
 def parent_out(session: Session, experiment: ExperimentRow) -> ParentOut | None:
-    """Where it comes from; None: it was submitted from nothing."""
+    """Return the experiment that this one was forked from; None if it is not a fork."""
     if experiment.source is None:
         return None
     parent = session.get(ExperimentRow, experiment.source["experiment_id"])

@@ -28,7 +28,7 @@ _INDEXED = ("id", "name", "created")
 
 
 def _rank(value: Value, descending: bool) -> ColumnElement[int]:
-    """Which group a value stands in: the groups are in this order whatever the direction."""
+    """Return the rank of a value's group. Groups keep this order in both directions."""
     low, high = (2, 0) if descending else (0, 2)
     return case(
         (value.number.is_not(None), 1),
@@ -92,7 +92,8 @@ def _by_index(
     cursor: str | None,
     limit: int,
 ) -> tuple[list[int], str | None]:
-    """By name (which has an index with the id) or by id, which is the order of creation."""
+    """Return a page of experiments by name (through the index on name and ID) or by ID, which is
+    the order of creation."""
     way, after = (_down, operator.lt) if descending else (_up, operator.gt)
     by_name = column.path[0] == "name"
     parts: tuple[Any, ...] = (

@@ -33,7 +33,8 @@ SAMPLED_TRIALS = 10
 def preview_experiment(
     session: Session, body: ExperimentIn, foresight: Foresight, *, now: dt.datetime
 ) -> PreviewOut:
-    """The same checks as a submission, the trials it would create, and where one would run."""
+    """Return what submitting the document would do: the same checks as a submission, the trials it
+    would create, and where one of them would run."""
     resolved = resolve_submission(session, body, now=now)
     config = resolved.config
     if config is None:
@@ -109,7 +110,8 @@ def _concurrent_from(config: ExperimentConfig, room: int | None) -> str:
 
 
 def _clones(spec: SearchSpec) -> tuple[list[str], list[str]]:
-    """Of a population: names of the hyperparameters that clones change, and have as their parent."""
+    """Return the names of the hyperparameters that clones of a population change, and of those that
+    they inherit unchanged."""
     if spec.explore is None:
         return [], []
     searched = [p.name for p in sampling.parse_space(spec.space)[0] if p.kind != "const"]

@@ -162,7 +162,10 @@ def find_point(session: Session, experiment_id: int, point: str) -> PointOut:
 
 
 def _is_known(session: Session, experiment_id: int, point: str, hparams: dict[str, Any]) -> bool:
-    """Whether this point was enqueued before. Raises Conflict where that was another one."""
+    """Return whether this point was enqueued before.
+
+    Raises Conflict if the name was given to a point with other hyperparameters.
+    """
     event = session.scalar(
         select(SearchEventRow.event).where(
             SearchEventRow.experiment_id == experiment_id,
@@ -251,7 +254,11 @@ def _tell(
     *,
     key: str | None = None,
 ) -> None:
-    """key: of what counts once however often it is asked for; None: each request counts."""
+    """Record an event of the search.
+
+    key: identifies an event that counts only once, however often it is requested; None makes each
+    request count.
+    """
     key = key or f"user:{secrets.token_hex(8)}"
     events.append(session, experiment.id, key, event, caller.now)
     touch(session, f"experiment:{experiment.id}", "loops")

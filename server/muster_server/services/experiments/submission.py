@@ -42,7 +42,10 @@ MAX_LABELS = 64
 
 
 def too_many_labels(message: str) -> InvalidRequest:
-    """message: a sentence that says how many there are, or would be."""
+    """Return the error for too many labels.
+
+    message: a sentence that gives the actual or resulting number of labels.
+    """
     return InvalidRequest(
         "experiments.too_many_labels",
         message,
@@ -124,7 +127,10 @@ def invalid_document(problems: Sequence[FieldProblem]) -> InvalidRequest:
 
 
 def _still_there(session: Session, experiment_id: int | None) -> int:
-    """Of a repeated request. Raises Conflict when what it made was deleted since."""
+    """Return the ID of the experiment that a repeated request created.
+
+    Raises Conflict if the experiment has been deleted since.
+    """
     row = session.get(ExperimentRow, experiment_id or 0)
     if row is None or row.deleting_at is not None:
         raise Conflict(

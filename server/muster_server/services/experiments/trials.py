@@ -85,8 +85,11 @@ def trial_out(session: Session, trial_id: int) -> TrialOut:
 
 
 def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> TrialDetail:
-    """headline: with domain.metrics.is_headline alone of its metrics, and the search's. Raises
-    NotFound."""
+    """Return a trial with its attempts and configuration.
+
+    headline: include only the headline metrics (domain.metrics.is_headline) and the search's
+    metric. Raises NotFound.
+    """
     found = _one(session, trial_id)
     trial, experiment = found[0], found[1]
     (out,) = _trials(session, [found], headline=headline)
@@ -264,8 +267,11 @@ _FAILURES = [
 
 
 def _num_restarts(session: Session, trial_ids: Sequence[int]) -> dict[int, int]:
-    """How often each trial was started again after a failure. To give up its slots as asked, for a
-    preemption, a pause or a drain, is none. Trials without any are left out."""
+    """Return how often each trial was restarted after a failure.
+
+    Attempts that gave up their slots for a preemption, a pause or a drain do not count. Trials
+    without a restart are left out.
+    """
     query = (
         select(AttemptRow.trial_id, func.count())
         .join(TrialRow, TrialRow.id == AttemptRow.trial_id)

@@ -66,7 +66,7 @@ def list_experiments(
 
 
 def count(session: Session, filters: ExperimentFilter) -> int:
-    """How many fulfil them all. Raises InvalidRequest."""
+    """Return the number of experiments that match all filters. Raises InvalidRequest."""
     counted = (
         select(func.count())
         .select_from(ExperimentRow)
@@ -78,7 +78,7 @@ def count(session: Session, filters: ExperimentFilter) -> int:
 
 
 def columns_out(session: Session, project: str | None) -> ExperimentColumnsOut:
-    """What the newest experiments could be told apart by."""
+    """Return the columns that can tell the newest experiments apart."""
     found, num = experiment_columns.choice(session, project)
     return ExperimentColumnsOut(
         items=[ExperimentColumnOut(column=c, num_experiments=n) for c, n in found.items()],
@@ -215,7 +215,8 @@ class _Trials:
     done: float = 0.0
     """Trials' worth of finished work; a trial that ended counts whole, however it ended."""
     worked: float = 0.0
-    """The same, but failed and canceled trials count for the steps they took."""
+    """Trials' worth of finished work, where failed and canceled trials count only for the steps
+    they took."""
     num_measurable: int = 0
     """Trials that have ended or say how many steps they plan."""
 
@@ -235,8 +236,10 @@ def _fields(session: Session, rows: Sequence[Found]) -> list[dict[str, Any]]:
 
 
 def _non_finite_metrics(session: Session, experiment_ids: Sequence[int]) -> dict[int, str]:
-    """Of running trials: by experiment, the metric whose last value is NaN or infinite (a loss
-    before others, then by name)."""
+    """Return, by experiment ID, a metric of a running trial whose last value is NaN or infinite.
+
+    Of several such metrics it returns a loss if there is one, else the first by name.
+    """
     query = select(TrialRow.experiment_id, TrialRow.summary).where(
         TrialRow.experiment_id.in_(experiment_ids), TrialRow.state == TrialState.RUNNING
     )

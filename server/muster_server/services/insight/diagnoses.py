@@ -289,7 +289,7 @@ def get(session: Session, diagnosis_id: int) -> DiagnosisOut:
 def list_of(
     session: Session, trial_id: int, *, cursor: str | None, limit: int
 ) -> Page[DiagnosisOut]:
-    """Of one trial, the newest first. Raises NotFound."""
+    """Return one page of a trial's diagnoses, newest first. Raises NotFound."""
     get_trial(session, trial_id)
     query = select(DiagnosisRow).where(DiagnosisRow.trial_id == trial_id)
     rows, following = read_page(
@@ -333,7 +333,7 @@ def probe_trials(session: Session, row: DiagnosisRow) -> list[TrialRow]:
 
 
 def _runs(session: Session, row: DiagnosisRow) -> list[ProbeRun]:
-    """What the probes that ended well have measured."""
+    """Return the measurements of the probes that completed."""
     found = []
     for trial in probe_trials(session, row):
         if trial.state != TrialState.COMPLETED:

@@ -32,7 +32,11 @@ _EMPTY: dict[str, Any] = {
 def diagnosis_out(
     session: Session, row: DiagnosisRow, *, so_far: Diagnosis | None = None
 ) -> DiagnosisOut:
-    """so_far: what can be said of one that has not ended; its verdict and advice are not shown."""
+    """Return a diagnosis as the API shows it.
+
+    so_far: preliminary result of a diagnosis that has not ended. Its verdict and advice are not
+    shown.
+    """
     trial = session.get_one(TrialRow, row.trial_id)
     result = row.result or _EMPTY
     if row.result is None and so_far is not None:

@@ -39,8 +39,12 @@ _ROWS_PER_BUCKET = 5
 def trial_performance(
     session: Session, trial_id: int, *, attempt_no: int | None, num_rows: int
 ) -> PerformanceOut:
-    """Of an attempt (the current one when None), over about the newest `num_rows` rows of each
-    rank. Nothing measured gives empty lists. Raises NotFound."""
+    """Return where the steps of an attempt spend their time, over about the newest `num_rows` rows
+    of each rank.
+
+    attempt_no: None for the current attempt. The lists are empty if nothing was measured. Raises
+    NotFound.
+    """
     trial = get_trial(session, trial_id)
     attempt = trial.attempt_no if attempt_no is None else attempt_no
     rows = newest_rows(session, trial_id, attempt, num_rows)
@@ -76,7 +80,7 @@ class MeasuredRows:
 
     ranks: dict[int, Rows]
     first_step: int | None
-    """Of the window that was read; None: nothing was measured."""
+    """First step of the window that was read; None if nothing was measured."""
     last_step: int | None
     bucket_steps: int
     num_ranks: int

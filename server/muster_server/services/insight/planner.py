@@ -72,8 +72,11 @@ class _Subject:
 
 
 def plan(session: Session, body: PlanIn, *, now: dt.datetime) -> tuple[PlanOut, Question | None]:
-    """What the training of a document will take, and what is to be asked of a node for that. Raises
-    InvalidRequest for a document that cannot work."""
+    """Return what training a document will need, and the question to a node that the plan still
+    depends on (None if there is none).
+
+    Raises InvalidRequest for a document that cannot work.
+    """
     resolved = resolve(body.document, body.overrides)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
@@ -129,8 +132,12 @@ def plan(session: Session, body: PlanIn, *, now: dt.datetime) -> tuple[PlanOut, 
 def of_trial(
     session: Session, trial_id: int, *, now: dt.datetime
 ) -> tuple[TrialPlanOut, Question | None]:
-    """What its document and hyperparameters let expect, beside what its ranks have measured over the
-    newest rows of the current attempt, and what is to be asked of a node for that. Raises NotFound."""
+    """Return the plan for a trial beside the measurements of its ranks over the newest rows of the
+    current attempt, and the question to a node that the plan still depends on (None if there is
+    none).
+
+    Raises NotFound.
+    """
     trial = get_trial(session, trial_id)
     experiment = get_experiment(session, trial.experiment_id)
     config = experiment.config
@@ -241,7 +248,7 @@ def _subject(
 
 
 def job_of(training: TrainConfig, table: LayerTable, *, slots: int) -> PlannedTraining:
-    """What the arithmetic of strategies needs to know."""
+    """Return the facts about a training that the strategies' formulas need."""
     return PlannedTraining(
         model=table,
         options=training.strategy,
@@ -344,7 +351,8 @@ class _Figures:
 
 
 def _is_alike(theirs: ExperimentConfig, config: ExperimentConfig, training: TrainConfig) -> bool:
-    """Whether what another experiment measured of computing and network holds for this document."""
+    """Return whether another experiment's compute and network measurements apply to this
+    document."""
     try:
         other = layer_tables.training_of(theirs, _constants(theirs))
     except Unknown:

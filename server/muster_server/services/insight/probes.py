@@ -126,7 +126,8 @@ def _submission(
 
 
 def chosen_hparams(session: Session, source: ExperimentRow) -> dict[str, Any]:
-    """Of its best trial, or of its first one while none is the best."""
+    """Return the hyperparameters of an experiment's best trial, or of its first while none is
+    best."""
     return _chosen(session, source).hparams
 
 
@@ -139,7 +140,12 @@ def _chosen(session: Session, source: ExperimentRow) -> TrialRow:
 
 
 def _found_batch(session: Session, source: ExperimentRow) -> list[str]:
-    """With batch_size: auto a probe uses what its source has found: what it shows is of that."""
+    """Return the override that gives a probe the batch size its source has found; [] if it has
+    none.
+
+    This applies to `batch_size: auto`: with another batch size, a probe would say nothing about its
+    source.
+    """
     trainer = source.config.trainer
     if trainer is None or trainer.batch_size != "auto":
         return []

@@ -130,7 +130,7 @@ def get_report(session: Session, report_id: int, *, lock: bool = False) -> Scali
 
 
 def find_actions(session: Session, *, now: dt.datetime) -> list[Action]:
-    """What the reports that go on need now."""
+    """Return the next action of each running report that needs one."""
     rows = session.scalars(
         select(ScalingReportRow)
         .where(ScalingReportRow.state == "running")
@@ -261,7 +261,8 @@ def _seen(session: Session, row: ScalingReportRow, now: dt.datetime) -> Report:
 
 
 def _slot_hours_left(session: Session, row: ScalingReportRow, now: dt.datetime) -> float:
-    """Of the report's own budget, which its runs share; infinite without one."""
+    """Return the slot hours left of the report's own budget, which its runs share; infinite without
+    a budget, never below 0."""
     if row.slot_hours is None:
         return math.inf
     ids = [entry["experiment_id"] for entry in row.points if entry["experiment_id"] is not None]

@@ -55,7 +55,7 @@ def run_of(
 
 
 def timed(summary: Mapping[str, Any], *, size: int, backend: str) -> tuple[Transfer, ...]:
-    """What the workers were timed with, by the names that the trainer gives it:
+    """Return the network timings of the workers, found by the trainer's metric names such as
     "network/all_gather/65536/ms"."""
     found = []
     for name, entry in summary.items():
@@ -74,7 +74,7 @@ def timed(summary: Mapping[str, Any], *, size: int, backend: str) -> tuple[Trans
 
 
 def transfer_of(traffic: KindTrafficOut, *, backend: str) -> Transfer | None:
-    """As the cost model counts it; None for what it has no formula for."""
+    """Return the traffic as the cost model counts it; None if the model has no formula for it."""
     if traffic.kind not in KINDS or len(traffic.ranks) < 2:
         return None
     moved_ms = traffic.transfer_ms if traffic.transfer_ms is not None else traffic.time_ms
@@ -92,8 +92,11 @@ def _mean(ranks: list[RankStepsOut], *parts: str) -> float:
 
 
 def _samples_per_step(experiment: ExperimentRow, trial: TrialRow, step_s: float) -> float | None:
-    """Of all workers. The built-in trainer's follow from the document; a script's from what it
-    reports."""
+    """Return the number of samples per step of all workers together; None if it is unknown.
+
+    For the built-in trainer it follows from the document, for a script from the throughput it
+    reports.
+    """
     config = experiment.config
     if config.trainer is not None:
         batch = trial.hparams.get("batch_size", config.trainer.batch_size)

@@ -30,14 +30,15 @@ from ..core.paging import read_page
 from .scaling import get_report, stored_points
 
 PREDICTED_DOUBLINGS = 3
-"""Without a wish: from the smallest size to so many doublings beyond the largest one."""
+"""Number of doublings beyond the largest measured size that are predicted if no sizes are
+requested."""
 BYTES_PER_MBIT = 125_000.0
 
 
 def list_reports(
     session: Session, experiment_id: int, *, cursor: str | None, limit: int
 ) -> Page[ScalingReportOut]:
-    """Of one experiment, newest first. Raises NotFound."""
+    """Return one page of an experiment's scaling reports, newest first. Raises NotFound."""
     experiment = get_experiment(session, experiment_id)
     query = select(ScalingReportRow).where(ScalingReportRow.experiment_id == experiment_id)
     rows, following = read_page(

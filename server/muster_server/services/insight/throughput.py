@@ -23,11 +23,11 @@ class Rate:
 
 
 def samples_per_s(session: Session, trial: TrialRow) -> Rate | None:
-    """Of all workers together, in the current attempt, over its newest rows without the first steps.
-    None of fewer than MIN_STEPS - WARM_UP_STEPS rows.
+    """Return the throughput of all workers together, over the newest rows of the current attempt
+    without its warm-up steps.
 
-    The median of the rows: validations and checkpoints between steps, which probes do not have, do
-    not count.
+    It is the median of the rows, so that validations and checkpoints between steps, which probes do
+    not have, do not count. None with fewer than MIN_STEPS - WARM_UP_STEPS rows.
     """
     if trial.attempt_no == 0:
         return None

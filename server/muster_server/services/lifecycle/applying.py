@@ -94,7 +94,10 @@ def _change_desired(*names: str) -> Update:
 
 @functools.cache
 def _change_state(table: Table, *names: str) -> Update:
-    """first_started_at: kept in `started_at` where nothing is yet."""
+    """Return an UPDATE of the state of a row and the named columns.
+
+    The name first_started_at sets `started_at` only where it is null.
+    """
     values: dict[str, Any] = {
         name: bindparam(f"new_{name}", type_=table.c[name].type)
         for name in names
@@ -394,7 +397,8 @@ def _noted(session: Session, trial_id: int) -> NotedTrial:
 def _first_worker_at(
     session: Session, trial_id: int, attempt_no: int, now: dt.datetime
 ) -> dt.datetime | None:
-    """When the first worker of an attempt was heard of, which may be passes ago; None: none was."""
+    """Return when the first worker of an attempt reported, which may be several passes ago; None if
+    none has."""
     at: dt.datetime | None = session.connection().scalar(
         _FIRST_WORKER, {"trial_id": trial_id, "attempt_no": attempt_no}
     )

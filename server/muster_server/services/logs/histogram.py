@@ -37,8 +37,12 @@ def of_trial(session: Session, trial_id: int, wanted: LogFilter) -> LogHistogram
 def of_experiment(
     session: Session, experiment_id: int, wanted: LogFilter, *, trial_nos: frozenset[int]
 ) -> LogHistogram:
-    """As of_trial, of all its trials or those with these numbers; of more than 500 streams those
-    that were written to last, and `num_left` says of how many not. Raises NotFound."""
+    """Return the histogram of an experiment's trials, or of those with these numbers, like
+    `of_trial`.
+
+    Of more than 500 streams it counts those written to last; `num_left` is the number of streams
+    left out. Raises NotFound.
+    """
     ids = trials_of(session, get_experiment(session, experiment_id), trial_nos)
     return _histogram(
         session, choose_streams(session, LogStreamRow.trial_id.in_(ids), wanted), wanted
@@ -70,7 +74,8 @@ def _histogram(session: Session, chosen: Chosen, wanted: LogFilter) -> LogHistog
 def _extent(
     session: Session, streams: Sequence[int], wanted: LogFilter
 ) -> tuple[dt.datetime, dt.datetime] | None:
-    """When the first and the last of the wanted lines were received; None when there are none."""
+    """Return when the first and the last of the wanted lines were received; None if there are
+    none."""
     if not streams:
         return None
     table = LogChunkRow

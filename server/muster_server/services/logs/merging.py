@@ -102,9 +102,10 @@ class Walk:
         return starts
 
     def searched(self) -> LogSearched | None:
-        """How far a search has come, and how far it has to go; None when nothing was searched for.
+        """Return how far a search has come and how far it has to go; None if nothing was searched
+        for.
 
-        Forwards what is left lies behind the page, backwards before it.
+        The rest lies after the page when reading forwards, and before it when reading backwards.
         """
         if not self.test:
             return None

@@ -106,11 +106,12 @@ def read_experiment_page(
     limit: int = 500,
     budget_s: float | None = None,
 ) -> LogPage:
-    """As read_page, of all trials of an experiment, or those with these numbers.
+    """Return a page of the logs of all trials of an experiment, or of those with these numbers,
+    like `read_page`.
 
-    Of more streams than one request reads, those that were written to last are read, back to the
-    last line of the others; `left` says so, and its time is the `until` to go on with.
-    Raises NotFound for the experiment and for a trial that it has not.
+    Of more streams than one request may read, it reads those written to last, back to the last line
+    of the others. `left` reports this, and its time is the `until` of the next request. Raises
+    NotFound for the experiment and for a trial that it does not have.
     """
     experiment = get_experiment(session, experiment_id)
     ids = trials_of(session, experiment, trial_nos)
@@ -306,7 +307,7 @@ def find_download(
     stream: Literal["stdout", "stderr"],
     attempt_no: int | None,
 ) -> Download:
-    """What a download holds: one stream of one attempt (None: the latest that has it).
+    """Return the contents of a download: one stream of one attempt (None: the latest that has it).
 
     The launcher (rank -1) has a stream per node; they follow each other in node order.
     Raises NotFound.

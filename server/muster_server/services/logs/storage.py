@@ -22,7 +22,7 @@ CHUNK_BYTES = 65_536
 """Bytes of log per chunk at most: what reading one line has to decompress."""
 
 OPEN_LINE_BYTES = 16_384
-"""Of a line whose end has not come, held to judge its level when it does."""
+"""Maximum number of bytes held of an unfinished line, to judge its level when it ends."""
 OPEN_LINE_CHUNKS = 64
 """Pieces that it came in, of those."""
 

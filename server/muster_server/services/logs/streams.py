@@ -33,7 +33,7 @@ class LogFilter:
     what each line says (see domain.logs.lines)."""
 
     ranks: frozenset[int] | None = None
-    """None: all; -1 is the launcher."""
+    """Wanted ranks, where -1 is the launcher; None for all."""
     nodes: frozenset[str] | None = None
     stream: Literal["stdout", "stderr"] | None = None
     attempt_no: int | None = None
@@ -84,7 +84,7 @@ class Chosen:
     """The streams that one request reads."""
 
     streams: list[LogStreamRow]
-    """By trial, attempt and rank, stdout before stderr."""
+    """Streams ordered by trial, attempt and rank, stdout before stderr."""
     since: dt.datetime | None = None
     """Only from here on nothing of the others is missing between their lines; None: none is left."""
     num_left: int = 0
@@ -98,8 +98,11 @@ def find_streams(
 
 
 def choose_streams(session: Session, of: ColumnElement[bool], wanted: LogFilter) -> Chosen:
-    """As find_streams, but at most MAX_STREAMS: those that were written to last within the time that
-    is wanted. More only where they were all written to last in the same microsecond."""
+    """Return the streams that a filter matches, like `find_streams`, but at most MAX_STREAMS: those
+    written to last within the wanted time.
+
+    There are more only if they were all written to last in the same microsecond.
+    """
     total = session.scalar(_wanted(select(func.count()), of, wanted).select_from(LogStreamRow)) or 0
     if total <= MAX_STREAMS:
         return Chosen(find_streams(session, of, wanted))

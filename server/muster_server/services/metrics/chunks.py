@@ -50,7 +50,7 @@ class CompactionChunk:
     batches: Sequence[CompactionBatch]
 
     def names(self) -> list[str]:
-        """Of all series, sorted."""
+        """Names of all series, sorted."""
         return sorted({name for batch in self.batches for name in batch.series})
 
     def points_of(self, name: str) -> Points:
@@ -65,7 +65,7 @@ class Removal:
     gone: Sequence[CompactionBatch]
     """Nothing is left of these."""
     changed: Sequence[tuple[CompactionBatch, Mapping[str, Any]]]
-    """Of these something is: the batch as it was, and the columns it gets."""
+    """Batches that keep some of their points, each as it was, with its new columns."""
     left: Sequence[CompactionBatch]
     """All batches there are afterwards."""
 
@@ -101,7 +101,11 @@ def read_chunk(session: Session, trial_id: int) -> CompactionChunk | None:
 
 
 def plan_removal(chunk: CompactionChunk, taken: Mapping[str, int | None]) -> Removal:
-    """How to take points out of a chunk: name → only those of lower steps (None: all of them)."""
+    """Plan how to remove points from a chunk.
+
+    taken: for each series to remove points from, the step below which they are removed; None to
+    remove all.
+    """
     gone: list[CompactionBatch] = []
     left: list[CompactionBatch] = []
     changed: list[tuple[CompactionBatch, Mapping[str, Any]]] = []

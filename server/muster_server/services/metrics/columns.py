@@ -31,7 +31,7 @@ class Columns:
     columns: list[Column]
     """Their points in the order they were reported."""
     parts: dict[str, list[Part]]
-    """Of what these columns were put together."""
+    """Parts that these columns were put together from, by name."""
     refused: dict[str, str]
     """Name → why at least one part of it cannot be stored."""
 

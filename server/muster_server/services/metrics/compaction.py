@@ -1,9 +1,10 @@
-"""From batches (L0) to blocks (L1).
+"""Compaction of metric batches (L0) into blocks (L1).
 
-What a transaction takes out of L0 it writes as blocks (metrics_chunks), so that a point is in
-exactly one of the two whatever happens in between, and two compactions running at once cannot write
-the same points twice. A transaction is bounded by series and by blocks, whatever was logged, and
-everything that can be read and encoded before it is: nobody else writes while it lasts.
+What a transaction takes out of L0 it writes as blocks (metrics_chunks). A point is therefore in
+exactly one of the two whatever happens in between, and two compactions that run at once cannot
+write the same points twice. Each transaction is limited in series and blocks, however much was
+logged, and everything that can be read and encoded beforehand is, because nobody else can write
+while it lasts.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ class _BatchPart:
     compacted: list[dict[str, int]] = field(default_factory=list)
     late: list[_LateBatches] = field(default_factory=list)
     repeated: list[SeriesRecord] = field(default_factory=list)
-    """Those that have grown and in which steps occurred more than once."""
+    """Series that have grown and in which steps occurred more than once."""
 
 
 def _plan(session: Session, chunk: CompactionChunk, max_series: int) -> _BatchPart:

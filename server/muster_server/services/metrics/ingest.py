@@ -97,11 +97,12 @@ def ingest_several(
     at: dt.datetime,
     max_series: int | None = None,
 ) -> list[MetricUpdate]:
-    """The same for consecutive records of one rank, with their numbers, oldest first.
+    """Store consecutive records of one rank, each with its number, oldest first, like `ingest`.
 
-    They are stored as one, under the last number: what an agent has kept while it could not reach
-    the server costs by its points, not by its records. None of them may be stored already; that is
-    for the caller to know, who keeps the number up to which an allocation's stream is stored.
+    They are stored as one record under the last number, so that the backlog of an agent that could
+    not reach the server costs by its points, not by its records. None of them may be stored
+    already: the caller must check this against the number up to which the allocation's stream is
+    stored.
     """
     # What earlier records of the request changed is written once, at the commit.
     with session.no_autoflush:

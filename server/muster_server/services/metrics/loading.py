@@ -58,7 +58,7 @@ class LoadedSegment:
 
     @property
     def first_step(self) -> int:
-        """Of at least one point."""
+        """First step of the segment, which must have at least one point."""
         firsts = [self.rollups[0].first_step] if self.rollups else []
         return min([*firsts, *([int(self.exact.steps[0])] if len(self.exact) else [])])
 
@@ -170,8 +170,8 @@ def points_of(
 def tails_of(
     session: Session, segments: Sequence[CurveSegment], first: int, last: int
 ) -> list[Points]:
-    """What is not compacted yet, per segment, in the order written (all steps of the attempt from
-    `first` to `last`)."""
+    """Return the points of each segment that are not compacted yet, in the order they were written:
+    all steps of the attempt from `first` to `last`."""
     names: dict[tuple[int, int, int], set[str]] = {}
     for s in segments:
         key = (s.record.trial_id, s.record.attempt_no, s.record.rank)

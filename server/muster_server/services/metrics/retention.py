@@ -53,7 +53,7 @@ SAMPLED_BLOCKS = 64
 @dataclass(frozen=True)
 class Downsampled:
     num_trials: int
-    """Those that are done."""
+    """Number of trials that were processed completely."""
     num_points: int
     freed_bytes: int
 
@@ -203,9 +203,10 @@ def plan(
     log_days: int | None,
     is_asked: bool = False,
 ) -> RetentionOut:
-    """What retention by these ages (None: never) would free now, without doing it.
+    """Return what retention with these maximum ages in days (None: keep forever) would free now,
+    without deleting anything.
 
-    is_asked: the ages are somebody's question, not what is set.
+    is_asked: the ages come from a request, not from the settings.
     """
     return RetentionOut(
         is_set=not is_asked,

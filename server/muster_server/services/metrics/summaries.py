@@ -18,7 +18,8 @@ from .loading import UNBOUNDED, entries_of, load
 
 
 def visible_summary(session: Session, trial_id: int, names: Sequence[str] | None) -> dict[str, Any]:
-    """What `trials.summary` should hold for these names (None: all), computed from what is stored."""
+    """Return the entries that `trials.summary` should have for these names (None: all), computed
+    from the stored points."""
     groups = lowest_ranks(groups_of(session, [trial_id], names, None))
     return {group.name: summary_json(s) for group, s in summaries_of(session, groups)}
 

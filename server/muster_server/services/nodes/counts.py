@@ -28,7 +28,7 @@ class ClusterCounts:
     """Every state is there, with 0 where nothing is in it."""
 
     nodes: Mapping[str, int]
-    """By state, without the removed ones."""
+    """Number of nodes by state, without the removed ones."""
     nodes_scheduling: Mapping[str, int]
     nodes_health: Mapping[str, int]
     slots: Mapping[tuple[str, str, SlotUse], int]
@@ -74,7 +74,8 @@ def count_cluster(session: Session, *, now: dt.datetime) -> ClusterCounts:
 
 
 def size_bytes(database: Database, session: Session) -> int:
-    """Of the database: its files for SQLite, what PostgreSQL says otherwise."""
+    """Return the size of the database in bytes: of its files for SQLite, as PostgreSQL reports it
+    otherwise."""
     if not database.is_sqlite:
         return session.scalar(text("SELECT pg_database_size(current_database())")) or 0
     path = Path(database.url.database or "")
@@ -89,7 +90,8 @@ def _by(
     *,
     of_nodes: bool = False,
 ) -> dict[str, int]:
-    """How many rows have each of the values; others, which a newer version may write, are left out."""
+    """Return the number of rows with each of the values. Other values, which a newer version may
+    write, are left out."""
     query = select(column, func.count()).group_by(column)
     if of_nodes:
         query = query.where(NodeRow.state != NodeState.REMOVED)

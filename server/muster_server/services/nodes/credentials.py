@@ -52,7 +52,7 @@ def use_join_token(session: Session, token_id: int, *, now: dt.datetime) -> None
 
 
 def is_same_joining(node: NodeRow, join_id: str, token_id: int) -> bool:
-    """Whether this asks again for what was given already, and that was never used."""
+    """Return whether this repeats a join request whose credential was never used."""
     return bool(join_id) and node.join_id == join_id and node.join_token_id == token_id
 
 

@@ -33,8 +33,10 @@ from ..core.events import add_event
 def note_problems(
     session: Session, node: NodeRow, found: Sequence[NodeProblem], *, now: dt.datetime
 ) -> None:
-    """What the checks of its agent find wrong now. An event when that is about something else
-    than before, not for each new figure."""
+    """Store the problems that the agent's checks find now.
+
+    An event is added only if the kinds of problems have changed, not for each new figure.
+    """
     problems = _problems(found)
     if to_plain(problems) == node.problems:
         return
@@ -60,7 +62,10 @@ def note_problems(
 
 
 def are_known(known: Sequence[Any], found: Sequence[NodeProblem]) -> bool:
-    """Whether `note_problems` would change nothing: `known` is what the node's row holds."""
+    """Return whether `note_problems` would change nothing.
+
+    known: the problems stored in the node's row.
+    """
     return to_plain(_problems(found)) == known
 
 

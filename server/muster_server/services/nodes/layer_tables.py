@@ -101,8 +101,8 @@ class LayerTableAnswer:
 
 
 def training_of(config: ExperimentConfig, hparams: Mapping[str, Any]) -> TrainConfig:
-    """What the built-in trainer makes of a resolved document and the hyperparameters of a trial.
-    Raises Unknown."""
+    """Return the built-in trainer's configuration for a resolved document and a trial's
+    hyperparameters. Raises Unknown."""
     if config.trainer is None:
         raise Unknown(Message("plan.script"))
     try:
@@ -193,7 +193,7 @@ def _find(session: Session, question: Question, *, lock: bool = False) -> LayerT
 def _settled(
     session: Session, row: LayerTableRow, question: Question, *, now: dt.datetime
 ) -> LayerTableAnswer | None:
-    """What is to be said of a row; None: it is to be asked again."""
+    """Return the answer that a row gives; None if the node must be asked again."""
     age_s = (now - (row.ended_at or row.asked_at)).total_seconds()
     if row.state == "wanted":
         node = session.get(NodeRow, row.node_id)
@@ -270,7 +270,7 @@ _NODES_ASKED = select(LayerTableRow.node_id).where(
 
 
 def nodes_asked(session: Session, node_ids: Sequence[str]) -> set[str]:
-    """Those of these nodes that are to list layers now."""
+    """Return those of these nodes that are asked to list layers now."""
     return set(session.scalars(_NODES_ASKED, {"ids": list(node_ids)}))
 
 

@@ -165,8 +165,11 @@ def _decide(
     settings: Settings,
     now: dt.datetime,
 ) -> _Renewal | MusterError:
-    """lost: allocations of the node that may be freed. must_compare: a user's kill did not wait for the
-    node: what still runs there must be compared."""
+    """Decide whether to renew the lease of a node, and what else the call changes.
+
+    lost: allocations of the node that may be freed. must_compare: a user's kill did not wait for
+    the node, so what still runs there must be compared.
+    """
     request = call.request
     error = refusal(node, call.agent, request.session_epoch)
     if error is not None or node is None:

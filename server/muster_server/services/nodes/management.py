@@ -50,7 +50,8 @@ from ..scheduling.unsatisfiable import find_impossible
 from . import health
 
 REMOVABLE_AFTER = dt.timedelta(seconds=60)
-"""Of silence past its lease; a node that is the only one is never LOST."""
+"""Silence beyond its lease after which a node can be removed. The only node of a cluster never
+becomes LOST."""
 
 
 def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
@@ -133,8 +134,11 @@ def list_nodes(
 
 
 def get_node(session: Session, node_id: str, *, now: dt.datetime) -> NodeOut:
-    """By its id or its name, as everywhere here. Its state is what the controller says; while none
-    leads, silence at `now` is told from the node's lease. Raises NotFound."""
+    """Return a node by its ID or name. Raises NotFound.
+
+    The state is the controller's. While no controller leads, the node's silence at `now` is judged
+    by its lease.
+    """
     row = get_row(session, node_id)
     is_led = liveness.is_led(session, now=now)
     slots = _load_slots(session, [row.id])[row.id]
@@ -276,7 +280,8 @@ def get_row(session: Session, node: str) -> NodeRow:
 
 
 def _id_of(session: Session, node: str) -> str:
-    """What may be the id of a node that was removed stays as it is."""
+    """Return the ID of a node; a name or ID that matches no node, perhaps a removed one, is
+    returned as it is."""
     row = _find_row(session, node)
     return node if row is None else row.id
 
@@ -318,8 +323,10 @@ def _load_slots(session: Session, node_ids: Sequence[str]) -> dict[str, list[Slo
 
 
 def _state_of(row: NodeRow, now: dt.datetime | None) -> tuple[str, AnyMessage | None]:
-    """What is shown as its state, and why. now: judge by its lease, for no controller does; None: one
-    leads."""
+    """Return the state to show for a node, and the reason for it.
+
+    now: judge the node by its lease, because no controller does; None while a controller leads.
+    """
     if now is None or row.state != NodeState.ONLINE or row.lease_expires_at >= now:
         return row.state, from_columns(row.state_reason, row.state_parts)
     return NodeState.SUSPECT, Message("node.no_controller", at=moment(row.last_seen_at))

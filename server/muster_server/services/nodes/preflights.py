@@ -110,8 +110,11 @@ def begin(
     trial_id: int | None = None,
     attempt_no: int | None = None,
 ) -> PreflightRow:
-    """nodes: (id, name, CUDA devices to try) in the order of their ranks; python: the interpreter,
-    None for the agents' own."""
+    """Create a preflight that is under way.
+
+    nodes: (ID, name, CUDA devices to try) in the order of their ranks. python: the interpreter,
+    None for the agents' own.
+    """
     row = PreflightRow(
         state="running",
         stage="listen",
@@ -164,7 +167,7 @@ _ANY_UNDER_WAY = select(PreflightRow.id).where(PreflightRow.state == "running").
 
 
 def wanted_of(session: Session, node_id: str) -> list[Preflight]:
-    """Those under way that this node takes part in, and at which stage each is."""
+    """Return the preflights under way that this node takes part in, with the stage of each."""
     wanted = []
     for row in session.scalars(_UNDER_WAY):
         mine = next((m for m in row.members if m["node_id"] == node_id), None)
@@ -174,7 +177,7 @@ def wanted_of(session: Session, node_id: str) -> list[Preflight]:
 
 
 def are_under_way(session: Session) -> bool:
-    """Whether any node may take part in one now."""
+    """Return whether any preflight is under way."""
     return session.scalar(_ANY_UNDER_WAY) is not None
 
 
@@ -250,7 +253,7 @@ def load_open(session: Session) -> tuple[PreflightView, ...]:
 
 
 def outcome_of(row: PreflightRow) -> GangPreflight:
-    """How the preflight of a gang stands."""
+    """Return the state of a gang's preflight."""
     if row.state != "failed":
         return GangPreflight(state=row.state, message=row.message)
     view = _view(row)
@@ -270,7 +273,8 @@ def carry_out(
     stage: str,
     now: dt.datetime,
 ) -> None:
-    """What was decided of one in `stage`. Raises Outdated when it is not any more."""
+    """Apply the decision on a preflight in `stage`. Raises Outdated if it is no longer at that
+    stage."""
     row = session.get(PreflightRow, preflight_id, with_for_update=True, populate_existing=True)
     if row is None or row.state != "running" or row.stage != stage:
         raise Outdated(f"preflight {preflight_id} is not at {stage} any more")

@@ -110,7 +110,10 @@ def _register(
     settings: Settings,
     now: dt.datetime,
 ) -> RegisterReply:
-    """held: allocations that were locked before the node."""
+    """Register a node: a known one by its credential, a new one by its join token.
+
+    held: allocations that were locked before the node.
+    """
     principal, request = call.principal, call.request
     if request.protocol_version != PROTOCOL_VERSION:
         raise InvalidRequest(
@@ -148,13 +151,18 @@ def _register(
 
 
 def _lock(session: Session, calls: Sequence[RegisterCall]) -> set[str]:
-    """What these may come to free, before their nodes; ids of the allocations. One that comes to be
-    after this was not delivered before they asked: the next poll sees to it."""
+    """Lock the allocations that these registrations may free, before their nodes, and return their
+    IDs.
+
+    An allocation created afterwards had not been delivered when they asked; the next poll handles
+    it.
+    """
     return lock_what_may_be_freed(session, _node_ids(session, calls), states=_NOT_CLEANED)
 
 
 def _node_ids(session: Session, calls: Sequence[RegisterCall]) -> set[str]:
-    """Of those that are known, whom a credential belongs to, or whose name a joining gives."""
+    """Return the IDs of the known nodes among the callers, by credential or by the name that a join
+    request gives."""
     ids = {call.principal.node_id for call in calls if call.principal.node_id is not None}
     names = {call.request.name for call in calls if call.principal.kind != "agent"}
     if names:

@@ -30,7 +30,7 @@ _OF_GPU = ("use_pct", "memory_used_bytes", "memory_total_bytes", "power_w", "tem
 
 
 def is_due(sampled_at: dt.datetime | None, now: dt.datetime) -> bool:
-    """Whether what a heartbeat says now is to be kept, with the last one that was."""
+    """Return whether the values of a heartbeat are to be stored, given when the last ones were."""
     if sampled_at is None:
         return True
     return (now - sampled_at).total_seconds() >= SAMPLE_EVERY_S

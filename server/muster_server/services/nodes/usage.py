@@ -15,7 +15,7 @@ from muster_server.domain.states import NodeState
 
 @dataclass(frozen=True, kw_only=True)
 class NodeFigures:
-    """Of one node that is ONLINE."""
+    """Name and usage of one node that is ONLINE."""
 
     node: str
     """Its name."""

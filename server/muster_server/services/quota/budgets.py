@@ -92,7 +92,7 @@ def store(
 
 
 def read(stored: Mapping[str, Any] | None) -> BudgetLimits | None:
-    """What `store` made."""
+    """Return the budget that `store` wrote; None without one."""
     if stored is None:
         return None
     at = stored.get("deadline_at")
@@ -152,7 +152,8 @@ def budget_out(
 def exhausted(
     stored: Mapping[str, Any] | None, spent: Spending, *, since: dt.datetime, now: dt.datetime
 ) -> Message | None:
-    """Why nothing more may be spent: a sentence about "its budget"; "" while there is some left."""
+    """Return why nothing more may be spent, as a sentence about "its budget"; None while some is
+    left."""
     budget = read(stored)
     return exhausted_reason(_assess(budget, spent, since, now)) if budget else None
 

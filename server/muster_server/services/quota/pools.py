@@ -20,7 +20,7 @@ from ..core.paging import decode_cursor, encode_cursor
 
 
 def list_pools(session: Session, *, cursor: str | None, limit: int) -> Page[PoolOut]:
-    """By name: pools that have nodes, and those a price was set for."""
+    """Return one page of the pools that have nodes or a price, by name."""
     names = union(select(NodeRow.pool.label("name")), select(PoolRow.name)).subquery()
     query = select(names.c.name).order_by(names.c.name).limit(limit + 1)
     key = decode_cursor(cursor, str)

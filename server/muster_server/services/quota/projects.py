@@ -49,7 +49,7 @@ def find_or_make(session: Session, name: str, now: dt.datetime) -> int:
 
 
 def load_projects(session: Session) -> tuple[ProjectView, ...]:
-    """What the scheduler needs to know of every project."""
+    """Return what the scheduler needs to know about every project."""
     return tuple(
         ProjectView(
             id=row.id,
@@ -82,7 +82,7 @@ def project_out(session: Session, name: str, now: dt.datetime) -> ProjectOut:
 def list_projects(
     session: Session, *, cursor: str | None, limit: int, now: dt.datetime
 ) -> Page[ProjectOut]:
-    """By name."""
+    """Return one page of projects, by name."""
     rows, following = read_page(
         session, select(ProjectRow), ProjectRow.name, cursor=cursor, limit=limit
     )

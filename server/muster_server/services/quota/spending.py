@@ -58,7 +58,7 @@ _LOCK = (
 
 @dataclass(frozen=True)
 class Settled:
-    """Of allocations that have freed their slots."""
+    """Total use of allocations that have freed their slots."""
 
     slot_s: float = 0.0
     cost: float = 0.0
@@ -80,7 +80,7 @@ def price_of(session: Session, pool: str) -> float:
 
 @dataclass(frozen=True)
 class Used:
-    """By one allocation, from its reservation until its slots were freed."""
+    """Use of one allocation, from its reservation until its slots were freed."""
 
     slot_s: float
     price_per_slot_hour: float
@@ -131,7 +131,7 @@ def of_experiments(
 
 
 def of_experiment(session: Session, experiment_id: int, now: dt.datetime) -> Spending:
-    """What one experiment has spent until now."""
+    """Return what one experiment has spent until `now`."""
     found = of_experiments(session, ExperimentRow.id == experiment_id, now)
     return found.get(experiment_id, Spending())
 
@@ -158,7 +158,8 @@ def of_projects(
 
 
 def since(spent: Spending, base: dict[str, float] | None) -> Spending:
-    """What was spent beside what had been spent at a moment before (`as_base`)."""
+    """Return what was spent since a moment whose total was `base` (see `as_base`); None: since the
+    start."""
     if base is None:
         return spent
     return replace(

@@ -20,7 +20,7 @@ MAX_METRICS = 1_000
 MAX_STEP = 2**53
 MAX_NAME_CHARS = 128
 MAX_EVALUATIONS = 50
-"""Of different names, per trial."""
+"""Maximum number of evaluations with different names per trial."""
 
 
 def record(
@@ -67,7 +67,7 @@ def record(
 
 
 def list_evaluations(session: Session, trial_id: int) -> list[EvaluationOut]:
-    """Of one trial, by name. Raises NotFound."""
+    """Return the evaluations of one trial, by name. Raises NotFound."""
     get_trial(session, trial_id)
     return [_out(row) for row in _rows(session, trial_id)]
 

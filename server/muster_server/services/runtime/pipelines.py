@@ -24,10 +24,11 @@ from muster_server.services.core.lookup import get_trial
 from muster_server.services.core.reporters import ReportingAllocation
 
 STEPS_KEPT = 2
-"""Of each worker, the newest: while the workers report one after another, all have the one before."""
+"""Number of newest steps kept per worker. Workers report one after another, so while they do, the
+step before is the newest that all of them have."""
 MAX_STEP = 2**53
 MAX_WORKERS = 256
-"""Of one pipeline that are shown."""
+"""Maximum number of workers shown of one pipeline."""
 _US = 1e-6
 
 

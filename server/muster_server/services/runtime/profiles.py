@@ -35,11 +35,12 @@ from ..core.ownership import require_charge
 from ..core.reporters import ReportingAllocation
 
 KEEP_WINDOWS = 5
-"""Of a trial; older ones go."""
+"""Number of windows kept per trial; older ones are deleted."""
 KEEP_BYTES = 64 * 1024 * 1024
-"""Of traces of a trial: beyond, older windows go. The newest stays, whatever it takes."""
+"""Maximum size of the traces kept per trial. Beyond it, older windows are deleted, but never the
+newest."""
 MAX_TRACE_BYTES = 8 * 1024 * 1024
-"""Of one rank; its agent sends no more."""
+"""Maximum size of one rank's trace, which its agent does not exceed."""
 MAX_PROBLEM_CHARS = 500
 GIVEN_UP_AFTER = dt.timedelta(seconds=600)
 """A rank that has not answered by then never will: its shim gives up earlier."""

@@ -79,7 +79,8 @@ def record(
 
 
 def _moving(values: dict[str, Any]) -> dict[str, Any]:
-    """What changes when a rank moves on; that it is stopped now is no such thing."""
+    """Return the values that change when a rank advances. That a process is stopped is not
+    progress."""
     return {k: v for k, v in values.items() if k != "process"}
 
 
@@ -117,7 +118,7 @@ def keep_stacks(
 
 
 def trial_progress(session: Session, trial_id: int, *, now: dt.datetime) -> ProgressOut:
-    """How far the ranks of the current attempt are. Raises NotFound."""
+    """Return the progress of the ranks of the current attempt. Raises NotFound."""
     trial = get_trial(session, trial_id)
     views = _views(session, trial)
     verdict = _judge(session, trial, views, now=now)
@@ -158,7 +159,11 @@ def request_stacks(session: Session, trial_id: int, by: Caller) -> None:
 def trial_stacks(
     session: Session, trial_id: int, *, attempt_no: int | None, no: int | None
 ) -> StacksOut:
-    """Of an attempt (the current one when None), of one time (the last when None). Raises NotFound."""
+    """Return the stacks of an attempt that were collected at one time.
+
+    attempt_no: None for the current attempt. no: number of the collection, None for the last.
+    Raises NotFound.
+    """
     trial = get_trial(session, trial_id)
     attempt = trial.attempt_no if attempt_no is None else attempt_no
     mine = (StacksRow.trial_id == trial_id, StacksRow.attempt_no == attempt)

@@ -215,8 +215,11 @@ def clean(
 
 
 HOLD_S = {"population": 60.0, "synchronous": 5.0, "promotion": 5.0}
-"""By rule: how long a trial waits at its rung for word of the search. A population always rests
-there; under the other rules a trial may go on at once, of which nobody sends word."""
+"""Seconds that a trial waits at its rung for the search's decision, by rule.
+
+A population always waits there. Under the other rules a trial may be allowed to go on at once, and
+then nothing is sent.
+"""
 
 
 def _with_hold(config: ExperimentConfig) -> dict[str, Any]:

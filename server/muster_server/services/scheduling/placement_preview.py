@@ -40,7 +40,10 @@ class Foresight:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """monotonic: a clock that nobody can set, in seconds."""
+        """Create a preview with no cached snapshot.
+
+        monotonic: a clock in seconds that nobody can set back.
+        """
         self._database = database
         self._policy = policy
         self._monotonic = monotonic
@@ -55,7 +58,7 @@ class Foresight:
 
     @contextmanager
     def ask(self, now: dt.datetime) -> Iterator[Foreseen]:
-        """What the controller would decide now. To be read within the block."""
+        """Yield what the controller would decide now. The result is valid only within the block."""
         asked_at = self._monotonic()
         with self._lock:
             if self._last is None or self._read_at < asked_at:
@@ -66,7 +69,8 @@ class Foresight:
             yield self._last
 
     def ask_about(self, snapshot: SchedulerSnapshot, now: dt.datetime) -> Decided:
-        """What would be decided on another snapshot, within a block of `ask`. Ends what that gave."""
+        """Return what would be decided on another snapshot, within a block of `ask`. This
+        invalidates the result of that block."""
         self._last = None
         return self._run(snapshot, now)
 

@@ -34,7 +34,7 @@ from .placement_preview import Foresight
 from .rows import Wish
 
 PLANNED_TRIAL_ID = -1
-"""Of a trial that does not exist: no row has a negative id."""
+"""ID of a planned trial that does not exist yet. No row has a negative ID."""
 
 
 def list_queue(

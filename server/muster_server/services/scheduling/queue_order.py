@@ -105,7 +105,7 @@ def _waiting(row: Row[Any]) -> QueuePosition:
 
 
 def _find(session: Session, waiting: Sequence[QueuePosition], ref: QueueRef) -> list[QueuePosition]:
-    """What `ref` names and waits. Raises NotFound or Conflict."""
+    """Return the waiting trials that `ref` names. Raises NotFound or Conflict."""
     if ref.trial_id is not None:
         found = [w for w in waiting if w.trial_id == ref.trial_id]
         if not found:

@@ -72,7 +72,7 @@ NODES = select(
 
 
 def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
-    """From a row of `NODES` and those of `scheduling.SLOTS` of that node."""
+    """Return a node's view from its row of `NODES` and its rows of `scheduling.SLOTS`."""
     return NodeView(
         id=node.id,
         name=node.name,
@@ -99,8 +99,11 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
 def queued_trial(
     trial: Any, experiment: Any, past: Any | None, wish: Wish, now: dt.datetime
 ) -> tuple[QueuedTrial, dt.datetime]:
-    """From rows of `scheduling.QUEUED`, `scheduling.OPEN` and `scheduling.PAST`, and until when that
-    is what it would be; past: None for a trial that has not run and starts from nothing."""
+    """Return a queued trial from rows of `scheduling.QUEUED`, `scheduling.OPEN` and
+    `scheduling.PAST`, and the time until which it stays valid.
+
+    past: None for a trial that has not run and starts from nothing.
+    """
     request, until = avoiding(wish.request, from_plain(trial.avoided), now=now)
     found = QueuedTrial(
         trial_id=trial.id,
@@ -124,8 +127,10 @@ def queued_trial(
 
 
 def _expected_s(past: Any, wish: Wish) -> float | None:
-    """How long it would still run, at the rate of its last attempt; None for one that has not run
-    yet, or that may come back with another number of slots."""
+    """Return how many seconds a trial would still run at the rate of its last attempt.
+
+    None for a trial that has not run yet, or that may restart with another number of slots.
+    """
     if wish.request.elastic or past.started_at is None:
         return None
     last = _progress(past, wish)
@@ -139,7 +144,8 @@ def _expected_s(past: Any, wish: Wish) -> float | None:
 def running_trial(
     row: Any, wish: Wish, shares: Mapping[str, int], now: dt.datetime
 ) -> tuple[RunningTrial, dt.datetime]:
-    """From a row of `scheduling.RUNNING`; and until when that is what it would be."""
+    """Return a running trial from a row of `scheduling.RUNNING`, and the time until which it stays
+    valid."""
     is_leaving = (
         row.state in TERMINAL_ATTEMPT
         or row.yield_at is not None

@@ -241,7 +241,8 @@ class SnapshotLoader:
         self._loaded_at: dt.datetime | None = None
 
     def load(self, session: Session, *, now: dt.datetime) -> SchedulerSnapshot:
-        """What is true now. A load that fails half-way leaves a memory that is still right."""
+        """Return a snapshot of the current state. The cached rows stay consistent even if a load
+        fails midway."""
         # Experiments first: where a statement sees what was committed meanwhile, a trial without
         # its experiment is left to the next pass.
         opened = {row[0]: row for row in self._open_query.fetch(session)}

@@ -41,7 +41,10 @@ class Cluster:
     """The slots of all nodes as they are now: which are free, and which some searches hold."""
 
     def __init__(self, session: Session, experiment_ids: Collection[int] = ()) -> None:
-        """experiment_ids: of the searches that will be asked about, those that may hold slots."""
+        """Read the current slots of all nodes.
+
+        experiment_ids: those of the searches to ask about that may hold slots.
+        """
         self._nodes: Sequence[NodeView] = [node_view(row, ()) for row in session.execute(NODES)]
         self._free: Slots = {(r.node_id, r.slot_type): r.num for r in session.execute(_FREE)}
         self._held: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
@@ -51,9 +54,9 @@ class Cluster:
                 self._held[row.experiment_id][row.node_id, row.slot_type] = row.num
 
     def room(self, config: ExperimentConfig, experiment_id: int | None = None) -> int:
-        """How many trials of a configuration fit, 0 .. FOLLOWED_MAX.
+        """Return how many trials of a configuration fit, 0 to FOLLOWED_MAX.
 
-        experiment_id: the search whose own trials make room; None: it has none yet.
+        experiment_id: the search whose own trials' slots count as free; None if it has none yet.
         """
         request = request_of(config.resources)
         slots: Counter[str] = Counter()
@@ -86,14 +89,14 @@ _HELD = (
 
 
 def follows(config: ExperimentConfig) -> bool:
-    """Whether the search of a resolved configuration goes by the room there is."""
+    """Return whether the number of parallel trials of a search follows the free slots."""
     return config.search.concurrent is None
 
 
 def room_now(
     session: Session, config: ExperimentConfig, experiment_id: int | None = None
 ) -> int | None:
-    """How many trials fit now; None for a search that does not go by it."""
+    """Return how many trials fit now; None for a search that does not follow the free slots."""
     if not follows(config):
         return None
     ids = () if experiment_id is None else (experiment_id,)

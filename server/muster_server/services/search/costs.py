@@ -22,7 +22,7 @@ SIMULATED_TRIALS_MAX = 2_000
 SIMULATED_MARKS_MAX = 50_000
 """Judgements of trials that are played at most: a preview answers while somebody types."""
 MEASURED_TRIALS = 50
-"""Of the latest experiment, the trials whose speed is looked at."""
+"""Number of trials of the latest experiment whose speed is measured."""
 _SIMULATION_SEED = 20_240_607
 
 

@@ -112,7 +112,7 @@ def on_metrics(
 
 
 def _units(metric: ObservedMetric, unit: Unit) -> float | None:
-    """How far the trial was when it reported this; None: it did not say."""
+    """Return how far the trial was when it reported the metric; None if it did not say."""
     if unit == "steps":
         return metric.step
     return metric.epoch if unit == "epochs" else metric.progress.get(unit)

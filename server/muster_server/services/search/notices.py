@@ -58,7 +58,8 @@ def metrics_compared(config: ExperimentConfig) -> list[str]:
 
 
 def early_cause(session: Session, trial: NotedTrial) -> str:
-    """Why a trial failed, while no trial of its experiment has reported anything; else ""."""
+    """Return why a trial failed, as long as no trial of its experiment has reported anything; else
+    ""."""
     config = session.scalar(
         select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
     )
@@ -70,7 +71,7 @@ def early_cause(session: Session, trial: NotedTrial) -> str:
 
 
 def has_report(session: Session, experiment_id: int) -> bool:
-    """Whether any trial of an experiment has reported anything."""
+    """Return whether any trial of an experiment has reported anything."""
     reported = (TrialRow.step > 0) | TrialRow.metric.is_not(None)
     anybody = select(TrialRow.id).where(TrialRow.experiment_id == experiment_id, reported).limit(1)
     return session.scalar(anybody) is not None
@@ -112,7 +113,7 @@ def warn_without_metric(session: Session, trial: NotedTrial, now: dt.datetime) -
 
 
 def what_was_reported(metric: str, reported: Sequence[str]) -> Message:
-    """What a trial reported in place of a metric, and what to do."""
+    """Return what a trial reported in place of a metric, and what to do about it."""
     near = nearest_metric(metric, reported)
     if near is not None:
         return Message("search.reported_near", near=near)
@@ -124,7 +125,8 @@ def what_was_reported(metric: str, reported: Sequence[str]) -> Message:
 
 
 def notices(session: Session, experiment: ExperimentRow) -> list[AnyMessage]:
-    """What stands at the top of a search, most serious first; [] of a single training."""
+    """Return the notices to show at the top of a search, most serious first; [] for a single
+    training."""
     if experiment.config.search.method == "single":
         return []
     found = (_without_metric(session, experiment), _failed(session, experiment))
@@ -198,10 +200,10 @@ def _without_metric(session: Session, experiment: ExperimentRow) -> AnyMessage |
 
 
 def unjudged(session: Session, experiment_id: int, finish_reason: str) -> str:
-    """Of a search that is over: why nothing was found by it although trials ended well; "" where
-    at least one reported what it was compared by.
+    """Return why a finished search found nothing although trials completed; "" if at least one
+    trial reported the metric that they are compared by.
 
-    finish_reason: of its searcher; it stands where trials failed before any had reported.
+    finish_reason: the searcher's reason, used if trials failed before any had reported.
     """
     config = session.scalar(select(ExperimentRow.config).where(ExperimentRow.id == experiment_id))
     if config is None or config.search.method == "single":

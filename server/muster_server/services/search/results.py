@@ -115,7 +115,7 @@ def _front(objectives: Sequence[ObjectiveOut], states: Sequence[str]) -> list[in
 
 
 def importance_out(session: Session, experiment_id: int) -> ImportanceOut:
-    """How much of the metric's good values each hyperparameter explains. Raises NotFound."""
+    """Return how much of the metric's good values each hyperparameter explains. Raises NotFound."""
     experiment = get_experiment(session, experiment_id)
     parameters, _ = sampling.parse_space(experiment.config.hyperparameters)
     rows = session.execute(

@@ -30,11 +30,12 @@ class Found:
 
 
 def find(session: Session, config: ExperimentConfig) -> Found | FieldProblem | None:
-    """What `search.warm_start` of a resolved configuration comes to; None: it names nothing.
+    """Return the points that `search.warm_start` of a resolved configuration provides; None if it
+    is not set, or a problem if they cannot be used.
 
-    A trial counts that has run to its end with a finite value of the metric. Its point is taken where
-    every hyperparameter of the new space is in it, with a value of that kind and within the bounds;
-    constants are those of the new space, and what is unknown to it is left out.
+    Only completed trials with a finite value of the metric count. A point is used if it has a valid
+    value, within the bounds, for every hyperparameter of the new space. Constants are those of the
+    new space, and hyperparameters unknown to it are left out.
     """
     search = config.search
     warm = search.warm_start

@@ -22,15 +22,15 @@ class Dataset:
     train_x: Tensor
     train_y: Tensor
     val_x: Tensor
-    """Looked at while training: early stopping, the best checkpoint and searches go by it."""
+    """Used during training, for early stopping, the best checkpoint and searches."""
     val_y: Tensor
     test_x: Tensor
-    """Looked at once, when the training is over; no decision goes by it."""
+    """Used once, when training is over; no decision depends on it."""
     test_y: Tensor
     classes: int
-    """Different classes, or different tokens."""
+    """Number of different classes or tokens."""
     names: tuple[str, ...] = ()
-    """Of the classes, where they have any."""
+    """Names of the classes; empty if they have none."""
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -57,7 +57,7 @@ class Dataset:
 
 
 def random_like(dataset: Dataset) -> Dataset:
-    """As many random samples of the same shapes and types; the same ones at every call."""
+    """Return as many random samples of the same shapes and types, the same ones at every call."""
     generator = torch.Generator().manual_seed(3)
 
     def samples(x: Tensor) -> Tensor:

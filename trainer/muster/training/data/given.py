@@ -16,10 +16,12 @@ SPLITS = ("train", "val", "test")
 
 
 def own_data(name: str) -> Dataset:
-    """What `module:function` gives: {"train": (x, y), "val": (x, y), "test": (x, y)}, tensors with
-    one sample per row; a tensor may lie in a file (`torch.from_file`). y holds whole numbers from
-    0 on: the class of each sample, or, of the shape of x, what is to be predicted at each token.
-    Beside them may stand "names", of the classes.
+    """Return the user's data: what `module:function` returns.
+
+    The function returns {"train": (x, y), "val": (x, y), "test": (x, y)}, where each tensor has one
+    sample per row and may be mapped from a file (`torch.from_file`). y holds whole numbers from 0:
+    the class of each sample or, in the shape of x, the token to predict at each token. An optional
+    entry "names" holds the names of the classes.
 
     Raises ConfigError naming what is missing or of the wrong shape.
     """

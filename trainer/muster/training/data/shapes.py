@@ -19,15 +19,15 @@ _IMAGES = {"digits": (1, 8, 8), "synthetic": (1, 16, 16)}
 
 @dataclass(frozen=True, kw_only=True)
 class SampleShape:
-    """What one sample and its target look like."""
+    """Shape of one sample and its target."""
 
     inputs: tuple[int, ...]
     classes: int
-    """Different classes, or different tokens."""
+    """Number of different classes or tokens."""
     type: torch.dtype
-    """As a model takes it."""
+    """Data type that a model takes."""
     predicts_tokens: bool
-    """Whether there is a target at each token, not one of the sample."""
+    """Whether there is a target at each token rather than one per sample."""
 
 
 def shape_of(config: TrainConfig) -> SampleShape:

@@ -91,7 +91,7 @@ class GPT(nn.Module):
     EXIT = ("norm", "head")
 
     def enter(self, tokens: Tensor) -> Tensor:
-        """What comes before the blocks; uses the members in ENTRY."""
+        """Return the input of the first block. Uses the members in ENTRY."""
         x = self.tokens(tokens) + self.positions(
             torch.arange(tokens.shape[1], device=tokens.device)
         )
@@ -99,7 +99,7 @@ class GPT(nn.Module):
         return out
 
     def leave(self, x: Tensor) -> Tensor:
-        """What comes after the blocks; uses the members in EXIT."""
+        """Return the output for that of the last block. Uses the members in EXIT."""
         out: Tensor = self.head(self.norm(x))
         return out
 
@@ -145,13 +145,13 @@ class ViT(nn.Module):
     EXIT = ("norm", "head")
 
     def enter(self, images: Tensor) -> Tensor:
-        """What comes before the blocks; uses the members in ENTRY."""
+        """Return the input of the first block. Uses the members in ENTRY."""
         x = self.patches(images).flatten(2).transpose(1, 2)  # [n, patches, width]
         out: Tensor = self.dropout(x + self.positions(torch.arange(x.shape[1], device=x.device)))
         return out
 
     def leave(self, x: Tensor) -> Tensor:
-        """What comes after the blocks; uses the members in EXIT."""
+        """Return the output for that of the last block. Uses the members in EXIT."""
         out: Tensor = self.head(self.norm(x).mean(dim=1))
         return out
 
@@ -163,8 +163,11 @@ class ViT(nn.Module):
 
 
 def initialise(model: nn.Module, depth: int) -> None:
-    """As in GPT-2: normal with a standard deviation of 0.02, biases 0, and the layers that add to
-    the residual stream narrower by √(2 × depth), so that its variance does not grow with depth."""
+    """Initialize a model as in GPT-2: normal with a standard deviation of 0.02, and biases 0.
+
+    The standard deviation of layers that add to the residual stream is divided by √(2 × depth), so
+    that the stream's variance does not grow with depth.
+    """
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
             into_residual = name.endswith((".attention.out", ".mlp.down"))

@@ -38,7 +38,8 @@ def file_name(rank: int) -> str:
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """As in the index. Raises ValueError for one that cannot be saved."""
+    """Return the name of a data type in the index. Raises ValueError for one that cannot be
+    saved."""
     if dtype not in _DTYPES:
         raise ValueError(f"tensors of {dtype} cannot be saved")
     return _DTYPES[dtype]
@@ -79,14 +80,14 @@ class Saved:
         self.index: Index = shards.read_index(folder)
 
     def names(self, prefix: str) -> set[str]:
-        """Of the tensors that begin with `prefix`, without it."""
+        """Return the names of the tensors that begin with `prefix`, without the prefix."""
         return {n.removeprefix(prefix) for n in self.index if n.startswith(prefix)}
 
     def shape(self, name: str) -> torch.Size:
         return torch.Size(self.index[name].shape)
 
     def read(self, name: str) -> Tensor:
-        """A whole tensor, on the CPU."""
+        """Return a whole tensor on the CPU."""
         entry = self.index[name]
         out = torch.empty(entry.shape, dtype=_FROM_NAME[entry.dtype])
         for chunk in entry.chunks:
@@ -96,8 +97,10 @@ class Saved:
         return out
 
     def read_like(self, wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What this worker holds of tensors: name → one that is sharded as the result is to be,
-        or any other for a whole one on the CPU. Of sharded ones only the parts needed are read.
+        """Return what this worker holds of some tensors.
+
+        wanted: for each name a tensor that is sharded as the result is to be, or any other for a
+        whole tensor on the CPU. Of sharded tensors only the needed parts are read.
 
         Raises KeyError when one is missing, and RuntimeError when a shape differs.
         """
@@ -127,7 +130,10 @@ class Saved:
 
 
 def is_sharded(value: Any) -> TypeGuard[DTensor]:
-    """Whether it is a DTensor. Their module takes 0.7 s to import: only who shards does."""
+    """Return whether a value is a DTensor.
+
+    Importing the module of DTensor takes 0.7 s, which only strategies that shard should pay.
+    """
     return hasattr(value, "full_tensor")
 
 

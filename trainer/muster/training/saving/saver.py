@@ -38,8 +38,11 @@ class Saver:
     """Every rank has one, and all of them call its methods together."""
 
     def __init__(self, run: Run, *, background: bool) -> None:
-        """background: let training go on while files are written. Raises ConfigError when there is
-        nowhere to save to."""
+        """Prepare saving.
+
+        background: let training continue while files are written. Raises ConfigError if there is
+        nowhere to save to.
+        """
         self._run = run
         self._rank, self._num_ranks = run.info.rank, run.info.world_size
         self._background = background
@@ -202,7 +205,7 @@ def _check(run: Run) -> None:
 
 
 def _is_shared(run: Run) -> bool:
-    """Whether all ranks see the folder that rank 0 writes into."""
+    """Return whether all ranks see the folder that rank 0 writes into."""
     directory, group = run.checkpoint_dir, agreement.control_group()
     probe: list[Any] = [None]
     if run.info.rank == 0:

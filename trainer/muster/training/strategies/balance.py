@@ -9,9 +9,11 @@ from collections.abc import Sequence
 def balance(
     costs: Sequence[float], num_stages: int, *, entry: float = 0, exit: float = 0
 ) -> list[int]:
-    """How many of the layers each stage holds, at least one each, so that the slowest stage is as
-    fast as can be (dynamic programming over the last cut; of equally good ways, the one that gives
-    earlier stages more).
+    """Return the number of layers of each stage, at least one each, so that the slowest stage is as
+    fast as possible.
+
+    This is dynamic programming over the last cut; of equally good results it returns the one that
+    gives earlier stages more layers.
 
     costs: time of each layer, any unit, ≥ 0. entry, exit: what the first and the last stage do
     besides. Raises ValueError when there are fewer layers than stages.

@@ -37,7 +37,7 @@ from muster.training.strategies.precision import DTYPES, LossScale
 
 OWN = "own/"
 _EPSILON = 1e-6
-"""As torch's clip_grad_norm_ has it."""
+"""Constant added to the norm, as in torch's clip_grad_norm_."""
 
 BuildOptimizer = Callable[[nn.Module], torch.optim.Optimizer]
 """Makes the optimizer of (this rank's part of) a model."""
@@ -61,7 +61,7 @@ class Workload:
     measures: Callable[[Tensor, Tensor], Mapping[str, float]]
     """(output, target) → further means over the micro-batch, such as {"train/accuracy": 0.5}."""
     names: tuple[str, ...]
-    """Of what a step returns: "train/loss" and the measures."""
+    """Names of the values that a step returns: "train/loss" and the measures."""
     sample: Callable[[int], tuple[Tensor, Tensor]]
     """(number of samples) → inputs and targets like those of training, for measuring and shapes."""
     batch_size: int
@@ -81,9 +81,9 @@ class Strategy:
     optimizer: torch.optim.Optimizer
     """Its learning rate is what a schedule sets."""
     num_params: int
-    """Of the whole model."""
+    """Number of parameters of the whole model."""
     names: set[str]
-    """In the state_dict of the whole model."""
+    """Names in the state_dict of the whole model."""
     exchanges = True
     """False: gradients and parameters stay on this worker, to see what sending them costs. For
     strategies whose workers each hold a whole model (probes)."""
@@ -102,9 +102,9 @@ class Strategy:
         self.place = place
         self.workload = workload
         self.sizes = axes(options, place.world_size)
-        """Of the mesh's axes, by name."""
+        """Sizes of the mesh's axes, by name."""
         self.coordinates = coordinates(self.sizes, place.rank)
-        """Where on each axis this worker is."""
+        """Position of this worker on each axis, by name."""
         self.loss_scale = LossScale(options.precision)
 
     # ------------------------------------------------ who sees what
@@ -139,8 +139,10 @@ class Strategy:
         return 0
 
     def meet(self) -> None:
-        """Where max_lead is None: wait until all ranks have come to this step, before they do
-        something together."""
+        """Wait until all ranks have reached this step, before they act together.
+
+        Used only where max_lead is None.
+        """
 
     @property
     def micro_batch(self) -> int:
@@ -244,19 +246,21 @@ class Strategy:
         return norm
 
     def grad_norm(self) -> float:
-        """Of the whole model's gradient, the same on every rank."""
+        """Return the norm of the whole model's gradient, which is the same on every rank."""
         return gradients.global_norm(self.module.parameters())
 
     def counts(self) -> dict[str, float]:
-        """What this rank has counted since the training began, reported with each validation."""
+        """Return what this rank has counted since training began, reported with each validation."""
         return {}
 
     # ------------------------------------------------ evaluation
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor | None:
-        """The model's output, nothing dropped. Ranks that share parameters must call it equally
-        often. None on ranks that do not see the output."""
+        """Return the model's output without dropout; None on ranks that do not see it.
+
+        Ranks that share parameters must call it equally often.
+        """
         self.module.eval()
         return self.forward(x)
 
@@ -267,8 +271,11 @@ class Strategy:
     # ------------------------------------------------ checkpoints
 
     def model_part(self) -> dict[str, Tensor]:
-        """What this worker has to save of the model's state_dict; those of all workers together
-        are the whole. Sharded tensors are DTensors; any other is the same on all that have it."""
+        """Return the tensors of the model's state_dict that this worker has to save.
+
+        Those of all workers together are the whole model. Sharded tensors are DTensors; any other
+        is the same on all workers that have it.
+        """
         # Running statistics are of what a worker has seen: those of the first share count.
         return parts.model_part(self.module, buffers=self.data_rank == 0)
 
@@ -285,7 +292,8 @@ class Strategy:
         parts.load_model(self.module, saved)
 
     def optimizer_part(self) -> dict[str, Tensor]:
-        """What this worker has to save of the optimizer's state, likewise."""
+        """Return the tensors of the optimizer's state that this worker has to save, like
+        `model_part`."""
         return parts.optimizer_part(self.module, self.optimizer)
 
     def load_optimizer(self, saved: Saved, groups: list[dict[str, Any]]) -> None:
@@ -296,12 +304,15 @@ class Strategy:
         parts.load_optimizer(self.module, self.optimizer, saved, groups)
 
     def own_part(self) -> dict[str, Tensor]:
-        """What other tensors are needed to go on exactly. Another strategy ignores them, so
-        nothing may be lost with them that could not be made anew."""
+        """Return the other tensors that exact resumption needs.
+
+        Another strategy ignores them, so only what can be rebuilt may be lost with them.
+        """
         return {}
 
     def own_state(self) -> dict[str, Any]:
-        """The rest of it, which is no tensor; that of rank 0 counts."""
+        """Return the other state that exact resumption needs and that is not a tensor. Only rank
+        0's is saved."""
         return {"loss_scale": self.loss_scale.state()}
 
     def load_own(self, state: Mapping[str, Any], saved: Saved) -> None:

@@ -90,7 +90,8 @@ class LocalSGD(Strategy):
             return {n: v.clone() for n, v in super().model_part().items()}
 
     def optimizer_part(self) -> dict[str, Tensor]:
-        """Of the first copy, for other strategies."""
+        """Return the optimizer's state of the first copy, for other strategies; {} on other
+        ranks."""
         return super().optimizer_part() if self.place.rank == 0 else {}
 
     def own_part(self) -> dict[str, Tensor]:

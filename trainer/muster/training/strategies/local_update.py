@@ -24,7 +24,8 @@ class LocalUpdate:
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
         self._twin: torch.optim.Optimizer | None = None
-        """The same with local tensors, which works on the memory of the first one's."""
+        """Copy of the optimizer with local tensors, which share their memory with the
+        original's."""
         self._begun: set[int] = set()
         """Parameters, by id, whose state the optimizer has made: a twin's own would be lost."""
         optimizer.register_load_state_dict_post_hook(lambda _: self._forget())
@@ -63,7 +64,7 @@ class LocalUpdate:
                 part.grad = None
 
     def _is_alike(self, twin: torch.optim.Optimizer) -> bool:
-        """Whether the parameters still lie where they lay."""
+        """Return whether the parameters are still at the same addresses."""
         return all(
             _local(parameter).data_ptr() == part.data_ptr()
             for ours, theirs in zip(self._optimizer.param_groups, twin.param_groups, strict=True)

@@ -57,12 +57,13 @@ class ParameterServer(Strategy):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waiting: list[int] = []
-        """On the server: workers that have come to where all meet."""
+        """Workers that wait for all others to reach the meeting point, on the server."""
         self._staleness: Counter[int] = Counter()
         self._rooms: list[Tensor] = []
         self._pulled: Tensor | None = None
         self._views: dict[int, list[Tensor]] = {}
-        """By the address of a message, which lives as long as we: its parts, see `_pieces`."""
+        """Parts of each message (see `_pieces`), by its address. Messages live as long as this
+        object."""
 
     @property
     def is_server(self) -> bool:
@@ -160,15 +161,17 @@ class ParameterServer(Strategy):
         return dict(zip((*self.workload.names, "train/staleness_updates"), means, strict=True))
 
     def _room(self, number: int) -> Tensor:
-        """For a message to the server, used again in each step: new memory costs as much as what is
-        done with it."""
+        """Return a buffer for a message to the server, which is reused in each step.
+
+        Allocating memory would cost as much as using it.
+        """
         size = self.num_params + _HEAD + len(self.workload.names)
         while len(self._rooms) <= number:
             self._rooms.append(torch.empty(size, device=self.place.device))
         return self._rooms[number]
 
     def _answers(self) -> Tensor:
-        """Likewise for a message from the server."""
+        """Return the buffer for a message from the server, which is reused in each step."""
         if self._pulled is None:
             self._pulled = torch.empty(self.num_params + _TAIL, device=self.place.device)
         return self._pulled

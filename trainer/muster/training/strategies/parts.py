@@ -20,8 +20,10 @@ OPTIMIZER = "optimizer/"
 
 
 def model_part(model: nn.Module, *, buffers: bool) -> dict[str, Tensor]:
-    """What of the model's state_dict this worker has to save: parameters, and its buffers when they
-    are the ones that count."""
+    """Return the part of the model's state_dict that this worker has to save.
+
+    buffers: include the buffers, because this worker's are the ones that count.
+    """
     parameters = {name for name, _ in model.named_parameters()}
     return {n: v for n, v in model.state_dict().items() if buffers or n in parameters}
 

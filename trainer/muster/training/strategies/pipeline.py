@@ -49,7 +49,7 @@ SCHEDULES: dict[Schedule, str] = {
     "zbv": "ZBVZeroBubble",
     "dualpipe_v": "DualPipeV",
 }
-"""Of torch; `async` is in async_pipeline.py."""
+"""Torch's class for each schedule. `async` is in async_pipeline.py."""
 
 
 class Pipeline(Strategy):
@@ -185,8 +185,10 @@ class Pipeline(Strategy):
         return loss * weight * self.loss_scale.value
 
     def _told_to_the_first(self, values: dict[str, float]) -> dict[str, float]:
-        """What the last stage knows, on the first one too: rank 0 is where people look. The first
-        stage ends last, so it does not wait for it."""
+        """Return the last stage's values on the first stage as well, because people look at rank 0.
+
+        The first stage ends last, so it does not wait for the values.
+        """
         names = self.workload.names
         first = dist.get_global_rank(self._group, 0)
         last = self._worker_of(self._num_stages - 1)
@@ -207,15 +209,19 @@ class Pipeline(Strategy):
     # ------------------------------------------------ checkpoints
 
     def own_state(self) -> dict[str, Any]:
-        """With where the model was cut: measured anew it might be elsewhere."""
+        """Return the state with the cut of the model, because measuring again might cut
+        elsewhere."""
         return {**super().own_state(), "blocks_per_stage": list(self._sizes)}
 
     # ------------------------------------------------ evaluation
 
     @torch.no_grad()
     def predict(self, x: Tensor) -> Tensor | None:
-        """One piece after the other through all stages. The schedules' own `eval` would make them
-        exchange shapes anew, with the loss of made-up samples, at each change to it and back."""
+        """Return the model's output, sending one piece after the other through all stages.
+
+        The schedules' own `eval` would exchange shapes again, with the loss of made-up samples,
+        whenever training changes to evaluation and back.
+        """
         self.module.eval()
         outputs = []
         for part in torch.split(x, self.micro_batch):
@@ -225,7 +231,7 @@ class Pipeline(Strategy):
         return torch.cat(outputs) if self._has_last else None
 
     def _through(self, x: Tensor) -> Tensor:
-        """What the last of my stages makes of a piece."""
+        """Return the output of this worker's last stage for a piece."""
         self._sends: list[tuple[Any, Tensor]] = []
         for stage, part in zip(self._mine, self.module, strict=True):
             if stage > 0 and stage - 1 not in self._mine:
@@ -267,7 +273,7 @@ class Pipeline(Strategy):
             self.timer.label_message(message, address, stage=stage, micro_batch=self._micro)
 
     def _place_of(self, stage: int) -> int:
-        """Which worker of the pipeline has it."""
+        """Return the worker of the pipeline that has the stage."""
         turn, place = divmod(stage, self.sizes["pp"])
         back = turn % 2 and self.options.schedule in V_SCHEDULES
         return self.sizes["pp"] - 1 - place if back else place

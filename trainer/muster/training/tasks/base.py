@@ -64,7 +64,7 @@ class Task(Protocol):
         ...
 
     def sums(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """What is added up over pieces and ranks to judge the model: float64 [k], k fixed."""
+        """Return the sums over pieces and ranks that judge the model: float64 [k], with fixed k."""
         ...
 
     def metrics(self, sums: Tensor) -> dict[str, float]:
