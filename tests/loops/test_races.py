@@ -424,13 +424,15 @@ def test_slots_follow_the_inventory(agent, show):
 def test_a_long_poll_returns_when_the_set_changes(controller, agent, submit):
     node = agent(slots=1)
     assert node.poll() == {}
+    known = node.index
     submit(slots=1)
     found = {}
-    waiting = threading.Thread(target=lambda: found.update(node.poll(wait=20, index=node.index)))
+    waiting = threading.Thread(target=lambda: found.update(node.poll(wait=20, index=known)))
     waiting.start()
     controller.tick()
     waiting.join()
     assert len(found) == 1
+    assert node.index > known, "one whose time is up is answered, too"
 
 
 # ---- people
