@@ -56,7 +56,7 @@ def as_utc(moment: dt.datetime) -> dt.datetime:
     Raises InvalidMoment, naming it, for a moment outside of EARLIEST to LATEST: at the ends of the
     calendar neither an offset nor a duration can be added.
     """
-    # Compared without their zones first, since converting is what can overflow.
+    # Compare without the time zone first, because the conversion can overflow.
     if EARLIEST.year <= moment.year <= LATEST.year:
         found = moment.astimezone(dt.UTC)
         if EARLIEST <= found <= LATEST:

@@ -33,7 +33,7 @@ SPAN_MIN_WIDTH = 1024
 least 131,072 steps. A picture that is drawn finer need not look for spans."""
 
 
-@lru_cache(maxsize=4096)  # the same few come again and again
+@lru_cache(maxsize=4096)  # the same few names are checked again and again
 def is_valid_name(name: str) -> bool:
     """Return whether `name` follows NAME_RULE.
 
@@ -145,7 +145,7 @@ def summarize(steps: Sequence[int], times_ms: Sequence[int], values: Sequence[fl
     """The summary of at least one point, in the order they were reported."""
     finite = values if all(map(math.isfinite, values)) else [v for v in values if math.isfinite(v)]
     last_step = max(steps)
-    # The last entry of the highest step: a step reported twice means its later value.
+    # The last entry of the highest step, because the later value of a step counts.
     at = len(steps) - 1 if steps[-1] == last_step else _last_index(steps, last_step)
     return Summary(
         count=len(values),

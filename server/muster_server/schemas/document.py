@@ -115,7 +115,7 @@ def _union(options: tuple[Any, ...]) -> Any:
     others = [o for o in options if o not in sections and o is not type(None)]
     if not sections or not others:
         return Union[tuple(_annotation(option) for option in options)]  # noqa: UP007
-    # What is wrong with one of the two is said of that one, not of both.
+    # A problem of one of the two is reported for that one, not for both.
     (section,), (number,) = sections, others
     mapping: Any = Annotated[_annotation(section), Tag("[mapping]")]
     numbers: Any = Annotated[_annotation(number), Tag("[number]")]

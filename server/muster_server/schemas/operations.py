@@ -173,7 +173,7 @@ class FilterIn(Input):
     """Selection of experiments that meet all conditions. The names are the query parameters of the
     list of experiments."""
 
-    # Not strict: JSON has no enumerations, only their names.
+    # Not strict: JSON has no enumerations, so states arrive as names.
     state: Annotated[
         list[Annotated[ExperimentState, Field(strict=False)]], Field(max_length=10)
     ] = []

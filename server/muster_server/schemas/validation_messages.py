@@ -121,7 +121,7 @@ def _limit(kind: str, context: Mapping[str, Any]) -> Message | None:
 
 def _length(kind: str, given: Any, context: Mapping[str, Any]) -> Message:
     limit = int(context.get("min_length", context.get("max_length", 0)))
-    # Text that is checked before it is measured counts as "items" for pydantic.
+    # pydantic counts "items" of text that is checked before its length is.
     if isinstance(given, str) and "short" in kind:
         message = Message("field.text_too_short", limit=limit)
     elif isinstance(given, str):

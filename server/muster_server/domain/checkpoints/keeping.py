@@ -98,7 +98,7 @@ def judge(
     verdicts = []
     for checkpoint in ordered:
         is_replaced = current[checkpoint.trial_id, checkpoint.step] is not checkpoint
-        # A pin is of what lies in the folder, so it holds for the one that was saved there again.
+        # A pin protects what lies in the folder, so it also holds for a checkpoint saved there again.
         reason = PINNED if checkpoint.is_pinned else why.get(checkpoint.id)
         verdicts.append(
             KeepVerdict(

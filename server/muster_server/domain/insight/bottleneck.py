@@ -56,7 +56,7 @@ class Bottleneck:
 def bottleneck(found: StepAnalysis) -> Bottleneck | None:
     """Return what the step is bound by; None if nothing was measured."""
     culprit = found.culprit
-    # Of the ranks that wait: the culprit's own step shows why it is late, and that is told of it.
+    # Only ranks that wait: the step of the culprit shows why it is late, which is reported there.
     ranks = [r for r in found.ranks if culprit is None or r.rank != culprit.rank] or found.ranks
     step_ms = statistics.fmean(r.step_ms for r in ranks) if ranks else 0.0
     if step_ms <= 0:
@@ -86,7 +86,7 @@ def _costs(ranks: Sequence[RankSteps], culprit: Culprit | None) -> dict[Bottlene
     held_up = culprit.held_up_ms if culprit is not None else 0.0
     return {
         "straggler": held_up,
-        # What is waited for a late rank is no communication.
+        # Waiting for a late rank is not communication.
         "communication": max(_mean(ranks, "comm/exposed_ms") - held_up, 0.0),
         "bubble": _mean(ranks, "pipeline/bubble_ms"),
         "data": _mean(ranks, "time/data_wait_ms", "time/host_to_device_ms"),

@@ -144,7 +144,7 @@ def _kind_traffic(group: PlacedGroup, kind: str, measured: Mapping[int, RankRows
     algorithm = num_bytes / (moved_in / 1e3) if moved_in > 0 and num_bytes > 0 else None
     factor = bus_factor(moved_as(kind, group.backend), len(group.ranks))
     if kind in ("gather", "scatter"):
-        algorithm = None  # what is known is one rank's part, not the whole
+        algorithm = None  # only one rank's part is known, not the whole
     return KindTraffic(
         group=group.name,
         kind=kind,

@@ -43,7 +43,7 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
     if experiment.exhausted_reason:
         if state != ExperimentState.STOPPING:
             go(ExperimentState.STOPPING, experiment.exhausted_reason)
-        # Nothing was lost to the budget if everything there was to do is done.
+        # The budget cost nothing if all the work is done.
         if num_open == 0 and num_well == num_trials > 0 and num_trials == experiment.num_planned:
             go(ExperimentState.COMPLETED, "it had finished by itself before its budget was used up")
         elif num_open == 0:
@@ -77,7 +77,7 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
         else:
             go(ExperimentState.STOPPING, "all its trials were stopped")
             go(ExperimentState.CANCELED, "all its trials were stopped")
-    # Only what is left open counts: a search goes on with trials that do not exist yet.
+    # Only open trials count: a search goes on with trials that do not exist yet.
     if (
         state in (ExperimentState.QUEUED, ExperimentState.RUNNING)
         and experiment.desired == "pause"

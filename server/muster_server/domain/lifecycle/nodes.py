@@ -30,13 +30,13 @@ def decide_node(
     """
     now, policy = hearing.now, hearing.policy
     interval_s = heartbeat_interval_s(num_nodes, least_s=policy.heartbeat_s)
-    # A controller that just took over knows nothing about the time before: everybody gets a
-    # fresh lease, and for a while nobody is given up.
+    # A controller that just took over knows nothing about the time before: every node gets a
+    # fresh lease, and for a while none is given up.
     silent_s = (now - max(node.last_seen_at, hearing.leader_since)).total_seconds()
     is_late = silent_s > policy.suspect_missed * interval_s
     counted_s = (now - hearing.counts_from(node)).total_seconds()
     is_gone = is_late and counted_s > policy.node_lost_s and not hearing.is_new
-    is_heard = node.last_seen_at > hearing.leader_since  # and not only given a fresh lease
+    is_heard = node.last_seen_at > hearing.leader_since  # not just given a fresh lease
     after = node.state
     reason: Message | None = None
     if node.state == NodeState.ONLINE and is_late:

@@ -26,7 +26,7 @@ CAUSES: Mapping[str, Termination] = {
     "unkillable": Termination.UNKILLABLE,
     "start_timeout": Termination.START_TIMEOUT,
     "port_in_use": Termination.PORT_IN_USE,
-    # Nobody of ours asked for it: somebody on that machine did.
+    # Muster did not ask for it; somebody on that machine did.
     "stopped": Termination.WORKER_KILLED,
     "killed": Termination.WORKER_KILLED,
 }
@@ -78,7 +78,7 @@ def member_outcome(
     tail may take a while, its peers should not wait for that.
     """
     if observed == AllocationState.LOST and exit_info is not None and exit_info.cause in FAILURES:
-        return _failure(exit_info, node_name)  # it had said so before it was lost
+        return _failure(exit_info, node_name)  # it had reported this before it was lost
     if observed == AllocationState.LOST:
         return Outcome(
             node_name=node_name,
@@ -199,7 +199,7 @@ def _sentence(exit_info: ExitInfo, first: WorkerExit | None, node_name: str) -> 
     who = f"rank {first.rank} on {node_name}" if first is not None else node_name
     if first is not None and first.exit_code is not None:
         how = f"exited with code {first.exit_code}"
-        # A worker that said nothing has how it ended for its words.
+        # The message of a worker that reported none is how it ended.
         return f"{who} {how}" if first.message in ("", how) else f"{who} {how}: {first.message}"
     words = (first.message if first is not None else "") or exit_info.message
     return f"{who}: {words}" if words else f"{who} failed ({exit_info.cause})"

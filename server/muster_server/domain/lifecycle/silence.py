@@ -128,7 +128,7 @@ def hearing_of(
             away[server.name] = since
         elif server.returned_at is not None:
             returned[server.name] = server.returned_at
-    # Whatever a LOST node says makes it another state, so it was heard before it was lost.
+    # Any report of a LOST node changes its state, so it was last heard before it was lost.
     last = max((node.last_seen_at for node in snapshot.nodes), default=None)
     return Hearing(
         now=now,
@@ -155,7 +155,7 @@ def _away_since(
         proven_at = max(server.stamped_at, heard_at or server.stamped_at)
         if _is_over(proven_at, now, policy):
             return proven_at
-    # One node that is silent alone is gone; all of several, at once, are cut off.
+    # A single silent node is gone; several that fall silent at once are cut off.
     if num_nodes > 1 and heard_at is not None and _is_over(heard_at, now, policy):
         return heard_at
     return None

@@ -90,7 +90,7 @@ def tell_members(case: TrialCase) -> None:
     if not case.is_over and (not is_leaving(case) or case.attempt_state == AttemptState.PREPARING):
         return
     kind, reason = why_told(case)
-    # The rest of a gang that lost a member could do nothing with its time but wait for it.
+    # The other members of the gang could only spend the time waiting for the lost one.
     grace_s = case.policy.gang_grace_s if kind == "gang" else None
     patience_s = case.trial.stop_grace_s if grace_s is None else grace_s
     grace_limit_s = patience_s + case.policy.kill_margin_s

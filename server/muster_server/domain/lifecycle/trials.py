@@ -135,7 +135,7 @@ def _lose_members(case: TrialCase) -> None:
         if node is None or node.state == NodeState.LOST:
             case.set_allocation(member, AllocationState.LOST, f"node {member.node_name} was lost")
         elif case.trial.stop_wanted == "kill" and _has_long_been_silent(case, node):
-            # Nothing follows it, so nobody has to know whether the node is gone.
+            # Nothing follows, so it does not matter whether the node is gone.
             reason = f"killed while {member.node_name} was not heard; it ends there once it is"
             case.set_allocation(member, AllocationState.LOST, reason)
 
@@ -267,7 +267,7 @@ def _fail(case: TrialCase, cause: Outcome) -> None:
 def _finish(case: TrialCase) -> None:
     """Nothing of the attempt runs any more, as far as can be known: how its trial goes on."""
     termination, reason = _sharpen(case)
-    # A lost member may have said how it would end, but never sent the rest of its log.
+    # A lost member may have reported how it would end without sending the rest of its log.
     logs_complete = all(a.exit is not None for a in case.members) and not any(
         case.observed[a.id] == AllocationState.LOST for a in case.members
     )

@@ -64,7 +64,7 @@ def visible(data: bytes) -> bytes:
     if not data.isascii():
         data = data.decode("utf-8", "replace").encode()
     if b"\r" in data:
-        # Few lines are progress bars even in a log that has many: the others are not called for.
+        # Even in a log with many progress bars few lines are one, so the others skip the call.
         lines = data.split(b"\n")
         data = b"\n".join([last_version(line) if b"\r" in line else line for line in lines])
     if b"\x1b" in data:
@@ -127,7 +127,7 @@ def count_levels(text: bytes) -> dict[Level, int]:
     end = text.rfind(b"\n") + 1
     at = 0
     while at < end:
-        # The time of one search may grow with the square of what is left.
+        # The time of one search may grow with the square of the remaining length.
         border = text.find(b"\n", at + COUNTED_BYTES, end) + 1 or end
         _count_levels(text[at:border], counts)
         at = border
@@ -140,7 +140,9 @@ def _count_levels(text: bytes, counts: dict[Level, int]) -> None:
         start = text.rfind(b"\n", 0, found.start()) + 1
         end = text.find(b"\n", found.start())
         level: Level | None = LEVELS[found.lastindex - 1]
-        if found.end() - start > LEVEL_MAX_CHARS:  # bytes: maybe it is within so many characters
+        if (
+            found.end() - start > LEVEL_MAX_CHARS
+        ):  # bytes; in characters it may still be within the limit
             level = level_of(text[start:end])
         if level is not None:
             counts[level] = counts.get(level, 0) + 1

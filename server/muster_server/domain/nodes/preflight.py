@@ -64,8 +64,8 @@ def advance(view: PreflightView, now: dt.datetime) -> NextStage | Verdict | None
     if missing:
         return _give_up(view, missing, now)
     if view.stage == "listen":
-        # Problems wait: an address that cannot be listened on is tried by the others first, so
-        # that the verdict also says what they see of it.
+        # Problems wait: the other nodes first try an address that cannot be listened on, so that
+        # the verdict also says what they see of it.
         if not any(_is_deaf(m) for m in view.members):
             return NextStage(stage="connect", reason="every node listens")
         return _fail(view)

@@ -178,7 +178,7 @@ def is_reachable(before: str, after: str) -> bool:
         if state == after:
             return True
         for start, end in ALLOCATION_TRANSITIONS:
-            # LOST is what the server says of a node; no report of an agent goes through it.
+            # Only the server declares a node LOST; no report of an agent passes through it.
             if start == state and end not in seen and end not in ("LOST", "CLEANED"):
                 seen.add(end)
                 todo.append(end)
@@ -249,7 +249,7 @@ def worker_values(record: WorkerRecord, slots: Sequence[Any]) -> dict[str, Any]:
 def _on_state(changes: Changes, record: StateRecord, clock: NodeClock, now: dt.datetime) -> None:
     before, name = changes.observed, changes.allocation.node_name
     if not is_reachable(before, record.observed):
-        # Acknowledged all the same: refused for ever, it would block everything behind it.
+        # Acknowledged all the same: refused forever, it would block everything behind it.
         changes.refused.append((before, record.observed))
         changes.events.append(
             EventDraft(

@@ -311,7 +311,7 @@ def decide_budgets(snapshot: BudgetSnapshot, *, now: dt.datetime) -> list[Decisi
         reason = exhausted_reason(usages, project.name)
         if reason:
             used_up[project.id] = reason
-        # The figure in the sentence grows while what runs winds down; the first one stays.
+        # The figure in the sentence grows while trials wind down; the first one is kept.
         if bool(reason) != bool(project.exhausted_reason):
             decisions.append(
                 SetProject(project_id=project.id, before=project.exhausted_reason, reason=reason)
@@ -341,7 +341,7 @@ def _decide_experiment(
         "experiment", experiment.id, experiment.budget, usages, experiment.alerted, None
     )
     if experiment.exhausted_reason or experiment.desired in ("stop", "kill"):
-        return  # it ends already, for this reason or another one
+        return  # it is already ending, for this reason or another
     own = exhausted_reason(usages)
     if own:
         yield EndExperiment(experiment_id=experiment.id, reason=own)

@@ -141,7 +141,7 @@ def _blame(ranks: Sequence[RankView], groups: Sequence[ProcessGroup]) -> tuple[B
     absent = {r.rank: _absent_from(r, by_rank, groups) for r in ranks}
     outside = [_outside(r, absent[r.rank]) for r in ranks if r.is_stopped or not r.is_heard]
     if outside:
-        # A process that does not run needs no further cause, and is that of the rest.
+        # A process that does not run needs no other cause, and explains the others.
         return tuple(outside)
     mismatch = _mismatch(by_rank, groups)
     if mismatch:
@@ -227,7 +227,7 @@ def _waits(by_rank: Mapping[int, RankView], groups: Sequence[ProcessGroup]) -> d
             count = by_rank[rank].counts.get(name)
             if count is None or not count.is_waiting:
                 continue
-            # The first one that is not over: the others must have called that.
+            # The first unfinished collective, which the others must have called.
             late = {o for o in members if _num(by_rank[o], name) <= count.num_completed}
             if late:
                 waits.setdefault(rank, set()).update(late - {rank})

@@ -74,7 +74,7 @@ def grow(
 def _offer_lasting(nodes: GroupNodes, since: dt.datetime, wanted: Collection[int]) -> None:
     """Offer only what has been free since then, on nodes that nobody wants."""
     for n in list(nodes.whole.offer):
-        # Of the free slots the first ones have been taken in this pass.
+        # Trials placed in this pass have taken the first of the free slots.
         free = nodes[n].free_since[int(nodes.taken[n]) :]
         lasting = 0 if n in wanted else sum(1 for at in free if at is not None and at <= since)
         nodes.keep(n, nodes.raw(n) - min(lasting, nodes.raw(n)))

@@ -131,7 +131,7 @@ class Explainer:
                 Message("pending.indivisible", nodes=len(totals)),
                 self._division(request, section, Offer.of(totals)),
             )
-        if fit(request, section.room, at_most=least) is not None:  # so it is the topology
+        if fit(request, section.room, at_most=least) is not None:  # so the topology is the reason
             key = str(request.topology_key)
             return because(Message("pending.no_domain", key=key), Message("help.prefer", key=key))
         return None

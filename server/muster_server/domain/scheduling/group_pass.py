@@ -198,7 +198,7 @@ class GroupPass:
         if self._num_looks >= MAX_LOOKS:
             return False
         may_ask = self._may_ask(candidate)
-        # With nothing free too: nobody behind may ask for slots that it can count on.
+        # Even with nothing free, so that no trial behind asks for slots that this one can count on.
         may_keep = self._num_regular < self._policy.max_reservations and (
             may_ask or self._group.nodes.whole.offer.total > 0
         )

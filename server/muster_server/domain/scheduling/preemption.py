@@ -101,7 +101,7 @@ class Preemption:
         below = self._slots_below(trial.priority)
         best: tuple[tuple[Harm, int], list[RunningTrial]] | None = None
         for section, request in places_for(trial.request, self._nodes):
-            # What is promised to others comes first where slots come free.
+            # Slots that come free go first to those they are promised to.
             could = np.minimum(
                 soon[section.ordinals] + below[section.ordinals],
                 self._times.room(section.ordinals),

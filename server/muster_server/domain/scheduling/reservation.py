@@ -125,7 +125,7 @@ class Reservations:
         sure, tied = np.flatnonzero(at < last), np.flatnonzero(at == last)
         left = num - len(sure)
         if left < len(tied):
-            # The fewest missing slots where nobody knows the time, then the tightest node, then the
+            # If the time is unknown, the fewest missing slots; then the tightest node, then the
             # first by name.
             nodes = ordinals[tied]
             missing = self._times.missing(nodes, share) * (last >= UNKNOWN)

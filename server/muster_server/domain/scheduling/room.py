@@ -44,7 +44,7 @@ def _area(request: Request, node: NodeView) -> str:
 def _in_area(request: Request, area: Mapping[str, int], *, at_most: int) -> int:
     found = 0
     if 1 in node_counts(request, request.slots):
-        # As `fit` would, one after the other: on a single node wherever one has room.
+        # Like `fit`, one gang after the other, on a single node wherever one has room.
         found = sum(num // request.slots for num in area.values())
         area = {node: num % request.slots for node, num in area.items()}
     offer = Offer.of(area)

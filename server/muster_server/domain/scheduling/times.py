@@ -48,7 +48,7 @@ class SlotTimes:
 
     def begin(self, now: float) -> None:
         """A new pass: forget what was promised, asked and started during the last one."""
-        if now < self._now:  # what was overdue may not be any more
+        if now < self._now:  # an overdue end may no longer be overdue
             self._stale.update(range(len(self.nodes)))
         self._stale.update(n for n, end in self._next_end.items() if end <= now)
         self._stale.update(self._started)
@@ -145,6 +145,6 @@ class SlotTimes:
         if trial.yielding or trial.key in self._asked:
             return SOON
         end = trial.expected_end_at
-        if end is None or end.timestamp() <= self._now:  # one that is overdue tells nothing
+        if end is None or end.timestamp() <= self._now:  # an overdue end says nothing
             return UNKNOWN
         return end.timestamp()

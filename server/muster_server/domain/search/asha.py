@@ -92,7 +92,7 @@ class WaitingAtRungs:
         """It ended while it waited. Raises KeyError when it does not wait."""
         rung = self._take(trial_no)
         if self.closed[rung] is not None:
-            self.left[rung + 1] += 1  # it was among those who may go on
+            self.left[rung + 1] += 1  # it was among those that may go on
 
     def kept(self, rung: int) -> int:
         """Return how many trials of a rung may go on from it now, including those that already
@@ -115,7 +115,7 @@ class WaitingAtRungs:
             for rung in range(first, first + len(bracket.rungs) - 1):
                 if rung > first:
                     below = self.closed[rung - 1]
-                    # Some of those who may go on have not been sent on yet.
+                    # Some of those that may go on have not been promoted yet.
                     if below is None:
                         break
                     expected = max(below, self.sent_on[rung - 1])

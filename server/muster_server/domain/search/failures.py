@@ -50,7 +50,7 @@ def common_cause(failed: Iterable[tuple[int, str]]) -> Cause | None:
         groups.setdefault(alike(reason), []).append((no, reason))
     if not groups:
         return None
-    most = max(groups.values(), key=len)  # the first of those that are equally large
+    most = max(groups.values(), key=len)  # the first of equally large groups
     return Cause(reason=sentence(most[0][1]), numbers=tuple(no for no, _ in most))
 
 

@@ -108,7 +108,7 @@ class Known(optuna.storages.InMemoryStorage):
     def __init__(self, known: Sequence[FrozenTrial]) -> None:
         super().__init__()
         self._known = known
-        # The one that is asked for is number 0 here, and TPE leaves out who has its number.
+        # The trial asked for is number 0 here, and TPE ignores results with the same number.
         for number, trial in enumerate(known, start=1):
             trial.number = number
 
@@ -138,7 +138,7 @@ def frozen(
     for parameter in parameters:
         distribution = spaces[parameter.name]
         value = _to_model(parameter, hparams)
-        # A point a user enqueued may lie outside of the space: the model cannot hold that value.
+        # A point that a user enqueued may lie outside the space, which the model cannot represent.
         if value is not None and distribution._contains(distribution.to_internal_repr(value)):
             params[parameter.name] = value
             distributions[parameter.name] = distribution
@@ -291,7 +291,7 @@ def _place(searched: list[SearchParameter], hparams: dict[str, Any]) -> np.ndarr
             return None
         lo, hi = parameter.lo, parameter.hi
         if parameter.kind == "int":
-            # The middle of what is rounded to this value.
+            # The middle of the interval that is rounded to this value.
             count = (int(hi) - int(lo)) // parameter.step + 1
             hi, value = lo + count * parameter.step, value + parameter.step / 2
         if parameter.kind == "log" or parameter.is_log:

@@ -19,7 +19,7 @@ def front(rows: Sequence[Sequence[float | None]], goals: Sequence[str]) -> list[
         if len(finite) == len(goals):
             pairs = zip(finite, goals, strict=True)
             scores.append((tuple(-v if goal == "max" else v for v, goal in pairs), index))
-    # In this order nobody is dominated by one that comes later.
+    # In this order, no point is dominated by a later one.
     scores.sort()
     kept: list[tuple[tuple[float, ...], int]] = []
     for mine, index in scores:

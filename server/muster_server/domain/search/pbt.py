@@ -41,11 +41,11 @@ class Renewal:
             return []
         rung = min(waiting.at.values())
         if waiting.closed[rung] is not None:
-            return []  # those left there go on as soon as there is room
+            return []  # the trials left there go on as soon as there is room
         ranked = [
             (entry.trial_no, score(entry.value, spec.goal))
             for entry in standings.ranking(rung)
-            # A user took those away who had a value and do not wait.
+            # A user removed those that had a value and do not wait.
             if waiting.at.get(entry.trial_no) == rung
             or not math.isfinite(score(entry.value, spec.goal))
         ]

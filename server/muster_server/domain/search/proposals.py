@@ -195,7 +195,7 @@ class Proposer:
                 yield sampling.grid_point(parameters, self._grid[no - 1])
             return
         if spec.learns:
-            from . import model_based  # a second of imports, for those searches alone
+            from . import model_based  # takes a second to import, needed only for these searches
 
             yield model_based.propose(
                 spec, parameters, observations(history, spec, len(parameters)), no=no

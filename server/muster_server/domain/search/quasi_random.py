@@ -34,5 +34,5 @@ def _block(
         engine = qmc.Halton(dimensions, scramble=True, rng=own)
     if block:
         engine.fast_forward(block * _AHEAD)
-    # Scrambled digits may round up to 1, which is no quantile.
+    # Scrambled digits may round up to 1, which is not a quantile.
     return tuple(tuple(min(float(x), 1 - 2**-53) for x in row) for row in engine.random(_AHEAD))

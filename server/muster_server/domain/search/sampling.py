@@ -80,7 +80,7 @@ class SearchParameter:
         if self.kind == "int":
             count = (int(self.hi) - int(self.lo)) // self.step + 1
             if self.is_log:
-                # Each value's share is that of [value, value + step) on the logarithmic axis.
+                # Each value has the share of [value, value + step) on the logarithmic axis.
                 lo, hi = math.log(self.lo), math.log(self.lo + count * self.step)
                 at = int((math.exp(lo + u * (hi - lo)) - self.lo) / self.step)
                 return int(self.lo) + self.step * min(max(at, 0), count - 1)

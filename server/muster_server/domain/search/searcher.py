@@ -138,7 +138,7 @@ class Searcher(SearchState):
         self.live.clear()
         self.again = sorted(set(trial_nos))
         if spec.rule == "population":
-            # What was stopped for good while it rested is no member any more.
+            # A trial that was stopped for good while it rested is no longer a member.
             for no in sorted(self.trials_waiting.at.keys() - set(self.again)):
                 self.trials_waiting.forget(no)
         for no in self.again:
@@ -173,7 +173,7 @@ class Searcher(SearchState):
         """
         found = [hparams for hparams, _ in self.enqueued][:limit]
         if self.spec.sampler == "external":
-            return found  # nobody knows the others yet
+            return found  # the others are not known yet
         searcher = Searcher(self.spec)
         searcher.history = SearchHistory.from_json(self.history.to_json())
         if self.spec.learns:
@@ -236,7 +236,7 @@ class Searcher(SearchState):
         self._hold(event)
         actions = [*self._close_rungs(), *self._go_on()]
         if no in self.live:
-            # Sent on at once: it never stopped training.
+            # Promoted at once: it never stopped training.
             return [a for a in actions if not (isinstance(a, ResumeTrial) and a.no == no)]
         if any(isinstance(a, StopTrial) and a.no == no for a in actions):
             return actions
@@ -315,7 +315,7 @@ class Searcher(SearchState):
         actions: list[Action] = []
         expected = [bracket.trials for bracket in self.spec.brackets]
         if self.spec.sampler == "external" and self.num_created >= self.spec.trials:
-            expected = self.standings.in_bracket  # closed before all of them had come
+            expected = self.standings.in_bracket  # closed before all trials had arrived
         for no, rung in self.trials_waiting.close_full(expected):
             self.standings.settle(rung, no, goes_on=False)
             self.held.pop(no, None)
@@ -373,7 +373,7 @@ class Searcher(SearchState):
         self.enqueued += event.first
         if self.spec.learns:
             for at, (hparams, value) in enumerate(event.known, start=1):
-                # Numbers that no trial of this search has.
+                # Numbers that do not belong to any trial of this search.
                 self.history.add(-at, hparams)
                 if self.spec.max_units is not None:
                     self.history.report(-at, self.spec.max_units, value)
@@ -383,7 +383,7 @@ class Searcher(SearchState):
     def _enqueue(self, event: Enqueued) -> list[Action]:
         self.enqueued.append((event.hparams, event.point))
         if self.num_created + len(self.enqueued) > self.spec.trials:
-            # Asked for beyond what was planned: it is one more, and takes nobody's place.
+            # Requested beyond the plan: an additional trial that replaces none.
             return self._limit(Limited(trials=self.num_created + len(self.enqueued)))
         return self._go_on()
 
@@ -428,7 +428,7 @@ class Searcher(SearchState):
                 if isinstance(made, Finish):
                     return actions
             elif self.trials_waiting.at and self.spec.rule == "population":
-                return actions  # until everybody rests
+                return actions  # until every member rests
             elif not self.live and (last := self.trials_waiting.last_resort()) is not None:
                 no, rung = last
                 reason = (
@@ -497,7 +497,7 @@ class Searcher(SearchState):
             del self.live[no]
             if goes_on is False:
                 return [StopTrial(no=no, reason=self._why(rung, value))]
-            # It is there already: paused or pausing, it stays so.
+            # Already there: whether paused or pausing, it stays so.
             self.trials_waiting.add(no, rung, score(value, self.spec.goal))
             self.held[no] = (units, value)
             return []

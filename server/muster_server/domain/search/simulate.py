@@ -86,7 +86,7 @@ class _Playback:
         self.carry_out(searcher.apply(Started()), 0)
         while self.agenda:
             now, no = heapq.heappop(self.agenda)
-            if no not in result.units_by_trial:  # else stopped with the search
+            if no not in result.units_by_trial:  # otherwise stopped with the search
                 result.length_units = now
                 self.validate(no, now)
         result.per_rung = [len(entries) for entries in searcher.rungs]
@@ -153,13 +153,13 @@ class _Playback:
         """Tell the searcher of trials that end or rest at a rung of a population."""
         for no in sorted(stopped):
             if no in self.paused:
-                # A paused trial trains no more, so no validation would report its end.
+                # A paused trial no longer trains, so no validation would report its end.
                 self.paused.discard(no)
                 ended = TrialEnded(trial_no=no, outcome="stopped")
                 self.carry_out(self.searcher.apply(ended), now)
         for no in sorted(paused):
             self.paused.add(no)
-            # A checkpoint for each, by its trial's number.
+            # One checkpoint per trial, with the trial's number as its ID.
             self.carry_out(self.searcher.apply(Rested(trial_no=no, checkpoint_id=no)), now)
 
 

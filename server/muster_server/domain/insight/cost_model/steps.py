@@ -135,7 +135,7 @@ def fit_steps(runs: Sequence[MeasuredRun]) -> StepModel:
             f"No run had one worker: computing is that of {base[0].size}, with what they take from "
             "each other in it."
         )
-    # What a step of one worker takes for its samples, where the others' samples differ too.
+    # Time of a step of one worker for its samples; the other workers' samples differ too.
     compute = fit_compute([r.samples for r in base], [r.compute_s for r in base])
     varied = {r.samples for r in runs}
     if len({r.samples for r in base}) == 1 and len(varied) > 1:
@@ -201,11 +201,11 @@ def predict(
     share = communication.value * model.hidden_share
     seen, possible = min(share, model.hidden_s), min(share, max(model.hideable_s, model.hidden_s))
     exposed = communication.value - (seen if model.is_saturated else possible)
-    # Whether more can be hidden than any run has shown is not known: the interval holds both.
+    # Whether more can be hidden than in any run is unknown, so the interval covers both cases.
     at_least, at_most = communication.value - possible, communication.value - seen
     middle = compute + other
     value = middle.value + exposed
-    # What the model does not explain of the measured steps it will not explain of others.
+    # What the model fails to explain of the measured steps, it will not explain of others.
     off = (model.error or 0.0) * value
     down = exposed - at_least
     down += math.hypot(middle.value - middle.low, communication.value - communication.low, off)

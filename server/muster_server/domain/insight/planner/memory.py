@@ -103,15 +103,15 @@ def _copy(job: PlannedTraining, *, sends: float) -> Memory:
         if kind == "zero1":
             optimizer = states * largest_share(_trained(model.layers), job.slots)
     elif kind == "diloco":
-        # What all began from, its gradient and its momentum.
+        # The common starting point, its gradient and its momentum.
         buffers += params * (3.0 if job.options.outer_momentum > 0 else 2.0)
     elif kind == "ps":
         optimizer = 0.0
         # The message to the server and its answer, which are used again in each step.
         buffers += 2.0 * params
     height = _height(job, model.layers, job.micro_batch, kept=1.0)
-    # Exchanges come when gradients are all there and activations are gone, or with local copies
-    # after the gradients are gone as well.
+    # Exchanges happen once all gradients are there and activations are freed; with local copies,
+    # once the gradients are freed as well.
     sending = sends * 2.0 * params
     peak = max(height, trained + _update(job, _trained(model.layers)), sending)
     gradients = min(trained, peak)

@@ -40,7 +40,7 @@ def traffic(job: PlannedTraining, *, backend: str = "gloo") -> list[Traffic]:
     Collectives of a few bytes (norms, votes on stopping) are left out. backend: gloo or nccl, on
     which `moved_as` and `is_hidden` depend.
     """
-    hides_shards = backend != "gloo"  # FSDP gathers ahead on streams, which processors have not
+    hides_shards = backend != "gloo"  # FSDP gathers ahead on streams, which CPUs do not have
     return [
         replace(
             found,
@@ -58,7 +58,7 @@ def _traffics(job: PlannedTraining) -> list[Traffic]:
     if kind in ("ddp", "zero1"):
         found = [_gradients(job)]
         fixed = sum(layer.buffer_bytes for layer in job.model.layers)
-        if fixed:  # DDP sends those of rank 0 to all before the first forward of a step
+        if fixed:  # DDP sends the buffers of rank 0 to all before the first forward of a step
             found.append(_traffic("world", "broadcast", world, 1.0, fixed, hidden=False))
         if kind == "zero1":
             # Each worker sends what it has updated. In part at once, but measured over gloo it takes
