@@ -3027,7 +3027,7 @@ export interface components {
         };
         /**
          * AuthState
-         * @description Public: what the sign-in page needs to know.
+         * @description Public settings that the sign-in page needs.
          */
         AuthState: {
             /** Setup Command */
@@ -5643,7 +5643,7 @@ export interface components {
         };
         /**
          * PartOut
-         * @description A part of a message by its code, for languages other than the English of the text.
+         * @description A part of a message as code and parameters, to translate its English text.
          */
         PartOut: {
             /** Code */

@@ -20,7 +20,7 @@ Secret = Annotated[SafeStr, Field(min_length=1, max_length=256)]
 
 
 class AuthState(Output):
-    """Public: what the sign-in page needs to know."""
+    """Public settings that the sign-in page needs."""
 
     setup_required: bool
     """True until the first administrator exists."""
@@ -46,7 +46,7 @@ class OneTimeIn(Input):
 
 class PasswordIn(Input):
     current_password: Annotated[SafeStr, Field(max_length=256)] | None = None
-    """May be left out by a user that has no password yet."""
+    """Current password; a user without a password may leave it out."""
     new_password: Password
     revoke_tokens: bool = True
     """Whether to revoke all your API tokens, with everything that they created. Anyone who knew the
@@ -86,8 +86,8 @@ class TokenIn(Input):
     role: TokenRole | None = None
     """Role of the token, not above your own; your own if left out."""
     expires_in_days: Annotated[int, Field(ge=1, le=3650)] | None = None
-    """90 when left out. A token made with a token ends with that one at the latest: with less left
-    than 90 days, that is the default, and more is refused."""
+    """Lifetime in days; 90 if left out. A token created with another token expires with that one at
+    the latest: if less than 90 days remain, that is the default, and more is refused."""
 
 
 class TokenOut(Output):
@@ -104,14 +104,15 @@ class TokenOut(Output):
 
 class TokenCreated(TokenOut):
     secret: str
-    """Shown this once."""
+    """The token, which is shown only once."""
 
 
 class JoinTokenIn(Input):
     pool: Identifier = "default"
     uses: Annotated[int, Field(ge=1, le=10_000)] = 1
     expires_in_s: Annotated[int, Field(ge=60, le=7 * 86_400)] | None = None
-    """600 when left out. Made with an API token, it ends with that one at the latest."""
+    """Lifetime in seconds; 600 if left out. If created with an API token, it expires with that one
+    at the latest."""
 
 
 class JoinTokenOut(Output):
@@ -126,15 +127,15 @@ class JoinTokenOut(Output):
 class JoinTokenCreated(JoinTokenOut):
     secret: str
     command: str
-    """A command to paste on the new node."""
+    """Command to run on the new node."""
     this_machine_only: bool
-    """True when the address in the command is a loopback one, with which no other machine reaches the
-    server: set MUSTER_PUBLIC_URL (`muster up --address`) and make another token."""
+    """Whether the address in the command is a loopback address, at which no other machine reaches the
+    server. If so, set MUSTER_PUBLIC_URL (`muster up --address`) and create another token."""
 
 
 class LiveTicket(Output):
     ticket: str
-    """Opens the live channel once, within a minute: /api/v1/live?ticket=…"""
+    """Ticket that opens the live channel once, within a minute: /api/v1/live?ticket=…"""
 
 
 class AuditOut(Output):

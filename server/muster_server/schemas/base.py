@@ -101,12 +101,12 @@ class Page(Output, Generic[T]):
 
 
 class PartOut(Output):
-    """A part of a message by its code, for languages other than the English of the text."""
+    """A part of a message as code and parameters, to translate its English text."""
 
     code: str
-    """Stable: "pending.held"."""
+    """Stable code, such as "pending.held"."""
     params: dict[str, int | float | str]
-    """What the part names: slots, nodes, an experiment."""
+    """Parameters of the part, such as slots, nodes or an experiment."""
 
 
 def parts_out(text: AnyMessage | str | None) -> list[PartOut]:
@@ -119,9 +119,9 @@ class FieldError(Output):
     """Dotted path into the request ("resources.slots")."""
     message: str
     hint: str | None = None
-    """What would work, when known ("did you mean 'slots'?")."""
+    """Suggested correction if known, such as "did you mean 'slots'?"."""
     parts: list[PartOut] = []
-    """The message for other languages; [] where it is text of no known kind."""
+    """The message as parts, for translation; [] for text that cannot be translated."""
 
 
 def field_error(problem: FieldProblem) -> FieldError:
@@ -135,7 +135,7 @@ def field_error(problem: FieldProblem) -> FieldError:
 
 class ProblemBody(Output):
     code: str
-    """Stable: "experiments.not_found"."""
+    """Stable code, such as "experiments.not_found"."""
     message: str
     hint: str | None = None
     fields: list[FieldError] = []

@@ -20,7 +20,7 @@ class CheckpointListItem(Output):
     attempt_no: int
     step: int
     metric_name: str | None
-    """The experiment's metric."""
+    """Search metric of the experiment."""
     metric: WireFloat | None
     """Its value at the step, if it was reported with the checkpoint."""
     size_bytes: int
@@ -28,10 +28,10 @@ class CheckpointListItem(Output):
     node_name: str
     state: str
     is_latest: bool
-    """Its trial goes on from it."""
+    """Whether its trial continues from it."""
     created_at: dt.datetime
     pinned_at: dt.datetime | None
-    """Since when no policy may delete it; null: it is not pinned."""
+    """Time from which no policy may delete the checkpoint; null if it is not pinned."""
     pinned_by: str
 
 

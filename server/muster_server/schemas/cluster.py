@@ -22,12 +22,12 @@ class SlotOut(Output):
     experiment_name: str | None
     trial_id: int | None
     rank: int | None
-    """Rank of the worker on this slot, once known."""
+    """Rank of the worker on this slot; null until it is known."""
 
 
 class NodeProblemOut(Output):
     kind: str
-    """disk, memory, clock or device."""
+    """Kind of problem: disk, memory, clock or device."""
     message: str
     blocks: bool
     """Whether nothing new is placed on the node while the problem lasts."""
@@ -39,14 +39,14 @@ class NodeOut(Output):
     pool: str
     labels: dict[str, str]
     state: str
-    """domain.states.NodeState. While no controller leads, a node whose lease is over is SUSPECT."""
+    """State of the node. While no controller leads, a node whose lease has expired is SUSPECT."""
     state_reason: str
     """Why it is SUSPECT or LOST, and what follows; "" in any other state."""
     state_parts: list[PartOut]
     """`state_reason` as message parts, for translation."""
     scheduling: Literal["open", "cordoned", "draining"]
     health: str
-    """ok, degraded or quarantined."""
+    """Health of the node: ok, degraded or quarantined."""
     health_reason: str
     problems: list[NodeProblemOut]
     """Problems that the agent's checks find now."""
@@ -57,7 +57,7 @@ class NodeOut(Output):
     strike_reason: str
     """Message of the last such failure."""
     clock_skew_s: float | None
-    """Its wall clock minus the server's; null: not compared yet."""
+    """Wall clock of the node minus the server's, in seconds; null if not compared yet."""
     hostname: str
     address: str
     agent_version: str
@@ -71,10 +71,10 @@ class NodeOut(Output):
     num_slots_used: int
     slots: list[SlotOut]
     usage: dict[str, Any] | None
-    """wire.NodeUsage of the last heartbeat."""
+    """Usage reported with the last heartbeat."""
     registered_at: dt.datetime
     last_seen_at: dt.datetime
-    """Last heartbeat; the page shows its age."""
+    """Time of the last heartbeat."""
 
 
 class NodeAllocationOut(Output):
@@ -88,7 +88,7 @@ class NodeAllocationOut(Output):
     attempt_no: int
     num_slots: int
     state: str
-    """domain.states.AllocationState."""
+    """State of the allocation."""
     message: str
     """How it ended, in a sentence; empty while it runs, and if it ended well without a message."""
     created_at: dt.datetime

@@ -140,9 +140,7 @@ def _count_levels(text: bytes, counts: dict[Level, int]) -> None:
         start = text.rfind(b"\n", 0, found.start()) + 1
         end = text.find(b"\n", found.start())
         level: Level | None = LEVELS[found.lastindex - 1]
-        if (
-            found.end() - start > LEVEL_MAX_CHARS
-        ):  # bytes; in characters it may still be within the limit
+        if found.end() - start > LEVEL_MAX_CHARS:  # in bytes; characters may be fewer
             level = level_of(text[start:end])
         if level is not None:
             counts[level] = counts.get(level, 0) + 1
