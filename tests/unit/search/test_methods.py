@@ -299,6 +299,8 @@ def test_constraints_hold_for_every_point_and_one_that_cannot_ends_the_search() 
         ("optimizer.lr < 1", True),
         ("absent > 3", True),
         ("1 < batch < 100", True),
+        ("-batch < 0", True),
+        ("batch == -32", False),
     ],
 )
 def test_constraints(text: str, holds: bool) -> None:

@@ -213,6 +213,7 @@ def test_what_a_pausing_trial_still_reports_counts_when_it_is_sent_on() -> None:
     searcher.apply(Started())
     report(searcher, 1, 1, 0.5)
     assert report(searcher, 1, 3, 0.2) == [], "it has trained on until it heard of the pause"
+    searcher = Searcher.from_state(json.loads(json.dumps(searcher.state())))
     report(searcher, 2, 1, 0.6)
     actions = report(searcher, 3, 1, 0.7)
     # It is on the second rung already, so it waits there and the slot goes to the next trial.
