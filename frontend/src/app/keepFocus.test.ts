@@ -5,7 +5,8 @@ import { keepFocus } from "./keepFocus";
 let stop = (): void => {};
 beforeEach(() => {
   document.body.innerHTML =
-    '<main id="main" tabindex="-1"><div><a href="/">first</a><button id="chip">chip</button></div><button id="opener">open</button></main><div id="portal"></div>';
+    '<main id="main" tabindex="-1"><div><a href="/">first</a><button id="chip">chip</button></div>' +
+    '<button id="opener">open</button></main><div id="portal"></div>';
   stop = keepFocus(() => document.getElementById("main"));
 });
 afterEach(() => stop());

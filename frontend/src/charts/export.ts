@@ -124,7 +124,8 @@ export function toSvg(picture: Picture): string {
   const out: string[] = [];
   const text = (at: [number, number], anchor: string, words: string, more = ""): void =>
     void out.push(
-      `<text x="${px(at[0])}" y="${px(at[1])}" text-anchor="${anchor}" font-size="11" fill="${palette.text2}" ${FONT}${more}>${xml(words)}</text>`,
+      `<text x="${px(at[0])}" y="${px(at[1])}" text-anchor="${anchor}" font-size="11" fill="${palette.text2}"` +
+        ` ${FONT}${more}>${xml(words)}</text>`,
     );
   const [y0, y1] = range("y");
   for (const tick of roundTicks(y0, y1, view.logY)) {
@@ -141,7 +142,8 @@ export function toSvg(picture: Picture): string {
       view.x === "step" ? format.si(tick, "", 3) : xText(view.x, tick, zone).slice(-8),
     );
   out.push(
-    `<clipPath id="area"><rect x="${px(area.left)}" y="${px(HEAD + area.top)}" width="${px(area.width)}" height="${px(area.height)}"/></clipPath><g clip-path="url(#area)" fill="none">`,
+    `<clipPath id="area"><rect x="${px(area.left)}" y="${px(HEAD + area.top)}"` +
+      ` width="${px(area.width)}" height="${px(area.height)}"/></clipPath><g clip-path="url(#area)" fill="none">`,
   );
   const { data, bands, raws } = lay(lines, view);
   const xs = data[0];
@@ -175,7 +177,11 @@ export function toSvg(picture: Picture): string {
     text([at + 20, 36], "start", line.label);
   }
   const height = plot.height + HEAD;
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${plot.width}" height="${height}" viewBox="0 0 ${plot.width} ${height}"><rect width="100%" height="100%" fill="${palette.bg}"/>${out.join("")}</svg>\n`;
+  return (
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${plot.width}" height="${height}"` +
+    ` viewBox="0 0 ${plot.width} ${height}">` +
+    `<rect width="100%" height="100%" fill="${palette.bg}"/>${out.join("")}</svg>\n`
+  );
 }
 
 /** The canvas with its title and legend above, as sharp as the screen. */

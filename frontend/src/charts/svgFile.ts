@@ -43,8 +43,10 @@ function keysOf(keys: readonly Key[], width: number): string {
     if (key.shape === "square") out += `<rect x="${x + 4}" y="27" width="10" height="10" rx="2" fill="${key.color}"/>`;
     else if (key.shape !== "line" && key.shape !== "dashed")
       out += `<path d="${dotPath(key.shape, x + 8, 32)}" fill="${key.color}"/>`;
-    else
-      out += `<line x1="${x}" x2="${x + 14}" y1="32" y2="32" stroke="${key.color}" stroke-width="2"${key.shape === "dashed" ? ' stroke-dasharray="4 3"' : ""}/>`;
+    else {
+      const dashes = key.shape === "dashed" ? ' stroke-dasharray="4 3"' : "";
+      out += `<line x1="${x}" x2="${x + 14}" y1="32" y2="32" stroke="${key.color}" stroke-width="2"${dashes}/>`;
+    }
     out += `<text x="${x + 20}" y="36" font-size="11" fill="var(--text-2)">${escaped(key.label)}</text>`;
     x += needs;
   }
@@ -70,7 +72,11 @@ export function framed(
 ): Picture {
   const height = bare + HEAD;
   const head = `<text x="12" y="18" font-size="13" font-weight="600" fill="var(--text)">${escaped(title)}</text>`;
-  const text = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="${FONT}"><rect width="100%" height="100%" fill="var(--bg)"/>${head}${keysOf(keys, width)}<g transform="translate(0 ${HEAD})">${inner}</g></svg>\n`;
+  const text =
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"` +
+    ` viewBox="0 0 ${width} ${height}" font-family="${FONT}">` +
+    `<rect width="100%" height="100%" fill="var(--bg)"/>${head}${keysOf(keys, width)}` +
+    `<g transform="translate(0 ${HEAD})">${inner}</g></svg>\n`;
   const style = getComputedStyle(document.documentElement);
   return { text: resolved(text, (name) => style.getPropertyValue(name)), width, height };
 }

@@ -262,8 +262,10 @@ function Download({
   rankName: (rank: number) => string;
 }) {
   const { t } = useTranslation();
-  const href = (s: LogStream): string =>
-    `/api/v1/trials/${trialId}/logs/download?${new URLSearchParams({ rank: String(s.rank), stream: s.stream, attempt: String(s.attempt_no) })}`;
+  const href = (s: LogStream): string => {
+    const query = new URLSearchParams({ rank: String(s.rank), stream: s.stream, attempt: String(s.attempt_no) });
+    return `/api/v1/trials/${trialId}/logs/download?${query}`;
+  };
   // The launchers of several nodes are one download.
   const offered = [...new Map(streams.filter((s) => s.size_bytes > 0).map((s) => [href(s), { s, size: 0 }])).entries()];
   for (const [key, entry] of offered)

@@ -41,7 +41,13 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
   }
   const withTrial = source.trials !== null;
   const title = (line: LogLine): string =>
-    `${withTrial ? `${t("nav.trialNo", { no: line.trial_no })} · ${t("ranks.attemptNo", { no: line.attempt_no })} · ` : ""}${rankName(line.rank)} · ${line.node_name} · ${line.stream} · ${t("logs.lineNo", { no: format.count(line.no + 1) })}`;
+    [
+      ...(withTrial ? [t("nav.trialNo", { no: line.trial_no }), t("ranks.attemptNo", { no: line.attempt_no })] : []),
+      rankName(line.rank),
+      line.node_name,
+      line.stream,
+      t("logs.lineNo", { no: format.count(line.no + 1) }),
+    ].join(" · ");
   return (
     <>
       {feed.truncated.length > 0 ? (

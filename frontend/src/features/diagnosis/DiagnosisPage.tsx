@@ -140,8 +140,11 @@ function Actions({
 function Earlier({ list, shown }: { list: Diagnosis[]; shown: number }) {
   const { t } = useTranslation();
   const navigate = useNavigate({ from: "/trials/$trialId/diagnosis" });
-  const label = (one: Diagnosis): string =>
-    `${one.id}: ${one.verdict === null ? t(`diagnosis.state.${one.state}`) : t(`diagnosis.verdict.${one.verdict}`, { rank: one.culprit_rank ?? "" })}`;
+  const result = (one: Diagnosis): string =>
+    one.verdict === null
+      ? t(`diagnosis.state.${one.state}`)
+      : t(`diagnosis.verdict.${one.verdict}`, { rank: one.culprit_rank ?? "" });
+  const label = (one: Diagnosis): string => `${one.id}: ${result(one)}`;
   return (
     <Select
       aria-label={t("diagnosis.earlier")}

@@ -310,7 +310,10 @@ function RungPlan({ rungs, unit }: { rungs: Preview["rungs"]; unit: string }) {
       {rungs.map((rung) => (
         <li key={`${show(rung["bracket"])}:${show(rung["units"])}`}>
           {brackets > 1
-            ? `${t("search.bracketNo", { no: Number(rung["bracket"]) + 1, count: rungs.filter((other) => other["bracket"] === rung["bracket"]).length })} · `
+            ? `${t("search.bracketNo", {
+                no: Number(rung["bracket"]) + 1,
+                count: rungs.filter((other) => other["bracket"] === rung["bracket"]).length,
+              })} · `
             : ""}
           {t("submit.rung", { count: Number(rung["max_trials"]), length: lengthText(t, Number(rung["units"]), unit) })}
         </li>

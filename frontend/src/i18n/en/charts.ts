@@ -46,7 +46,9 @@ export const charts = {
     full: "Full screen",
     exportShown: "Data as shown (CSV)",
     exportPicture: "Image",
-    keys: "Arrow keys move the cursor, with Shift the window. + and − zoom, 0 resets. L toggles log y, Shift L log x, S smoothing, F full screen, D table.",
+    keys:
+      "Arrow keys move the cursor, with Shift the window. + and − zoom, 0 resets. L toggles log y, Shift " +
+      "L log x, S smoothing, F full screen, D table.",
     at: "{{x}}: {{values}}",
     firstRows: "First {{n}} of {{all}} rows. The CSV file has all of them.",
     spot: "{{n}} of {{all}}: {{text}}",

@@ -60,7 +60,8 @@ export const cluster = {
     lostTitle: "This node sends no heartbeat.",
     suspectHint: "Its trials keep running. If the agent reconnects in time, nothing is lost.",
     lostHint:
-      "Its trials restart elsewhere from their last checkpoint, as long as they have restarts left. Its slots stay closed until the agent reconnects and has cleaned up.",
+      "Its trials restart elsewhere from their last checkpoint, as long as they have restarts left. Its " +
+      "slots stay closed until the agent reconnects and has cleaned up.",
     cordon: "Cordon",
     drain: "Drain",
     open: "Uncordon",
@@ -110,9 +111,11 @@ export const cluster = {
       cordoned_other: "No new trials are placed here. The {{count}} running trials continue:",
       draining_zero: "No new trials are placed here. Nothing is running here, so the node is empty immediately.",
       draining_one:
-        "No new trials are placed here. This trial saves a checkpoint, gives up its slots within its grace period and continues elsewhere. It does not count as a restart:",
+        "No new trials are placed here. This trial saves a checkpoint, gives up its slots within its " +
+        "grace period and continues elsewhere. It does not count as a restart:",
       draining_other:
-        "No new trials are placed here. These {{count}} trials save a checkpoint, give up their slots within their grace period and continue elsewhere. This does not count as a restart:",
+        "No new trials are placed here. These {{count}} trials save a checkpoint, give up their slots " +
+        "within their grace period and continue elsewhere. This does not count as a restart:",
       open: "Waiting trials may be placed here again.",
       release: {
         open: "Waiting trials may be placed here again. The count of failed preparations is reset.",
@@ -129,7 +132,8 @@ export const cluster = {
     run: "Preflight…",
     ask: "Run a preflight check",
     askText:
-      "Each node tests its disk and free devices, its connection to every other node, and an all-reduce with each of them. This takes a few seconds and needs no slots.",
+      "Each node tests its disk and free devices, its connection to every other node, and an all-reduce " +
+      "with each of them. This takes a few seconds and needs no slots.",
     choose: "Nodes",
     begin_one: "Check {{count}} node",
     begin_other: "Check {{count}} nodes",

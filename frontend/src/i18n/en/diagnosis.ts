@@ -4,7 +4,10 @@ export const diagnosis = {
     run: "Diagnose",
     again: "Diagnose again",
     title: "Diagnosis of {{name}}",
-    what: "Finds out whether computation, communication, data loading or a slow rank limits the step time. Short probe runs leave out one thing at a time, on as many slots as this trial has. The trial itself is not affected.",
+    what:
+      "Finds out whether computation, communication, data loading or a slow rank limits the step time. " +
+      "Short probe runs leave out one thing at a time, on as many slots as this trial has. The trial " +
+      "itself is not affected.",
     observedWhat:
       "Parts of your own script cannot be left out, so the diagnosis uses the trial's measurements and is immediate.",
     none: "Not diagnosed yet",

@@ -81,7 +81,8 @@ export const experiments = {
       killActive_one:
         "The processes of {{count}} running trial are killed immediately, freeing {{slots}}. Progress since its last checkpoint is lost.",
       killActive_other:
-        "The processes of {{count}} running trials are killed immediately, freeing {{slots}}. Progress since their last checkpoints is lost.",
+        "The processes of {{count}} running trials are killed immediately, freeing {{slots}}. Progress " +
+        "since their last checkpoints is lost.",
       endWaiting_one: "{{count}} waiting trial ends without running again.",
       endWaiting_other: "{{count}} waiting trials end without running again.",
       endPlanned_one: "{{count}} planned trial is never created.",
@@ -173,7 +174,9 @@ export const experiments = {
   },
   continue: {
     title: "Continue {{name}} (#{{id}})?",
-    text: "The same trials resume in new attempts from their newest checkpoints and extend their curves. To change hyperparameters or code, fork instead.",
+    text:
+      "The same trials resume in new attempts from their newest checkpoints and extend their curves. To " +
+      "change hyperparameters or code, fork instead.",
     epochs: "Total epochs to train",
     steps: "Total steps to train",
     samples: "Total samples to train",

@@ -16,7 +16,9 @@ export const pipeline = {
     no: "Pipeline {{no}}",
     box: "{{kind}} of micro-batch {{micro}}, stage {{stage}}: {{from}} to {{to}}",
     label: "Step {{step}}, schedule {{schedule}}, {{micros}} micro-batches: workers were idle for {{idle}} of it",
-    note: "Step {{step}}, schedule {{schedule}}, {{micros}} micro-batches. Workers were idle for {{idle}} of the time shown. Over {{n}} rows, stages waited for each other for {{measured}} of a step.",
+    note:
+      "Step {{step}}, schedule {{schedule}}, {{micros}} micro-batches. Workers were idle for {{idle}} of " +
+      "the time shown. Over {{n}} rows, stages waited for each other for {{measured}} of a step.",
     clocks: "Worker clocks are aligned by their messages, to within {{error}}.",
     clocksApart: "The clocks of some workers could not be aligned. Their rows may be shifted.",
     leftOut_one: "{{count}} more operation is not shown.",

@@ -23,7 +23,8 @@ export const profiles = {
     perfetto: {
       blocked: "The browser blocked the new tab. Allow pop-ups for this page, or download the trace.",
       silent:
-        "ui.perfetto.dev does not respond. It needs internet access. Open the trace here, or download it for another viewer such as chrome://tracing.",
+        "ui.perfetto.dev does not respond. It needs internet access. Open the trace here, or download it " +
+        "for another viewer such as chrome://tracing.",
       failed: "The trace could not be loaded.",
     },
   },

@@ -7,7 +7,9 @@ export const scaling = {
     start: "Measure scaling",
     again: "Measure again",
     none: "No scaling report yet",
-    what: "Runs the experiment briefly at several world sizes, one after another. Measures speedup, efficiency and step time, and predicts larger clusters.",
+    what:
+      "Runs the experiment briefly at several world sizes, one after another. Measures speedup, " +
+      "efficiency and step time, and predicts larger clusters.",
     mayNot: "Only its owner and administrators can start one.",
     earlier: "Reports",
     cancel: "Cancel",
@@ -28,7 +30,9 @@ export const scaling = {
     nothingEnded: "No run has a measurement. See the reason for each below.",
     form: {
       title: "Measure scaling",
-      text: "Each run is a separate experiment that waits in the queue and counts against the project's budget. Runs are made one after another.",
+      text:
+        "Each run is a separate experiment that waits in the queue and counts against the project's " +
+        "budget. Runs are made one after another.",
       sizes: "World sizes in slots, comma-separated",
       mode: "Keep constant",
       weak: "Samples per slot",
@@ -36,7 +40,8 @@ export const scaling = {
       strongOwn: "Your own script sets its batch size, so it runs unchanged.",
       repeats: "Repeats per size",
       repeatsHint:
-        "A single repeat gives no intervals and no predictions. With two or more, runs are added where results differ too much, up to 6 per size.",
+        "A single repeat gives no intervals and no predictions. With two or more, runs are added where " +
+        "results differ too much, up to 6 per size.",
       steps: "Steps per run",
       slotHours: "Max slot-hours",
       slotHoursHint: "Empty: as much as the project's budget allows",
@@ -88,7 +93,8 @@ export const scaling = {
     },
     hidden: "Overlapped communication",
     partsNote:
-      "Transfer is exposed communication; wait is time spent waiting for late workers. Communication overlapped with computation is only in the table.",
+      "Transfer is exposed communication; wait is time spent waiting for late workers. Communication " +
+      "overlapped with computation is only in the table.",
     model: "Cost model",
     modelNote_one: "fitted to {{count}} transfer",
     modelNote_other: "fitted to {{count}} transfers",
@@ -108,7 +114,8 @@ export const scaling = {
     open: "What these runs cannot determine",
     predicted: "Predicted",
     predictedNote:
-      "Assumes slots like the measured ones. Intervals cover the uncertainty of the runs, not a network that slows down as more nodes share it.",
+      "Assumes slots like the measured ones. Intervals cover the uncertainty of the runs, not a network " +
+      "that slows down as more nodes share it.",
     noPrediction: "Nothing can be predicted from these runs.",
     network: "Network",
     networkMeasured: "as measured",

@@ -25,7 +25,10 @@ export const settings = {
     changePassword: "Change password",
   },
   retention: {
-    lead: "For trials that ended longer ago, logs are deleted and metrics with more than 1,000 points are downsampled: each bucket keeps its min, max, mean and last value. Unfinished trials are not affected.",
+    lead:
+      "For trials that ended longer ago, logs are deleted and metrics with more than 1,000 points are " +
+      "downsampled: each bucket keeps its min, max, mean and last value. Unfinished trials are not " +
+      "affected.",
     what: "Data",
     metrics: "Metrics",
     logs: "Logs",
@@ -70,12 +73,14 @@ export const settings = {
     shareOf: "Share of {{name}}",
     budgetOf: "Budget of {{name}}",
     at100:
-      "Running experiments of the project save a checkpoint and end. Waiting ones stay queued until you raise the budget or reset spending.",
+      "Running experiments of the project save a checkpoint and end. Waiting ones stay queued until you " +
+      "raise the budget or reset spending.",
     countedSince: "Counted since",
     anew: "Reset spending",
     anewTitle: "Reset spending of {{name}}?",
     anewText:
-      "Spending is counted from now on, as at the start of a month: {{hours}} slot-hours no longer count against the budget, and alerts fire again. Experiments waiting for budget can start.",
+      "Spending is counted from now on, as at the start of a month: {{hours}} slot-hours no longer count " +
+      "against the budget, and alerts fire again. Experiments waiting for budget can start.",
     deleteTitle: "Delete project {{name}}?",
     deleteText: "The project has no experiments. Its weight, quotas and budget are deleted.",
   },
@@ -136,7 +141,8 @@ export const settings = {
     once: "Run this on the new node. It is shown only once.",
     thisMachineOnly: "This command works only on the server itself",
     thisMachineOnlyHint:
-      "It uses a loopback address. For other machines, start the server with MUSTER_PUBLIC_URL set to an address they can reach (muster up --address does this), then create another token.",
+      "It uses a loopback address. For other machines, start the server with MUSTER_PUBLIC_URL set to an " +
+      "address they can reach (muster up --address does this), then create another token.",
     none: "No valid join tokens",
     usesLeft: "Uses left",
   },

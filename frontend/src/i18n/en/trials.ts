@@ -82,7 +82,9 @@ export const trials = {
   perf: {
     none: "No step times reported",
     noneHint:
-      "Step times are measured automatically; in your own script, from the second step of its torch optimizer on. Measuring is off if measure.steps or measure.scripts is false. For a detailed breakdown, add muster.StepTimer() to your script.",
+      "Step times are measured automatically; in your own script, from the second step of its torch " +
+      "optimizer on. Measuring is off if measure.steps or measure.scripts is false. For a detailed " +
+      "breakdown, add muster.StepTimer() to your script.",
     breakdown: "Where a step's time goes",
     breakdownNote: "Mean per bucket of steps",
     stepTime: "Step time by part",
@@ -332,7 +334,9 @@ export const trials = {
     goToHint: "Line numbers refer to {{stream}}, which has {{n}} lines.",
     goToWrong: "Enter an existing line (1200), a percentage (50%) or a time (14:05).",
     go: "Go",
-    keys: "Keys: Up and Down select a line, Right and Left expand and collapse duplicates, n and N go to the next and previous match, f follows or pauses, Home and End jump to either end.",
+    keys:
+      "Keys: Up and Down select a line, Right and Left expand and collapse duplicates, n and N go to the " +
+      "next and previous match, f follows or pauses, Home and End jump to either end.",
     truncated: "Truncated at the log limit: {{streams}}",
   },
   checkpoints: {
@@ -368,7 +372,9 @@ export const trials = {
   cleaning: {
     open: "Clean up…",
     title: "Clean up checkpoints",
-    text: "Applies to all trials of the experiment. Checkpoints that an unfinished trial or a fork may resume from are kept. Leave the fields empty to preview the document's own policy.",
+    text:
+      "Applies to all trials of the experiment. Checkpoints that an unfinished trial or a fork may " +
+      "resume from are kept. Leave the fields empty to preview the document's own policy.",
     last: "Latest per trial",
     best: "Best per trial",
     experiment_best: "Best overall",
@@ -488,7 +494,9 @@ export const trials = {
   sendOn: {
     button: "Promote",
     title: "Promote this trial?",
-    text: "Trial {{no}} of {{name}} waits at its rung for the search to decide. If you promote it, it continues from its checkpoint on {{slots}}, regardless of the other trials.",
+    text:
+      "Trial {{no}} of {{name}} waits at its rung for the search to decide. If you promote it, it " +
+      "continues from its checkpoint on {{slots}}, regardless of the other trials.",
     action: "Promote",
   },
   stop: {
