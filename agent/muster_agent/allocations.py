@@ -70,7 +70,7 @@ class Allocation:
         self.is_superseded = False
         self.is_delivered = False
         """The server holds every record and log byte, the last record included."""
-        self.is_end_told = False
+        self.is_end_reported = False
         """The server was sent the last record, maybe before the shim has shown the state."""
         self.uploads: asyncio.Task[None] | None = None
         self._shim: subprocess.Popen[bytes] | None = None

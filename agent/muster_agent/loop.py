@@ -296,7 +296,9 @@ class Agent:
         An allocation whose end has been reported to the server does not count: the server may ask
         for the deletion at once.
         """
-        specs = [a.spec for a in self._allocations.values() if not (a.has_ended or a.is_end_told)]
+        specs = [
+            a.spec for a in self._allocations.values() if not (a.has_ended or a.is_end_reported)
+        ]
         paths = [p for s in specs for p in (s.checkpoint_dir, s.resume_from, s.weights_from) if p]
         return any(is_within(used, path) for used in paths)
 

@@ -6,9 +6,9 @@ one reads (the agent). A line is written in one system call and state records ar
 crash can tear the last line only, which `RecordWriter` cuts off before it appends.
 
 The spool is bounded. When an outage fills it, metric records are refused first and only they are;
-how many is told in message records, never silently: the first at once, the next ones ever more
-rarely while it goes on, the last before any state. What is not told yet is kept in `lost.json`, so
-that it is told by whoever writes next when this process is killed.
+message records report how many. The first loss is reported at once, further ones ever more rarely
+while the outage lasts, and the last before any state. Losses not reported yet are kept in
+`lost.json`, so that whoever writes next reports them if this process is killed.
 
 A full disk loses nothing at first either: a writer that holds keeps what it cannot write in memory,
 in order, and writes it once there is room again.
@@ -42,10 +42,10 @@ room."""
 _SEGMENTS_MIN = 4
 """Smallest number of segments in a full spool. Space is freed by whole segments: a single segment
 as large as the spool could never be deleted, and the spool would stay full for good."""
-_TELL_FIRST_S = 10.0
+_REPORT_FIRST_S = 10.0
 """Seconds until further losses are reported; doubles with each report. The first is reported at
 once."""
-_TELL_MAX_S = 600.0
+_REPORT_MAX_S = 600.0
 """Largest such interval in seconds. After as long without a loss, the next one is reported at once.
 """
 
@@ -97,7 +97,7 @@ class RecordWriter:
         try:
             self.flush()
             # Also before a state, because nothing may follow the last one.
-            self._tell_losses(is_due=is_synced or self._losses.is_due())
+            self._report_losses(is_due=is_synced or self._losses.is_due())
             return self._write(item)
         except OSError:  # The disk is full; training goes on.
             if is_metrics and self._held_bytes >= self._hold_bytes:
@@ -146,7 +146,7 @@ class RecordWriter:
         """Close the spool. Records still held in memory are lost."""
         with contextlib.suppress(OSError):
             self.flush()
-            self._tell_losses(is_due=True)
+            self._report_losses(is_due=True)
         with contextlib.suppress(OSError):
             os.fsync(self._fd)
         os.close(self._fd)
@@ -168,9 +168,9 @@ class RecordWriter:
         self._appends_until_check -= 1
         return self._is_full
 
-    def _tell_losses(self, *, is_due: bool) -> None:
+    def _report_losses(self, *, is_due: bool) -> None:
         """Record a message about losses. Raises OSError if there is no room for it either."""
-        num, total = self._losses.num_untold, self._losses.num_total
+        num, total = self._losses.num_unreported, self._losses.num_total
         if num == 0 or not is_due:
             return
         # A training can lose so many steps that one line per gap would bury the rest.
@@ -181,7 +181,7 @@ class RecordWriter:
         )
         record = wire.dump(wire.MessageRecord(level="warning", text=text))
         self._write(_Held(record, unix_ms(), is_synced=False))
-        self._losses.told()
+        self._losses.mark_reported()
 
 
 class _Losses:
@@ -191,34 +191,34 @@ class _Losses:
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path = path
         self._clock = clock
-        self._lost_at = self._told_at = -math.inf
+        self._lost_at = self._reported_at = -math.inf
         self._wait_s = 0.0
-        self.num_untold = self.num_total = 0
+        self.num_unreported = self.num_total = 0
         with contextlib.suppress(OSError, ValueError, KeyError):  # None yet, or torn.
             kept = json.loads(path.read_text())
-            self.num_untold, self.num_total = int(kept["untold"]), int(kept["total"])
+            self.num_unreported, self.num_total = int(kept["unreported"]), int(kept["total"])
 
     def add(self) -> None:
         now = self._clock()
-        if now - self._lost_at >= _TELL_MAX_S:
+        if now - self._lost_at >= _REPORT_MAX_S:
             self._wait_s = 0.0
         self._lost_at = now
-        self.num_untold += 1
+        self.num_unreported += 1
         self.num_total += 1
         self._keep()
 
     def is_due(self) -> bool:
-        return self._clock() - self._told_at >= self._wait_s
+        return self._clock() - self._reported_at >= self._wait_s
 
-    def told(self) -> None:
-        self.num_untold = 0
-        self._told_at = self._clock()
-        self._wait_s = min(max(_TELL_FIRST_S, 2 * self._wait_s), _TELL_MAX_S)
+    def mark_reported(self) -> None:
+        self.num_unreported = 0
+        self._reported_at = self._clock()
+        self._wait_s = min(max(_REPORT_FIRST_S, 2 * self._wait_s), _REPORT_MAX_S)
         self._keep()
 
     def _keep(self) -> None:
         # Always as long as the first time, so that a full disk has room for it.
-        text = f'{{"untold": {self.num_untold:12d}, "total": {self.num_total:12d}}}'
+        text = f'{{"unreported": {self.num_unreported:12d}, "total": {self.num_total:12d}}}'
         with contextlib.suppress(OSError):
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
             try:

@@ -88,7 +88,7 @@ class Uploader:
             allocation.acked_seq, max_records=1, max_bytes=MAX_RECORD_BYTES
         )
         if lines and lines[0].is_exit():
-            allocation.is_end_told = True
+            allocation.is_end_reported = True
             await self._send(lines)
             allocation.is_delivered = allocation.acked_seq >= lines[0].seq
 

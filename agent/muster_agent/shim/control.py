@@ -1,10 +1,11 @@
 """The agent's commands to a shim: one JSON object per line over a private unix socket.
 
 {"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "...",
-"kind": "preempt", "grace_s": 1.0 | null} ·
-{"command": "kill", "reason": "..."} (both with "by_node": true when the server did not ask for it) · {"command": "renew", "deadline_boot_s": 1234.5} ·
-{"command": "stacks", "no": 2} · {"command": "profile", "order": {...}} · {"command": "status"}. Each is answered with {"ok": true, "observed": ...} or {"error": ...}.
-All are idempotent; a kill overrides a stop, nothing overrides a kill.
+"kind": "preempt", "grace_s": 1.0 | null} · {"command": "kill", "reason": "..."} (both with
+"by_node": true if the server did not request it) · {"command": "renew", "deadline_boot_s": 1234.5}
+· {"command": "stacks", "no": 2} · {"command": "profile", "order": {...}} · {"command": "status"}.
+Each is answered with {"ok": true, "observed": ...} or {"error": ...}. All are idempotent; a kill
+overrides a stop, nothing overrides a kill.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ class Commands:
 
     @property
     def asked(self) -> set[str]:
-        told = {
+        asked = {
             "start": self.is_started,
             "stop": self.stop is not None,
             "kill": self.kill is not None,
         }
-        return {name for name, was_told in told.items() if was_told}
+        return {name for name, is_asked in asked.items() if is_asked}
 
     @property
     def profile_no(self) -> int:

@@ -30,7 +30,7 @@ from muster_agent.process import (
 )
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, PrepareFailed
-from muster_agent.shim.rendezvous import Meeting
+from muster_agent.shim.rendezvous import RendezvousHost
 from muster_agent.shim.warm import Keeper, NoWarmWorkers, start_keeper
 from muster_agent.shim.workers import Workers
 
@@ -60,7 +60,7 @@ class Processes:
         self.launcher: Child | None = None
         self.keeper: Keeper | None = None
         """Parent of the workers in place of a launcher, if they are forked from a warm parent."""
-        self.rendezvous_host = Meeting(spec, options, folder)
+        self.rendezvous_host = RendezvousHost(spec, options, folder)
         self._on_end = on_end
         self._record = record
         self._num_oom_kills_before = num_system_oom_kills()

@@ -24,7 +24,7 @@ STORE_START_TIMEOUT_S = 180.0
 _MAX_SOCKET_PATH_BYTES = 100
 
 
-class Meeting:
+class RendezvousHost:
     """The rendezvous that this node hosts: a store for torchruns, or a leased port for plain
     workers."""
 

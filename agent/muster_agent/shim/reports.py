@@ -2,7 +2,7 @@
 
 A worker never waits for us: it writes into the socket's buffer and drops from its own queue when
 that is full. Here a line is bounded, what is read but not yet recorded is bounded by the stream's
-flow control, and a line that is not a valid record is counted and told, never recorded, because
+flow control, and a line that is not a valid record is counted and reported, never recorded, because
 the server would refuse it and with it everything behind it.
 """
 
@@ -194,7 +194,7 @@ class ReportServer:
         self.num_refused_lines += 1
         if self.num_refused_lines == 1:
             who = f"rank {reporter.worker.rank}" if reporter.worker else "a worker"
-            self._warn(f"a report of {who} was refused: {reason} (told once per attempt)")
+            self._warn(f"a report of {who} was refused: {reason} (reported once per attempt)")
 
 
 def _bounded(progress: wire.WorkerProgress) -> wire.WorkerProgress:

@@ -115,7 +115,7 @@ class Shim:
         self.was_asked = False
         """Whether the end was requested while something could still be ended."""
         self.is_forced = False
-        self.has_told_failure = False
+        self.has_reported_failure = False
         self.next_upkeep_at = 0.0
         self.standing = Standing(
             folder,
@@ -283,9 +283,9 @@ class Shim:
     def _tell_failure(self) -> None:
         """Report the likely end before it has happened: the rest of the gang is stopped on this
         report, and must not wait for this node's logs or slow workers."""
-        if self.has_told_failure:
+        if self.has_reported_failure:
             return
-        self.has_told_failure = True
+        self.has_reported_failure = True
         info = classify_exit(self._ending(only_ended=True))
         if info.cause != "success":
             self.standing.enter("STOPPING", message=info.message, exit=info)

@@ -86,7 +86,7 @@ class AsyncPipeline(Pipeline):
                 num_backward += 1
         for work, _ in self._sends:
             work.wait()
-        values = self._told_to_the_first(self._means.values())
+        values = self._sent_to_first_stage(self._means.values())
         return {**values, "train/staleness_updates": sum(staleness) / len(staleness)}
 
     def _forward(self, x: Tensor, y: Tensor, timer: StepTimer) -> _UnderWay:

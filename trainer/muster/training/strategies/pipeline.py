@@ -169,7 +169,7 @@ class Pipeline(Strategy):
             self.timer = timer
             self._run(x, y)
             self.timer = None
-            return self._told_to_the_first(self._means.values())
+            return self._sent_to_first_stage(self._means.values())
 
     def _run(self, x: Tensor, y: Tensor) -> None:
         self._means = Means()
@@ -184,7 +184,7 @@ class Pipeline(Strategy):
         weight = len(target) * self.data_world_size / self.workload.global_batch
         return loss * weight * self.loss_scale.value
 
-    def _told_to_the_first(self, values: dict[str, float]) -> dict[str, float]:
+    def _sent_to_first_stage(self, values: dict[str, float]) -> dict[str, float]:
         """Return the last stage's values on the first stage as well, because people look at rank 0.
 
         The first stage ends last, so it does not wait for the values.
