@@ -317,8 +317,8 @@ def test_a_program_and_a_shell_drive_the_same_search(member_client, submitted, t
     with pytest.raises(TimeoutError, match="mine is still QUEUED"):
         points.wait("mine", timeout_s=0, poll_s=0)
     assert "trial 1 QUEUED" in muster("search", "point", no, "mine").stdout
-    assert "is no JSON" in str(muster("search", "enqueue", no, "lr").exception)
-    assert "creates no more" in muster("search", "close", no).stdout
+    assert "is not JSON" in str(muster("search", "enqueue", no, "lr").exception)
+    assert "will create no more" in muster("search", "close", no).stdout
 
 
 def test_a_program_and_a_shell_are_warned_of_a_missing_metric(member_client, submitted, muster):
@@ -339,14 +339,14 @@ def test_a_shell_changes_a_search_while_it_goes_on(member_client, submitted, tic
         "trials 7, concurrent 6"
         in muster("search", "limits", no, "--trials", "7", "--concurrent", "6").stdout
     )
-    assert "goes on as soon as" in muster("search", "promote", no, "1").stdout
+    assert "continues as soon as" in muster("search", "promote", no, "1").stdout
     tick()
     ended = ask(member_client, path, count=9)
     assert 1 in [t["no"] for t in ended["trials"]]
     shown = member_client.get(f"{path}/search").json()
     assert shown["num_trials_planned"] == 7
     wrong = muster("search", "limits", no, "--concurrent", "many")
-    assert "is no number" in str(wrong.exception)
+    assert "is not a number" in str(wrong.exception)
     assert "Nothing to change" in str(muster("search", "limits", no).exception)
     assert "has no trial 99" in str(muster("search", "promote", no, "99").exception)
 

@@ -60,7 +60,7 @@ def test_a_filter_asks_first_and_touches_nothing_else(muster, submit, database):
     other = submit()
     refused = muster("stop", "--label", "team=a")
     assert isinstance(refused.exception, CommandFailure)
-    assert "say --yes" in refused.exception.hint
+    assert "add --yes" in refused.exception.hint
     assert set(desired(database).values()) == {"run"}
     ok(muster("stop", "--label", "team=a", "--yes"))
     assert desired(database) == {mine[0]: "stop", mine[1]: "stop", other: "run"}
@@ -131,7 +131,7 @@ def test_deleting_says_what_it_frees_and_always_asks(muster, submit, database):
     assert desired(database) != {}
     ok(muster("delete", str(experiment_id), "--yes"))
     assert json.loads(ok(muster("list", "--json"))) == []
-    assert "No files wait" in ok(muster("deletions"))
+    assert "No files are waiting" in ok(muster("deletions"))
 
 
 def test_labels_are_set_and_removed(muster, submit, member_client):
@@ -206,12 +206,12 @@ def test_projects_and_pools_are_for_administrators(muster, submit):
     [
         (["stop"], "Which experiments?"),
         (["stop", "1", "--label", "a"], "exclude each other"),
-        (["label", "1"], "Which label?"),
-        (["label", "1", "--set", "x"], "is no label"),
+        (["label", "1"], "Give a label"),
+        (["label", "1", "--set", "x"], "is not a label"),
         (["continue", "1", "2", "--epochs", "3"], "one experiment"),
-        (["continue", "1", "--epochs", "3", "--steps", "3"], "one of the two"),
-        (["fork", "1", "--checkpoint", "worst"], "is no checkpoint"),
-        (["fork", "1", "--load", "weights"], "goes with --checkpoint"),
+        (["continue", "1", "--epochs", "3", "--steps", "3"], "either --epochs or --steps"),
+        (["fork", "1", "--checkpoint", "worst"], "is not a checkpoint"),
+        (["fork", "1", "--load", "weights"], "needs --checkpoint"),
         (["budget", "1", "--alert-at", "0.5"], "goes with a limit"),
         (["budget", "1", "--cost", "5", "--none"], "given and taken away"),
         (["project", "set", "x"], "Nothing to change"),

@@ -218,7 +218,7 @@ def test_the_commands(controller, agent, submit, show, muster):
     shown = run("show", "node-1")
     assert "the last time because the disk is broken" in shown
     assert "no new work until it is gone" in run("show", "node-2")
-    assert "was quarantined because" in run("release", "node-1")
+    assert "is released from quarantine" in run("release", "node-1")
     assert "was not quarantined" in run("release", "node-1")
     for verb, scheduling in (("cordon", "cordoned"), ("drain", "draining"), ("open", "open")):
         assert "node-1" in run(verb, "node-1")
@@ -227,7 +227,7 @@ def test_the_commands(controller, agent, submit, show, muster):
     assert refused.exit_code == 1
     assert "ONLINE and open" in str(refused.exception)
     run("cordon", "node-1")
-    assert "node-1 is removed" in run("remove", "node-1")
+    assert "Removed node-1." in run("remove", "node-1")
     assert [node["name"] for node in show("/nodes")["items"]] == ["node-2"]
     missing = muster("node", "show", "nobody", as_="admin")
     assert missing.exit_code == 1

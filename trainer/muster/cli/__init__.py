@@ -23,7 +23,7 @@ def main() -> None:
 
     as_json = "--json" in sys.argv
     try:
-        # Not standalone: wrong use raises, so that it can be told in JSON, too.
+        # Not standalone: wrong use raises, so that it can be reported as JSON, too.
         code = app(standalone_mode=not as_json)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)

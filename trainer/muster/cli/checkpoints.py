@@ -1,4 +1,4 @@
-"""muster checkpoint: which there are, which are kept and pinned, and one file of a model for use elsewhere."""
+"""Commands about checkpoints: list, pin, clean up, export."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ def list_(
     experiment: ExperimentArgument,
     trial: Annotated[
         int | None,
-        typer.Option("--trial", metavar="NO", help="Of this trial; else of the only one."),
+        typer.Option(
+            "--trial",
+            metavar="NO",
+            help="Number of the trial; may be left out if there is only one.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -63,19 +67,19 @@ def list_(
 
 
 CheckpointsArgument = Annotated[
-    list[int], typer.Argument(metavar="CHECKPOINT...", help="Their numbers.", min=1)
+    list[int], typer.Argument(metavar="CHECKPOINT...", help="Numbers of the checkpoints.", min=1)
 ]
 
 
 @app.command("pin")
 def pin(checkpoints: CheckpointsArgument, as_json: JsonOption = False) -> None:
-    """Keep checkpoints, whatever the policy of their experiment."""
+    """Keep checkpoints regardless of their experiment's retention policy."""
     _pin(checkpoints, "pin", as_json=as_json)
 
 
 @app.command("unpin")
 def unpin(checkpoints: CheckpointsArgument, as_json: JsonOption = False) -> None:
-    """Leave checkpoints to the policy of their experiment again."""
+    """Make checkpoints subject to their experiment's retention policy again."""
     _pin(checkpoints, "unpin", as_json=as_json)
 
 
@@ -101,20 +105,22 @@ def clean(
     best: BestOption = None,
     experiment_best: ExperimentBestOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would go, and delete nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be deleted, without deleting it.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete the checkpoints of an experiment that a policy does not keep, once.
+    """Delete, once, the checkpoints of an experiment that a policy does not keep.
 
-    Numbers that are not given are 0; with --dry-run and no number it is the document's own policy
-    that is shown. What a trial that has not ended, or a fork, may go on from stays.
+    Numbers that you leave out are 0. With --dry-run and no number, the experiment's own policy is
+    shown. Checkpoints that an unfinished trial or a fork may resume from are always kept.
     """
     numbers = {"last": last, "best": best, "experiment_best": experiment_best}
     given = {name: n for name, n in numbers.items() if n is not None}
     if not given and not dry_run:
         raise CommandFailure(
-            "How many are to be kept?", "--last, --best or --experiment-best", exit_code=EXIT_USAGE
+            "Give the number of checkpoints to keep.",
+            "use --last, --best or --experiment-best",
+            exit_code=EXIT_USAGE,
         )
     with client_of_environment() as client:
         if dry_run:
@@ -128,9 +134,9 @@ def clean(
         else:
             num = done["num_deleted"]
             go = (
-                "1 checkpoint goes; agents delete its"
+                "Deleted 1 checkpoint; agents delete its"
                 if num == 1
-                else f"{num} checkpoints go; agents delete their"
+                else f"Deleted {num} checkpoints; agents delete their"
             )
             say(f"{go} files.")
         return
@@ -141,7 +147,9 @@ def clean(
 
 
 def _print_plan(plan: dict[str, Any]) -> None:
-    shown = table("id", "trial", "step", "value", "size", "", "why", right=("id", "step", "size"))
+    shown = table(
+        "id", "trial", "step", "value", "size", "", "reason", right=("id", "step", "size")
+    )
     for row in plan["checkpoints"]:
         shown.add_row(
             str(row["id"]),
@@ -149,12 +157,12 @@ def _print_plan(plan: dict[str, Any]) -> None:
             str(row["step"]),
             number(row["value"]),
             size(row["size_bytes"]),
-            "stays" if row["is_kept"] else "goes",
+            "keep" if row["is_kept"] else "delete",
             row["reason"],
         )
     console().print(shown)
     say(
-        f"{plan['num_dropped']} of {plan['num_dropped'] + plan['num_kept']} checkpoints would go, "
+        f"{plan['num_dropped']} of {plan['num_dropped'] + plan['num_kept']} checkpoints would be deleted, "
         f"{size(plan['freed_bytes'])} ({plan['policy']})."
     )
 
@@ -163,19 +171,23 @@ def _print_plan(plan: dict[str, Any]) -> None:
 def export(
     place: Annotated[
         str,
-        typer.Argument(metavar="CHECKPOINT", help="Its number, its folder, or its URL."),
+        typer.Argument(metavar="CHECKPOINT", help="Number, folder or URL of the checkpoint."),
     ],
-    output: Annotated[Path, typer.Argument(metavar="FILE", help="Such as model.safetensors.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    output: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File to write, such as model.safetensors.")
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Make one safetensors file of the model of a checkpoint of the built-in trainer.
+    """Export the model of a built-in trainer's checkpoint to one safetensors file.
 
-    By its number, as the list names it, an agent makes the file and the server hands it on. By its folder
-    or URL the file is made here, which needs neither a server nor torch; of one in an object store
-    the credentials, as the workers do, and room for a copy. Its files are verified first.
+    For a checkpoint's number, an agent writes the file and the server passes it on. For a folder or
+    URL, the file is written here, without a server and without torch; an object store needs the
+    same credentials as the workers, and space for a copy. The checkpoint is verified first.
     """
     if output.exists() and not force:
-        raise CommandFailure(f"{output} exists.", "--force replaces it", exit_code=EXIT_USAGE)
+        raise CommandFailure(
+            f"{output} already exists.", "use --force to replace it", exit_code=EXIT_USAGE
+        )
     if place.isdecimal() and not Path(place).is_dir():
         _export_by_server(int(place), output)
     else:
@@ -197,7 +209,7 @@ def _export_by_server(checkpoint_id: int, output: Path) -> None:
                 f"Checkpoint {checkpoint_id} was not exported: {found['message']}."
             )
         client.download_to(f"/exports/{found['id']}/file", output)
-    say(f"{output}: the model of step {found['step']}, {size(found['size_bytes'])}.")
+    say(f"Wrote the model of step {found['step']} to {output} ({size(found['size_bytes'])}).")
 
 
 def _export_here(place: str, output: Path) -> None:
@@ -219,7 +231,7 @@ def _export_here(place: str, output: Path) -> None:
         draft.replace(output)
     except FileNotFoundError as error:
         raise CommandFailure(
-            f"{place} holds no {shards.INDEX}: another program than the built-in trainer made it."
+            f"{place} has no {shards.INDEX}, so it was not saved by the built-in trainer."
         ) from error
     except CheckpointDamaged as error:
         raise CommandFailure(str(error)) from error
@@ -228,4 +240,4 @@ def _export_here(place: str, output: Path) -> None:
     finally:
         draft.unlink(missing_ok=True)
         shutil.rmtree(copy, ignore_errors=True)
-    say(f"{output}: the model of step {manifest.step}, {size(num_bytes)}.")
+    say(f"Wrote the model of step {manifest.step} to {output} ({size(num_bytes)}).")

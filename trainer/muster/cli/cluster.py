@@ -47,13 +47,15 @@ def agent_run(context: typer.Context) -> None:
 @agent_app.command("token")
 def agent_token(
     pool: Annotated[str, typer.Option(help="Pool that the nodes join.")] = "default",
-    uses: Annotated[int, typer.Option(min=1, help="Number of agents that may join with it.")] = 1,
+    uses: Annotated[
+        int, typer.Option(min=1, help="Number of agents that may join with the token.")
+    ] = 1,
     expires_in_s: Annotated[
         int, typer.Option("--expires-in-s", min=60, help="Seconds until it expires.")
     ] = 600,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a join token and print the command to run on the new machine."""
+    """Create a join token and print the command to run on the new machine."""
     with _client() as client:
         created = client.post(
             "/join-tokens", {"pool": pool, "uses": uses, "expires_in_s": expires_in_s}
@@ -89,7 +91,7 @@ def token_create(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a token; it is shown this once."""
+    """Create a token. It is shown only once."""
     body: dict[str, Any] = {"name": name}
     if days is not None:
         body["expires_in_days"] = days
@@ -136,7 +138,7 @@ def token_revoke(
     if as_json:
         print_json({"id": token_id, "revoked": True})
     else:
-        say(f"Token {token_id} is revoked.")
+        say(f"Revoked token {token_id}.")
 
 
 def login(
@@ -153,7 +155,9 @@ def login(
         token = sys.stdin.readline()
     token = token.strip()
     if not token:
-        raise CommandFailure("No token was given.", "make one in the dashboard: Settings, Tokens")
+        raise CommandFailure(
+            "No token was given.", "create one in the dashboard under Settings, Tokens"
+        )
     target = Target(url.rstrip("/"), token, "what you entered")
     with HttpClient(target) as client:
         me = client.get("/auth/me")
@@ -161,7 +165,7 @@ def login(
     if as_json:
         print_json({"url": target.url, "username": me["username"], "role": me["role"]})
     else:
-        say(f"Signed in to {target.url} as {me['username']} ({me['role']}); kept in {path}")
+        say(f"Signed in to {target.url} as {me['username']} ({me['role']}). Saved in {path}.")
 
 
 def _client() -> Client:

@@ -20,7 +20,7 @@ NODES_TIMEOUT_S = 90.0
 
 
 def run_demo(root: Path, access: Access, num_agents: int, is_stopping: Callable[[], bool]) -> None:
-    """Run the demo. Never raises: Muster goes on without it."""
+    """Run the demo. Never raises, because Muster runs without it."""
     try:
         _run(root, access, num_agents, is_stopping)
     except Exception as error:
@@ -56,11 +56,13 @@ def _submit_once(client: Any, root: Path) -> list[int]:
     except (OSError, ValueError):
         known = []
     if known:
-        say("The demo's trainings were submitted before; showing those. Again: muster submit …")
+        say(
+            "Showing the trainings that the demo submitted before. To run one again: muster submit …"
+        )
         return known
     folder = examples_folder()
     if folder is None:
-        say("The demo's examples come with a checkout of the repository; there is none here.")
+        say("The demo needs a checkout of the repository for its examples.")
         return []
     from muster.code.bundle import make_bundle
 

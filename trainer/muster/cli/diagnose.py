@@ -1,4 +1,4 @@
-"""The command that finds out what a trial is bound by, and launches what it advises."""
+"""The command that finds what limits a trial's speed, and applies its advice."""
 
 from __future__ import annotations
 

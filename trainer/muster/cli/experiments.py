@@ -18,8 +18,8 @@ from .output import (
     number,
     print_fields,
     print_json,
+    report_outage,
     say,
-    say_away,
     styled_state,
     table,
 )
@@ -80,7 +80,7 @@ def submit(
         from .follow import follow as follow_progress
         from .follow import print_result
 
-        with client.patience(say_away):
+        with client.patience(report_outage):
             (ended,) = follow_progress(client, [experiment["id"]])
         if as_json:
             print_json(ended)
@@ -330,7 +330,7 @@ def find_trial(client: Client, experiment: int, no: int | None) -> dict[str, Any
         if not trials:
             raise CommandFailure(f"Experiment {experiment} has no trials yet.")
         raise CommandFailure(
-            f"Experiment {experiment} has {len(trials)} trials.", "say which: --trial NO"
+            f"Experiment {experiment} has {len(trials)} trials.", "choose one with --trial NO"
         )
     for trial in trials:
         if trial["no"] == no:
@@ -377,7 +377,7 @@ def _print_preview(preview: dict[str, Any]) -> None:
         say("warning:")
         print_fields(preview["warnings"])
     if preview["concurrent"] is not None and count != 1:
-        out.print(f"At once: {preview['concurrent']} ({preview['concurrent_from']}).")
+        out.print(f"Parallel trials: {preview['concurrent']} ({preview['concurrent_from']}).")
     for planned in preview["sampled_trials"]:
         if planned["hparams"]:
             values = "  ".join(f"{k}={number(v)}" for k, v in planned["hparams"].items())
@@ -393,9 +393,7 @@ def _print_preview(preview: dict[str, Any]) -> None:
     if preview.get("perturbed"):
         out.print(f"  clones change {escape(', '.join(preview['perturbed']))}", highlight=False)
     if preview.get("copied"):
-        out.print(
-            f"  clones have their parent's {escape(', '.join(preview['copied']))}", highlight=False
-        )
+        out.print(f"  clones inherit {escape(', '.join(preview['copied']))}", highlight=False)
     if (cost := preview.get("search_cost")) is not None:
         out.print(_cost_text(cost))
     out.print(_fit_text(preview))

@@ -1,4 +1,4 @@
-"""Progress of experiments in the terminal: one row per trial, drawn anew until all have ended."""
+"""Progress of experiments in the terminal: one row per trial, redrawn until all have ended."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _steps(trial: dict[str, Any]) -> str:
 
 
 def follow(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
-    """Show progress until every one of these experiments has ended; returns them as they ended."""
+    """Show progress until all of these experiments have ended, and return their final state."""
     if not sys.stderr.isatty():
         return _follow_in_lines(client, experiment_ids)
     from rich.console import Console

@@ -38,7 +38,7 @@ def continue_(
         "continue several as they were, or one by one",
     )
     if epochs is not None and steps is not None:
-        raise CommandFailure("--epochs or --steps, one of the two.", exit_code=EXIT_USAGE)
+        raise CommandFailure("Give either --epochs or --steps.", exit_code=EXIT_USAGE)
     body: dict[str, Any] = {"overrides": list(set_ or ())}
     if epochs is not None or steps is not None:
         body["length"] = {"epochs": epochs} if epochs is not None else {"steps": steps}
@@ -55,7 +55,7 @@ def continue_(
     if asked.as_json:
         print_json(detail)
     else:
-        say(f"Experiment {number} goes on ({detail['state']}).")
+        say(f"Experiment {number} continues ({detail['state']}).")
 
 
 def fork(
@@ -117,15 +117,20 @@ def fork(
 def _from(checkpoint: str | None, from_trial: int | None, load: str) -> dict[str, Any] | None:
     if checkpoint is None and from_trial is None:
         if load != "all":
-            raise CommandFailure("--load goes with --checkpoint.", exit_code=EXIT_USAGE)
+            raise CommandFailure("--load needs --checkpoint.", exit_code=EXIT_USAGE)
         return None
     if checkpoint is not None and checkpoint.isdecimal():
         if from_trial is not None:
-            raise CommandFailure("A checkpoint's number says whose it is.", exit_code=EXIT_USAGE)
+            raise CommandFailure(
+                "A checkpoint's number already determines its trial; leave out --from-trial.",
+                exit_code=EXIT_USAGE,
+            )
         return {"checkpoint": int(checkpoint), "load": load}
     if checkpoint not in (None, "latest", "best"):
         raise CommandFailure(
-            f"{checkpoint!r} is no checkpoint.", "its number, latest or best", exit_code=EXIT_USAGE
+            f"{checkpoint!r} is not a checkpoint.",
+            "give its number, latest or best",
+            exit_code=EXIT_USAGE,
         )
     trial = {"trial": from_trial} if from_trial is not None else {}
     return {**trial, "pick": checkpoint or "latest", "load": load}

@@ -11,7 +11,7 @@ import typer
 
 from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument, StreamName, TrialOption, find_trial, numbers_text
-from .output import CommandFailure, JsonOption, printable, say, say_away
+from .output import CommandFailure, JsonOption, printable, report_outage, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +28,13 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 RanksOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--rank", "-r", metavar="RANKS", help="Only these: 0, 0,2 or 4-7; -1 is the launcher."
+        "--rank", "-r", metavar="RANKS", help="Only these ranks: 0, 0,2 or 4-7; -1 is the launcher."
     ),
 ]
 LevelsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--level", "-l", metavar="LEVELS", help=f"Only lines of these: {', '.join(LEVELS)}."
+        "--level", "-l", metavar="LEVELS", help=f"Only lines of these levels: {', '.join(LEVELS)}."
     ),
 ]
 
@@ -54,40 +54,38 @@ def logs(
     ] = False,
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Only from then on: 10m, 2h, 3d ago, or a time."),
+        typer.Option(metavar="TIME", help="Only lines since then: 10m, 2h or 3d ago, or a time."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only before then, written likewise.")
+        str | None, typer.Option(metavar="TIME", help="Only lines before then, in the same format.")
     ] = None,
     query: Annotated[
-        str | None, typer.Option("-q", "--query", help="Only lines that contain this.")
+        str | None, typer.Option("-q", "--query", help="Only lines that contain this text.")
     ] = None,
     grep: Annotated[
         str | None,
-        typer.Option(
-            "-g", "--grep", metavar="PATTERN", help="Only lines that match; RE2's syntax."
-        ),
+        typer.Option("-g", "--grep", metavar="PATTERN", help="Only lines that match; RE2 syntax."),
     ] = None,
     match_case: Annotated[
-        bool, typer.Option("--match-case", help="Capitals count in --query and --grep.")
+        bool, typer.Option("--match-case", help="Match case in --query and --grep.")
     ] = False,
     tail: Annotated[
         int | None, typer.Option("--tail", "-n", min=1, help="Only the last N lines.")
     ] = None,
     timestamps: Annotated[
-        bool, typer.Option("--timestamps", "-t", help="Say when each line was received.")
+        bool, typer.Option("--timestamps", "-t", help="Show when each line was received.")
     ] = False,
     follow: Annotated[
         bool,
         typer.Option(
             "--follow",
             "-f",
-            help="Go on until the log is complete; wait for a server that is away.",
+            help="Print new lines until the log is complete, even across server outages.",
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the log of a trial, or of all trials of an experiment, lines of all ranks in order."""
+    """Print the log of a trial, or of all trials of an experiment, with all ranks in order."""
     if query is not None and grep is not None:
         raise CommandFailure(
             "--query and --grep are two ways to say one thing.",
@@ -135,7 +133,7 @@ def _print_lines(
             else {"experiment_id": experiment}
         )
         count = 0
-        with client.patience(say_away) if follow else nullcontext():
+        with client.patience(report_outage) if follow else nullcontext():
             for line in client.log_lines(**of, **given):
                 count += 1
                 if as_json:
@@ -145,7 +143,7 @@ def _print_lines(
         if not count and is_one:
             _say_no_lines(client, of["trial_id"], given)
         elif not count:
-            say("No line of its trials matches, or there is none yet.")
+            say("No matching lines yet.")
 
 
 def _has_one_trial(experiment: dict[str, Any]) -> bool:

@@ -67,7 +67,7 @@ def list_(as_json: JsonOption = False) -> None:
 
 @app.command("show")
 def show(name: NodeArgument, as_json: JsonOption = False) -> None:
-    """Show a node: its health with every reason, its slots and versions, what happened last."""
+    """Show a node: its health with all reasons, its slots, versions and latest events."""
     with _client() as client:
         node = find_node(client, name)
         events = list(client.pages(f"/nodes/{node['id']}/events", limit=NUM_EVENTS))
@@ -105,20 +105,20 @@ def show(name: NodeArgument, as_json: JsonOption = False) -> None:
 
 @app.command("cordon")
 def cordon(name: NodeArgument, as_json: JsonOption = False) -> None:
-    """Place nothing new on a node. What runs there goes on."""
+    """Stop placing new work on a node. Running work continues."""
     _schedule(name, "cordoned", "Nothing new is placed on {name}.", as_json=as_json)
 
 
 @app.command("drain")
 def drain(name: NodeArgument, as_json: JsonOption = False) -> None:
-    """Empty a node: what runs there saves a checkpoint and continues elsewhere."""
-    words = "{name} is being drained: what runs there saves a checkpoint and continues elsewhere."
+    """Empty a node: running trials save a checkpoint and continue elsewhere."""
+    words = "{name} is draining: running trials save a checkpoint and continue elsewhere."
     _schedule(name, "draining", words, as_json=as_json)
 
 
 @app.command("open")
 def open_(name: NodeArgument, as_json: JsonOption = False) -> None:
-    """Let a node take new work again. Also releases it from quarantine."""
+    """Allow new work on a node again. Also releases it from quarantine."""
     _schedule(name, "open", "{name} takes new work.", as_json=as_json)
 
 
@@ -131,7 +131,7 @@ def release(name: NodeArgument, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(node)
     elif before["quarantine_reason"]:
-        say(f"{printable(node['name'])} is released. It was quarantined because:")
+        say(f"{printable(node['name'])} is released from quarantine. The reason was:")
         say(f"  {printable(before['quarantine_reason'])}")
     else:
         say(f"{printable(node['name'])} was not quarantined.")
@@ -146,7 +146,7 @@ def remove(name: NodeArgument) -> None:
     with _client() as client:
         node = find_node(client, name)
         client.delete(f"/nodes/{node['id']}")
-    say(f"{printable(node['name'])} is removed.")
+    say(f"Removed {printable(node['name'])}.")
 
 
 @app.command("preflight")
@@ -154,7 +154,7 @@ def preflight(
     names: Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Let nodes try their disks, devices and every connection between them.
+    """Test the disks and devices of nodes and every connection between them.
 
     Each connects to each on the address it advertises, and each pair adds up a vector (all-reduce
     over gloo). Exit code 1 when something fails; the verdict names the nodes.

@@ -48,7 +48,7 @@ def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
             _print_preview(preview, as_json=asked.as_json)
             raise typer.Exit(1 if preview["num_refused"] else 0)
         if preview["num"] == 0:
-            say("No experiment is selected.")
+            say("No experiments match.")
             if asked.as_json:
                 print_json({**preview, "num_changed": 0, "num_unchanged": 0})
             return
@@ -73,8 +73,8 @@ def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
 def _ask(action: str, preview: dict[str, Any], *, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
         raise CommandFailure(
-            f"{preview['num_changes']} experiments are selected, and nobody can be asked.",
-            "look with --dry-run, then say --yes",
+            f"{preview['num_changes']} experiments are selected; confirming needs a terminal.",
+            "check with --dry-run, then add --yes",
             exit_code=EXIT_USAGE,
         )
     _print_preview(preview, as_json=False)
@@ -114,7 +114,7 @@ def print_freed(freed: dict[str, Any]) -> None:
         if not storage["storage_id"]:
             say(f"  on {where}: no agent can delete these files; they stay")
         elif not storage["is_reachable"]:
-            say(f"  on {where}: deleted as soon as one of them is back")
+            say(f"  on {where}: deleted as soon as one of them is online again")
 
 
 def count(number: int, noun: str) -> str:
@@ -189,7 +189,7 @@ def delete(
         bool, typer.Option("--keep-files", help="Keep their checkpoint files.")
     ] = False,
 ) -> None:
-    """Delete experiments that have ended, with all they recorded and their files."""
+    """Delete finished experiments with all their data and files."""
     operate("delete", asked, keep_files=keep_files)
 
 
@@ -205,17 +205,19 @@ def label(
         typer.Option("--remove", metavar="NAME", help="Remove this label; repeatable."),
     ] = None,
 ) -> None:
-    """Set and remove labels of experiments; those that are not named stay."""
+    """Set and remove labels of experiments. Other labels stay."""
     if not (set_ or remove):
         raise CommandFailure(
-            "Which label?", "--set team=vision or --remove team", exit_code=EXIT_USAGE
+            "Give a label to set or remove.",
+            "--set team=vision or --remove team",
+            exit_code=EXIT_USAGE,
         )
     labels: dict[str, str] = {}
     for text in set_ or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise CommandFailure(
-                f"{text!r} is no label.", "--set team=vision", exit_code=EXIT_USAGE
+                f"{text!r} is not a label.", "--set team=vision", exit_code=EXIT_USAGE
             )
         labels[name] = value
     operate("label", asked, set_labels=labels, remove_labels=list(remove or ()))

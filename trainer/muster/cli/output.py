@@ -104,9 +104,9 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def say_away(error: ClientError) -> None:
-    """Tell a follower why nothing arrives for a while."""
-    say(f"{error.message} Waiting for it; Ctrl-C ends.")
+def report_outage(error: ClientError) -> None:
+    """Explain to a follower why nothing arrives while the server is out of reach."""
+    say(f"{error.message} Waiting for the server; Ctrl-C stops.")
 
 
 def print_json(value: Any) -> None:

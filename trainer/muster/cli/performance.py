@@ -11,9 +11,7 @@ from .output import JsonOption, console, escape, print_json, say, table
 
 TrialArgument = Annotated[
     int,
-    typer.Argument(
-        metavar="TRIAL", help="Number of the trial in the REST service and on its page."
-    ),
+    typer.Argument(metavar="TRIAL", help="Number of the trial, as its page and the API show it."),
 ]
 
 SHORT = {
@@ -32,10 +30,10 @@ SHORT = {
 def performance(
     trial: TrialArgument,
     attempt: Annotated[
-        int | None, typer.Option(min=1, help="Of this attempt; the current one by default.")
+        int | None, typer.Option(min=1, help="Number of the attempt; the current one by default.")
     ] = None,
     rows: Annotated[
-        int, typer.Option(min=1, max=1000, help="How many of the newest rows of each rank count.")
+        int, typer.Option(min=1, max=1000, help="Number of newest rows of each rank to use.")
     ] = 100,
     as_json: JsonOption = False,
 ) -> None:

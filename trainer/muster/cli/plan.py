@@ -1,4 +1,4 @@
-"""The command that tells what a training will take before it is launched."""
+"""The command that estimates what a training needs before it is launched."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def plan(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a document's training takes: memory of a slot, bytes on the network, time of a step."""
+    """Estimate what a training needs: memory per slot, network traffic and step time."""
     if (file is None) == (trial is None):
-        raise typer.BadParameter("give either a document or --trial")
+        raise typer.BadParameter("give a document or --trial, not both")
     with client_of_environment() as client:
         if trial is not None:
             path = f"/trials/{trial}/plan"

@@ -1,4 +1,4 @@
-"""The command that has ranks of a running trial traced, and fetches the traces."""
+"""The command that traces ranks of a running trial and downloads the traces."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def profile(
             windows: list[dict[str, Any]] = client.get(f"/trials/{trial}/profiles")["items"]
             if not windows:
                 raise CommandFailure(
-                    f"Trial {trial} has no window that is kept.", f"muster profile {trial}"
+                    f"Trial {trial} has no stored traces.", f"muster profile {trial}"
                 )
             found = windows[0]
         else:
@@ -77,7 +77,7 @@ def _ranks(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise CommandFailure(f"--ranks {text!r} is no list of ranks.", "--ranks 0,1") from None
+        raise CommandFailure(f"--ranks {text!r} is not a list of ranks.", "--ranks 0,1") from None
 
 
 def _fetch(client: Client, found: dict[str, Any], folder: Path) -> list[Path]:

@@ -17,7 +17,7 @@ POLL_S = 0.5
 
 
 def progress(trial: TrialArgument, as_json: JsonOption = False) -> None:
-    """Show how far each rank of a trial is, and which one delays the others when nothing moves."""
+    """Show the progress of each rank of a trial, and which rank blocks it if it is stuck."""
     with client_of_environment() as client:
         found = client.get(f"/trials/{trial}/progress")
     if as_json:
@@ -35,7 +35,7 @@ def stacks(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the stacks of every rank of a running trial: the calls of all its threads."""
+    """Show the call stacks of all threads of every rank of a running trial."""
     with client_of_environment() as client:
         if last:
             found = client.get(f"/trials/{trial}/stacks")
@@ -49,11 +49,11 @@ def stacks(
         print_json(found)
         return
     if not found["ranks"]:
-        say(f"Nothing is known of trial {trial}'s stacks in attempt {found['attempt_no']}.")
+        say(f"There are no stacks of trial {trial} in attempt {found['attempt_no']}.")
     for rank in found["ranks"]:
         print(f"rank {rank['rank']} on {rank['node_name']}, {rank['at']}")
         if rank["is_cut"]:
-            print("(the beginning is missing)")
+            print("(the beginning is cut off)")
         print(rank["text"].rstrip() or f"no stacks: {rank['problem']}", end="\n\n")
     missing = found["num_expected"] - len(found["ranks"])
     if missing > 0 and not last:

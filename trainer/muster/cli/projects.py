@@ -1,4 +1,4 @@
-"""Commands about what things cost and who gets how much: budget, project, pool, deletions, retention."""
+"""Commands about costs and shares: budget, project, pool, deletions, retention."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def retention(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is deleted by age and what that would free now; nothing is changed.
+    """Show what retention deletes by age and what that would free now, without deleting it.
 
     The ages are settings of the server: MUSTER_METRIC_RETENTION_DAYS, MUSTER_LOG_RETENTION_DAYS.
     """
@@ -105,11 +105,11 @@ def retention(
 def deletions(
     all_: Annotated[bool, typer.Option("--all", help="Include completed deletions.")] = False,
     dismiss: Annotated[
-        int | None, typer.Option(metavar="ID", help="Give up on this one; its files stay.")
+        int | None, typer.Option(metavar="ID", help="Give up on this deletion; its files stay.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List checkpoint files that agents are still to delete, and of what."""
+    """List checkpoint files that agents have yet to delete."""
     with client_of_environment() as client:
         if dismiss is not None:
             found = [client.post(f"/deletions/{dismiss}:dismiss", repeatable=True)]
@@ -119,7 +119,7 @@ def deletions(
         print_json(found)
         return
     if not found:
-        say("No files wait to be deleted.")
+        say("No files are waiting to be deleted.")
         return
     shown = table("id", "experiment", "size", "state", "since", "waits for", right=("id", "size"))
     for row in found:
@@ -174,7 +174,9 @@ def project_show(name: NameArgument, as_json: JsonOption = False) -> None:
 @project_app.command("create")
 def project_create(
     name: NameArgument,
-    weight: Annotated[float, typer.Option(help="Its share of a busy cluster.")] = 1.0,
+    weight: Annotated[
+        float, typer.Option(help="Share of a busy cluster, relative to other projects.")
+    ] = 1.0,
     as_json: JsonOption = False,
 ) -> None:
     """Create a project (administrators)."""
@@ -183,18 +185,20 @@ def project_create(
     if as_json:
         print_json(made)
     else:
-        say(f"Project {name} is made.")
+        say(f"Created project {name}.")
 
 
 @project_app.command("set")
 def project_set(
     name: NameArgument,
-    weight: Annotated[float | None, typer.Option(help="Its share of a busy cluster.")] = None,
+    weight: Annotated[
+        float | None, typer.Option(help="Share of a busy cluster, relative to other projects.")
+    ] = None,
     quota: Annotated[
         list[str] | None,
         typer.Option(
             metavar="POOL/TYPE=SLOTS",
-            help="Most slots there, as a100/cuda=8; repeatable, all of them.",
+            help="Maximum number of slots, such as a100/cuda=8; repeatable. Replaces all quotas.",
         ),
     ] = None,
     no_quotas: Annotated[bool, typer.Option("--no-quotas", help="Remove all quotas.")] = False,
@@ -241,7 +245,7 @@ def project_delete(name: NameArgument, yes: YesOption = False, as_json: JsonOpti
     if as_json:
         print_json({"name": name, "deleted": True})
     else:
-        say(f"Project {name} is deleted.")
+        say(f"Deleted project {name}.")
 
 
 @pool_app.command("list")

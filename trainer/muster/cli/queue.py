@@ -28,14 +28,14 @@ _REFERENCE = re.compile(r"(\d+)(?:\.(\d+))?")
 
 
 def queue(as_json: JsonOption = False) -> None:
-    """List what waits for slots: position, estimated start, and reason."""
+    """List the trials that are waiting for slots: position, estimated start and reason."""
     with _client() as client:
         items = list(client.pages("/queue"))
     if as_json:
         print_json(items)
         return
     if not items:
-        say("Nothing waits.")
+        say("The queue is empty.")
         return
     shown = table(
         "#", "experiment", "trial", "asks for", "priority", "waiting", "starts", "why",
@@ -67,7 +67,7 @@ def priority(
     value: Annotated[int, typer.Argument(min=0, max=100, help="Higher is more urgent.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Change the priority of an experiment, waiting or running."""
+    """Change the priority of a waiting or running experiment."""
     with _client() as client:
         changed = client.patch(f"/experiments/{experiment}", {"priority": value})
     if as_json:
@@ -96,7 +96,7 @@ def move(
     chosen = [front, back, before is not None, after is not None]
     if sum(chosen) != 1:
         raise CommandFailure(
-            "Say where to: --front, --back, --before or --after, one of them.",
+            "Give one of --front, --back, --before and --after.",
             exit_code=EXIT_USAGE,
         )
     named = before if before is not None else after

@@ -1,4 +1,4 @@
-"""The command that finds out how an experiment scales."""
+"""The command that measures how an experiment scales."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def scaling(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run an experiment briefly at several world sizes; show how it scales and predict how it would."""
+    """Measure how an experiment scales over a few world sizes, and predict larger ones."""
     wished: dict[str, Any] = {}
     if predict is not None:
         wished["slots"] = _numbers("--predict", predict, int)
@@ -61,7 +61,7 @@ def scaling(
     if latency is not None:
         wished["latency_us"] = latency
     if output is not None and output.suffix not in (".md", ".csv"):
-        raise CommandFailure(f"{output}: write .md for Markdown or .csv")
+        raise CommandFailure(f"{output} must end in .md or .csv.")
     with client_of_environment() as client:
         if slots is not None:
             asked = {
@@ -86,7 +86,7 @@ def scaling(
         return
     _print(report)
     if output is not None:
-        say(f"Written to {output}.")
+        say(f"Wrote {output}.")
 
 
 def _newest(client: Any, experiment: int) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _newest(client: Any, experiment: int) -> dict[str, Any]:
     if not found:
         raise CommandFailure(
             f"Experiment {experiment} has no scaling report.",
-            f"Make one: muster scaling {experiment} --slots 1,2,4",
+            f"create one: muster scaling {experiment} --slots 1,2,4",
         )
     report: dict[str, Any] = found[0]
     return report
@@ -102,19 +102,19 @@ def _newest(client: Any, experiment: int) -> dict[str, Any]:
 
 def _follow(client: Any, path: str) -> None:
     """Follow until it has ended, with a line for each run that is over."""
-    told = 0
+    num_shown = 0
     while True:
         report = client.get(path)
-        for point in report["points"][told:]:
+        for point in report["points"][num_shown:]:
             if point["step_ms"] is None and not point["problem"]:
                 break
-            told += 1
+            num_shown += 1
             what = (
                 f"{point['step_ms']:.1f} ms per step, {number(point['samples_per_s'])} samples/s"
                 if point["step_ms"] is not None
                 else point["problem"]
             )
-            say(f"run {told} of {report['num_runs']}: {point['slots']} slots: {what}")
+            say(f"run {num_shown} of {report['num_runs']}: {point['slots']} slots: {what}")
         if report["state"] != "running":
             return
         time.sleep(POLL_S)
@@ -123,7 +123,7 @@ def _follow(client: Any, path: str) -> None:
 def _print(report: dict[str, Any]) -> None:
     say(
         f"Scaling report {report['id']} of experiment {report['experiment_id']}: {report['mode']}, "
-        f"{report['state']}, {report['num_over']} of {report['num_runs']} runs over. "
+        f"{report['state']}, {report['num_over']} of {report['num_runs']} runs done. "
         f"{report['reason']}".rstrip()
     )
     if not report["sizes"]:
@@ -212,5 +212,5 @@ def _numbers(option: str, text: str, kind: Any) -> list[Any]:
         return [kind(part) for part in text.split(",")]
     except ValueError:
         raise CommandFailure(
-            f"{option}: {text!r} is no list of numbers", "for example 1,2,4"
+            f"{option}: {text!r} is not a list of numbers", "for example 1,2,4"
         ) from None

@@ -1,4 +1,4 @@
-"""Commands for a search that goes on: steering it, and driving it from a shell."""
+"""Commands for a running search: control it, or run its trials from a shell (ask/tell)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def enqueue(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Enqueue a point of your own, tried before those the search draws."""
+    """Enqueue a point of your own. It is tried before the points that the search draws."""
     from muster.ask_tell import Drive
 
     with client_of_environment() as client:
@@ -56,12 +56,12 @@ def point(
 
 @app.command()
 def close(experiment: ExperimentArgument) -> None:
-    """Stop creating trials; existing ones run to their end."""
+    """Stop creating trials. Existing trials run to their end."""
     from muster.ask_tell import Drive
 
     with client_of_environment() as client:
         Drive(client, experiment).close()
-    console().print(f"Experiment {experiment} creates no more trials.")
+    console().print(f"Experiment {experiment} will create no more trials.")
 
 
 @app.command()
@@ -75,12 +75,12 @@ def limits(
         typer.Option(help="Parallel trials: a number, or auto to follow the free slots."),
     ] = None,
 ) -> None:
-    """Change the number of trials of a running search, in all or in parallel."""
+    """Change the total or parallel number of trials of a running search."""
     body: dict[str, Any] = {} if trials is None else {"trials": trials}
     if concurrent is not None:
         if concurrent != "auto" and not concurrent.isdecimal():
             raise CommandFailure(
-                f"--concurrent {concurrent!r} is no number.",
+                f"--concurrent {concurrent!r} is not a number.",
                 "give a number, or auto",
                 exit_code=EXIT_USAGE,
             )
@@ -91,8 +91,8 @@ def limits(
         )
     with client_of_environment() as client:
         client.call("PUT", f"/experiments/{experiment}/search/limits", body=body)
-    told = ", ".join(f"{name} {value}" for name, value in body.items())
-    console().print(f"Experiment {experiment}: {told}.")
+    changed = ", ".join(f"{name} {value}" for name, value in body.items())
+    console().print(f"Experiment {experiment}: {changed}.")
 
 
 @app.command()
@@ -100,11 +100,11 @@ def promote(
     experiment: ExperimentArgument,
     no: Annotated[int, typer.Argument(help="Number of the trial that waits at its rung.")],
 ) -> None:
-    """Promote a trial that waits at its rung, whatever its rank, before all others."""
+    """Promote a trial that is waiting at its rung, ahead of all others whatever its rank."""
     with client_of_environment() as client:
         trial = find_trial(client, experiment, no)
         client.call("POST", f"/trials/{trial['id']}:promote")
-    console().print(f"Trial {no} of experiment {experiment} goes on as soon as there is room.")
+    console().print(f"Trial {no} of experiment {experiment} continues as soon as slots are free.")
 
 
 @app.command()
@@ -126,7 +126,7 @@ def ask(
         length = f", up to {trial.max_units} {trial.unit}" if trial.max_units else ""
         console().print(f"Trial {trial.no}: {escape(json.dumps(trial.hparams))}{length}")
     if not asked:
-        console().print("None: results have to come first, or the search is over.")
+        console().print("No trials now: the search needs results first, or it is over.")
 
 
 @app.command()
@@ -143,7 +143,7 @@ def tell(
     ] = "running",
     reason: Annotated[str, typer.Option(help="Reason of a failure, in a sentence.")] = "",
 ) -> None:
-    """Report on a trial that you run; prints continue, pause, stop or over."""
+    """Report results of a trial that you run. Prints continue, pause, stop or over."""
     from muster.ask_tell import Drive
 
     values = {name: _float(name, value) for name, value in _object("METRICS", metrics).items()}
@@ -171,9 +171,9 @@ def _object(what: str, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise CommandFailure(f"{what} is no JSON: {error}", 'for example {"lr": 0.01}') from None
+        raise CommandFailure(f"{what} is not JSON: {error}", 'for example {"lr": 0.01}') from None
     if not isinstance(value, dict):
-        raise CommandFailure(f"{what} is no JSON object", 'for example {"lr": 0.01}')
+        raise CommandFailure(f"{what} is not a JSON object", 'for example {"lr": 0.01}')
     return value
 
 
@@ -182,5 +182,5 @@ def _float(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise CommandFailure(
-            f"{name} is {value!r}, which is no number", "a number, or NaN"
+            f"{name} is {value!r}, which is not a number", "a number, or NaN"
         ) from None

@@ -162,7 +162,7 @@ class Client:
             retry=tenacity.retry_if_exception_type(_Retryable),
             stop=tenacity.stop_after_delay(self._retry_for_s),
             wait=_wait,
-            before_sleep=self._say_away,
+            before_sleep=self._report_outage,
             reraise=True,
         )
         try:
@@ -183,7 +183,7 @@ class Client:
         finally:
             self._retry_for_s, self._on_away = before
 
-    def _say_away(self, state: tenacity.RetryCallState) -> None:
+    def _report_outage(self, state: tenacity.RetryCallState) -> None:
         raised = state.outcome.exception() if state.outcome else None
         if (
             self._on_away is not None
