@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterator
-from typing import Any
 
-from sqlalchemy import and_, bindparam, exists, func, or_, select, true, update
+from sqlalchemy import and_, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from muster.wire import EXPORT_PIECE_BYTES, Export, ExportReply, ExportResult
@@ -37,7 +36,7 @@ from ..core.events import add_event
 from ..core.lookup import get_trial
 from ..core.ownership import is_by, require_charge
 from ..core.paging import read_page
-from .file_deletions import wake_nodes
+from .file_deletions import first_online, is_online, storage_nodes, wake_nodes
 from .lookup import OBJECT_STORE, store_of, trial_folder
 
 WANTED_AT_ONCE = 4
@@ -139,18 +138,6 @@ def give_up(session: Session, checkpoint_ids: Collection[int], now: dt.datetime)
 # ---------------------------------------------------------------- what agents hear and say
 
 
-def _first(*where: Any) -> Any:
-    """The first by name of the nodes that are heard."""
-    return (
-        select(func.min(NodeRow.name))
-        .where(NodeRow.state == NodeState.ONLINE, *where)
-        .scalar_subquery()
-    )
-
-
-_WRITER_IS_ONLINE = exists().where(
-    NodeRow.name == ExportRow.node_name, NodeRow.state == NodeState.ONLINE
-)
 _PENDING = (
     select(ExportRow)
     .where(
@@ -159,14 +146,14 @@ _PENDING = (
             and_(
                 ExportRow.storage_id == bindparam("storage_id"),
                 # Of several that share the storage one is enough.
-                bindparam("name") == _first(NodeRow.storage_id == bindparam("storage_id")),
+                bindparam("name") == first_online(NodeRow.storage_id == bindparam("storage_id")),
             ),
             and_(
                 ExportRow.storage_id == OBJECT_STORE,
                 # Who wrote it has what it takes; when that node is not heard, any other may try.
                 or_(
                     ExportRow.node_name == bindparam("name"),
-                    and_(~_WRITER_IS_ONLINE, bindparam("name") == _first()),
+                    and_(~is_online(ExportRow.node_name), bindparam("name") == first_online()),
                 ),
             ),
         ),
@@ -347,12 +334,7 @@ def _find(session: Session, export_id: int) -> ExportRow:
 def _out(session: Session, row: ExportRow) -> ExportOut:
     waits_for = ""
     if row.state == "pending":
-        of_storage = NodeRow.storage_id == row.storage_id
-        nodes = session.execute(
-            select(NodeRow.name, NodeRow.state)
-            .where(true() if row.storage_id == OBJECT_STORE else of_storage)
-            .order_by(NodeRow.name != row.node_name, NodeRow.name)
-        ).all()
+        nodes = storage_nodes(session, row)
         waits_for = next((name for name, state in nodes if state == NodeState.ONLINE), "")
         if not waits_for and nodes:
             names = ", ".join(f"{name} ({state})" for name, state in nodes[:3])

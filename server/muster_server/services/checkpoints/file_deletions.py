@@ -8,9 +8,10 @@ is said again with every answer until it is reported.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import and_, bindparam, exists, func, literal, or_, select, true
+from sqlalchemy import Row, and_, bindparam, exists, func, literal, or_, select, true
 from sqlalchemy.orm import Session
 
 from muster.wire import Deletion, DeletionsReply, DeletionsRequest
@@ -18,6 +19,7 @@ from muster_server.db.models import (
     CheckpointRow,
     ClusterIdentityRow,
     ExperimentRow,
+    ExportRow,
     FileDeletionRow,
     NodeRow,
 )
@@ -36,11 +38,11 @@ WANTED_AT_ONCE = 100
 MAX_MESSAGE_CHARS = 1000
 
 
-def _is_online(name: Any) -> Any:
+def is_online(name: Any) -> Any:
     return exists().where(NodeRow.name == name, NodeRow.state == NodeState.ONLINE)
 
 
-def _first(*where: Any) -> Any:
+def first_online(*where: Any) -> Any:
     """The first by name of the nodes that are heard."""
     return (
         select(func.min(NodeRow.name))
@@ -60,7 +62,9 @@ _PENDING = (
                 # Who wrote it has what it takes; when that node is not heard, any other may try.
                 or_(
                     FileDeletionRow.node_name == bindparam("name"),
-                    and_(~_is_online(FileDeletionRow.node_name), bindparam("name") == _first()),
+                    and_(
+                        ~is_online(FileDeletionRow.node_name), bindparam("name") == first_online()
+                    ),
                 ),
             ),
         ),
@@ -92,7 +96,7 @@ def wanted_of(session: Session, *, name: str, storage_id: str) -> list[Deletion]
     rows = session.scalars(_PENDING, {"storage_id": storage_id, "name": name}).all()
     if any(row.storage_id == storage_id for row in rows):
         # Of several that share the storage one is enough: the first by name of those that are heard.
-        first = session.scalar(select(_first(NodeRow.storage_id == storage_id)))
+        first = session.scalar(select(first_online(NodeRow.storage_id == storage_id)))
         rows = [row for row in rows if first == name or row.storage_id != storage_id]
     if not rows:
         return []
@@ -200,15 +204,20 @@ def dismiss(session: Session, deletion_id: int, now: dt.datetime) -> FileDeletio
     return _out(session, row)
 
 
+def storage_nodes(session: Session, row: FileDeletionRow | ExportRow) -> Sequence[Row[str, str]]:
+    """Return name and state of the nodes that reach the files of `row`, the one that wrote them first."""
+    of_storage = NodeRow.storage_id == row.storage_id
+    return session.execute(
+        select(NodeRow.name, NodeRow.state)
+        .where(true() if row.storage_id == OBJECT_STORE else of_storage)
+        .order_by(NodeRow.name != row.node_name, NodeRow.name)
+    ).all()
+
+
 def _out(session: Session, row: FileDeletionRow) -> FileDeletionOut:
     waits_for = ""
     if row.state == "pending":
-        of_storage = NodeRow.storage_id == row.storage_id
-        nodes = session.execute(
-            select(NodeRow.name, NodeRow.state)
-            .where(true() if row.storage_id == OBJECT_STORE else of_storage)
-            .order_by(NodeRow.name != row.node_name, NodeRow.name)
-        ).all()
+        nodes = storage_nodes(session, row)
         if not nodes:
             waits_for = f"no node has this storage any more; it was that of {row.node_name}"
         elif all(state != NodeState.ONLINE for _, state in nodes):
