@@ -179,6 +179,22 @@ def test_a_deadline_leaves_out_how_long_a_server_that_is_away_may_hold_a_poll(aw
     assert any(isinstance(a, SetAttempt) for a in actions) is ends
 
 
+@pytest.mark.parametrize("who", ["everybody", "its server"])
+@pytest.mark.parametrize(("heard_s", "ends"), [(601, False), (634, False), (636, True)])
+def test_a_deadline_leaves_out_how_long_a_report_may_hang_after_an_outage(who, heard_s, ends):
+    """What was sent just before the end of an outage got lost. Nobody says when that was: calls that
+    a server kept while it stood still are heard before the agents are."""
+    snapshot = LifecycleSnapshot(
+        leader_since=ago(9000),
+        hearing_since=ago(heard_s if who == "everybody" else 9000),
+        nodes=(node("n1", 1, state="ONLINE"),),
+        servers=(server("a", 1, returned_at=ago(heard_s) if who == "its server" else None),),
+        trials=(waiting("STARTING", age_s=2000, observed="STARTING"),),
+    )  # fmt: skip
+    actions = [a for s in decide(snapshot, now=NOW, policy=POLICY) for a in s.actions]
+    assert any(isinstance(a, SetAttempt) for a in actions) is ends
+
+
 def test_a_kill_does_not_wait_for_a_node_that_is_silent_for_long():
     """Also where it is the only one, and so never LOST."""
 

@@ -76,18 +76,22 @@ class Hearing:
         """Return how long something has been waited for that these nodes would have reported, in
         seconds.
 
-        Time in which one of them could not be heard, or not be told what to do, does not count. It
-        is 0 while one of them is silent, because a node that is gone becomes LOST.
+        Time in which one of them could not be heard, or not be told what to do, does not count, nor
+        does the time after an outage in which a report may hang. It is 0 while one of them is silent,
+        because a node that is gone becomes LOST.
         """
         if self.is_silent:
             return 0.0
+        held = dt.timedelta(seconds=self.policy.held_report_s)
         for node in nodes:
             if node is None:
                 continue
             if node.state == NodeState.SUSPECT:
                 return 0.0
-            moments = [self.since, self.held_until, self.returned.get(node.heard_by, since)]
-            since = max(since, *moments)
+            ended_at = max(self.since, self.returned.get(node.heard_by, self.since))
+            if ended_at > self.leader_since:  # a take-over has a grace of its own
+                ended_at += held
+            since = max(since, self.held_until, ended_at)
         return max(0.0, (self.now - since).total_seconds())
 
     def why_silent(self, node: NodeLease) -> Message:

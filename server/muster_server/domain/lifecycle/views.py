@@ -35,6 +35,10 @@ class LifecyclePolicy:
     for so long at most."""
     held_poll_s: float = 55.0
     """An agent gives up a poll that nobody answers after so long."""
+    held_report_s: float = 35.0
+    """An agent sends a report that nobody answers again after so long: what was sent just before an
+    outage ended arrives no earlier. Calls that a server kept while it stood still end its silence
+    before the agents do."""
     prepare_timeout_s: float = 900.0
     start_timeout_s: float = 600.0
     start_preflight_s: float = 60.0
