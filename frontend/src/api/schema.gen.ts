@@ -2829,6 +2829,7 @@ export interface components {
              * @enum {string}
              */
             on_disconnect: "continue" | "stop";
+            outputs?: components["schemas"]["OutputsSpec"] | null;
             /** Python */
             python: string | null;
             /** Rank Offset */
@@ -2854,6 +2855,8 @@ export interface components {
             trial_no: number;
             /** Weights From */
             weights_from?: string | null;
+            /** Work From */
+            work_from?: components["schemas"]["WorkSource"][];
             /** World Size */
             world_size: number;
         };
@@ -4200,6 +4203,8 @@ export interface components {
         Export: {
             /** Cluster Id */
             cluster_id: string;
+            /** Files */
+            files?: components["schemas"]["OutputFile"][];
             /** Id */
             id: number;
             /** Max Bytes */
@@ -5434,6 +5439,71 @@ export interface components {
         OneTimeIn: {
             /** Token */
             token: string;
+        };
+        /**
+         * OutputFile
+         * @description One file of a work folder that did not come with the code, or was changed since.
+         */
+        OutputFile: {
+            /**
+             * Mode
+             * @default 420
+             */
+            mode: number;
+            /**
+             * Mtime Ms
+             * @default 0
+             */
+            mtime_ms: number;
+            /** Parts */
+            parts?: string[];
+            /** Path */
+            path: string;
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
+            /**
+             * Sha256
+             * @default
+             */
+            sha256: string;
+            /**
+             * Size Bytes
+             * @default 0
+             */
+            size_bytes: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "kept" | "growing" | "link" | "left_out";
+            /**
+             * Target
+             * @default
+             */
+            target: string;
+        };
+        /**
+         * OutputsSpec
+         * @description What is kept of the files that a job writes.
+         */
+        OutputsSpec: {
+            /**
+             * Every S
+             * @default 120
+             */
+            every_s: number;
+            /** Exclude */
+            exclude?: string[];
+            /** Include */
+            include?: string[];
+            /**
+             * Max Bytes
+             * @default 50000000000
+             */
+            max_bytes: number;
         };
         /** Page[AuditOut] */
         Page_AuditOut_: {
@@ -7787,6 +7857,28 @@ export interface components {
             is_active?: boolean | null;
             /** Role */
             role?: ("admin" | "member" | "viewer") | null;
+        };
+        /**
+         * WorkSource
+         * @description The last manifest of one node rank: the content from which a work folder is restored.
+         */
+        WorkSource: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Folder */
+            folder: string;
+            /** Node Id */
+            node_id: string;
+            /** Node Rank */
+            node_rank: number;
+            /** Seq */
+            seq: number;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Storage Id */
+            storage_id: string;
+            /** Storage Url */
+            storage_url: string;
         };
         /** WorkerExit */
         WorkerExit: {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .outputs import OutputFile
+
 
 @dataclass(frozen=True, kw_only=True)
 class Deletion:
@@ -68,6 +70,9 @@ class Export:
     storage_url: str = ""
     """Object store that contains the path, below a folder of this server, in place of the storage
     folder. storage_id has no meaning then."""
+    files: list[OutputFile] = field(default_factory=list)
+    """Files of a trial's outputs to send in place of a model; `path` is then the folder of the
+    outputs. One is sent as it is, several as a tar archive under their paths."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from .chores import Deletion, Export, Preflight
 from .code import CodeSpec
 from .layers import Description
+from .outputs import OutputsSpec, WorkSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,11 @@ class AllocationSpec:
     cluster_id: str = ""
     """Id of the server: marks its folders in the storage, which another server may have used too.
     """
+    outputs: OutputsSpec | None = None
+    """What is kept of the files that the job writes; None: nothing, as an older server says."""
+    work_from: list[WorkSource] = field(default_factory=list)
+    """Newest manifests of the trial's earlier attempts, by node rank, from which a node that lacks
+    the work folder restores it. Empty for a first attempt."""
 
 
 @dataclass(frozen=True, kw_only=True)
