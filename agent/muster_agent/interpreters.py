@@ -41,6 +41,8 @@ print(json.dumps({
 }))
 """
 _PROBE_TIMEOUT_S = 60.0
+_ACTIVATION = frozenset({"VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"})
+"""Variables that name the active environment. The agent's own may be another one."""
 _FIND = """
 import importlib.machinery, importlib.util, sys
 name = ""
@@ -144,6 +146,28 @@ def find_missing(module: str, python: str, *, folder: Path, environment: Mapping
         return ""
     said = done.stdout.decode("utf-8", "replace").strip()
     return said.removeprefix("lacks ") if said.startswith("lacks ") else ""
+
+
+def activated(environment: Mapping[str, str], python: str) -> dict[str, str]:
+    """Return `environment` as activating the environment of `python` leaves it: its programs come
+    first on PATH, and VIRTUAL_ENV or CONDA_PREFIX names its folder if it is one of either kind.
+
+    Unchanged if `python` does not exist.
+    """
+    executable = shutil.which(python)
+    if executable is None:
+        return dict(environment)
+    programs = Path(executable).absolute().parent
+    prefix = programs.parent
+    others = environment.get("PATH", os.defpath).split(os.pathsep)
+    path = [str(programs), *(folder for folder in others if folder != str(programs))]
+    found = {k: v for k, v in environment.items() if k not in _ACTIVATION}
+    found["PATH"] = os.pathsep.join(path)
+    if (prefix / "pyvenv.cfg").is_file():
+        found["VIRTUAL_ENV"] = str(prefix)
+    elif (prefix / "conda-meta").is_dir():
+        found["CONDA_PREFIX"] = str(prefix)
+    return found
 
 
 def is_our_own(python: str) -> bool:

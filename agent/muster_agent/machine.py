@@ -19,7 +19,7 @@ from muster_agent.allocations import Allocation, recover
 from muster_agent.exports import Model
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.history import AllocationHistory
-from muster_agent.interpreters import is_our_own
+from muster_agent.interpreters import activated, is_our_own
 from muster_agent.launch import (
     inheritable,
     is_built_in_trainer,
@@ -193,7 +193,7 @@ class Machine:
         python = wanted.python or self._settings.python
         variables = parent_environment(
             wanted.environment,
-            inherited=inheritable(self._inherited),
+            inherited=activated(inheritable(self._inherited), python),
             sdk_path="" if is_our_own(python) else self._sdk_path,
             loopback_interface=LOOPBACK_INTERFACE,
         )
@@ -241,7 +241,7 @@ class Machine:
         python = spec.python or self._settings.python
         shared = shared_environment(
             spec,
-            inherited=inheritable(self._inherited),
+            inherited=activated(inheritable(self._inherited), python),
             sdk_path="" if is_our_own(python) else self._sdk_path,
             loopback_interface=LOOPBACK_INTERFACE,
         )

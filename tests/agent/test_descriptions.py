@@ -17,6 +17,7 @@ import pytest
 
 from muster import wire
 from muster_agent.descriptions import DescriptionJob, describe
+from muster_agent.interpreters import activated
 from muster_agent.launch import inheritable, parent_environment
 from muster_agent.process import owner_of, tagged
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
@@ -99,7 +100,7 @@ def job(tmp_path: Path) -> DescriptionJob:
         python=sys.executable,
         environment=parent_environment(
             {},
-            inherited=inheritable(os.environ),
+            inherited=activated(inheritable(os.environ), sys.executable),
             sdk_path="",
             loopback_interface=LOOPBACK_INTERFACE,
         ),

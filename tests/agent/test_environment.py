@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from muster_agent.cli import main
 from muster_agent.environment import PASSED, passed, withheld
+from muster_agent.interpreters import activated
 from muster_agent.settings import AgentSettings
 
 SECRETS = {
@@ -65,12 +68,42 @@ def test_a_job_sees_what_is_listed_and_nothing_else(
     seen = json.loads((tmp_path / "code" / "seen").read_text())
     assert GIVEN.items() <= seen["own"].items()
     assert seen["own"]["SITE_SCRATCH"] == "/scratch"
-    assert seen["own"]["PATH"] == os.environ["PATH"]
+    programs = str(Path(sys.executable).parent)
+    others = [folder for folder in os.environ["PATH"].split(":") if folder != programs]
+    assert seen["own"]["PATH"].split(":") == [programs, *others]
     assert not SECRETS.keys() & seen["own"].keys()
     assert seen["around"]  # its shim at least
     assert re.findall("canary-[0-9]", json.dumps(seen)) == []
     log = agent.words()
     assert ("warm_parent_started" in log) == (kind == "warm parent")
+
+
+def test_programs_of_the_interpreters_environment_come_first(shims: Any, tmp_path: Path) -> None:
+    venv.create(tmp_path / "own", symlinks=True)
+    tool = tmp_path / "own" / "bin" / "ninja"
+    tool.write_text("#!/bin/sh\necho of the environment\n")
+    tool.chmod(0o755)
+    shim = shims(
+        "import os, subprocess, sys\n"
+        "print(os.environ['VIRTUAL_ENV'], sys.prefix, flush=True)\n"
+        "subprocess.run(['ninja'], check=True)\n",
+        python=str(tmp_path / "own" / "bin" / "python"),
+        slots=[0],
+        world_size=1,
+        environment={"VIRTUAL_ENV": "/of/the/agent", "CONDA_DEFAULT_ENV": "base"},
+    )
+    shim.start()
+    assert shim.wait_exit().cause == "success"
+    own = str(tmp_path / "own")
+    assert shim.log(0).read_text() == f"{own} {own}\nof the environment\n"
+
+
+def test_a_system_interpreter_has_no_virtual_environment(tmp_path: Path) -> None:
+    base = str(Path(sys.base_prefix) / "bin" / "python3")
+    given = activated({"PATH": "/a:/b", "VIRTUAL_ENV": "/of/the/agent", "X": "1"}, base)
+    assert given == {"PATH": f"{Path(base).parent}:/a:/b", "X": "1"}
+    environment = {"PATH": "/a", "VIRTUAL_ENV": "/v"}
+    assert activated(environment, "/nowhere/python") == environment
 
 
 def test_the_list_and_what_is_left_out_of_it() -> None:

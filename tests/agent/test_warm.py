@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from muster import wire
+from muster_agent.interpreters import activated
 from muster_agent.launch import inheritable, shared_environment
 from muster_agent.orphans import end_orphans
 from muster_agent.process import owned, owner_of, tagged
@@ -153,7 +154,7 @@ def environment(make_spec: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[[],
         monkeypatch.delenv("PYTEST_CURRENT_TEST", raising=False)  # it says which phase this is
         return shared_environment(
             make_spec(launcher="torchrun"),
-            inherited=inheritable(os.environ),
+            inherited=activated(inheritable(os.environ), sys.executable),
             sdk_path="",
             loopback_interface="lo",
         )

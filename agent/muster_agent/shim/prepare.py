@@ -17,6 +17,7 @@ from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.interpreters import (
     Interpreter,
     InterpreterError,
+    activated,
     describe,
     find_missing,
     is_our_own,
@@ -71,7 +72,7 @@ def prepare(
     work_dir = _make_work_dir(spec, options, folder)
     python = spec.python or options.default_python
     interpreter = _check_interpreter(spec, python, cache=Path(options.interpreter_cache))
-    inherited = inheritable(environment)
+    inherited = activated(inheritable(environment), python)
     sdk_path = "" if is_our_own(python) else options.sdk_path
     _check_entrypoint(spec, work_dir)
     if spec.entrypoint[0] == "-m" and not is_built_in_trainer(spec):
