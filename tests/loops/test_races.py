@@ -405,6 +405,29 @@ def test_a_rebooted_node_is_let_in_although_the_clock_was_set_back(agent, databa
     node.register()
 
 
+@pytest.mark.parametrize("has_exited", [False, True])
+def test_what_left_no_trace_on_its_node_is_never_assigned_to_it_again(
+    controller, agent, submit, has_exited
+):
+    """The disk is empty, the history on it too, and no controller has looked since."""
+    node = agent(slots=1)
+    allocation_id = running_allocation(controller, node, submit)
+    if has_exited:
+        node.exit(allocation_id, "user_error")
+    node.register(running=[])
+    assert node.poll() == {}
+    controller.tick()
+    assert allocation_id not in node.poll()
+
+
+def test_what_was_not_delivered_yet_is_assigned_after_a_registration(controller, agent, submit):
+    node = agent(slots=1)
+    submit(slots=1)
+    controller.tick()
+    node.register(running=[])
+    assert node.only().desired == "prepare"
+
+
 def test_what_the_server_does_not_know_is_forgotten(agent, controller, submit):
     node = agent(slots=1)
     allocation_id = running_allocation(controller, node, submit)

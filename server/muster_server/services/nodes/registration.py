@@ -411,8 +411,12 @@ def _settle_missing(
     if row.observed == "LOST":
         clean(session, [row.id], before="LOST", now=now)
         return
-    if row.observed in ("ASSIGNED", *DONE):
-        return  # not delivered yet, or over: the loops and the next poll see to it
+    if row.observed == "ASSIGNED":
+        return  # not delivered yet: the next poll does
+    # An agent without a trace of it would run it once more, should it poll before a loop has looked.
+    row.desired = "forget"
+    if row.observed in DONE:
+        return
     info = ExitInfo(
         cause="node_rebooted" if rebooted else "shim_lost",
         message=f"{node.name} rebooted while it ran"
