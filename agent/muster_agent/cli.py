@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from muster import __version__
 from muster.launch import lifeline
+from muster_agent.folder import make_home
 from muster_agent.settings import AgentSettings
 
 EXIT_SETTINGS = 2
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             name = ".".join(str(part) for part in problem["loc"])
             _say(f"MUSTER_AGENT_{name.upper()}: {problem['msg']}")
         return EXIT_SETTINGS
-    settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_home(settings.home)
     if options.command == "check":
         return _check(settings)
     lock = _lock_home(settings.home)

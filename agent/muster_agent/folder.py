@@ -21,6 +21,7 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -191,6 +192,18 @@ class AllocationFolder:
         with contextlib.suppress(FileNotFoundError):
             self.path.rename(trash)
         shutil.rmtree(trash, ignore_errors=True)
+
+
+def make_home(home: Path) -> None:
+    """Create the agent's home, or take from other users the right to list, read and write it.
+
+    The right to pass through stays where it was given: a job that runs as another user needs it to
+    reach its own folders."""
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    mode = stat.S_IMODE(home.stat().st_mode)
+    if mode & 0o066:
+        with contextlib.suppress(PermissionError):  # It belongs to somebody else, who decides.
+            home.chmod(mode & ~0o066)
 
 
 def allocations_dir(home: Path) -> Path:

@@ -369,7 +369,7 @@ def test_another_users_connection_is_closed_at_once(shims: Any) -> None:
     mode = Path(shim.state.socket_dir).stat().st_mode & 0o777
     assert mode == 0o700
     with socket.socket(socket.AF_UNIX) as same_user:
-        same_user.connect(str(Path(shim.state.socket_dir) / "report"))
+        same_user.connect(str(Path(shim.state.socket_dir) / "job" / "report"))
         same_user.settimeout(0.2)
         with pytest.raises(TimeoutError):
             same_user.recv(1)

@@ -6,19 +6,27 @@
 · {"command": "stacks", "no": 2} · {"command": "profile", "order": {...}} · {"command": "status"}.
 Each is answered with {"ok": true, "observed": ...} or {"error": ...}. All are idempotent; a kill
 overrides a stop, nothing overrides a kill.
+
+A command is taken only from the agent's own user, and only with the token that lies beside the
+socket in a file of mode 0600: whoever runs as another user, or in a sandbox without this folder,
+can neither read the token nor connect.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import json
+import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from muster import wire
 from muster_agent.clock import unix_ms
+from muster_agent.peers import peer_of
 
 MAX_COMMAND_BYTES = 64 * 1024
 
@@ -131,15 +139,22 @@ class Commands:
 async def serve_commands(
     path: Path, commands: Commands, *, status: Callable[[], dict[str, Any]]
 ) -> asyncio.Server:
-    """Listen on `path`. `status` is called for each answer, after the command was applied."""
+    """Listen on `path`, whose folder gets the token. `status` is called for each answer, after the
+    command was applied."""
+    token = _write_token(path)
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.CancelledError, ValueError):
+            peer = peer_of(writer)
             while line := await reader.readline():
                 try:
                     message = json.loads(line)
                     if not isinstance(message, dict):
                         raise ValueError("a command must be a JSON object")
+                    if peer is not None and peer.uid != os.getuid():
+                        raise ValueError("commands are taken only from the user of the agent")
+                    if not hmac.compare_digest(str(message.pop("token", "")).encode(), token):
+                        raise ValueError("the command does not carry the token of this shim")
                     commands.apply(message)
                     answer: dict[str, Any] = {"ok": True, **status()}
                 except (ValueError, KeyError, TypeError) as error:
@@ -148,7 +163,29 @@ async def serve_commands(
                 await writer.drain()
         writer.close()
 
-    return await asyncio.start_unix_server(handle, path=str(path), limit=MAX_COMMAND_BYTES)
+    server = await asyncio.start_unix_server(handle, path=str(path), limit=MAX_COMMAND_BYTES)
+    await asyncio.to_thread(path.chmod, 0o600)
+    return server
+
+
+def _token_file(path: Path) -> Path:
+    return path.with_name(f"{path.name}.token")
+
+
+def _write_token(path: Path) -> bytes:
+    token = secrets.token_hex(32)
+    fd = os.open(_token_file(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(token)
+    return token.encode()
+
+
+def _read_token(path: Path) -> str:
+    """Return the token; "" where there is none: a shim that an older agent started asks for none."""
+    try:
+        return _token_file(path).read_text()
+    except FileNotFoundError:
+        return ""
 
 
 class ShimUnreachable(Exception):
@@ -161,7 +198,8 @@ async def send_command(socket: str, message: dict[str, Any], *, timeout_s: float
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_COMMAND_BYTES)
             try:
-                writer.write(json.dumps(message).encode() + b"\n")
+                signed = {**message, "token": _read_token(Path(socket))}
+                writer.write(json.dumps(signed).encode() + b"\n")
                 await writer.drain()
                 line = await reader.readline()
             finally:

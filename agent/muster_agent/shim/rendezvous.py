@@ -22,6 +22,8 @@ STORE_START_TIMEOUT_S = 180.0
 """Seconds for the store to start: importing torch from a cold shared disk is slow."""
 
 _MAX_SOCKET_PATH_BYTES = 100
+JOB_SOCKETS = "job"
+"""Part of the socket folder that a job may see: not the shim's control socket."""
 
 
 class RendezvousHost:
@@ -107,8 +109,11 @@ class RendezvousHost:
 
 
 def make_socket_dir() -> Path:
-    """Create a private folder with a path short enough for a socket's address."""
+    """Create a private folder with a path short enough for a socket's address, and in it
+    JOB_SOCKETS."""
     for parent in (tempfile.gettempdir(), "/tmp"):  # noqa: S108
         if len(os.fsencode(parent)) + len(SOCKET_DIR_PREFIX) + 24 < _MAX_SOCKET_PATH_BYTES:
-            return Path(tempfile.mkdtemp(prefix=SOCKET_DIR_PREFIX, dir=parent))
+            made = Path(tempfile.mkdtemp(prefix=SOCKET_DIR_PREFIX, dir=parent))
+            (made / JOB_SOCKETS).mkdir(mode=0o700)
+            return made
     raise OSError(f"the temporary folder {tempfile.gettempdir()} has too long a path for sockets")

@@ -13,15 +13,13 @@ import contextlib
 import json
 import math
 import os
-import socket
-import struct
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from muster import wire
+from muster_agent.peers import Peer, peer_of
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_CONNECTIONS = 4_096
@@ -46,6 +44,8 @@ class ConnectedWorker:
     """One connected worker."""
 
     writer: asyncio.StreamWriter
+    peer: Peer | None = None
+    """Process that opened the connection; None where the system does not tell."""
     worker: wire.WorkerRecord | None = None
     progress: wire.WorkerProgress | None = None
     """Progress that the worker has reported."""
@@ -63,11 +63,14 @@ class ReportServer:
         hello: Callable[[wire.WorkerRecord], None],
         warn: Callable[[str], None],
         profiled: Callable[[int, wire.WorkerProfile], None] = lambda rank, said: None,
+        uid: int | None = None,
     ) -> None:
         """Create the server.
 
         record: takes the JSON text of a valid record, and whether it holds metrics.
-        profiled: takes a rank and its answer to a profiler order."""
+        profiled: takes a rank and its answer to a profiler order.
+        uid: user of the workers, the only one who is listened to; None for that of this process."""
+        self._uid = os.getuid() if uid is None else uid
         self._record = record
         self._hello = hello
         self._warn = warn
@@ -126,9 +129,10 @@ class ReportServer:
         task = asyncio.current_task()
         assert task is not None
         self._handlers.add(task)
-        reporter = ConnectedWorker(writer)
+        reporter = ConnectedWorker(writer, peer=peer_of(writer))
         try:
-            if len(self._reporters) >= MAX_CONNECTIONS or not _is_same_user(writer):
+            is_stranger = reporter.peer is not None and reporter.peer.uid != self._uid
+            if len(self._reporters) >= MAX_CONNECTIONS or is_stranger:
                 return
             self._reporters.add(reporter)
             await self._serve(reporter, reader)
@@ -162,7 +166,9 @@ class ReportServer:
         kind = message.pop("type", None)
         if kind == "hello":
             worker = wire.load(wire.WorkerRecord, {**message, "type": "worker"})
-            reporter.worker = replace(worker, reports=True)
+            # A worker in a sandbox knows its pid there only, and one that lies could name any.
+            pid = worker.pid if reporter.peer is None else reporter.peer.pid
+            reporter.worker = replace(worker, reports=True, pid=pid)
             self._hello(reporter.worker)
             self._send_control(reporter)
             return
@@ -274,14 +280,3 @@ def _optional_number(value: Any, path: str) -> float | None:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"bare {name} is not JSON; send it as a string")
-
-
-def _is_same_user(writer: asyncio.StreamWriter) -> bool:
-    """Return whether the peer runs as the same user. The folder's mode already keeps others out;
-    this holds even if the mode was changed."""
-    if sys.platform != "linux":
-        return True
-    sock = writer.get_extra_info("socket")
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, uid, _ = struct.unpack("3i", credentials)
-    return bool(uid == os.getuid())

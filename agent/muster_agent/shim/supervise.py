@@ -38,7 +38,7 @@ from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
 from muster_agent.shim.processes import Processes
 from muster_agent.shim.profiling import Profiling
 from muster_agent.shim.progress import Watching
-from muster_agent.shim.rendezvous import make_socket_dir
+from muster_agent.shim.rendezvous import JOB_SOCKETS, make_socket_dir
 from muster_agent.shim.reports import ReportServer
 from muster_agent.shim.state import Standing, first_state
 from muster_agent.spool import HOLD_BYTES, RecordWriter, last_state
@@ -112,6 +112,7 @@ class Shim:
             record=self.spool.append,
         )
         self.socket_dir = make_socket_dir()
+        self.report_socket = self.socket_dir / JOB_SOCKETS / "report"
         self.was_asked = False
         """Whether the end was requested while something could still be ended."""
         self.is_forced = False
@@ -139,7 +140,7 @@ class Shim:
             loop.call_soon_threadsafe(lambda: self.commands.ask_kill(reason, by_node=True))
 
         lifeline.watch(on_lifeline_cut)
-        await self.reports.listen(self.socket_dir / "report")
+        await self.reports.listen(self.report_socket)
         control = await serve_commands(
             self.socket_dir / "control", self.commands, status=self._status
         )
@@ -221,7 +222,7 @@ class Shim:
                 self.spec,
                 self.options,
                 self.folder,
-                report_socket=self.socket_dir / "report",
+                report_socket=self.report_socket,
                 environment=os.environ,
             )
         )

@@ -89,7 +89,7 @@ class Workers:
 
     def replace(self, record: WorkerRecord) -> None:
         """Take over what a worker reported about itself. Its pid counts only if the worker was
-        unknown: inside a pid namespace it would be another process's."""
+        unknown: a child process of a worker may have taken over the connection."""
         known = self.by_local_rank.get(record.local_rank)
         if known is None:
             self._add(record, identify(record.pid))

@@ -114,6 +114,8 @@ def make_home(root: Path) -> Home:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (home.data, home.logs, home.valkey, home.storage, home.join_token.parent):
             folder.mkdir(mode=0o700, exist_ok=True)
+        # An existing folder keeps the right to pass through, which a job of another user may need.
+        root.chmod(stat.S_IMODE(root.stat().st_mode) & ~0o066)
         probe = root / ".write-test"
         probe.write_bytes(b"x")
         probe.unlink()
