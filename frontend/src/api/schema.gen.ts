@@ -5409,7 +5409,7 @@ export interface components {
         };
         /**
          * NoticeOut
-         * @description What you should know about a search before you read its results.
+         * @description What you should know about a search or a script before you read its results.
          */
         NoticeOut: {
             /** Parts */
@@ -7658,6 +7658,8 @@ export interface components {
             metric_name: string | null;
             /** No */
             no: number;
+            /** Notices */
+            notices: components["schemas"]["NoticeOut"][];
             /** Num Restarts */
             num_restarts: number;
             /** Num Slots */

@@ -24,13 +24,18 @@ export function Message({
 /** Why something waits or may not be: from its parts where the language has them, else as the server put it. */
 export function Reason({ text, parts }: { text: string; parts: readonly Part[] | undefined }) {
   const own = messageParts(parts);
-  if (own === null) return text;
+  if (own === null) return <Marked text={text} />;
   return (
     <>
-      {own}
+      <Marked text={own} />
       {own.endsWith(COLON) ? <Original text={text} /> : null}
     </>
   );
+}
+
+/** A sentence in which backticks enclose code. */
+function Marked({ text }: { text: string }) {
+  return text.split("`").map((piece, index) => (index % 2 === 1 ? <code key={index}>{piece}</code> : piece));
 }
 
 /** The same where only text can stand. */

@@ -133,6 +133,19 @@ SENTENCES: Mapping[str, str] = {
     ),
     "search.reported_nothing": 'It reported no metrics. Log it with `muster.log({{"{metric}": …}})`.',
     "search.reported_others": "It reported {listed}. Set `search.metric` to one of these, or log {metric}.",
+    # Scripts that run, and not as intended.
+    "script.independent": (
+        "{world:worker} train independently: no process group was made, so each of them trains a model of its own. "
+        "Call `torch.distributed.init_process_group()`; Accelerate needs the variable `ACCELERATE_USE_CPU=true` on CPUs."
+    ),
+    "script.no_step": (
+        "It ended with exit code 0 and without a step of a torch optimizer. If it should have trained, its log says why."
+    ),
+    "script.no_loss": (
+        "No loss in {steps:step}: Muster measures the steps of a script by itself, but not its loss. Add `import "
+        'muster`, `muster.init()` and `muster.log({{"train/loss": loss}})` to the script; docs/guides/sdk.md has the '
+        "lines for PyTorch, Lightning and Hugging Face."
+    ),
     # The planner.
     "plan.script": (
         "What a script of your own needs is known only once it runs: run a few steps, then look at the trial's "

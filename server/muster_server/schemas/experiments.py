@@ -181,7 +181,7 @@ class ExperimentCountOut(Output):
 
 
 class NoticeOut(Output):
-    """What you should know about a search before you read its results."""
+    """What you should know about a search or a script before you read its results."""
 
     text: str
     parts: list[PartOut]
@@ -191,7 +191,7 @@ class NoticeOut(Output):
 class ExperimentDetail(ExperimentOut):
     notices: list[NoticeOut]
     """Notices about a search: failed trials with their common cause, and a metric that trials ended
-    without. Most serious first; empty for a single training."""
+    without; those of its trial for a single training. Most serious first."""
     document: str
     overrides: list[str]
     """Overrides applied to the document; those of continuations come last."""
@@ -304,6 +304,9 @@ class TrialDetail(TrialOut):
     attempts: list[AttemptOut]
     """Latest attempts, newest first."""
     config: dict[str, Any]
+    notices: list[NoticeOut]
+    """Notices about a script of your own: workers that train independently, an end without a step,
+    and no loss. Most serious first; usually empty."""
 
 
 class WorkerOut(Output):

@@ -81,6 +81,13 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
         sub={<TrialFacts trial={data} experiment={whole.data} />}
       />
       <Why trial={data} />
+      {data.notices.map((notice) => (
+        <Notice key={notice.text} tone="warn">
+          <span data-testid="notice">
+            <Reason text={notice.text} parts={notice.parts} />
+          </span>
+        </Notice>
+      ))}
       {data.attempts.length > 0 ? <HeaderStrip trial={data} /> : null}
       <Tabs active={tab} label={title} tabs={TABS.map((name) => ({ id: name, label: t(`trial.tab.${name}`) }))} />
       <ErrorBoundary resetKey={tab}>

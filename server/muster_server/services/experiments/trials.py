@@ -31,6 +31,7 @@ from muster_server.schemas.experiments import (
     AttemptOut,
     CheckpointOut,
     MetricSummary,
+    NoticeOut,
     ProcessGroupOut,
     TrialDetail,
     TrialOut,
@@ -44,6 +45,7 @@ from ..core.events import add_event
 from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
 from ..core.paging import decode_cursor, encode_cursor, read_page, read_page_of_tuples
+from ..runtime import notices
 from ..scheduling import held_slots
 
 TrialSort = Literal["no", "-no", "metric", "-metric"]
@@ -102,6 +104,10 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
         metric_goal=experiment.metric_goal,
         attempts=_attempts(session, trial.id),
         config=dump(experiment.config),
+        notices=[
+            NoticeOut(text=notice.english, parts=parts_out(notice))
+            for notice in notices.notices(session, trial, experiment.config)
+        ],
     )
 
 

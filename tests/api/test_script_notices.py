@@ -1,0 +1,70 @@
+"""What REST says at the top of a trial whose script runs, and not as intended."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster_server.db.models import WorkerRow
+from support.data import NOW, add_attempt, add_experiment, add_trial
+
+
+@pytest.fixture
+def database_url(any_database_url):
+    return any_database_url
+
+
+@pytest.fixture
+def trial(database):
+    """Two workers of a script that have stepped 50 times; rank 1 has made a group if asked to."""
+
+    def make(*, backend: str):
+        with database.transaction() as session:
+            experiment = add_experiment(session)
+            row = add_trial(session, experiment)
+            row.step, row.summary = 50, {}
+            (allocation,) = add_attempt(session, row)
+            for rank in (0, 1):
+                session.add(
+                    WorkerRow(
+                        allocation_id=allocation.id,
+                        trial_id=row.id,
+                        attempt_no=row.attempt_no,
+                        rank=rank,
+                        local_rank=rank,
+                        node_rank=0,
+                        world_size=2,
+                        node_name="n1",
+                        slot=rank,
+                        pid=100 + rank,
+                        host="n1",
+                        master_addr="127.0.0.1",
+                        master_port=1,
+                        backend=backend if rank == 1 else "",
+                        reports=True,
+                        started_at=NOW,
+                    )
+                )
+        return row
+
+    return make
+
+
+def codes(notices):
+    return [part["code"] for notice in notices for part in notice["parts"]]
+
+
+def test_workers_without_a_process_group_are_told_of_with_the_trial_and_its_experiment(
+    viewer_client, trial
+):
+    row = trial(backend="")
+    detail = viewer_client.get(f"/api/v1/trials/{row.id}").json()
+    assert codes(detail["notices"]) == ["script.independent", "script.no_loss"]
+    assert detail["notices"][0]["text"].startswith("2 workers train independently")
+    experiment = viewer_client.get(f"/api/v1/experiments/{row.experiment_id}").json()
+    assert codes(experiment["notices"]) == codes(detail["notices"])
+
+
+def test_a_backend_of_any_rank_is_a_process_group(viewer_client, trial):
+    row = trial(backend="gloo")
+    detail = viewer_client.get(f"/api/v1/trials/{row.id}").json()
+    assert codes(detail["notices"]) == ["script.no_loss"]
