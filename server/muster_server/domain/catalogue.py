@@ -135,15 +135,16 @@ SENTENCES: Mapping[str, str] = {
     "search.reported_others": "It reported {listed}. Set `search.metric` to one of these, or log {metric}.",
     # Scripts that run, and not as intended.
     "script.independent": (
-        "{world:worker} train independently: no process group was made, so each of them trains a model of its own. "
-        "Call `torch.distributed.init_process_group()`; Accelerate needs the variable `ACCELERATE_USE_CPU=true` on CPUs."
+        "{world:worker} train independently: in {steps:step} none has sent anything to another, so each trains a model "
+        "of its own. Wrap the model in `DistributedDataParallel`; Accelerate on CPUs needs `ACCELERATE_USE_CPU=true` in "
+        "`environment.variables`."
     ),
     "script.no_step": (
         "It ended with exit code 0 and without a step of a torch optimizer. If it should have trained, its log says why."
     ),
     "script.no_loss": (
         "No loss in {steps:step}: Muster measures the steps of a script by itself, but not its loss. Add `import "
-        'muster`, `muster.init()` and `muster.log({{"train/loss": loss}})` to the script; docs/guides/sdk.md has the '
+        "muster`, `muster.init()` and `muster.log({{'train/loss': loss}})` to the script; docs/guides/sdk.md has the "
         "lines for PyTorch, Lightning and Hugging Face."
     ),
     # The planner.

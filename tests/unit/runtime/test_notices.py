@@ -6,16 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from muster_server.domain.runtime.notices import STEPS_BEFORE_NOTICE, ScriptRun, script_notices
+from muster_server.domain.runtime.notices import (
+    STEPS_BEFORE_NOTICE,
+    STEPS_BETWEEN_EXCHANGES,
+    ScriptRun,
+    script_notices,
+)
 from muster_server.domain.states import TrialState
 
+NONE = frozenset({""})
 WELL = ScriptRun(
     state=TrialState.RUNNING,
     world_size=2,
     num_reporting=2,
-    has_process_group=True,
+    backends=frozenset({"gloo"}),
     step=100,
     metrics=("time/step_ms", "train/loss"),
+    max_comm_bytes=44.0,
 )
 
 
@@ -23,10 +30,15 @@ WELL = ScriptRun(
     ("changes", "codes"),
     [
         ({}, []),
-        ({"has_process_group": False}, ["script.independent"]),
-        ({"has_process_group": False, "step": STEPS_BEFORE_NOTICE - 1}, []),
-        ({"has_process_group": False, "num_reporting": 1}, []),
-        ({"has_process_group": False, "world_size": 1, "num_reporting": 1}, []),
+        ({"backends": NONE}, ["script.independent"]),
+        ({"backends": NONE, "step": STEPS_BEFORE_NOTICE - 1}, []),
+        ({"backends": NONE, "num_reporting": 1}, []),
+        ({"backends": NONE, "world_size": 1, "num_reporting": 1}, []),
+        ({"max_comm_bytes": 0.0}, ["script.independent"]),
+        ({"max_comm_bytes": 0.0, "step": STEPS_BETWEEN_EXCHANGES - 1}, []),
+        ({"max_comm_bytes": None}, []),
+        ({"max_comm_bytes": 0.0, "backends": frozenset({"nccl"})}, []),
+        ({"max_comm_bytes": 0.0, "backends": frozenset({"", "gloo"})}, ["script.independent"]),
         ({"metrics": ("time/step_ms", "comm/bytes")}, ["script.no_loss"]),
         ({"metrics": (), "step": STEPS_BEFORE_NOTICE - 1}, []),
         ({"metrics": (), "step": 0}, []),
@@ -34,7 +46,7 @@ WELL = ScriptRun(
         ({"state": TrialState.FAILED, "step": 0, "metrics": ()}, []),
         ({"state": TrialState.COMPLETED, "step": 0, "metrics": (), "num_reporting": 0}, []),
         (
-            {"has_process_group": False, "metrics": ("time/step_ms",)},
+            {"backends": NONE, "metrics": ("time/step_ms",)},
             ["script.independent", "script.no_loss"],
         ),
     ],
@@ -45,4 +57,4 @@ def test_each_notice_is_said_when_it_holds_and_not_before(changes, codes):
 
 def test_what_to_write_into_the_script_is_in_the_text():
     (said,) = script_notices(replace(WELL, metrics=()))
-    assert 'muster.log({"train/loss": loss})' in said.english
+    assert "muster.log({'train/loss': loss})" in said.english

@@ -17,7 +17,7 @@ strategy:
 checkpoints:
   every: {epochs: 2}
 `,
-  asha: `# A search by successive halving: 16 trials start, the better ones go on.
+  asha: `# A search by successive halving: 16 trials start, the better ones continue.
 name: digits-asha
 project: default
 trainer:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.document.experiment import ExperimentConfig
-from muster_server.db.models import ProcessGroupRow, TrialRow, WorkerRow
+from muster_server.db.models import TrialRow, WorkerRow
 from muster_server.domain.messages import Message
 from muster_server.domain.runtime.notices import ScriptRun, script_notices
 
@@ -16,25 +16,20 @@ def notices(session: Session, trial: TrialRow, config: ExperimentConfig) -> list
     trainer and for scripts that are not measured."""
     if config.trainer is not None or not (config.measure.steps and config.measure.scripts):
         return []
-    world_size, num_reporting, num_with_backend = session.execute(
-        select(
-            func.coalesce(func.max(WorkerRow.world_size), 0),
-            func.count().filter(WorkerRow.reports),
-            func.count().filter(WorkerRow.backend != ""),
-        ).where(WorkerRow.trial_id == trial.id, WorkerRow.attempt_no == trial.attempt_no)
-    ).one()
-    group = select(ProcessGroupRow.id).where(
-        ProcessGroupRow.trial_id == trial.id,
-        ProcessGroupRow.attempt_no == trial.attempt_no,
-        ProcessGroupRow.backend != "",
-    )
+    workers = session.execute(
+        select(WorkerRow.world_size, WorkerRow.reports, WorkerRow.backend).where(
+            WorkerRow.trial_id == trial.id, WorkerRow.attempt_no == trial.attempt_no
+        )
+    ).all()
+    sent = trial.summary.get("comm/bytes")
     return script_notices(
         ScriptRun(
             state=trial.state,
-            world_size=world_size,
-            num_reporting=num_reporting,
-            has_process_group=num_with_backend > 0 or session.scalar(group.limit(1)) is not None,
+            world_size=max((worker.world_size for worker in workers), default=0),
+            num_reporting=sum(worker.reports for worker in workers),
+            backends=frozenset(worker.backend for worker in workers),
             step=trial.step,
             metrics=trial.summary.keys(),
+            max_comm_bytes=sent["max"] if sent is not None else None,
         )
     )
