@@ -42,3 +42,34 @@ def test_a_bundle_is_for_the_nodes_that_run_it(bundle, agent, controller, member
     runs.exit(allocation_id, "success")
     assert runs.client.get(path).status_code == 404
     assert member_client.get(path).status_code == 403
+
+
+def test_a_job_that_misses_a_file_that_was_left_out_of_its_code_says_so(
+    bundle, agent, controller, member_client
+):
+    digest, _ = bundle
+    node = agent("n1", slots=1)
+    body = {
+        "document": "name: t\nentrypoint: train.py\n",
+        "blob_sha256": digest,
+        "left_out": ["data/train.bin"],
+    }
+    first = member_client.post("/api/v1/experiments", json=body).raise_for_status().json()
+    assert first["left_out"] == ["data/train.bin"]
+    # The code of a fork is that of its source, and so is what it lacks.
+    fork = member_client.post(f"/api/v1/experiments/{first['id']}:fork", json={}).raise_for_status()
+    member_client.post(f"/api/v1/experiments/{first['id']}:kill").raise_for_status()
+    controller.tick()
+    (allocation_id,) = node.poll()
+    node.get_ready(allocation_id)
+    controller.tick()
+    node.run(allocation_id)
+    missing = "FileNotFoundError: [Errno 2] No such file or directory: 'data/train.bin'"
+    node.exit(allocation_id, "user_error", message=missing)
+    controller.tick()
+    (trial,) = member_client.get(f"/api/v1/experiments/{fork.json()['id']}/trials").json()["items"]
+    assert trial["state"] == "FAILED"
+    hint = (
+        "not uploaded, because an ignore file names it; `code: {include: [data/train.bin]}` uploads"
+    )
+    assert f"{missing} ({hint}" in trial["reason"]

@@ -14,6 +14,7 @@ DIGESTS = {
     "0005_token_parents.py": "4a9ea5cd45bf3fbb3a7b16b77f3ef6b2485023f1e5d256aea7639e66956e952c",
     "0006_layer_tables.py": "ff059d73a2f4c670a743577db62691b7221755ec014631efb6fea4fd9e0baec4",
     "0007_hearing.py": "f4a69d29b43a2169d681196313fbdc06f5ddae8b3cbf66c8efb52431c6692e86",
+    "0008_left_out.py": "f52b0cbdafcf347cff685b4ecd9dcb59bd472a9e4a36ca3024879f9a1b957ce2",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

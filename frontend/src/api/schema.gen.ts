@@ -4002,6 +4002,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** Left Out */
+            left_out: string[];
             /** Metric Goal */
             metric_goal: string | null;
             /** Metric Name */
@@ -4074,6 +4076,8 @@ export interface components {
             blob_sha256?: string | null;
             /** Document */
             document: string;
+            /** Left Out */
+            left_out?: string[] | null;
             /**
              * Overrides
              * @default []
@@ -4435,6 +4439,8 @@ export interface components {
             /** Document */
             document?: string | null;
             from?: components["schemas"]["ForkFromIn"] | null;
+            /** Left Out */
+            left_out?: string[] | null;
             /**
              * Overrides
              * @default []

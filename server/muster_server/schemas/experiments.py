@@ -11,7 +11,7 @@ from muster_server.domain.insight.probes import Purpose
 
 from .base import FieldError, Input, Name, Output, PartOut, SafeStr, WireFloat
 from .budgets import BudgetOut, SpendingOut
-from .operations import LabelName, LabelValue, ParentOut
+from .operations import LabelName, LabelValue, LeftOutNames, ParentOut
 
 
 class ExperimentIn(Input):
@@ -23,6 +23,9 @@ class ExperimentIn(Input):
         list[Annotated[SafeStr, Field(max_length=1000)]], Field(max_length=100)
     ] = []
     """["resources.slots=2", ...], values parsed as YAML, applied before validation."""
+    left_out: LeftOutNames | None = None
+    """Paths in the code folder that an ignore file left out of the bundle; those of folders end
+    with a slash. A job that misses one of them says so."""
 
 
 class PlannedTrial(Output):
@@ -197,6 +200,9 @@ class ExperimentDetail(ExperimentOut):
     """Overrides applied to the document; those of continuations come last."""
     config: dict[str, Any]
     blob_sha256: str | None
+    left_out: list[str]
+    """Paths that ignore files left out of the code bundle, largest first; those of folders end with
+    a slash."""
     spending: SpendingOut
     budget: BudgetOut | None
     """Budget of the experiment itself; its project may have another one."""

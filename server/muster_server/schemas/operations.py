@@ -17,6 +17,10 @@ Overrides = Annotated[list[Annotated[SafeStr, Field(max_length=1000)]], Field(ma
 LabelName = Annotated[SafeStr, Field(min_length=1, max_length=64)]
 LabelValue = Annotated[SafeStr, Field(max_length=256)]
 
+LeftOutNames = Annotated[
+    list[Annotated[SafeStr, Field(min_length=1, max_length=1000)]], Field(max_length=200)
+]
+
 
 class FileDeletionOut(Output):
     """Deletion of the files of a checkpoint or of a deleted experiment, and its progress."""
@@ -159,6 +163,8 @@ class ForkIn(Input):
     """Overrides such as ["hyperparameters.lr=0.01", ...], applied after those of the source."""
     blob_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """Code bundle of the fork; null for the source's bundle, if the document needs one."""
+    left_out: LeftOutNames | None = None
+    """Paths that ignore files left out of that bundle; those of folders end with a slash."""
     from_: Annotated[ForkFromIn | None, Field(alias="from")] = None
     """Checkpoint to start from; null for what the document says, or else none."""
 

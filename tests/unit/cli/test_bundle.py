@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.code.bundle import BundleError, make_bundle
+from muster.cli.sending import contents_text
+from muster.code import bundle as bundles
+from muster.code.bundle import BundleError, make_bundle, read_folder
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -19,8 +21,8 @@ def write(folder: Path, **files: str) -> Path:
     return folder
 
 
-def names(folder: Path) -> list[str]:
-    bundle = make_bundle(folder)
+def names(folder: Path, *include: str) -> list[str]:
+    bundle = make_bundle(folder, include=include)
     try:
         with tarfile.open(bundle.path) as tar:
             return tar.getnames()
@@ -122,3 +124,93 @@ def test_a_link_out_of_the_folder_is_refused_and_one_inside_is_a_copy(tmp_path: 
     (folder / "secret").symlink_to("/etc/passwd")
     with pytest.raises(BundleError, match="secret is a link"):
         make_bundle(folder)
+
+
+def test_what_is_sent_and_what_an_ignore_file_leaves_out_is_told(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        **{
+            "train.py": "x" * 300,
+            "model.py": "x" * 1500,
+            ".gitignore": "*.bin\n/out/\n",
+            "data__train.bin": "x" * 2000,
+            "out__1__a.ckpt": "x" * 3000,
+            "out__b.ckpt": "x" * 1000,
+            "sub__.musterignore": "notes.txt\n",
+            "sub__notes.txt": "x",
+            "sub__a.py": "",
+        },
+    )
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "train.pyc").write_text("x" * 9000)
+    contents = read_folder(tmp_path)
+    assert contents_text(contents) == [
+        "Code: 5 files, 1.8 kB; the largest is model.py (1.5 kB).",
+        "Left out by .gitignore: out/ (2 files, 4.0 kB), data/train.bin (2.0 kB). "
+        "`code.include` sends what is needed.",
+        "Left out by .musterignore: sub/notes.txt (1 B). `code.include` sends what is needed.",
+    ]
+    assert contents.left_out_names == ["out/", "data/train.bin", "sub/notes.txt"]
+
+
+def test_many_left_out_files_are_counted_and_not_all_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, **{"a.py": "", ".gitignore": "*.log\nlast/\n"})
+    write(tmp_path, **{f"{n}.log": "x" * (n + 1) for n in range(8)})
+    write(tmp_path / "last", **{str(n): "x" * 100 for n in range(5)})
+    lines = contents_text(read_folder(tmp_path))
+    assert lines[1].startswith("Left out by .gitignore: last/ (5 files, 500 B), 7.log (8 B), ")
+    assert "4.log (5 B), 4 more (10 B)." in lines[1]
+    monkeypatch.setattr(bundles, "COUNTED_MAX", 10)
+    assert "last/ (2 files, at least 200 B)" in contents_text(read_folder(tmp_path))[1]
+
+
+def test_ignored_files_are_sent_where_they_are_included(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        **{
+            "a.py": "",
+            ".gitignore": "*.bin\ndata/\n",
+            "top.bin": "",
+            "data__tiny__train.bin": "1",
+            "data__tiny__notes.txt": "",
+            "data__large.bin": "22",
+            "data____pycache____x.pyc": "",
+        },
+    )
+    assert names(tmp_path, "data/tiny/") == [
+        ".gitignore", "a.py", "data/tiny/notes.txt", "data/tiny/train.bin",
+    ]  # fmt: skip
+    assert names(tmp_path, "/*.bin") == [".gitignore", "a.py", "top.bin"]
+    contents = read_folder(tmp_path, include=["data"])
+    assert [file.name for file in contents.files if file.name.startswith("data")] == [
+        "data/large.bin", "data/tiny/notes.txt", "data/tiny/train.bin",
+    ]  # fmt: skip
+    assert contents.left_out_names == ["top.bin"]
+
+
+def test_limits_are_checked_before_anything_is_compressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise AssertionError("compressed")
+
+    monkeypatch.setattr(bundles, "_add", refuse)
+    (tmp_path / "weights.bin").write_bytes(os.urandom(1_200_000))
+    (tmp_path / "a.py").write_text("x")
+    with pytest.raises(BundleError, match=r"the largest: weights\.bin \(1\.2 MB\), a\.py"):
+        make_bundle(tmp_path, max_bytes=500_000)
+    with pytest.raises(AssertionError, match="compressed"):
+        make_bundle(tmp_path, max_bytes=1_000_000)  # near the limit, packing decides
+    write(tmp_path, **{f"images__{n}.png": "" for n in range(30)})
+    monkeypatch.setattr(bundles, "FILES_MAX", 20)
+    with pytest.raises(BundleError, match=r"holds 32 files, more than 20; most .* images \(30\)"):
+        make_bundle(tmp_path)
+
+
+def test_a_large_text_that_compresses_well_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("step 1 loss 0.5\n" * 200_000)
+    bundle = make_bundle(tmp_path, max_bytes=1_000_000)
+    bundle.remove()
+    assert bundle.contents.size_bytes > 3 * bundle.size_bytes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.experiments import code_folder
+from muster.cli.sending import CodeFolder, code_folder
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,20 @@ def test_the_folder(
     tmp_path: Path, document: str, overrides: list[str], expected: str | None
 ) -> None:
     found = code_folder(str(tmp_path / "experiment.yaml"), document, overrides)
-    assert found == (None if expected is None else (tmp_path / expected).resolve())
+    path = None if expected is None else (tmp_path / expected).resolve()
+    assert found == (None if path is None else CodeFolder(path=path))
+
+
+@pytest.mark.parametrize(
+    ("document", "overrides"),
+    [
+        ("entrypoint: train.py\ncode: {include: [data/x.bin]}", []),
+        ("entrypoint: train.py", ["code.include=[data/x.bin]"]),
+        ("entrypoint: train.py", ["code={include: [data/x.bin]}"]),
+    ],
+)
+def test_ignored_files_to_send_all_the_same(
+    tmp_path: Path, document: str, overrides: list[str]
+) -> None:
+    found = code_folder(str(tmp_path / "experiment.yaml"), document, overrides)
+    assert found == CodeFolder(path=tmp_path.resolve(), include=("data/x.bin",))

@@ -10,9 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
+from muster.byte_sizes import byte_size
+
 from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument, find_trial
-from .operations import client_of_environment, size
+from .operations import client_of_environment
 from .output import CommandFailure, JsonOption, age, console, number, print_json, say, table
 
 app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, pin, clean up, export.")
@@ -57,7 +59,7 @@ def list_(
         shown.add_row(
             str(row["id"]),
             str(row["step"]),
-            size(row["size_bytes"]),
+            byte_size(row["size_bytes"]),
             row["state"],
             age(row["created_at"]),
             row["node_name"],
@@ -156,14 +158,14 @@ def _print_plan(plan: dict[str, Any]) -> None:
             str(row["trial_no"]),
             str(row["step"]),
             number(row["value"]),
-            size(row["size_bytes"]),
+            byte_size(row["size_bytes"]),
             "keep" if row["is_kept"] else "delete",
             row["reason"],
         )
     console().print(shown)
     say(
         f"{plan['num_dropped']} of {plan['num_dropped'] + plan['num_kept']} checkpoints would be deleted, "
-        f"{size(plan['freed_bytes'])} ({plan['policy']})."
+        f"{byte_size(plan['freed_bytes'])} ({plan['policy']})."
     )
 
 
@@ -209,7 +211,7 @@ def _export_by_server(checkpoint_id: int, output: Path) -> None:
                 f"Checkpoint {checkpoint_id} was not exported: {found['message']}."
             )
         client.download_to(f"/exports/{found['id']}/file", output)
-    say(f"Wrote the model of step {found['step']} to {output} ({size(found['size_bytes'])}).")
+    say(f"Wrote the model of step {found['step']} to {output} ({byte_size(found['size_bytes'])}).")
 
 
 def _export_here(place: str, output: Path) -> None:
@@ -240,4 +242,4 @@ def _export_here(place: str, output: Path) -> None:
     finally:
         draft.unlink(missing_ok=True)
         shutil.rmtree(copy, ignore_errors=True)
-    say(f"Wrote the model of step {manifest.step} to {output} ({size(num_bytes)}).")
+    say(f"Wrote the model of step {manifest.step} to {output} ({byte_size(num_bytes)}).")

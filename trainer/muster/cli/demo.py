@@ -64,9 +64,7 @@ def _submit_once(client: Any, root: Path) -> list[int]:
     if folder is None:
         say("The demo needs a checkout of the repository for its examples.")
         return []
-    from muster.code.bundle import make_bundle
-
-    from .experiments import code_folder
+    from .sending import send_code
 
     ids = []
     for name in EXAMPLES:
@@ -74,15 +72,8 @@ def _submit_once(client: Any, root: Path) -> list[int]:
         if not path.exists():
             continue
         document = path.read_text()
-        code = code_folder(str(path), document, [])
-        digest = None
-        if code is not None:
-            bundle = make_bundle(code)
-            try:
-                digest = client.upload(bundle)
-            finally:
-                bundle.remove()
-        ids.append(int(client.submit(document, blob_sha256=digest)["id"]))
+        sent = send_code(client, str(path), document, [], None, quiet=True)
+        ids.append(int(client.submit(document, blob_sha256=sent.sha256)["id"]))
     record.write_text(json.dumps(ids))
     say(f"Submitted {len(ids)} trainings: {', '.join(EXAMPLES)}\n")
     return ids

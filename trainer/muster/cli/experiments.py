@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
+from .exit_codes import EXIT_CANCELED, EXIT_FAILED
 from .output import (
     CommandFailure,
     JsonOption,
@@ -23,6 +21,7 @@ from .output import (
     styled_state,
     table,
 )
+from .sending import CodeOption, DocumentArgument, SetOption, read_document, send_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,17 +33,6 @@ ExperimentState = Literal[
 ]
 StreamName = Literal["stdout", "stderr"]
 
-DocumentArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="The experiment document (YAML or JSON); - is stdin.")
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a value: --set resources.slots=2"),
-]
-CodeOption = Annotated[
-    Path | None,
-    typer.Option("--code", metavar="DIR", help="Send this folder instead of `code.path`."),
-]
 ExperimentArgument = Annotated[
     int, typer.Argument(metavar="EXPERIMENT", help="Number of the experiment.")
 ]
@@ -66,8 +54,10 @@ def submit(
     document = read_document(file)
     overrides = list(set_ or [])
     with _client() as client:
-        digest = send_code(client, file, document, overrides, code)
-        experiment = client.submit(document, overrides=overrides, blob_sha256=digest)
+        sent = send_code(client, file, document, overrides, code, quiet=as_json)
+        experiment = client.submit(
+            document, overrides=overrides, blob_sha256=sent.sha256, left_out=sent.left_out
+        )
         url = f"{client.target.url}/experiments/{experiment['id']}"
         if not follow:
             if as_json:
@@ -102,13 +92,13 @@ def validate(
     document = read_document(file)
     overrides = list(set_ or [])
     with _client() as client:
-        digest = send_code(client, file, document, overrides, code)
-        preview = client.preview(document, overrides=overrides, blob_sha256=digest)
+        sent = send_code(client, file, document, overrides, code, quiet=as_json)
+        preview = client.preview(document, overrides=overrides, blob_sha256=sent.sha256)
         needs = ""
         if preview["valid"] and preview["config"]["trainer"] is not None and not as_json:
             from .estimate import needs_of
 
-            needs = needs_of(client, document, overrides, digest)
+            needs = needs_of(client, document, overrides, sent.sha256)
     if as_json:
         print_json(preview)
     elif preview["valid"]:
@@ -258,68 +248,6 @@ def _client() -> Client:
     from muster.client import Client as HttpClient
 
     return HttpClient.from_environment()
-
-
-def read_document(file: str) -> str:
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return data.decode()
-    except OSError as error:
-        raise CommandFailure(
-            f"{file} cannot be read: {error.strerror}.", exit_code=EXIT_USAGE
-        ) from None
-    except UnicodeDecodeError:
-        raise CommandFailure(f"{file} is not UTF-8 text.", exit_code=EXIT_USAGE) from None
-
-
-def send_code(
-    client: Client, file: str, document: str, overrides: list[str], code: Path | None
-) -> str | None:
-    """Return the digest of the uploaded code; None if the document needs none."""
-    folder = code if code is not None else code_folder(file, document, overrides)
-    if folder is None:
-        return None
-    if code is not None:
-        # The document may have no `code` at all; the server wants to read where it came from.
-        import json
-
-        overrides.append(f"code.path={json.dumps(str(code))}")
-    from muster.code.bundle import make_bundle
-
-    bundle = make_bundle(folder)
-    try:
-        return client.upload(bundle)
-    finally:
-        bundle.remove()
-
-
-def code_folder(file: str, document: str, overrides: list[str]) -> Path | None:
-    """Return the folder to send: `code.path` relative to the document, "." for an entry point without
-    `code`. None if nothing is to be sent. The server explains what cannot be read here."""
-    import yaml
-
-    try:
-        parsed = yaml.safe_load(document)
-        written = {
-            key.strip(): yaml.safe_load(value)
-            for key, _, value in (o.partition("=") for o in overrides)
-        }
-    except (yaml.YAMLError, RecursionError):
-        return None
-    if not isinstance(parsed, dict):
-        return None
-    code = parsed.get("code")
-    code = dict(code) if isinstance(code, dict) else {}
-    code |= {k.removeprefix("code."): v for k, v in written.items() if k.startswith("code.")}
-    entrypoint = written.get("entrypoint", parsed.get("entrypoint"))
-    first = str(entrypoint[0] if isinstance(entrypoint, list) and entrypoint else entrypoint)
-    path = code.get("path")
-    if path is None and entrypoint and "installed" not in code and not first.startswith("/"):
-        path = "."
-    if not isinstance(path, str) or not path:
-        return None
-    base = Path.cwd() if file == "-" else Path(file).resolve().parent
-    return (base / Path(path).expanduser()).resolve()
 
 
 def find_trial(client: Client, experiment: int, no: int | None) -> dict[str, Any]:

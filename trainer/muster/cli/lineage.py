@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import uuid
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from .exit_codes import EXIT_USAGE
-from .experiments import CodeOption, ExperimentArgument, SetOption, read_document, send_code
+from .experiments import ExperimentArgument
 from .operations import client_of_environment, operate
 from .output import CommandFailure, JsonOption, print_json, say
 from .selecting import SelectionOptions, selecting
+from .sending import (
+    CodeFolder,
+    CodeOption,
+    SentCode,
+    SetOption,
+    read_document,
+    send_code,
+    upload_folder,
+)
 
 
 @selecting()
@@ -93,9 +101,14 @@ def fork(
     with client_of_environment() as client:
         if file is not None:
             body["document"] = read_document(file)
-            body["blob_sha256"] = send_code(client, file, body["document"], overrides, code)
+            sent = send_code(client, file, body["document"], overrides, code, quiet=as_json)
         elif code is not None:
-            body["blob_sha256"] = _send_folder(client, code, overrides)
+            overrides.append(f"code.path={json.dumps(str(code))}")
+            sent = upload_folder(client, CodeFolder(path=code), quiet=as_json)
+        else:
+            sent = SentCode()
+        if sent.sha256 is not None:
+            body |= {"blob_sha256": sent.sha256, "left_out": sent.left_out}
         body["overrides"] = overrides
         made = client.call(
             "POST",
@@ -134,15 +147,3 @@ def _from(checkpoint: str | None, from_trial: int | None, load: str) -> dict[str
         )
     trial = {"trial": from_trial} if from_trial is not None else {}
     return {**trial, "pick": checkpoint or "latest", "load": load}
-
-
-def _send_folder(client: Any, code: Path, overrides: list[str]) -> str:
-    from muster.code.bundle import make_bundle
-
-    overrides.append(f"code.path={json.dumps(str(code))}")
-    bundle = make_bundle(code)
-    try:
-        digest: str = client.upload(bundle)
-    finally:
-        bundle.remove()
-    return digest

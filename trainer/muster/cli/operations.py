@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muster.byte_sizes import byte_size
+
 from .exit_codes import EXIT_USAGE
 from .experiments import TrialOption, find_trial
 from .output import CommandFailure, console, escape, print_json, say, styled_state, table
@@ -105,9 +107,9 @@ def _print_preview(preview: dict[str, Any], *, as_json: bool) -> None:
 def print_freed(freed: dict[str, Any]) -> None:
     """Print what deleting would free."""
     say(
-        f"Frees {count(freed['num_trials'], 'trial')}, {size(freed['metric_bytes'])} of metrics, "
-        f"{size(freed['log_bytes'])} of logs, {size(freed['bundle_bytes'])} of code and "
-        f"{count(freed['num_checkpoints'], 'checkpoint')} ({size(freed['checkpoint_bytes'])})."
+        f"Frees {count(freed['num_trials'], 'trial')}, {byte_size(freed['metric_bytes'])} of metrics, "
+        f"{byte_size(freed['log_bytes'])} of logs, {byte_size(freed['bundle_bytes'])} of code and "
+        f"{count(freed['num_checkpoints'], 'checkpoint')} ({byte_size(freed['checkpoint_bytes'])})."
     )
     for storage in freed["storages"]:
         where = ", ".join(storage["nodes"])
@@ -120,16 +122,6 @@ def print_freed(freed: dict[str, Any]) -> None:
 def count(number: int, noun: str) -> str:
     """Return a count with its noun, for example "1 trial" or "2 trials"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def size(num_bytes: int) -> str:
-    """Return a size for people, for example "1.2 MB"."""
-    value = float(num_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
 
 
 def _print_done(action: str, done: dict[str, Any]) -> None:

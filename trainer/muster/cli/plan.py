@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .estimate import settled
-from .experiments import CodeOption, read_document, send_code
 from .operations import client_of_environment
 from .output import JsonOption, console, escape, print_json, say, table
+from .sending import CodeOption, read_document, send_code
 
 if TYPE_CHECKING:
     from muster.client import Client
@@ -76,7 +76,7 @@ def _plan(
     found = client.post("/plans", asked, repeatable=True)
     needs_code = any(part["code"] == "plan.no_code" for part in found["reason_parts"])
     if needs_code or code is not None:  # `send_code` adds to the overrides
-        asked["blob_sha256"] = send_code(client, file, document, overrides, code)
+        asked["blob_sha256"] = send_code(client, file, document, overrides, code, quiet=True).sha256
     return settled(lambda: client.post("/plans", asked, repeatable=True))
 
 

@@ -6,9 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from muster.byte_sizes import byte_size
+
 from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument
-from .operations import client_of_environment, size
+from .operations import client_of_environment
 from .output import (
     CommandFailure,
     JsonOption,
@@ -89,8 +91,8 @@ def retention(
             what,
             "ever" if days is None else f"{days} days",
             str(row["num_trials"]),
-            size(row["size_bytes"]),
-            size(row["freed_bytes"]),
+            byte_size(row["size_bytes"]),
+            byte_size(row["freed_bytes"]),
         )
     console().print(shown)
     say(
@@ -126,7 +128,7 @@ def deletions(
         shown.add_row(
             str(row["id"]),
             f"{row['experiment_id']} {escape(row['experiment_name'])}",
-            size(row["size_bytes"]),
+            byte_size(row["size_bytes"]),
             row["state"],
             age(row["requested_at"]),
             escape(row["message"] or row["waits_for"]),

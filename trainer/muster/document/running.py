@@ -26,6 +26,9 @@ class CodeSection:
     path: Text | None = None
     """Folder to bundle and upload, relative to the document. Read by the command line; the server
     sees the uploaded bundle. The default for an `entrypoint` is `.`."""
+    include: Annotated[tuple[Text, ...], Bounds(max_length=100)] = ()
+    """Patterns of files in that folder to upload although `.gitignore` or `.musterignore` names
+    them (`[data/tiny/*.bin]`), in the syntax of those files."""
     installed: Annotated[str, Bounds(max_length=4096, pattern=r"^/")] | None = None
     """Absolute path of a folder that exists on every node (shared storage, an image)."""
 

@@ -56,6 +56,8 @@ class ExperimentRow(Base):
     """The resolved document: every default filled in."""
     blob_sha256: Mapped[str | None] = mapped_column(String(64))
     """Uploaded code bundle, if any."""
+    left_out: Mapped[list[Any] | None]
+    """Paths that ignore files left out of it; folders end with a slash. None: nothing is known."""
     priority: Mapped[int]
     slots_per_trial: Mapped[int]
     search_state: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)

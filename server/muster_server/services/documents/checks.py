@@ -98,7 +98,14 @@ def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
         )
     if code.path is not None and code.installed is not None:
         yield FieldProblem("code", "has both path and installed", "keep one of them")
-    if code.path is None and code.installed is None:
+    if code.include and code.installed is not None:
+        yield FieldProblem(
+            "code.include",
+            Message("field.no_effect", other="code.installed"),
+            "leave it out: nothing is uploaded",
+        )
+    is_default = document.entrypoint is not None and bool(code.include)
+    if code.path is None and code.installed is None and not is_default:
         yield FieldProblem(
             "code", Message("field.empty"), "write {path: .} or {installed: /folder}"
         )

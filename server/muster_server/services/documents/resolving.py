@@ -183,8 +183,8 @@ def _filled_in(
 ) -> ExperimentConfig:
     """Return the document with the defaults that depend on other values filled in."""
     trainer, code = document.trainer, document.code
-    if document.entrypoint is not None and code is None:
-        code = CodeSection(path=".")
+    if document.entrypoint is not None and (code is None or not (code.path or code.installed)):
+        code = replace(code or CodeSection(), path=".")
     if trainer is not None and trainer.epochs is None and trainer.steps is None:
         # Samples and seconds it counts itself: what a step is depends on the trial's batch size.
         length = document.search.max_length or Length(epochs=DEFAULT_EPOCHS)

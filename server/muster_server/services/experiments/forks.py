@@ -57,13 +57,13 @@ def as_submission(source: ExperimentRow, body: ForkIn) -> ExperimentIn:
         if not section.keys() & {"checkpoint", "trial", "experiment"}:
             section["experiment"] = source.id
         overrides.append(f"from={json.dumps(section)}")
-    blob = body.blob_sha256
+    blob, left_out = body.blob_sha256, body.left_out
     if blob is None and source.blob_sha256 is not None:
         config = resolve(document, overrides).config
         installed = config and config.code and config.code.installed
         if config is None or (config.trainer is None and not installed):
-            blob = source.blob_sha256
-    return ExperimentIn(document=document, overrides=overrides, blob_sha256=blob)
+            blob, left_out = source.blob_sha256, source.left_out
+    return ExperimentIn(document=document, overrides=overrides, blob_sha256=blob, left_out=left_out)
 
 
 def parent_out(session: Session, experiment: ExperimentRow) -> ParentOut | None:

@@ -217,6 +217,7 @@ def _insert(
         source=source,
         purpose=purpose,
         blob_sha256=body.blob_sha256,
+        left_out=body.left_out or None,
         priority=config.resources.priority,
         slots_per_trial=config.resources.slots,
         search_state=searcher.state(),

@@ -108,6 +108,7 @@ def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) ->
         overrides=row.overrides,
         config=dump(row.config),
         blob_sha256=row.blob_sha256,
+        left_out=row.left_out or [],
         spending=budgets.spending_out(spent),
         budget=budgets.budget_out(
             session,

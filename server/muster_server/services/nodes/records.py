@@ -65,6 +65,7 @@ from ..quota.spending import lock_accounts
 from ..runtime import evaluations, pipelines, profiles, progress
 from ..scheduling.allocations import clean
 from ..search import events
+from .missing_files import explained
 from .record_writes import known_workers, write, write_nodes
 from .sessions import Fence, NodeIdentity, refusal, require_session
 
@@ -295,7 +296,12 @@ def _apply_lifecycle(
         node = nodes[one.allocation.node_id]
         changes = decide(
             one.allocation,
-            some,
+            [
+                explained(session, one.allocation.trial_id, record)
+                if isinstance(record, StateRecord)
+                else record
+                for record in some
+            ],
             known=known.get(one.allocation.id, {}),
             clock=NodeClock(offset_ms=node.clock_offset_ms, error_ms=node.clock_error_ms),
             now=now,

@@ -1,0 +1,165 @@
+"""What a command sends along with a document: its text, the folder of its code, and what is left
+out of that."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from muster.byte_sizes import byte_size
+
+from .exit_codes import EXIT_USAGE
+from .output import CommandFailure, say
+
+if TYPE_CHECKING:
+    from muster.client import Client
+    from muster.code.bundle import FolderContents, LeftOutEntry
+
+DocumentArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="The experiment document (YAML or JSON); - is stdin.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value: --set resources.slots=2"),
+]
+CodeOption = Annotated[
+    Path | None,
+    typer.Option("--code", metavar="DIR", help="Send this folder instead of `code.path`."),
+]
+LEFT_OUT_SHOWN = 5
+"""Files and folders named per ignore file; the rest is counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeFolder:
+    """The folder of an experiment's code, and patterns of ignored files to send all the same."""
+
+    path: Path
+    include: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentCode:
+    """Code that the server has. Both are empty for a document that needs none."""
+
+    sha256: str | None = None
+    left_out: Sequence[str] = ()
+    """Names of what ignore files left out, for hints when a job misses one of them."""
+
+
+def read_document(file: str) -> str:
+    """Return the text of a document. Raises CommandFailure."""
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return data.decode()
+    except OSError as error:
+        raise CommandFailure(
+            f"{file} cannot be read: {error.strerror}.", exit_code=EXIT_USAGE
+        ) from None
+    except UnicodeDecodeError:
+        raise CommandFailure(f"{file} is not UTF-8 text.", exit_code=EXIT_USAGE) from None
+
+
+def send_code(
+    client: Client,
+    file: str,
+    document: str,
+    overrides: list[str],
+    code: Path | None,
+    *,
+    quiet: bool = False,
+) -> SentCode:
+    """Upload the code that a document needs, and say what is sent unless `quiet`.
+
+    code: folder to send instead of the document's; added to `overrides`.
+    """
+    folder = code_folder(file, document, overrides)
+    if code is not None:
+        # The document may have no `code` at all; the server wants to read where it came from.
+        overrides.append(f"code.path={json.dumps(str(code))}")
+        folder = CodeFolder(path=code, include=folder.include if folder is not None else ())
+    return SentCode() if folder is None else upload_folder(client, folder, quiet=quiet)
+
+
+def upload_folder(client: Client, folder: CodeFolder, *, quiet: bool = False) -> SentCode:
+    """Upload a folder, and say what is sent unless `quiet`."""
+    from muster.code.bundle import make_bundle
+
+    bundle = make_bundle(folder.path, include=folder.include)
+    try:
+        if not quiet:
+            for line in contents_text(bundle.contents):
+                say(line)
+        client.upload(bundle)
+    finally:
+        bundle.remove()
+    return SentCode(sha256=bundle.sha256, left_out=bundle.contents.left_out_names)
+
+
+def contents_text(contents: FolderContents) -> list[str]:
+    """Return the lines that tell what of a folder is sent and what is left out."""
+    files, (largest, *_) = contents.files, contents.largest
+    total = byte_size(contents.size_bytes)
+    lines = [
+        f"Code: {len(files):,} files, {total}; the largest is {largest.name} "
+        f"({byte_size(largest.size_bytes)})."
+        if len(files) > 1
+        else f"Code: {largest.name} ({total})."
+    ]
+    for ignore_file in dict.fromkeys(entry.ignore_file for entry in contents.left_out):
+        entries = [e for e in contents.left_out if e.ignore_file == ignore_file]
+        named = [_left_out_text(entry) for entry in entries[:LEFT_OUT_SHOWN]]
+        if rest := entries[LEFT_OUT_SHOWN:]:
+            named.append(f"{len(rest):,} more ({_size_text(rest)})")
+        lines.append(
+            f"Left out by {ignore_file}: {', '.join(named)}. `code.include` sends what is needed."
+        )
+    return lines
+
+
+def _left_out_text(entry: LeftOutEntry) -> str:
+    is_folder = entry.name.endswith("/")
+    count = f"{entry.num_files:,} file{'' if entry.num_files == 1 else 's'}, " if is_folder else ""
+    return f"{entry.name} ({count}{_size_text([entry])})"
+
+
+def _size_text(entries: Sequence[LeftOutEntry]) -> str:
+    least = "at least " if any(entry.is_partial for entry in entries) else ""
+    return least + byte_size(sum(entry.size_bytes for entry in entries))
+
+
+def code_folder(file: str, document: str, overrides: Sequence[str]) -> CodeFolder | None:
+    """Return the folder to send: `code.path` relative to the document, "." for an entry point without
+    `code`. None if nothing is to be sent. The server explains what cannot be read here."""
+    import yaml
+
+    try:
+        parsed = yaml.safe_load(document)
+        written = {
+            key.strip(): yaml.safe_load(value)
+            for key, _, value in (o.partition("=") for o in overrides)
+        }
+    except (yaml.YAMLError, RecursionError):
+        return None
+    if not isinstance(parsed, dict):
+        return None
+    code: Any = written.get("code", parsed.get("code"))
+    code = dict(code) if isinstance(code, dict) else {}
+    code |= {k.removeprefix("code."): v for k, v in written.items() if k.startswith("code.")}
+    entrypoint = written.get("entrypoint", parsed.get("entrypoint"))
+    first = str(entrypoint[0] if isinstance(entrypoint, list) and entrypoint else entrypoint)
+    path = code.get("path")
+    if path is None and entrypoint and "installed" not in code and not first.startswith("/"):
+        path = "."
+    if not isinstance(path, str) or not path:
+        return None
+    include = code.get("include")
+    patterns = tuple(p for p in include if isinstance(p, str)) if isinstance(include, list) else ()
+    base = Path.cwd() if file == "-" else Path(file).resolve().parent
+    return CodeFolder(path=(base / Path(path).expanduser()).resolve(), include=patterns)
