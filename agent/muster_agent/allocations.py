@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -25,6 +28,7 @@ from muster_agent.folder import (
     shim_identity,
 )
 from muster_agent.logs import tail
+from muster_agent.masking import NO_MASK, Mask
 from muster_agent.plan import TERMINAL, Local
 from muster_agent.process import (
     OWNER_VARIABLE,
@@ -73,6 +77,8 @@ class Allocation:
         self.is_end_reported = False
         """The server was sent the last record, maybe before the shim has shown the state."""
         self.uploads: asyncio.Task[None] | None = None
+        self.mask: Mask | None = None if spec.secrets else NO_MASK
+        """Hides the job's secrets in its logs; None until the values are known."""
         self._shim: subprocess.Popen[bytes] | None = None
         self._started_at = time.monotonic()
         self._state: ShimState | None = None
@@ -141,8 +147,15 @@ class Allocation:
 
     # ------------------------------------------------------------ the shim
 
-    def start_shim(self, options: ShimOptions) -> None:
-        """Start the shim, which does everything else and outlives the agent."""
+    def start_shim(self, options: ShimOptions, secrets: Sequence[wire.SecretValue] = ()) -> None:
+        """Start the shim, which does everything else and outlives the agent.
+
+        secrets: handed over through a pipe, so that no file, argument or variable holds them.
+        """
+        values = {secret.name: secret.value for secret in secrets}
+        if secrets:
+            self.mask = Mask(values.values())
+            self.folder.write_secret_versions({s.name: version_of(s) for s in secrets})
         self.folder.write_options(options)
         # The shim sees hardly more than its workers do: if both run as one user, they can read it.
         environment = {
@@ -152,18 +165,22 @@ class Allocation:
         }
         if lifeline.VARIABLE in os.environ:
             environment[lifeline.VARIABLE] = os.environ[lifeline.VARIABLE]
+        # -P: the working folder must not shadow modules.
+        argv = [sys.executable, "-P", "-m", "muster_agent.shim", "--dir", str(self.folder.path)]
         fd = lifeline.lifeline_fd()
-        with self.folder.shim_log.open("ab") as words:
+        with self.folder.shim_log.open("ab") as words, _pipe_of(values) as secrets_fd:
+            fds = [number for number in (fd, secrets_fd) if number is not None]
+            if secrets_fd is not None:
+                argv.append(f"--secrets-fd={secrets_fd}")
             self._shim = subprocess.Popen(
-                # -P: the working folder must not shadow modules.
-                [sys.executable, "-P", "-m", "muster_agent.shim", "--dir", str(self.folder.path)],
+                argv,
                 stdin=subprocess.DEVNULL,
                 stdout=words,
                 stderr=words,
                 cwd=self.folder.path,
                 env=environment,
                 start_new_session=True,
-                pass_fds=() if fd is None else (fd,),
+                pass_fds=fds,
             )
         self._started_at = time.monotonic()
 
@@ -183,6 +200,19 @@ class Allocation:
                 error=str(error),
             )
             return False
+        return True
+
+    async def ask_shim_for_secrets(self) -> bool:
+        """Take the mask from a living shim that an earlier agent has started; return whether it
+        answered."""
+        state = self._read_state()
+        if state is None or self.liveness() != "alive":
+            return False
+        try:
+            answer = await send_command(state.control_socket, {"command": "secrets"})
+        except ShimUnreachable:
+            return False
+        self.mask = Mask(answer["secrets"].values())
         return True
 
     async def end_everything(self, *, timeout_s: float) -> int:
@@ -270,6 +300,32 @@ class Allocation:
             self._state = self.folder.read_state()
             self._state_mtime_ns = mtime_ns
         return self._state
+
+
+def version_of(secret: wire.SecretValue) -> str:
+    """Return what tells a value of a secret apart from others: "user:3/2"."""
+    return f"{secret.owner}/{secret.version}"
+
+
+@contextlib.contextmanager
+def _pipe_of(values: Mapping[str, str]) -> Iterator[int | None]:
+    """Yield the reading end of a pipe with the values as JSON; None if there are none."""
+    if not values:
+        yield None
+        return
+    reading, writing = os.pipe()
+    data = json.dumps(values).encode()
+
+    def write() -> None:
+        # A pipe holds less than the longest secret, so this waits until the shim reads.
+        with contextlib.suppress(OSError), os.fdopen(writing, "wb") as pipe:
+            pipe.write(data)
+
+    threading.Thread(target=write, daemon=True).start()
+    try:
+        yield reading
+    finally:
+        os.close(reading)
 
 
 def recover(home: Path, *, inherited: Mapping[str, str]) -> list[Allocation]:

@@ -199,6 +199,18 @@ class ControlPlane:
         )
         return wire.loads(wire.LogsReply, response.content).next_offset
 
+    async def secrets(
+        self, session: Session, allocation_id: str, attempt_no: int
+    ) -> list[wire.SecretValue]:
+        """Return the values of an allocation's secrets. They are kept in memory alone."""
+        request = wire.SecretsRequest(
+            node_id=session.node_id, session_epoch=session.epoch, attempt_no=attempt_no
+        )
+        response = await self._call(
+            "POST", f"/allocations/{allocation_id}/secrets", body=wire.dump(request)
+        )
+        return wire.loads(wire.SecretsReply, response.content).secrets
+
     async def download(self, sha256: str, path: Path) -> None:
         """Fetch a code bundle into `path` and verify that it has the promised hash."""
         temporary = path.with_name(f".{path.name}.part")

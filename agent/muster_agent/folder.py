@@ -3,6 +3,7 @@
 allocations/<allocation id>/
   spec.json      wire.AllocationSpec, written by the agent
   options.json   ShimOptions, written by the agent
+  secrets.json   which secrets the shim was given: versions by name, no values
   shim.lock      held by the shim while it lives: the truth about "is it alive"
   shim.json      ShimState, replaced by the shim whenever it changes
   shim.log       the shim's own words
@@ -18,10 +19,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fcntl
+import json
 import os
 import re
 import shutil
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,6 +157,17 @@ class AllocationFolder:
 
     def read_options(self) -> ShimOptions:
         return wire.loads(ShimOptions, (self.path / "options.json").read_text())
+
+    def write_secret_versions(self, versions: Mapping[str, str]) -> None:
+        write_atomically(self.path / "secrets.json", json.dumps(dict(versions)))
+
+    def read_secret_versions(self) -> dict[str, str]:
+        """Return the owner and version of each secret that the shim was given; {} for none."""
+        try:
+            versions: dict[str, str] = json.loads((self.path / "secrets.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return versions
 
     def write_state(self, state: ShimState) -> None:
         write_atomically(self.path / "shim.json", wire.dump(state))

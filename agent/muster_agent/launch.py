@@ -53,6 +53,8 @@ class LaunchContext:
     loopback_interface: str = "lo"
     inherited: Mapping[str, str] = field(default_factory=dict)
     """Part of the agent's environment that is passed on; see `inheritable`."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Values of the secrets of the document, by variable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +201,7 @@ def build_warm(spec: AllocationSpec, place: LaunchContext, *, run_id: str) -> Wa
         variables = _rank_variables(spec, place, meeting, local_rank)
         del variables["MASTER_PORT"]
         workers.append(variables)
-    own = {k: v for k, v in full.items() if k not in shared}
+    own = {k: v for k, v in full.items() if k not in shared or k in place.secrets}
     if place.attach_path and attaches(spec):
         own["MUSTER_ATTACH"] = "1"
     own |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
@@ -283,7 +285,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         "MUSTER_WEIGHTS_FROM": place.weights_from,
     }
     defaults = _defaults(interface, spec.num_nodes)
-    merged = {**place.inherited, **defaults, **_of_user(spec), **ours}
+    merged = {**place.inherited, **defaults, **_of_user(spec), **place.secrets, **ours}
     found = _with_path(merged, place.sdk_path)
     return _with_path(found, place.attach_path) if attaches(spec) else found
 

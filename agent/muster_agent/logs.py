@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from muster.wire import LAUNCHER_LOCAL_RANK
+from muster_agent.masking import NO_MASK, Mask
 
 Stream = Literal["stdout", "stderr"]
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
@@ -65,15 +66,24 @@ def error_file(logs: Path, local_rank: int) -> Path | None:
     return None
 
 
-def read_cut(path: Path, offset: int, *, limit_bytes: int, max_bytes: int) -> bytes:
-    """Return up to `max_bytes` of the cut view from `offset`; empty at its current end."""
+def read_cut(
+    path: Path,
+    offset: int,
+    *,
+    limit_bytes: int,
+    max_bytes: int,
+    mask: Mask = NO_MASK,
+    is_final: bool = True,
+) -> bytes:
+    """Return up to `max_bytes` of the cut view from `offset`; empty at its current end.
+
+    mask: hides secrets, without changing lengths. is_final: see Mask.read.
+    """
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            data = b""
-            if offset < limit_bytes:
-                file.seek(offset)
-                data = file.read(min(max_bytes, limit_bytes - offset))
+            num_wanted = min(max_bytes, limit_bytes - offset)
+            data = mask.read(file, offset, num_wanted, is_final=is_final)
     except FileNotFoundError:
         return b""
     if size > limit_bytes and offset + len(data) >= limit_bytes:
@@ -99,13 +109,13 @@ def cut_marker(limit_bytes: int) -> bytes:
     ).encode()
 
 
-def tail(path: Path, *, max_bytes: int = 65_536) -> str:
+def tail(path: Path, *, max_bytes: int = 65_536, mask: Mask = NO_MASK) -> str:
     """Return the end of a log as text; undecodable bytes become replacement characters."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            file.seek(max(0, size - max_bytes))
-            return file.read(max_bytes).decode("utf-8", "replace").replace("\0", "")
+            data = mask.read(file, max(0, size - max_bytes), max_bytes)
+            return data.decode("utf-8", "replace").replace("\0", "")
     except OSError:
         return ""
 

@@ -56,6 +56,9 @@ PLAN_INTERVAL_S = 0.1
 NAME_TAKEN_PAUSE_S = 3.0
 SHUTDOWN_UPLOAD_S = 10.0
 CREATE_RETRY_S = 5.0
+SECRETS_RETRY_S = 1.0
+_LASTING_SECRET_ERRORS = frozenset({"secrets.missing", "secrets.off", "secrets.unreadable"})
+"""Errors after which another node or another try would not get the secrets either."""
 
 
 class Agent:
@@ -92,6 +95,7 @@ class Agent:
         self._wake = asyncio.Event()
         self._is_leaving = False
         self._retry_create_at = 0.0
+        self._session: Session | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -193,13 +197,14 @@ class Agent:
             adopted=len(reply.adopt),
             forgotten=len(reply.forget),
         )
-        return Session(
+        self._session = Session(
             node_id=reply.node_id,
             epoch=reply.session_epoch,
             heartbeat_s=reply.heartbeat_s,
             lease_s=reply.lease_s,
             deadline_boot_s=self._deadline_boot_s,
         )
+        return self._session
 
     async def _heartbeats(self, session: Session) -> None:
         heartbeat_s = session.heartbeat_s
@@ -430,10 +435,25 @@ class Agent:
                 )
                 return
         try:
+            secrets = await self._fetch_secrets(allocation)
+        except RequestRefused as error:
+            allocation.end_by_ourselves(
+                wire.StateRecord(
+                    observed="PREPARE_FAILED",
+                    message=error.message,
+                    blames="document" if error.code in _LASTING_SECRET_ERRORS else "",
+                )
+            )
+            return
+        if secrets is None:
+            await self._settle(allocation, "stopped before it began")
+            return
+        try:
             allocation.start_shim(
                 self._machine.shim_options(
                     allocation.spec, bundle=bundle, deadline_boot_s=self._deadline_boot_s
-                )
+                ),
+                secrets,
             )
         except OSError as error:
             allocation.end_by_ourselves(
@@ -443,6 +463,25 @@ class Agent:
                     blames="node",
                 )
             )
+
+    async def _fetch_secrets(self, allocation: Allocation) -> list[wire.SecretValue] | None:
+        """Return the values of an allocation's secrets; None if it is not wanted any more. Waits
+        while the server is out of reach. Raises RequestRefused."""
+        spec = allocation.spec
+        if not spec.secrets:
+            return []
+        while True:
+            assert self._session is not None
+            try:
+                return await self._plane.secrets(self._session, spec.allocation_id, spec.attempt_no)
+            except (ServerUnreachable, SessionSuperseded) as error:
+                log.warning(
+                    "secrets_not_fetched", allocation_id=spec.allocation_id, error=str(error)
+                )
+            await asyncio.sleep(SECRETS_RETRY_S)
+            wanted = self._desired.get(spec.allocation_id) if self._desired is not None else None
+            if self._desired is not None and (wanted is None or wanted.desired in ("stop", "kill")):
+                return None
 
     def _dispute(self, allocation_id: str) -> None:
         """Handle a request for an allocation that ran here and was forgotten: the server's database

@@ -29,6 +29,7 @@ from typing import Any
 
 from muster import wire
 from muster_agent.clock import boot_clock, unix_ms
+from muster_agent.masking import NO_MASK, Mask
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 DEFAULT_LIMIT_BYTES = 2 * 1024 * 1024 * 1024
@@ -49,6 +50,8 @@ _REPORT_MAX_S = 600.0
 """Largest such interval in seconds. After as long without a loss, the next one is reported at once.
 """
 
+_MASKED_KINDS = ('"type":"message"', '"type":"state"', '"type":"stacks"')
+
 
 class RecordWriter:
     """Appends records. One per allocation at a time; the allocation's lock guarantees it."""
@@ -60,15 +63,18 @@ class RecordWriter:
         limit_bytes: int = DEFAULT_LIMIT_BYTES,
         hold_bytes: int = 0,
         clock: Callable[[], float] = boot_clock,
+        mask: Mask = NO_MASK,
     ) -> None:
         """Open the spool for writing.
 
         hold_bytes: bytes to keep in memory while the disk is full; with 0, `append` raises OSError then.
-        clock: seconds, for how often losses are reported."""
+        clock: seconds, for how often losses are reported.
+        mask: hides secrets in what people read: messages, states and stacks."""
         self._folder = folder
         self._limit_bytes = limit_bytes
         self._segment_bytes = min(SEGMENT_BYTES, max(1, limit_bytes // _SEGMENTS_MIN))
         self._hold_bytes = hold_bytes
+        self._mask = mask
         self._held: collections.deque[_Held] = collections.deque()
         self._held_bytes = 0
         self._appends_until_check = 0
@@ -93,6 +99,8 @@ class RecordWriter:
         if is_metrics and self._has_no_room():
             self._losses.add()
             return 0
+        if self._mask and any(kind in record[:40] for kind in _MASKED_KINDS):
+            record = self._mask.record(record)
         item = _Held(record, unix_ms(), is_synced)
         try:
             self.flush()

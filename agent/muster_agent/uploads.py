@@ -14,9 +14,10 @@ import json
 import structlog
 
 from muster import wire
-from muster_agent.allocations import Allocation
+from muster_agent.allocations import Allocation, version_of
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
 from muster_agent.logs import LogFile, cut_size, find_logs, read_cut
+from muster_agent.masking import Mask
 from muster_agent.spool import SpoolLine
 
 log = structlog.get_logger("muster.agent")
@@ -144,17 +145,24 @@ class Uploader:
             self._files = find_logs(self._allocation.folder.logs)
         has_sent = False
         for file in self._files:
-            has_sent = await self._send_log(file) or has_sent
+            has_sent = await self._send_log(file, is_final=must_scan) or has_sent
         return has_sent
 
-    async def _send_log(self, file: LogFile) -> bool:
+    async def _send_log(self, file: LogFile, *, is_final: bool) -> bool:
         allocation = self._allocation
         key = (file.local_rank, file.stream)
         offset = allocation.log_offsets.get(key, 0)
         limit = allocation.spec.log_limit_bytes
         if key in self._given_up or cut_size(file.path, limit_bytes=limit) <= offset:
             return False
-        data = read_cut(file.path, offset, limit_bytes=limit, max_bytes=MAX_LOG_BYTES)
+        data = read_cut(
+            file.path,
+            offset,
+            limit_bytes=limit,
+            max_bytes=MAX_LOG_BYTES,
+            mask=await self._mask(),
+            is_final=is_final,
+        )
         if not data:
             return False
 
@@ -187,3 +195,37 @@ class Uploader:
             await asyncio.sleep(NO_PROGRESS_PAUSE_S)  # The server keeps less than it was sent.
         allocation.log_offsets[key] = next_offset
         return True
+
+    async def _mask(self) -> Mask:
+        """Return what hides the job's secrets.
+
+        An agent that was started after the job asks its shim, or, once that has ended, the server.
+        If the values have changed meanwhile, the rest of the log is hidden altogether.
+        """
+        allocation = self._allocation
+        if allocation.mask is not None:
+            return allocation.mask
+        if not await allocation.ask_shim_for_secrets():
+            allocation.mask = await self._mask_by_server()
+        assert allocation.mask is not None
+        return allocation.mask
+
+    async def _mask_by_server(self) -> Mask:
+        allocation = self._allocation
+
+        async def call() -> list[wire.SecretValue]:
+            return await self._plane.secrets(
+                self._session, allocation.allocation_id, allocation.spec.attempt_no
+            )
+
+        given = allocation.folder.read_secret_versions()
+        try:
+            secrets = await persistently(call, what="secrets")
+        except RequestRefused as error:
+            problem = error.message
+        else:
+            if {s.name: version_of(s) for s in secrets} == given:
+                return Mask(secret.value for secret in secrets)
+            problem = "a secret has another value now"
+        log.warning("log_hidden", allocation_id=allocation.allocation_id, problem=problem)
+        return Mask(hides_all=True)

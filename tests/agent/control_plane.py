@@ -83,6 +83,13 @@ class TestControlPlane:
         self.preflight_reports: list[wire.PreflightReport] = []
         self.refuse_records_with_name: str | None = None
         self.superseded: set[str] = set()
+        self.secrets: dict[str, str] = {}
+        """Values of secrets by name; all belong to the project."""
+        self.secret_version = 1
+        self.secrets_away = False
+        """Nobody answers who asks for secrets."""
+        self.secrets_asked: list[str] = []
+        """Allocations whose secrets were asked for, in order."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -296,6 +303,30 @@ class TestControlPlane:
                 acked_seq=len(held.records), superseded=allocation_id in self.superseded
             )
 
+    def give_secrets(self, allocation_id: str, body: dict[str, Any]) -> tuple[int, Any]:
+        request = wire.load(wire.SecretsRequest, body)
+        with self.lock:
+            if self.secrets_away:
+                return 503, _problem("server.starting", "not yet")
+            self.secrets_asked.append(allocation_id)
+            spec = self.assignments[allocation_id].spec
+            assert request.attempt_no == spec.attempt_no
+            missing = [name for name in spec.secrets if name not in self.secrets]
+            if missing:
+                message = f"There is no secret {', '.join(missing)}."
+                return 409, _problem("secrets.missing", message)
+            return 200, wire.SecretsReply(
+                secrets=[
+                    wire.SecretValue(
+                        name=name,
+                        owner="project:1",
+                        version=self.secret_version,
+                        value=self.secrets[name],
+                    )
+                    for name in spec.secrets
+                ]
+            )
+
     def take_log(
         self, allocation_id: str, local_rank: int, stream: str, offset: int, data: bytes
     ) -> wire.LogsReply:
@@ -381,6 +412,8 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
                 return 200, plane.take_export(content)
             if parts[0] == "exports":
                 return 200, plane.take_piece(int(parts[1]), int(parts[3]), body)
+            if parts[2] == "secrets":
+                return plane.give_secrets(parts[1], content)
             if parts[2] == "records":
                 return plane.take_records(parts[1], content)
             return 200, plane.take_log(

@@ -11,4 +11,6 @@ from muster_agent.shim.supervise import run_shim
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m muster_agent.shim")
     parser.add_argument("--dir", required=True, type=Path)
-    sys.exit(run_shim(parser.parse_args().dir.absolute()))
+    parser.add_argument("--secrets-fd", type=int, help="a pipe with the job's secrets, as JSON")
+    given = parser.parse_args()
+    sys.exit(run_shim(given.dir.absolute(), secrets_fd=given.secrets_fd))

@@ -3,7 +3,8 @@
 {"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "...",
 "kind": "preempt", "grace_s": 1.0 | null} · {"command": "kill", "reason": "..."} (both with
 "by_node": true if the server did not request it) · {"command": "renew", "deadline_boot_s": 1234.5}
-· {"command": "stacks", "no": 2} · {"command": "profile", "order": {...}} · {"command": "status"}.
+· {"command": "stacks", "no": 2} · {"command": "profile", "order": {...}} · {"command": "status"}
+· {"command": "secrets"}, whose answer has the values by name in "secrets".
 Each is answered with {"ok": true, "observed": ...} or {"error": ...}. All are idempotent; a kill
 overrides a stop, nothing overrides a kill.
 
@@ -20,8 +21,9 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from muster import wire
@@ -29,6 +31,8 @@ from muster_agent.clock import unix_ms
 from muster_agent.peers import peer_of
 
 MAX_COMMAND_BYTES = 64 * 1024
+MAX_ANSWER_BYTES = 8 * 2**20
+"""Most bytes of an answer; one with all secrets of a job is the longest."""
 
 
 class Commands:
@@ -104,7 +108,7 @@ class Commands:
                     self.profile = order
             case "renew":
                 self.deadline_boot_s = float(message["deadline_boot_s"])
-            case "status":
+            case "status" | "secrets":
                 return
             case other:
                 raise ValueError(f"unknown command {other!r}")
@@ -137,10 +141,18 @@ class Commands:
 
 
 async def serve_commands(
-    path: Path, commands: Commands, *, status: Callable[[], dict[str, Any]]
+    path: Path,
+    commands: Commands,
+    *,
+    status: Callable[[], dict[str, Any]],
+    job_secrets: Mapping[str, str] = MappingProxyType({}),
 ) -> asyncio.Server:
     """Listen on `path`, whose folder gets the token. `status` is called for each answer, after the
-    command was applied."""
+    command was applied.
+
+    job_secrets: values that an agent asks for that was started after the shim, in order to mask
+        them.
+    """
     token = _write_token(path)
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -157,6 +169,8 @@ async def serve_commands(
                         raise ValueError("the command does not carry the token of this shim")
                     commands.apply(message)
                     answer: dict[str, Any] = {"ok": True, **status()}
+                    if message["command"] == "secrets":
+                        answer["secrets"] = dict(job_secrets)
                 except (ValueError, KeyError, TypeError) as error:
                     answer = {"error": str(error)}
                 writer.write(json.dumps(answer).encode() + b"\n")
@@ -196,7 +210,7 @@ async def send_command(socket: str, message: dict[str, Any], *, timeout_s: float
     """Send one command and return its answer; the agent's side. Raises ShimUnreachable."""
     try:
         async with asyncio.timeout(timeout_s):
-            reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_COMMAND_BYTES)
+            reader, writer = await asyncio.open_unix_connection(socket, limit=MAX_ANSWER_BYTES)
             try:
                 signed = {**message, "token": _read_token(Path(socket))}
                 writer.write(json.dumps(signed).encode() + b"\n")

@@ -9,10 +9,13 @@ from pathlib import Path
 
 from muster_agent.exits import WorkerEnd, parse_error_file, parse_torchrun_failures
 from muster_agent.logs import error_file, find_logs, launcher_log, tail
+from muster_agent.masking import NO_MASK, Mask
 from muster_agent.process import Child
 
 
-def collect_ends(logs: Path, seen: Sequence[WorkerEnd], launcher: Child | None) -> list[WorkerEnd]:
+def collect_ends(
+    logs: Path, seen: Sequence[WorkerEnd], launcher: Child | None, mask: Mask = NO_MASK
+) -> list[WorkerEnd]:
     """Return `seen` (what the shim observed: times, and mostly the exit status), completed by
     torchrun's summary (exit status of its children), error files and the ends of the logs.
 
@@ -32,7 +35,7 @@ def collect_ends(logs: Path, seen: Sequence[WorkerEnd], launcher: Child | None) 
                 else end
                 for k, end in ends.items()
             }
-        failures = parse_torchrun_failures(tail(launcher_log(logs, "stderr")))
+        failures = parse_torchrun_failures(tail(launcher_log(logs, "stderr"), mask=mask))
         root_at_ms = 0
         for index, failure in enumerate(failures):
             known = ends.get(failure.local_rank)
@@ -46,14 +49,14 @@ def collect_ends(logs: Path, seen: Sequence[WorkerEnd], launcher: Child | None) 
                 at_ms = root_at_ms + 1
             ends[failure.local_rank] = replace(failure, at_ms=at_ms)
     stderr = {f.local_rank: f.path for f in find_logs(logs) if f.stream == "stderr"}
-    return [_with_words(logs, end, stderr) for _, end in sorted(ends.items())]
+    return [_with_words(logs, end, stderr, mask) for _, end in sorted(ends.items())]
 
 
-def _with_words(logs: Path, end: WorkerEnd, stderr: dict[int, Path]) -> WorkerEnd:
+def _with_words(logs: Path, end: WorkerEnd, stderr: dict[int, Path], mask: Mask) -> WorkerEnd:
     error = ""
     path = error_file(logs, end.local_rank)
     if path is not None:
         with contextlib.suppress(OSError):
-            error = parse_error_file(path.read_text(errors="replace"))
-    words = tail(stderr[end.local_rank]) if end.local_rank in stderr else ""
+            error = parse_error_file(mask.text(path.read_text(errors="replace")))
+    words = tail(stderr[end.local_rank], mask=mask) if end.local_rank in stderr else ""
     return replace(end, error=error, stderr_tail=words)

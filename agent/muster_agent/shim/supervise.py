@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +28,7 @@ from muster_agent.folder import (
     remove_socket_dir,
 )
 from muster_agent.logs import find_logs, free_past_limit, launcher_log, tail
+from muster_agent.masking import Mask
 from muster_agent.plan import TERMINAL
 from muster_agent.process import (
     Identity,
@@ -55,8 +59,12 @@ DRAIN_TIMEOUT_S = 5.0
 log = logging.getLogger("muster.shim")
 
 
-def run_shim(path: Path) -> int:
-    """Run the shim of the allocation in `path`. Return the process's exit code."""
+def run_shim(path: Path, *, secrets_fd: int | None = None) -> int:
+    """Run the shim of the allocation in `path`. Return the process's exit code.
+
+    secrets_fd: a pipe that holds the values of the job's secrets by variable, as JSON.
+    """
+    secrets = _read_secrets(secrets_fd)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -71,18 +79,34 @@ def run_shim(path: Path) -> int:
     become_subreaper()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    asyncio.run(Shim(folder).run())
+    asyncio.run(Shim(folder, secrets).run())
     return 0
 
 
+def _read_secrets(fd: int | None) -> dict[str, str]:
+    """Return what the agent has written; {} if it died meanwhile."""
+    if fd is None:
+        return {}
+    with os.fdopen(fd, "rb") as pipe, contextlib.suppress(ValueError):
+        secrets: dict[str, str] = json.loads(pipe.read())
+        return secrets
+    return {}
+
+
 class Shim:
-    def __init__(self, folder: AllocationFolder) -> None:
+    def __init__(self, folder: AllocationFolder, secrets: Mapping[str, str]) -> None:
+        """Create the shim; `secrets` are the values of the spec's secrets, kept in memory alone."""
         self.folder = folder
+        self.secrets = secrets
+        self.mask = Mask(secrets.values())
         self.spec = folder.read_spec()
         self.options = folder.read_options()
         self.commands = Commands(deadline_boot_s=self.options.deadline_boot_s)
         self.spool = RecordWriter(
-            folder.records, limit_bytes=self.options.spool_limit_bytes, hold_bytes=HOLD_BYTES
+            folder.records,
+            limit_bytes=self.options.spool_limit_bytes,
+            hold_bytes=HOLD_BYTES,
+            mask=self.mask,
         )
         self.processes = Processes(
             self.spec,
@@ -142,7 +166,10 @@ class Shim:
         lifeline.watch(on_lifeline_cut)
         await self.reports.listen(self.report_socket)
         control = await serve_commands(
-            self.socket_dir / "control", self.commands, status=self._status
+            self.socket_dir / "control",
+            self.commands,
+            status=self._status,
+            job_secrets=self.secrets,
         )
         try:
             await self._live()
@@ -215,6 +242,11 @@ class Shim:
 
     async def _prepare(self) -> Prepared | None:
         """Prepare the allocation; return None if it was asked to stop meanwhile."""
+        if missing := [name for name in self.spec.secrets if name not in self.secrets]:
+            raise PrepareFailed(
+                f"the agent ended before it had handed over the secrets ({', '.join(missing)})",
+                blames="",
+            )
         # Nothing may be reaped here: the preparation waits for its own short-lived child processes.
         task = asyncio.create_task(
             asyncio.to_thread(
@@ -229,7 +261,8 @@ class Shim:
         if not await self._wait_for(task):
             task.add_done_callback(lambda t: t.cancelled() or t.exception())
             return None
-        return task.result()
+        prepared = task.result()
+        return replace(prepared, place=replace(prepared.place, secrets=self.secrets))
 
     async def _wait_for(self, task: asyncio.Task[Any]) -> bool:
         """Wait until the task is done. Return False if the end was requested meanwhile."""
@@ -377,13 +410,13 @@ class Shim:
         processes = self.processes
         launcher = processes.launcher
         num_oom_kills_here, num_oom_kills_on_node = processes.num_oom_kills()
-        workers = collect_ends(self.folder.logs, self.workers.ends(), launcher)
+        workers = collect_ends(self.folder.logs, self.workers.ends(), launcher, self.mask)
         return ExitEvidence(
             launcher="the workers' keeper" if processes.keeper is not None else self.spec.launcher,
             workers=[w for w in workers if w.at_ms or not only_ended],
             launcher_exit_code=launcher.exit_code if launcher else None,
             launcher_signal=launcher.signal if launcher else None,
-            launcher_tail=tail(launcher_log(self.folder.logs, "stderr")),
+            launcher_tail=tail(launcher_log(self.folder.logs, "stderr"), mask=self.mask),
             stop=self._how_asked(),
             stop_reason=self.commands.reason,
             stop_at_ms=self.commands.asked_at_ms,

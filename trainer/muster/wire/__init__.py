@@ -114,6 +114,7 @@ from .records import (
     WorkerProgress,
     WorkerRecord,
 )
+from .secrets import SecretsReply, SecretsRequest, SecretValue
 from .work import (
     STOP_KINDS,
     AllocationSpec,
@@ -212,6 +213,9 @@ __all__ = [
     "Rendezvous",
     "RunningAllocation",
     "ScheduleRecord",
+    "SecretValue",
+    "SecretsReply",
+    "SecretsRequest",
     "SeriesPoints",
     "SlotInfo",
     "StacksRecord",

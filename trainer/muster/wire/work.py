@@ -66,6 +66,9 @@ class AllocationSpec:
     work_from: list[WorkSource] = field(default_factory=list)
     """Newest manifests of the trial's earlier attempts, by node rank, from which a node that lacks
     the work folder restores it. Empty for a first attempt."""
+    secrets: list[str] = field(default_factory=list)
+    """Names of the secrets that the workers get as environment variables. Their values never are
+    in a spec: the agent asks for them with SecretsRequest."""
 
 
 @dataclass(frozen=True, kw_only=True)
