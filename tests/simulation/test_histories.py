@@ -24,6 +24,8 @@ ONCE_BROKEN = (
     ("200",),  # the database goes away between loading and applying
     ("296",),  # a node boots again, and the server's clock is set back
     ("705",),  # the clock is set back before a restart is decided
+    ("626",),  # nobody is heard, which shows only after a lease
+    ("1356",),  # the same, with a server that crashes
     ("877",),  # an empty disk is handed what ran on it, before a controller has looked
 )
 """Histories in which a promise was broken, or seemed to be, and why."""

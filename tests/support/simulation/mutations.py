@@ -113,9 +113,10 @@ MUTATIONS: tuple[Mutation, ...] = (
         "silence_of_all_counts",
         "nodes are given up although nobody could hear any of them",
         26,
-        Hearing.counts_from,
-        "if self.is_silent:\n        return self.now\n    moments = [node.last_seen_at, self.leader_since, self.since]",
-        "moments = [node.last_seen_at, self.leader_since]",
+        Hearing.counted_s,
+        "until = self.heard_at or self.now\n"
+        "    since = max(node.last_seen_at, self.leader_since, self.since)",
+        "until = self.now\n    since = max(node.last_seen_at, self.leader_since)",
     ),
     Mutation(
         "silent_change",

@@ -61,10 +61,19 @@ def test_silence_of_all_is_no_silence_of_any_however_long(num_nodes):
 
 
 def test_one_that_is_silent_alone_is_lost_in_the_usual_time():
-    assert changes(node("n1", 59), node("n2", 3, state="ONLINE")) == {
+    assert changes(node("n1", 60), node("n2", 1, state="ONLINE")) == {
         "n1": ("SUSPECT", "node.not_heard")
     }
-    assert changes(node("n1", 61), node("n2", 3, state="ONLINE")) == {"n1": ("LOST", "node.lost")}
+    assert changes(node("n1", 62), node("n2", 1, state="ONLINE")) == {"n1": ("LOST", "node.lost")}
+
+
+def test_silence_counts_up_to_the_moment_at_which_somebody_was_heard():
+    """What ended then may have been the control plane's hearing; that shows only after a lease."""
+    gone = node("n1", 70, code="node.not_heard")
+    for silent_s in (11, 14.9):
+        assert changes(gone, node("n2", silent_s, state="ONLINE")) == {}
+    found = changes(gone, node("n2", 9, state="ONLINE"))
+    assert found == {"n1": ("LOST", "node.lost")}
 
 
 def test_after_a_common_silence_everybody_has_a_fresh_full_lease():
@@ -72,7 +81,7 @@ def test_after_a_common_silence_everybody_has_a_fresh_full_lease():
     code = "node.not_heard"
     assert changes(node("n1", 600, code=code), back, hearing_s=1) == {}
     assert changes(node("n1", 660, code=code), back, hearing_s=59) == {}
-    assert changes(node("n1", 662, code=code), back, hearing_s=61) == {"n1": ("LOST", "node.lost")}
+    assert changes(node("n1", 663, code=code), back, hearing_s=62) == {"n1": ("LOST", "node.lost")}
 
 
 def test_the_reason_is_told_once_and_again_when_it_is_another_one():
@@ -118,11 +127,21 @@ def test_all_nodes_of_a_server_silent_at_once_are_cut_off_with_it():
     assert found == {"n1": ("LOST", "node.lost")}
 
 
+@pytest.mark.parametrize(("proven_s", "found"), [(14, {}), (9, {"n1": ("LOST", "node.lost")})])
+def test_silence_counts_up_to_the_moment_at_which_its_server_could_hear(proven_s, found):
+    """By its stamp, or by any of its nodes if there are several."""
+    gone = node("n1", 70, code="node.not_heard")
+    b = server("b", 1)
+    assert changes(gone, HEARD_BY_B, servers=(server("a", proven_s), b)) == found
+    other = node("n2", proven_s, state="ONLINE")
+    assert changes(gone, other, HEARD_BY_B, servers=(server("a", 1), b)) == found
+
+
 def test_once_its_server_hears_again_its_lease_is_fresh():
     back = server("a", 1, returned_at=ago(30))
     silent = dataclasses.replace(SILENT, reason_code="node.not_heard")
     assert changes(silent, HEARD_BY_B, servers=(back, server("b", 1))) == {}
-    back = server("a", 1, returned_at=ago(61))
+    back = server("a", 1, returned_at=ago(62))
     assert changes(silent, HEARD_BY_B, servers=(back, server("b", 1))) == {
         "n1": ("LOST", "node.lost")
     }

@@ -34,8 +34,7 @@ def decide_node(
     # fresh lease, and for a while none is given up.
     silent_s = (now - max(node.last_seen_at, hearing.leader_since)).total_seconds()
     is_late = silent_s > policy.suspect_missed * interval_s
-    counted_s = (now - hearing.counts_from(node)).total_seconds()
-    is_gone = is_late and counted_s > policy.node_lost_s and not hearing.is_new
+    is_gone = is_late and hearing.counted_s(node) > policy.node_lost_s and not hearing.is_new
     is_heard = node.last_seen_at > hearing.leader_since  # not just given a fresh lease
     after = node.state
     reason: Message | None = None

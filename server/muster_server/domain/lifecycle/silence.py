@@ -4,8 +4,8 @@ A node that is silent may be gone, or nobody may be there to hear it. Nobody can
 tell the cases apart. An API server stamps a row as long as it can hear agents and write what they say;
 and a control plane that is cut off falls silent for *all* of its nodes at once. So:
 
-* While nobody is heard at all, no silence counts. It is counted anew for every node from the moment
-  in which the first one is heard again.
+* Silence counts up to the moment at which somebody was last heard. Once nobody has been heard for a
+  lease, it is counted anew for every node from the moment in which the first one is heard again.
 * While an API server is away (its stamp stands still, or all of several nodes that it heard last are
   silent together) the silence of the nodes that it heard last does not count, unless at least as many
   others of them have been heard by another server since: then its agents can go elsewhere, and this
@@ -41,6 +41,9 @@ class Hearing:
     """Time when any node was last heard; None if there is none."""
     since: dt.datetime
     """Since when somebody has always been heard, but for the silence that lasts now."""
+    proven_at: Mapping[str, dt.datetime]
+    """API servers that are not known to be away → when they last proved that they hear their
+    nodes."""
     away: Mapping[str, dt.datetime]
     """API servers that are away and excuse their nodes → since when."""
     returned: Mapping[str, dt.datetime]
@@ -59,18 +62,17 @@ class Hearing:
         """Nobody is heard: the control plane itself may be cut off."""
         return self.heard_at is not None and _is_over(self.heard_at, self.now, self.policy)
 
-    def counts_from(self, node: NodeLease) -> dt.datetime:
-        """Return the time from which silence of this node counts: not before it was last heard, and
-        not later than `now`."""
-        if self.is_silent:
-            return self.now
-        moments = [node.last_seen_at, self.leader_since, self.since]
+    def counted_s(self, node: NodeLease) -> float:
+        """Return how long this node has been silent while somebody could hear it, in seconds: 0 or
+        more."""
+        until = self.heard_at or self.now
+        since = max(node.last_seen_at, self.leader_since, self.since)
         if (away_since := self.away.get(node.heard_by)) is not None:
-            excused = dt.timedelta(seconds=self.policy.server_away_s)
-            moments.append(min(self.now, away_since + excused))
-        elif (returned_at := self.returned.get(node.heard_by)) is not None:
-            moments.append(returned_at)
-        return min(self.now, max(moments))
+            since = max(since, away_since + dt.timedelta(seconds=self.policy.server_away_s))
+        else:
+            since = max(since, self.returned.get(node.heard_by, since))
+            until = min(until, self.proven_at.get(node.heard_by, until))
+        return max(0.0, (until - since).total_seconds())
 
     def waited_s(self, since: dt.datetime, nodes: Iterable[NodeLease | None]) -> float:
         """Return how long something has been waited for that these nodes would have reported, in
@@ -105,7 +107,7 @@ class Hearing:
         return Message("node.not_heard", at=at, seconds=round(self.policy.node_lost_s, 1))
 
     def why_lost(self, node: NodeLease) -> Message:
-        seconds = round((self.now - self.counts_from(node)).total_seconds())
+        seconds = round(self.counted_s(node))
         return Message("node.lost", at=moment(node.last_seen_at), seconds=seconds)
 
 
@@ -122,12 +124,16 @@ def hearing_of(
             heard_at[node.heard_by] = node.last_seen_at
     away: dict[str, dt.datetime] = {}
     returned: dict[str, dt.datetime] = {}
+    proven: dict[str, dt.datetime] = {}
     held_until = snapshot.leader_since
     for server in snapshot.servers:
         num_here = num_by_server[server.name]
-        since = _away_since(server, heard_at.get(server.name), num_here, now, policy)
+        proofs = _proofs_of_hearing(server, heard_at.get(server.name), num_here)
+        since = max((at for at in proofs if _is_over(at, now, policy)), default=None)
         if since is not None:
             held_until = max(held_until, since + dt.timedelta(seconds=policy.held_poll_s))
+        elif proofs:
+            proven[server.name] = min(proofs)
         if since is not None and server.num_left < num_here:
             away[server.name] = since
         elif server.returned_at is not None:
@@ -140,29 +146,25 @@ def hearing_of(
         leader_since=snapshot.leader_since,
         heard_at=last,
         since=max(snapshot.leader_since, snapshot.hearing_since or snapshot.leader_since),
+        proven_at=proven,
         away=away,
         returned=returned,
         held_until=held_until,
     )
 
 
-def _away_since(
-    server: ServerLease,
-    heard_at: dt.datetime | None,
-    num_nodes: int,
-    now: dt.datetime,
-    policy: LifecyclePolicy,
-) -> dt.datetime | None:
-    """Return the time since which a server has not heard its agents; None if it hears them or has
-    none."""
+def _proofs_of_hearing(
+    server: ServerLease, heard_at: dt.datetime | None, num_nodes: int
+) -> list[dt.datetime]:
+    """Return the last moments that prove that a server hears its agents, each by evidence of its own;
+    empty if nothing tells. It is away once one of them is long ago."""
+    proofs: list[dt.datetime] = []
     if server.stamped_at is not None:
-        proven_at = max(server.stamped_at, heard_at or server.stamped_at)
-        if _is_over(proven_at, now, policy):
-            return proven_at
+        proofs.append(max(server.stamped_at, heard_at or server.stamped_at))
     # A single silent node is gone; several that fall silent at once are cut off.
-    if num_nodes > 1 and heard_at is not None and _is_over(heard_at, now, policy):
-        return heard_at
-    return None
+    if num_nodes > 1 and heard_at is not None:
+        proofs.append(heard_at)
+    return proofs
 
 
 def _is_over(at: dt.datetime, now: dt.datetime, policy: LifecyclePolicy) -> bool:
