@@ -26,6 +26,8 @@ ONCE_BROKEN = (
     ("705",),  # the clock is set back before a restart is decided
     ("626",),  # nobody is heard, which shows only after a lease
     ("1356",),  # the same, with a server that crashes
+    ("1248",),  # a cut ended with all other faults, and nobody noted when
+    ("1414",),  # a node waited for the lost answer to its registration
     ("877",),  # an empty disk is handed what ran on it, before a controller has looked
 )
 """Histories in which a promise was broken, or seemed to be, and why."""

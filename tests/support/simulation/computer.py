@@ -30,7 +30,7 @@ from muster_agent.spool import SpoolLine
 from muster_server.services.nodes.sessions import Fence
 
 from .clock import HostClock, SimulatedTask, host
-from .network import Link
+from .network import Link, Respond
 from .scenario import Fault, NodePlan
 from .shim import SimulatedShim
 
@@ -101,12 +101,16 @@ class Computer:
         is_cut = any(fault.kind == "cut" for fault in self.cuts)  # and not all behind a proxy
         return self.is_up and self.has_agent and not is_cut
 
+    def note_trouble(self) -> None:
+        """Something of its own is in its way now, or was until now."""
+        self.trouble_at_s = self.world.loop.time()
+
     def start_agent(self) -> None:
         if self._agent is not None or not self.is_up:
             return
         self._num_agents += 1
         self._agent = []
-        self.trouble_at_s = self.world.loop.time()
+        self.note_trouble()
         context = contextvars.copy_context()
         context.run(host.set, self.clock)
         context.run(process.set, self._agent)
@@ -347,9 +351,24 @@ class SimulatedControlPlane(ControlPlane):
     async def register(self, request: wire.RegisterRequest, *, token: str) -> wire.RegisterReply:
         api = self._world.api_of(self._computer)
         request = self._numbered(request)
-        reply: wire.RegisterReply = await self._ask(
-            lambda respond: api.register(respond, request, token)
-        )
+        waits_in_vain = False
+
+        def serve(respond: Respond) -> None:
+            def answer(reply: Any) -> None:
+                nonlocal waits_in_vain
+                if not self._link.down:
+                    # The server hears the others meanwhile, and this one not before it asks again.
+                    waits_in_vain = True
+                    self._computer.note_trouble()
+                respond(reply)
+
+            api.register(answer, request, token)
+
+        try:
+            reply: wire.RegisterReply = await self._ask(serve)
+        finally:
+            if waits_in_vain:
+                self._computer.note_trouble()
         return reply
 
     async def lease(self, request: wire.LeaseRequest) -> wire.LeaseReply:

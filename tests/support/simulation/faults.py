@@ -74,7 +74,7 @@ class Faults:
         later = world.loop.call_later
         if fault.kind in _OF_THE_NODE:
             # From now on, and as long as it lasts, silence is its own.
-            computer.trouble_at_s = world.loop.time()
+            computer.note_trouble()
         match fault.kind:
             case "cut":
                 self._cut([computer], fault)
@@ -139,14 +139,15 @@ class Faults:
     def _mend(self, computer: Computer, fault: Fault) -> None:
         if fault in computer.cuts:
             computer.cuts.remove(fault)
-            if fault.kind == "cut":
-                computer.trouble_at_s = self._world.loop.time()
+            _note_end(computer, fault)
         if not computer.cuts:
             self._heal(computer)
 
     def _heal(self, computer: Computer) -> None:
         if not computer.link.is_whole:
             self._world.trace(computer.name, "is connected again")
+        for fault in computer.cuts:
+            _note_end(computer, fault)
         computer.cuts.clear()
         self._world.network.heal(computer.link)
 
@@ -190,3 +191,8 @@ class Faults:
             # With agent and shim both gone nobody is left to keep the promise of "stop".
             self._world.trace(shim.computer.name, f"the shim of {shim.gang.key} is killed")
             shim.die(with_workers=False)
+
+
+def _note_end(computer: Computer, cut: Fault) -> None:
+    if cut.kind == "cut":
+        computer.note_trouble()
