@@ -305,7 +305,7 @@ def test_a_program_and_a_shell_drive_the_same_search(member_client, submitted, t
         trial.fail("out of memory") if trial.no == 2 else trial.complete()
         ends.append((trial.no, told))
     assert ends == [(1, [True, True]), (2, [False, False]), (3, [False, False])]
-    assert muster("search", "tell", str(drive.experiment_id), "2").stdout.strip() == "over"
+    assert muster("search", "tell", f"{drive.experiment_id}.2").stdout.strip() == "over"
 
     path = submitted(POINTS)
     no = path.rsplit("/", 1)[1]
@@ -316,7 +316,7 @@ def test_a_program_and_a_shell_drive_the_same_search(member_client, submitted, t
     assert points.result("mine").trial_no == 1
     with pytest.raises(TimeoutError, match="mine is still QUEUED"):
         points.wait("mine", timeout_s=0, poll_s=0)
-    assert "trial 1 QUEUED" in muster("search", "point", no, "mine").stdout
+    assert f"trial {no}.1 QUEUED" in muster("search", "point", no, "mine").stdout
     assert "is not JSON" in str(muster("search", "enqueue", no, "lr").exception)
     assert "will create no more" in muster("search", "close", no).stdout
 
@@ -325,9 +325,9 @@ def test_a_program_and_a_shell_are_warned_of_a_missing_metric(member_client, sub
     path = submitted(TRIALS)
     number = path.rpartition("/")[2]
     member_client.post(f"{path}/search:ask", json={"count": 1})
-    told = muster("search", "tell", number, "1", '{"loss": 0.5}', "--units", "1")
+    told = muster("search", "tell", f"{number}.1", '{"loss": 0.5}', "--units", "1")
     assert told.stdout.strip() == "continue"
-    assert "muster: trial 1: it was told no val/loss" in told.stderr
+    assert f"muster: trial {number}.1: it was told no val/loss" in told.stderr
 
 
 def test_a_shell_changes_a_search_while_it_goes_on(member_client, submitted, tick, muster):
@@ -339,7 +339,7 @@ def test_a_shell_changes_a_search_while_it_goes_on(member_client, submitted, tic
         "trials 7, concurrent 6"
         in muster("search", "limits", no, "--trials", "7", "--concurrent", "6").stdout
     )
-    assert "continues as soon as" in muster("search", "promote", no, "1").stdout
+    assert "continues as soon as" in muster("search", "promote", f"{no}.1").stdout
     tick()
     ended = ask(member_client, path, count=9)
     assert 1 in [t["no"] for t in ended["trials"]]
@@ -348,7 +348,7 @@ def test_a_shell_changes_a_search_while_it_goes_on(member_client, submitted, tic
     wrong = muster("search", "limits", no, "--concurrent", "many")
     assert "is not a number" in str(wrong.exception)
     assert "Nothing to change" in str(muster("search", "limits", no).exception)
-    assert "has no trial 99" in str(muster("search", "promote", no, "99").exception)
+    assert "has no trial 99" in str(muster("search", "promote", f"{no}.99").exception)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_refusal_is_exit_code_1_and_the_others_are_done(muster, submit, databa
 
 def test_one_trial_is_killed(muster, submit, database):
     experiment_id = submit()
-    ok(muster("kill", str(experiment_id), "--trial", "1"))
+    assert ok(muster("kill", f"{experiment_id}.1")) == f"Trial {experiment_id}.1: QUEUED\n"
     with database.read() as session:
         assert session.scalars(select(TrialRow.desired)).all() == ["kill"]
     assert desired(database) == {experiment_id: "run"}
@@ -119,8 +119,11 @@ def test_the_log_of_an_experiment_says_which_trial_wrote_a_line(muster, database
                 now=NOW,
             )
     both = ok(muster("logs", str(experiment.id)))
-    assert both.splitlines() == ["[trial 1 rank 0] hello", "[trial 2 rank 0] hello"]
-    assert ok(muster("logs", str(experiment.id), "--trial", "2")) == "[rank 0] hello\n"
+    assert both.splitlines() == [
+        f"[{experiment.id}.1 rank 0] hello",
+        f"[{experiment.id}.2 rank 0] hello",
+    ]
+    assert ok(muster("logs", f"{experiment.id}.2")) == "[rank 0] hello\n"
 
 
 def test_deleting_says_what_it_frees_and_always_asks(muster, submit, database):
@@ -205,6 +208,9 @@ def test_projects_and_pools_are_for_administrators(muster, submit):
     ("arguments", "words"),
     [
         (["stop"], "Which experiments?"),
+        (["stop", "1.2", "3"], "Trials cannot be combined"),
+        (["kill", "1.2", "--label", "a"], "Trials cannot be combined"),
+        (["continue", "1.2", "2.1"], "Trials of one experiment"),
         (["stop", "1", "--label", "a"], "exclude each other"),
         (["label", "1"], "Give a label"),
         (["label", "1", "--set", "x"], "is not a label"),
@@ -254,3 +260,64 @@ def test_what_an_age_would_free_is_said_before_it_is_set(muster, database):
     assert "30 days" in shown
     assert "A question only" in shown
     assert muster("retention", "--metric-days", "0", as_="admin").exit_code == 2
+
+
+@pytest.fixture
+def search(database):
+    """An experiment with three trials; the second has measured a loss."""
+    with database.transaction() as session:
+        for _ in range(
+            2
+        ):  # so that no trial has the number of an experiment or the other way round
+            add_trial(session, add_experiment(session))
+        experiment = add_experiment(session)
+        for no in (1, 2, 3):
+            trial = add_trial(session, experiment, no=no)
+            (allocation,) = add_attempt(session, trial)
+            if no == 2:
+                ingest.ingest(
+                    session, allocation=allocation, seq=1, at=NOW,
+                    record=metrics_record({"train/loss": [(1, 0.5)]}),
+                )  # fmt: skip
+        return experiment.id
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("performance",), ("progress",), ("stacks", "--last"), ("profile", "--last"), ("diagnose",),
+        ("checkpoint", "list"), ("plan", "--trial"), ("search", "promote"), ("search", "tell"),
+    ],
+)  # fmt: skip
+def test_every_command_about_a_trial_names_it_by_its_experiment(muster, search, command):
+    name, *options = command if command[-1].startswith("-") else (*command,)
+    words = [name, *options] if command[0] in ("checkpoint", "plan", "search") else [name]
+    rest = [] if words == [name, *options] else options
+    several = muster(*words, str(search), *rest).exception
+    assert isinstance(several, CommandFailure)
+    assert several.message == f"Experiment {search} has 3 trials."
+    assert several.hint == f"name one: {search}.1 to {search}.3"
+    missing = muster(*words, f"{search}.4", *rest).exception
+    if command != ("search", "tell"):
+        assert isinstance(missing, CommandFailure)
+        assert missing.message == f"Experiment {search} has no trial 4."
+        assert missing.hint == f"{search}.1 to {search}.3"
+    wrong = muster(*words, "second", *rest)
+    assert wrong.exit_code == 2
+    assert "names neither an experiment (36) nor a trial of one (36.2)" in wrong.output
+
+
+def test_a_trial_is_shown_with_its_attempts_and_metrics(muster, search):
+    shown = ok(muster("show", f"{search}.2"))
+    assert shown.startswith(f"{search}.2 ")
+    assert "train/loss" in shown
+    assert "attempt" in shown
+    assert json.loads(ok(muster("show", f"{search}.2", "--json")))["no"] == 2
+    assert f"{search}.3" in ok(muster("show", str(search)))
+
+
+def test_the_only_trial_needs_no_number(muster, submit):
+    for _ in range(2):
+        experiment_id = submit()
+    said = muster("performance", str(experiment_id))
+    assert f"Trial {experiment_id}.1 has measured no steps" in said.output

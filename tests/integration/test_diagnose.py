@@ -26,7 +26,7 @@ def test_a_slow_loader_is_found_and_the_advice_launched(stack: Stack, client: Cl
     (trial,) = client.trials(experiment["id"])
 
     options = ("--repeats", "3", "--steps", "15", "--no-wait", "--json")
-    begun = stack.cli("diagnose", str(trial["id"]), *options)
+    begun = stack.cli("diagnose", f"{experiment['id']}.1", *options)
     assert begun.returncode == 0, begun.stderr
     path = f"/diagnoses/{json.loads(begun.stdout)['id']}"
     wait_for("the verdict", lambda: client.get(path)["state"] != "running", 240)
@@ -38,7 +38,7 @@ def test_a_slow_loader_is_found_and_the_advice_launched(stack: Stack, client: Cl
     (after,) = client.trials(experiment["id"])
     assert (after["attempt_no"], after["summary"]) == (trial["attempt_no"], trial["summary"])
 
-    shown = stack.cli("diagnose", str(trial["id"]), "--apply", "prefetch")
+    shown = stack.cli("diagnose", f"{experiment['id']}.1", "--apply", "prefetch")
     assert shown.returncode == 0, shown.stderr
     assert "Advice prefetch" in shown.stdout
     (advice,) = client.get(path)["advice"]

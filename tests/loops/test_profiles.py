@@ -107,7 +107,13 @@ def test_a_window_goes_to_the_node_and_its_traces_come_back(
     )
     assert "5 steps of rank 0, 1" in event["message"]
 
-    shown = muster("profile", str(trial_id), "--last", "--output", str(tmp_path / "traces"))
+    shown = muster(
+        "profile",
+        f"{show(f'/trials/{trial_id}')['experiment_id']}.1",
+        "--last",
+        "--output",
+        str(tmp_path / "traces"),
+    )
     assert shown.exit_code == 0, shown.output
     assert "8 to 12" in shown.output
     (file,) = (tmp_path / "traces").iterdir()

@@ -109,7 +109,7 @@ def test_the_rank_that_holds_up_the_others_is_named_and_stacks_are_kept_once(
     assert (node.only().stacks_no, node.only().desired) == (1, "start")
     assert show(f"/trials/{trial_id}")["state"] == "RUNNING"
 
-    shown = muster("progress", str(trial_id))
+    shown = muster("progress", f"{show(f'/trials/{trial_id}')['experiment_id']}.1")
     assert shown.exit_code == 0
     assert "Rank 1 on node-1 has not called collective 8 of world" in shown.output.replace(
         "\n", " "
@@ -176,7 +176,7 @@ def test_stacks_are_asked_for_kept_for_the_last_times_and_shown(
     assert (second["problem"], second["text"]) == ("the process is stopped", "")
     assert show(f"/trials/{trial_id}/stacks?no=3")["ranks"][0]["rank"] == 0
 
-    shown = muster("stacks", str(trial_id), "--last")
+    shown = muster("stacks", f"{show(f'/trials/{trial_id}')['experiment_id']}.1", "--last")
     assert shown.exit_code == 0, shown.output
     assert "no stacks: the process is stopped" in shown.output
 

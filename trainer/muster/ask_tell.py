@@ -167,7 +167,7 @@ class Drive:
         }
         reply = self.client.post(f"{self._path}/search:tell", body, repeatable=True)
         if hint := reply.get("hint"):
-            warnings.warn(f"trial {no}: {hint}", stacklevel=2)
+            warnings.warn(f"trial {self.experiment_id}.{no}: {hint}", stacklevel=2)
         decision: str = reply["decision"]
         return decision
 

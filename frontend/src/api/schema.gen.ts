@@ -12505,6 +12505,8 @@ export interface operations {
         parameters: {
             query?: {
                 state?: components["schemas"]["TrialState"][] | null;
+                /** @description Only this trial. */
+                no?: number | null;
                 sort?: "no" | "-no" | "metric" | "-metric";
                 /** @description `next` of the page before; leave out for the first. */
                 cursor?: string | null;

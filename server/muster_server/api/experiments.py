@@ -175,6 +175,7 @@ def list_experiment_trials(
     experiment_id: Id,
     db: Db,
     state: Annotated[list[TrialState] | None, Query(max_length=10)] = None,
+    no: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="Only this trial.")] = None,
     sort: trials.TrialSort = "no",
     cursor: Cursor = None,
     limit: Limit = 50,
@@ -182,7 +183,7 @@ def list_experiment_trials(
     """List the trials of an experiment; those without a metric come last when sorted by it."""
     with db.read() as session:
         return trials.list_trials(
-            session, experiment_id, states=state or (), sort=sort, cursor=cursor, limit=limit
+            session, experiment_id, states=state or (), no=no, sort=sort, cursor=cursor, limit=limit
         )
 
 

@@ -52,10 +52,11 @@ def test_errors_are_json_when_asked_for(tmp_path: Path) -> None:
         (["list", "--state", "walking"], "'running'"),
         (["token", "create", "x", "--role", "king"], "viewer"),
         (["frobnicate"], "frobnicate"),
-        (["show", "twelve"], "valid integer"),
+        (["show", "twelve"], "'twelve' names neither an experiment (36)"),
+        (["performance", "36.x"], "'36.x' names neither an experiment (36)"),
         (["move", "1"], "--front, --back, --before and --after"),
         (["move", "1", "--front", "--after", "2"], "Give one of"),
-        (["move", "1", "--before", "x"], "'x' names neither an experiment (12)"),
+        (["move", "1", "--before", "x"], "'x' names neither an experiment (36)"),
         (["priority", "1", "101"], "less than or equal to 100"),
     ],
 )

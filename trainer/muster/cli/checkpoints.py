@@ -13,9 +13,10 @@ import typer
 from muster.byte_sizes import byte_size
 
 from .exit_codes import EXIT_USAGE
-from .experiments import ExperimentArgument, find_trial
+from .experiments import ExperimentArgument
 from .operations import client_of_environment
 from .output import CommandFailure, JsonOption, age, console, number, print_json, say, table
+from .trials import TrialArgument, find_trial
 
 app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, pin, clean up, export.")
 
@@ -34,20 +35,12 @@ ExperimentBestOption = Annotated[
 
 @app.command("list")
 def list_(
-    experiment: ExperimentArgument,
-    trial: Annotated[
-        int | None,
-        typer.Option(
-            "--trial",
-            metavar="NO",
-            help="Number of the trial; may be left out if there is only one.",
-        ),
-    ] = None,
+    trial: TrialArgument,
     as_json: JsonOption = False,
 ) -> None:
     """List the checkpoints of a trial, newest first."""
     with client_of_environment() as client:
-        found = find_trial(client, experiment, trial)
+        found = find_trial(client, trial)
         checkpoints = list(client.pages(f"/trials/{found['id']}/checkpoints"))
     if as_json:
         print_json(checkpoints)

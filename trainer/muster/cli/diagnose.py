@@ -9,7 +9,7 @@ import typer
 
 from .operations import client_of_environment
 from .output import CommandFailure, JsonOption, console, escape, print_json, say, table
-from .performance import TrialArgument
+from .trials import TrialArgument, address, find_trial
 
 if TYPE_CHECKING:
     from muster.client import Client
@@ -54,30 +54,33 @@ def diagnose(
     differences. The trial itself is not touched.
     """
     with client_of_environment() as client:
+        chosen = find_trial(client, trial)
         if cancel:
-            found = client.post(f"/diagnoses/{_newest(client, trial)['id']}:cancel")
+            found = client.post(f"/diagnoses/{_newest(client, chosen)['id']}:cancel")
         elif apply is not None:
-            number = _newest(client, trial)["id"]
+            number = _newest(client, chosen)["id"]
             found = client.post(f"/diagnoses/{number}:apply", {"advice": apply})
         elif last:
-            found = _newest(client, trial)
+            found = _newest(client, chosen)
         else:
             body = {"repeats": repeats, "steps": steps}
             found = client.post(
-                f"/trials/{trial}/diagnoses", {k: v for k, v in body.items() if v is not None}
+                f"/trials/{chosen['id']}/diagnoses",
+                {k: v for k, v in body.items() if v is not None},
             )
             if wait:
                 found = _follow(client, found)
     if as_json:
         print_json(found)
     else:
-        _show(found)
+        _show(found, address(chosen))
 
 
-def _newest(client: Client, trial: int) -> dict[str, Any]:
-    found: list[dict[str, Any]] = client.get(f"/trials/{trial}/diagnoses", limit=1)["items"]
+def _newest(client: Client, trial: dict[str, Any]) -> dict[str, Any]:
+    found: list[dict[str, Any]] = client.get(f"/trials/{trial['id']}/diagnoses", limit=1)["items"]
     if not found:
-        raise CommandFailure(f"Trial {trial} has not been diagnosed.", f"muster diagnose {trial}")
+        name = address(trial)
+        raise CommandFailure(f"Trial {name} has not been diagnosed.", f"muster diagnose {name}")
     return found[0]
 
 
@@ -102,9 +105,9 @@ def _follow(client: Client, found: dict[str, Any]) -> dict[str, Any]:
         found = client.get(f"/diagnoses/{found['id']}")
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: dict[str, Any], trial: str) -> None:
     if found["state"] != "complete":
-        say(f"Diagnosis {found['id']} of trial {found['trial_id']} is {found['state']}.")
+        say(f"Diagnosis {found['id']} of trial {trial} is {found['state']}.")
     else:
         print(f"{found['verdict']}: {found['reason']}")
     out = console()
@@ -122,18 +125,18 @@ def _show(found: dict[str, Any]) -> None:
         value, interval, num = _estimate(found["efficiency"], 100, " %")
         print(f"One worker alone needs {value} of the step ({interval}, n={num}).")
     for advice in found["advice"]:
-        _show_advice(found, advice)
+        _show_advice(trial, advice)
     for note in found["notes"]:
         say(escape(note))
 
 
-def _show_advice(found: dict[str, Any], advice: dict[str, Any]) -> None:
+def _show_advice(trial: str, advice: dict[str, Any]) -> None:
     gain = ""
     if advice["gain"] is not None:
         gain = f" {_gain(advice['gain'], is_bound=advice['is_bound'])}"
     print(f"Advice {advice['kind']}: {advice['text']}{gain}")
     if advice["overrides"] and not advice["applied"]:
-        print(f"  muster diagnose {found['trial_id']} --apply {advice['kind']}")
+        print(f"  muster diagnose {trial} --apply {advice['kind']}")
     for applied in advice["applied"]:
         achieved = "not enough steps yet"
         if applied["achieved"] is not None:

@@ -8,9 +8,9 @@ import typer
 
 from .exit_codes import EXIT_CANCELED, EXIT_FAILED
 from .output import (
-    CommandFailure,
     JsonOption,
     age,
+    between,
     console,
     escape,
     number,
@@ -22,10 +22,9 @@ from .output import (
     table,
 )
 from .sending import CodeOption, DocumentArgument, SetOption, read_document, send_code
+from .trials import ExperimentOrTrialArgument, address, find_trial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from muster.client import Client
 
 ExperimentState = Literal[
@@ -35,9 +34,6 @@ StreamName = Literal["stdout", "stderr"]
 
 ExperimentArgument = Annotated[
     int, typer.Argument(metavar="EXPERIMENT", help="Number of the experiment.")
-]
-TrialOption = Annotated[
-    int | None, typer.Option("--trial", metavar="NO", help="Number of the trial.")
 ]
 
 
@@ -171,14 +167,25 @@ def list_(
     console().print(shown)
 
 
-def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
-    """Show an experiment and its trials."""
+def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
+    """Show an experiment and its trials, or one of them with its attempts."""
     with _client() as client:
-        detail = client.experiment(experiment)
-        trials = client.trials(experiment, limit=1000)
+        if of.no is not None:
+            trial = client.get(f"/trials/{find_trial(client, of)['id']}")
+            if as_json:
+                print_json(trial)
+            else:
+                _show_trial(trial)
+            return
+        detail = client.experiment(of.experiment)
+        trials = client.trials(of.experiment, limit=1000)
     if as_json:
         print_json({**detail, "trials": trials})
-        return
+    else:
+        _show_experiment(detail, trials)
+
+
+def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> None:
     from .follow import summary_value
 
     out = console()
@@ -191,13 +198,13 @@ def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
     for notice in detail.get("notices", ()):
         out.print(f"[yellow]{escape(notice['text'])}[/yellow]", highlight=False)
     shown = table(
-        "no", "state", "step", "epoch", "loss", "samples/s", "comm", "restarts", "hyperparameters",
-        right=("no", "step", "epoch", "loss", "samples/s", "comm", "restarts"),
+        "trial", "state", "step", "epoch", "loss", "samples/s", "comm", "restarts", "hyperparameters",
+        right=("trial", "step", "epoch", "loss", "samples/s", "comm", "restarts"),
     )  # fmt: skip
     for trial in trials:
         ratio = summary_value(trial, "comm/overhead_ratio")
         shown.add_row(
-            str(trial["no"]),
+            address(trial),
             styled_state(trial["state"]),
             str(trial["step"]),
             number(trial["epoch"], 3),
@@ -209,12 +216,57 @@ def show(experiment: ExperimentArgument, as_json: JsonOption = False) -> None:
         )
     out.print(shown)
     for trial in trials:
-        waits = trial["state"] in ("QUEUED", "RETRY_WAIT")
-        reason = (trial["pending_reason"] if waits else "") or trial["reason"]
-        if reason and trial["state"] not in ("COMPLETED", "STOPPED_EARLY"):
-            is_never = trial.get("pending_impossible", False)
-            never = "[yellow]cannot start with the present nodes.[/yellow] " if is_never else ""
-            out.print(f"trial {trial['no']}: {never}{escape(reason)}")
+        if reason := _reason_text(trial):
+            out.print(f"trial {address(trial)}: {reason}")
+
+
+def _reason_text(trial: dict[str, Any]) -> str:
+    """Return why a trial waits or ended, as markup; empty if there is nothing to explain."""
+    waits = trial["state"] in ("QUEUED", "RETRY_WAIT")
+    reason = (trial["pending_reason"] if waits else "") or trial["reason"]
+    if not reason or trial["state"] in ("COMPLETED", "STOPPED_EARLY"):
+        return ""
+    is_never = trial.get("is_impossible", False)
+    never = "[yellow]cannot start with the present nodes.[/yellow] " if is_never else ""
+    return f"{never}{escape(reason)}"
+
+
+def _show_trial(trial: dict[str, Any]) -> None:
+    out = console()
+    out.print(
+        f"[bold]{address(trial)} {escape(trial['experiment_name'])}[/bold]  "
+        f"{styled_state(trial['state'])}  {trial['num_slots_held'] or trial['num_slots']} slots"
+    )
+    if reason := _reason_text(trial):
+        out.print(reason)
+    for notice in trial["notices"]:
+        out.print(f"[yellow]{escape(notice['text'])}[/yellow]", highlight=False)
+    if trial["hparams"]:
+        values = "  ".join(f"{k}={number(v)}" for k, v in trial["hparams"].items())
+        out.print(escape(values), highlight=False)
+    attempts = table(
+        "attempt", "state", "workers", "nodes", "from step", "started", "ran", "reason",
+        right=("attempt", "workers", "from step"),
+    )  # fmt: skip
+    for attempt in reversed(trial["attempts"]):
+        attempts.add_row(
+            str(attempt["no"]),
+            styled_state(attempt["state"]),
+            str(attempt["world_size"]),
+            escape(", ".join(attempt["nodes"])),
+            str(attempt["resume_step"]),
+            "–" if attempt["started_at"] is None else f"{age(attempt['started_at'])} ago",
+            between(attempt["started_at"], attempt["ended_at"]),
+            escape(attempt["reason"]),
+        )
+    if trial["attempts"]:
+        out.print(attempts)
+    metrics = table("metric", "last", "min", "max", "step", right=("last", "min", "max", "step"))
+    for name, found in sorted(trial["summary"].items()):
+        values_of = (number(found[part]) for part in ("last", "min", "max"))
+        metrics.add_row(escape(name), *values_of, str(found["step"]))
+    if trial["summary"]:
+        out.print(metrics)
 
 
 # ---------------------------------------------------------------- helpers
@@ -248,30 +300,6 @@ def _client() -> Client:
     from muster.client import Client as HttpClient
 
     return HttpClient.from_environment()
-
-
-def find_trial(client: Client, experiment: int, no: int | None) -> dict[str, Any]:
-    trials = client.trials(experiment, limit=1000)
-    if no is None:
-        if len(trials) == 1:
-            return trials[0]
-        if not trials:
-            raise CommandFailure(f"Experiment {experiment} has no trials yet.")
-        raise CommandFailure(
-            f"Experiment {experiment} has {len(trials)} trials.", "choose one with --trial NO"
-        )
-    for trial in trials:
-        if trial["no"] == no:
-            return trial
-    raise CommandFailure(
-        f"Experiment {experiment} has no trial {no}.",
-        f"it has {numbers_text([t['no'] for t in trials])}" if trials else None,
-    )
-
-
-def numbers_text(numbers: Sequence[int], *, at_most: int = 20) -> str:
-    more = ", …" if len(numbers) > at_most else ""
-    return ", ".join(map(str, numbers[:at_most])) + more
 
 
 def _cost_text(cost: dict[str, Any]) -> str:

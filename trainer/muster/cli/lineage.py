@@ -22,9 +22,10 @@ from .sending import (
     send_code,
     upload_folder,
 )
+from .trials import TrialReference, find_trial, parse_trial
 
 
-@selecting()
+@selecting(trials=True)
 def continue_(
     asked: SelectionOptions,
     epochs: Annotated[
@@ -32,26 +33,19 @@ def continue_(
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Train this many steps in all.")] = None,
     set_: SetOption = None,
-    trial: Annotated[
-        list[int] | None,
-        typer.Option("--trial", metavar="NO", help="Only this trial; repeatable."),
-    ] = None,
 ) -> None:
-    """Continue experiments that have ended from their newest checkpoints."""
-    if epochs is None and steps is None and not set_ and not trial:
+    """Continue experiments that have ended, or trials of one, from their newest checkpoints."""
+    if epochs is None and steps is None and not set_ and not asked.trials:
         operate("continue", asked)
         return
-    number = asked.only(
-        "Changes go with the number of one experiment.",
-        "continue several as they were, or one by one",
-    )
+    number = _one_experiment(asked)
     if epochs is not None and steps is not None:
         raise CommandFailure("Give either --epochs or --steps.", exit_code=EXIT_USAGE)
     body: dict[str, Any] = {"overrides": list(set_ or ())}
     if epochs is not None or steps is not None:
         body["length"] = {"epochs": epochs} if epochs is not None else {"steps": steps}
-    if trial:
-        body["trials"] = trial
+    if asked.trials:
+        body["trials"] = [trial.no for trial in asked.trials]
     with client_of_environment() as client:
         detail = client.call(
             "POST",
@@ -64,6 +58,22 @@ def continue_(
         print_json(detail)
     else:
         say(f"Experiment {number} continues ({detail['state']}).")
+
+
+def _one_experiment(asked: SelectionOptions) -> int:
+    """Return the number of the only experiment that is named. Raises CommandFailure."""
+    if not asked.trials:
+        return asked.only(
+            "Changes go with the number of one experiment.",
+            "continue several as they were, or one by one",
+        )
+    numbers = {trial.experiment for trial in asked.trials}
+    if len(numbers) > 1 or asked.dry_run:
+        raise CommandFailure(
+            "Trials of one experiment are continued at a time, without --dry-run.",
+            exit_code=EXIT_USAGE,
+        )
+    return numbers.pop()
 
 
 def fork(
@@ -81,9 +91,12 @@ def fork(
         typer.Option(metavar="ID|latest|best", help="Checkpoint to start from; none by default."),
     ] = None,
     from_trial: Annotated[
-        int | None,
+        TrialReference | None,
         typer.Option(
-            "--from-trial", metavar="ID", help="Trial of the checkpoint; the best one by default."
+            "--from-trial",
+            metavar="TRIAL",
+            parser=parse_trial,
+            help="Trial of the checkpoint (36.2); the best one by default.",
         ),
     ] = None,
     load: Annotated[
@@ -96,9 +109,10 @@ def fork(
     overrides = list(set_ or ())
     body: dict[str, Any] = {}
     section = _from(checkpoint, from_trial, load)
-    if section is not None:
-        body["from"] = section
     with client_of_environment() as client:
+        if section is not None:
+            trial = {"trial": find_trial(client, from_trial)["id"]} if from_trial else {}
+            body["from"] = trial | section
         if file is not None:
             body["document"] = read_document(file)
             sent = send_code(client, file, body["document"], overrides, code, quiet=as_json)
@@ -127,7 +141,10 @@ def fork(
     say(f"Forked experiment {experiment} as {made['id']} ({made['name']}){start}: {url}")
 
 
-def _from(checkpoint: str | None, from_trial: int | None, load: str) -> dict[str, Any] | None:
+def _from(
+    checkpoint: str | None, from_trial: TrialReference | None, load: str
+) -> dict[str, Any] | None:
+    """Return the section `from` of a fork, without the trial. Raises CommandFailure."""
     if checkpoint is None and from_trial is None:
         if load != "all":
             raise CommandFailure("--load needs --checkpoint.", exit_code=EXIT_USAGE)
@@ -145,5 +162,4 @@ def _from(checkpoint: str | None, from_trial: int | None, load: str) -> dict[str
             "give its number, latest or best",
             exit_code=EXIT_USAGE,
         )
-    trial = {"trial": from_trial} if from_trial is not None else {}
-    return {**trial, "pick": checkpoint or "latest", "load": load}
+    return {"pick": checkpoint or "latest", "load": load}

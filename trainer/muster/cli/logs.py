@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .exit_codes import EXIT_USAGE
-from .experiments import ExperimentArgument, StreamName, TrialOption, find_trial, numbers_text
+from .experiments import StreamName
 from .output import CommandFailure, JsonOption, printable, report_outage, say
+from .trials import ExperimentOrTrialArgument, TrialReference, find_trial, numbers_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +41,7 @@ LevelsOption = Annotated[
 
 
 def logs(
-    experiment: ExperimentArgument,
-    trial: TrialOption = None,
+    trial: ExperimentOrTrialArgument,
     rank: RanksOption = None,
     node: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only this node; repeatable.")
@@ -107,12 +107,11 @@ def logs(
         "tail": tail,
         "follow": follow,
     }
-    _print_lines(experiment, trial, given, timestamps=timestamps, as_json=as_json)
+    _print_lines(trial, given, timestamps=timestamps, as_json=as_json)
 
 
 def _print_lines(
-    experiment: int,
-    trial: int | None,
+    trial: TrialReference,
     given: dict[str, Any],
     *,
     timestamps: bool,
@@ -125,13 +124,14 @@ def _print_lines(
 
     follow = given["follow"]
     with Client.from_environment() as client:
-        # One trial's log has no bound on its streams, and says "rank 0" rather than "trial 1 rank 0".
-        is_one = trial is not None or _has_one_trial(client.experiment(experiment))
+        # One trial's log has no bound on its streams, and says "rank 0" rather than "36.1 rank 0".
+        is_one = trial.no is not None or _has_one_trial(client.experiment(trial.experiment))
         of = (
-            {"trial_id": find_trial(client, experiment, trial)["id"]}
+            {"trial_id": find_trial(client, trial)["id"]}
             if is_one
-            else {"experiment_id": experiment}
+            else {"experiment_id": trial.experiment}
         )
+        several = None if is_one else trial.experiment
         count = 0
         with client.patience(report_outage) if follow else nullcontext():
             for line in client.log_lines(**of, **given):
@@ -139,7 +139,7 @@ def _print_lines(
                 if as_json:
                     print(json.dumps(line, ensure_ascii=False), flush=follow)
                 else:
-                    print(_as_text(line, timestamps, with_trial=not is_one), flush=follow)
+                    print(_as_text(line, timestamps, experiment=several), flush=follow)
         if not count and is_one:
             _say_no_lines(client, of["trial_id"], given)
         elif not count:
@@ -208,10 +208,12 @@ def parse_time(option: str, text: str, now: dt.datetime) -> str:
         ) from None
 
 
-def _as_text(line: dict[str, Any], timestamps: bool, *, with_trial: bool) -> str:
+def _as_text(line: dict[str, Any], timestamps: bool, *, experiment: int | None) -> str:
+    """Return a line for people. experiment: the one of whose trials the lines are; None for a log
+    of one trial."""
     who = "launch" if line["rank"] < 0 else f"rank {line['rank']}"
-    if with_trial:
-        who = f"trial {line['trial_no']} {who}"
+    if experiment is not None:
+        who = f"{experiment}.{line['trial_no']} {who}"
     when = ""
     if timestamps:
         at = dt.datetime.fromtimestamp(line["time_ms"] / 1000).astimezone()

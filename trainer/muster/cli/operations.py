@@ -16,9 +16,9 @@ import typer
 from muster.byte_sizes import byte_size
 
 from .exit_codes import EXIT_USAGE
-from .experiments import TrialOption, find_trial
 from .output import CommandFailure, console, escape, print_json, say, styled_state, table
 from .selecting import SelectionOptions, selecting
+from .trials import address, find_trial
 
 if TYPE_CHECKING:
     from muster.client import Client
@@ -149,27 +149,29 @@ def _command(action: str, text: str) -> Callable[..., None]:
 
 
 def _ending(action: str, text: str) -> Callable[..., None]:
-    def command(asked: SelectionOptions, trial: TrialOption = None) -> None:
-        if trial is None:
+    def command(asked: SelectionOptions) -> None:
+        if not asked.trials:
             operate(action, asked)
             return
-        number = asked.only("--trial goes with the number of one experiment.")
+        if asked.dry_run:
+            raise CommandFailure("--dry-run goes with experiments.", exit_code=EXIT_USAGE)
         with client_of_environment() as client:
-            found = find_trial(client, number, trial)
-            ended = client.post(f"/trials/{found['id']}:{action}", repeatable=True)
+            found = [find_trial(client, trial) for trial in asked.trials]
+            ended = [client.post(f"/trials/{t['id']}:{action}", repeatable=True) for t in found]
         if asked.as_json:
-            print_json(ended)
-        else:
-            say(f"Experiment {number} trial {trial}: {ended['state']}")
+            print_json(ended[0] if len(ended) == 1 else ended)
+            return
+        for trial in ended:
+            say(f"Trial {address(trial)}: {trial['state']}")
 
     command.__doc__ = text
-    return selecting(archived=False)(command)
+    return selecting(archived=False, trials=True)(command)
 
 
 pause = _command("pause", "Let trials save a checkpoint and give up their slots until resumed.")
 resume = _command("resume", "Let what is paused go on from its checkpoints.")
-stop = _ending("stop", "Stop experiments, or one trial, with time for a last checkpoint.")
-kill = _ending("kill", "End experiments, or one trial, at once and without a checkpoint.")
+stop = _ending("stop", "Stop experiments or trials, with time for a last checkpoint.")
+kill = _ending("kill", "End experiments or trials, at once and without a checkpoint.")
 archive = _command("archive", "Leave experiments that have ended out of lists.")
 unarchive = _command("unarchive", "Show archived experiments in lists again.")
 

@@ -163,6 +163,14 @@ def age(moment: str | None) -> str:
     return duration((dt.datetime.now(dt.UTC) - then).total_seconds())
 
 
+def between(start: str | None, end: str | None) -> str:
+    """Return the time from one ISO time to another, or to now; "–" without a start."""
+    if start is None:
+        return "–"
+    last = dt.datetime.now(dt.UTC) if end is None else dt.datetime.fromisoformat(end)
+    return duration((last - dt.datetime.fromisoformat(start)).total_seconds())
+
+
 def until(moment: str | None) -> str:
     """Return the time until an ISO time, for example "in 3 min"; "now" if it has passed; "–" for
     none."""

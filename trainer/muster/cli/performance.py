@@ -8,11 +8,7 @@ import typer
 
 from .operations import client_of_environment
 from .output import JsonOption, console, escape, print_json, say, table
-
-TrialArgument = Annotated[
-    int,
-    typer.Argument(metavar="TRIAL", help="Number of the trial, as its page and the API show it."),
-]
+from .trials import TrialArgument, address, find_trial
 
 SHORT = {
     "time/data_wait_ms": "data",
@@ -40,15 +36,16 @@ def performance(
     """Show where the time of a trial's newest steps goes, rank by rank."""
     params = {"rows": rows} if attempt is None else {"rows": rows, "attempt": attempt}
     with client_of_environment() as client:
-        found = client.get(f"/trials/{trial}/performance", **params)
+        chosen = find_trial(client, trial)
+        found = client.get(f"/trials/{chosen['id']}/performance", **params)
     if as_json:
         print_json(found)
         return
     if not found["ranks"]:
-        say(f"Trial {trial} has measured no steps in attempt {found['attempt_no']}.")
+        say(f"Trial {address(chosen)} has measured no steps in attempt {found['attempt_no']}.")
         return
     say(
-        f"Trial {trial}, attempt {found['attempt_no']}, steps {found['first_step']} to "
+        f"Trial {address(chosen)} ({chosen['experiment_name']}), attempt {found['attempt_no']}, steps {found['first_step']} to "
         f"{found['last_step']}: milliseconds per step."
     )
     if found["bottleneck"] is not None:

@@ -11,6 +11,7 @@ from .estimate import settled
 from .operations import client_of_environment
 from .output import JsonOption, console, escape, print_json, say, table
 from .sending import CodeOption, read_document, send_code
+from .trials import TrialReference, find_trial, parse_trial
 
 if TYPE_CHECKING:
     from muster.client import Client
@@ -33,9 +34,11 @@ def plan(
     ] = None,
     code: CodeOption = None,
     trial: Annotated[
-        int | None,
+        TrialReference | None,
         typer.Option(
-            metavar="TRIAL", help="Compare the estimate for this trial with its measurements."
+            metavar="TRIAL",
+            parser=parse_trial,
+            help="Compare the estimate for this trial (36.2) with its measurements.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -45,7 +48,7 @@ def plan(
         raise typer.BadParameter("give a document or --trial, not both")
     with client_of_environment() as client:
         if trial is not None:
-            path = f"/trials/{trial}/plan"
+            path = f"/trials/{find_trial(client, trial)['id']}/plan"
             found = settled(lambda: client.get(path))
         else:
             assert file is not None

@@ -10,7 +10,7 @@ import typer
 
 from .operations import client_of_environment
 from .output import CommandFailure, JsonOption, console, escape, print_json, say, table
-from .performance import TrialArgument
+from .trials import TrialArgument, address, find_trial
 
 if TYPE_CHECKING:
     from muster.client import Client
@@ -38,22 +38,24 @@ def profile(
     chrome://tracing.
     """
     with client_of_environment() as client:
+        chosen = find_trial(client, trial)
+        path = f"/trials/{chosen['id']}/profiles"
         if last:
-            windows: list[dict[str, Any]] = client.get(f"/trials/{trial}/profiles")["items"]
+            windows: list[dict[str, Any]] = client.get(path)["items"]
             if not windows:
                 raise CommandFailure(
-                    f"Trial {trial} has no stored traces.", f"muster profile {trial}"
+                    f"Trial {address(chosen)} has no stored traces.", f"muster profile {trial}"
                 )
             found = windows[0]
         else:
             body = {"ranks": _ranks(ranks), "steps": steps}
-            found = client.post(f"/trials/{trial}/profiles", body)
+            found = client.post(path, body)
         while not found["is_complete"]:
             time.sleep(POLL_S)
-            found = client.get(f"/trials/{trial}/profiles/{found['no']}")
-        files = _fetch(client, found, output)
+            found = client.get(f"{path}/{found['no']}")
+        files = _fetch(client, chosen, found, output)
     if as_json:
-        print_json({**found, "files": [str(path) for path in files]})
+        print_json({**found, "files": [str(file) for file in files]})
         return
     shown = table("RANK", "NODE", "STEPS", "KIB", "", right=("RANK", "KIB"))
     for rank in found["ranks"]:
@@ -66,8 +68,8 @@ def profile(
             escape(rank["problem"]),
         )
     console().print(shown)
-    for path in files:
-        print(path)
+    for file in files:
+        print(file)
     if not files:
         raise typer.Exit(1)
     say("Open them in https://ui.perfetto.dev or chrome://tracing.")
@@ -80,7 +82,9 @@ def _ranks(text: str) -> list[int]:
         raise CommandFailure(f"--ranks {text!r} is not a list of ranks.", "--ranks 0,1") from None
 
 
-def _fetch(client: Client, found: dict[str, Any], folder: Path) -> list[Path]:
+def _fetch(
+    client: Client, trial: dict[str, Any], found: dict[str, Any], folder: Path
+) -> list[Path]:
     """Download the available traces; an existing file is overwritten."""
     files = []
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,9 +92,8 @@ def _fetch(client: Client, found: dict[str, Any], folder: Path) -> list[Path]:
         if rank["state"] != "ready":
             continue
         place = f"/trials/{found['trial_id']}/profiles/{found['no']}/ranks/{rank['rank']}/trace"
-        path = (
-            folder / f"trial-{found['trial_id']}-window-{found['no']}-rank-{rank['rank']}.json.gz"
-        )
-        path.write_bytes(client.download(place))
-        files.append(path)
+        name = f"trial-{address(trial)}-window-{found['no']}-rank-{rank['rank']}.json.gz"
+        file = folder / name
+        file.write_bytes(client.download(place))
+        files.append(file)
     return files

@@ -9,7 +9,7 @@ import typer
 
 from .operations import client_of_environment
 from .output import JsonOption, console, escape, print_json, say, table
-from .performance import TrialArgument
+from .trials import TrialArgument, address, find_trial
 
 WAIT_S = 30.0
 """Seconds to wait for the answers of all ranks."""
@@ -19,11 +19,15 @@ POLL_S = 0.5
 def progress(trial: TrialArgument, as_json: JsonOption = False) -> None:
     """Show the progress of each rank of a trial, and which rank blocks it if it is stuck."""
     with client_of_environment() as client:
-        found = client.get(f"/trials/{trial}/progress")
+        chosen = find_trial(client, trial)
+        found = client.get(f"/trials/{chosen['id']}/progress")
     if as_json:
         print_json(found)
         return
-    say(f"Trial {trial}, attempt {found['attempt_no']}: {found['reason']}")
+    say(
+        f"Trial {address(chosen)} ({chosen['experiment_name']}), attempt {found['attempt_no']}: "
+        f"{found['reason']}"
+    )
     if found["ranks"]:
         console().print(_ranks(found["ranks"]))
 
@@ -37,19 +41,21 @@ def stacks(
 ) -> None:
     """Show the call stacks of all threads of every rank of a running trial."""
     with client_of_environment() as client:
+        chosen = find_trial(client, trial)
+        path = f"/trials/{chosen['id']}"
         if last:
-            found = client.get(f"/trials/{trial}/stacks")
+            found = client.get(f"{path}/stacks")
         else:
-            found = client.post(f"/trials/{trial}:stacks")
+            found = client.post(f"{path}:stacks")
             deadline = time.monotonic() + WAIT_S
             while len(found["ranks"]) < found["num_expected"] and time.monotonic() < deadline:
                 time.sleep(POLL_S)
-                found = client.get(f"/trials/{trial}/stacks", no=found["no"])
+                found = client.get(f"{path}/stacks", no=found["no"])
     if as_json:
         print_json(found)
         return
     if not found["ranks"]:
-        say(f"There are no stacks of trial {trial} in attempt {found['attempt_no']}.")
+        say(f"There are no stacks of trial {address(chosen)} in attempt {found['attempt_no']}.")
     for rank in found["ranks"]:
         print(f"rank {rank['rank']} on {rank['node_name']}, {rank['at']}")
         if rank["is_cut"]:

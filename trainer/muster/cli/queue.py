@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .exit_codes import EXIT_USAGE
-from .experiments import ExperimentArgument, TrialOption, find_trial
+from .experiments import ExperimentArgument
 from .output import (
     CommandFailure,
     JsonOption,
@@ -20,11 +19,10 @@ from .output import (
     table,
     until,
 )
+from .trials import ExperimentOrTrialArgument, TrialReference, find_trial, parse_trial
 
 if TYPE_CHECKING:
     from muster.client import Client
-
-_REFERENCE = re.compile(r"(\d+)(?:\.(\d+))?")
 
 
 def queue(as_json: JsonOption = False) -> None:
@@ -38,14 +36,14 @@ def queue(as_json: JsonOption = False) -> None:
         say("The queue is empty.")
         return
     shown = table(
-        "#", "experiment", "trial", "asks for", "priority", "waiting", "starts", "why",
+        "#", "trial", "experiment", "asks for", "priority", "waiting", "starts", "why",
         right=("#", "trial", "priority", "waiting"),
     )  # fmt: skip
     for item in items:
         shown.add_row(
             str(item["position"] or "–"),
-            f"{item['experiment_id']} {escape(item['experiment_name'])}",
-            str(item["trial_no"]),
+            f"{item['experiment_id']}.{item['trial_no']}",
+            escape(item["experiment_name"]),
             escape(_asks(item)),
             str(item["priority"]),
             age(item["waiting_since"]),
@@ -77,16 +75,27 @@ def priority(
 
 
 def move(
-    experiment: ExperimentArgument,
-    trial: TrialOption = None,
+    trial: ExperimentOrTrialArgument,
     front: Annotated[
         bool, typer.Option("--front", help="Move to the front of its equals.")
     ] = False,
     back: Annotated[bool, typer.Option("--back", help="Move to the back of its equals.")] = False,
     before: Annotated[
-        str | None, typer.Option(help="Move before this experiment (12) or trial (12.3).")
+        TrialReference | None,
+        typer.Option(
+            metavar="EXPERIMENT[.TRIAL]",
+            parser=parse_trial,
+            help="Move before this experiment (12) or trial (12.3).",
+        ),
     ] = None,
-    after: Annotated[str | None, typer.Option(help="Move after this experiment or trial.")] = None,
+    after: Annotated[
+        TrialReference | None,
+        typer.Option(
+            metavar="EXPERIMENT[.TRIAL]",
+            parser=parse_trial,
+            help="Move after this experiment or trial.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Move an experiment's waiting trials, or one of them, in the queue.
@@ -99,12 +108,11 @@ def move(
             "Give one of --front, --back, --before and --after.",
             exit_code=EXIT_USAGE,
         )
-    named = before if before is not None else after
-    target = _parse(named) if named is not None else None
+    target = before if before is not None else after
     with _client() as client:
-        body: dict[str, Any] = _body(client, experiment, trial)
+        body: dict[str, Any] = _body(client, trial)
         if target is not None:
-            body["before" if before is not None else "after"] = _body(client, *target)
+            body["before" if before is not None else "after"] = _body(client, target)
         else:
             body["to"] = "front" if front else "back"
         moved = client.post("/queue:move", body)
@@ -112,7 +120,13 @@ def move(
         print_json(moved)
         return
     first, num = moved["first"], moved["num_trials"]
-    what = f"{num} trials" if num > 1 else f"Trial {first['trial_no']}" if first else "1 trial"
+    what = (
+        f"{num} trials"
+        if num > 1
+        else f"Trial {trial.experiment}.{first['trial_no']}"
+        if first
+        else "1 trial"
+    )
     place = f", {'the first of them ' if num > 1 else ''}now number {first['position']}"
     say(f"{what} moved" + (place if first and first["position"] else ""))
 
@@ -124,21 +138,10 @@ def _asks(item: dict[str, Any]) -> str:
     return f"{slots} {item['slot_type']} in {item['pool']}"
 
 
-def _body(client: Client, experiment: int, trial_no: int | None) -> dict[str, Any]:
-    if trial_no is None:
-        return {"experiment_id": experiment}
-    return {"trial_id": find_trial(client, experiment, trial_no)["id"]}
-
-
-def _parse(text: str) -> tuple[int, int | None]:
-    """Return (experiment, number of its trial)."""
-    found = _REFERENCE.fullmatch(text)
-    if found is None:
-        raise CommandFailure(
-            f"{text!r} names neither an experiment (12) nor a trial of one (12.3).",
-            exit_code=EXIT_USAGE,
-        )
-    return int(found[1]), int(found[2]) if found[2] else None
+def _body(client: Client, named: TrialReference) -> dict[str, Any]:
+    if named.no is None:
+        return {"experiment_id": named.experiment}
+    return {"trial_id": find_trial(client, named)["id"]}
 
 
 def _client() -> Client:

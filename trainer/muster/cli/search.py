@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from .exit_codes import EXIT_USAGE
-from .experiments import find_trial
 from .operations import client_of_environment
 from .output import CommandFailure, JsonOption, console, escape, number, print_json
+from .trials import TrialArgument, address, find_trial
 
 app = typer.Typer(
     no_args_is_help=True, help="Control a running search, or run its trials yourself (ask/tell)."
@@ -97,14 +97,13 @@ def limits(
 
 @app.command()
 def promote(
-    experiment: ExperimentArgument,
-    no: Annotated[int, typer.Argument(help="Number of the trial that waits at its rung.")],
+    trial: TrialArgument,
 ) -> None:
     """Promote a trial that is waiting at its rung, ahead of all others whatever its rank."""
     with client_of_environment() as client:
-        trial = find_trial(client, experiment, no)
-        client.call("POST", f"/trials/{trial['id']}:promote")
-    console().print(f"Trial {no} of experiment {experiment} continues as soon as slots are free.")
+        chosen = find_trial(client, trial)
+        client.call("POST", f"/trials/{chosen['id']}:promote")
+    console().print(f"Trial {address(chosen)} continues as soon as slots are free.")
 
 
 @app.command()
@@ -124,15 +123,16 @@ def ask(
         return
     for trial in asked:
         length = f", up to {trial.max_units} {trial.unit}" if trial.max_units else ""
-        console().print(f"Trial {trial.no}: {escape(json.dumps(trial.hparams))}{length}")
+        console().print(
+            f"Trial {experiment}.{trial.no}: {escape(json.dumps(trial.hparams))}{length}"
+        )
     if not asked:
         console().print("No trials now: the search needs results first, or it is over.")
 
 
 @app.command()
 def tell(
-    experiment: ExperimentArgument,
-    no: Annotated[int, typer.Argument(help="The trial's number.")],
+    trial: TrialArgument,
     metrics: Annotated[str, typer.Argument(help='Values as JSON: {"val/loss": 0.3}')] = "{}",
     units: Annotated[
         float | None, typer.Option(help="Units trained so far, in the unit of search.max_length.")
@@ -149,7 +149,10 @@ def tell(
     values = {name: _float(name, value) for name, value in _object("METRICS", metrics).items()}
     with client_of_environment() as client, warnings.catch_warnings(record=True) as hints:
         warnings.simplefilter("always")
-        decision = Drive(client, experiment).tell(no, values, units, state=state, reason=reason)
+        no = trial.no or find_trial(client, trial)["no"]
+        decision = Drive(client, trial.experiment).tell(
+            no, values, units, state=state, reason=reason
+        )
     for hint in hints:
         print(f"muster: {hint.message}", file=sys.stderr)
     print(decision)
@@ -161,7 +164,11 @@ def _print_point(drive: Any, name: str, as_json: bool) -> None:
         shown = ("point", "trial_no", "state", "metric", "reason")
         print_json({key: getattr(found, key) for key in shown})
         return
-    trial = f"trial {found.trial_no}" if found.trial_no is not None else "waits for room"
+    trial = (
+        f"trial {drive.experiment_id}.{found.trial_no}"
+        if found.trial_no is not None
+        else "waits for room"
+    )
     value = f", {number(found.metric)}" if found.metric is not None else ""
     state = f" {found.state}" if found.state else ""
     console().print(f"{escape(found.point)}: {trial}{state}{value}")

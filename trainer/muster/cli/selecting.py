@@ -17,6 +17,7 @@ import typer
 
 from .exit_codes import EXIT_USAGE
 from .output import CommandFailure, JsonOption
+from .trials import TrialReference, parse_trial
 
 
 class State(StrEnum):
@@ -37,6 +38,14 @@ class Archived(StrEnum):
 
 NumbersArgument = Annotated[
     list[int] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Numbers of the experiments.")
+]
+NumbersOrTrialsArgument = Annotated[
+    list[TrialReference] | None,
+    typer.Argument(
+        metavar="[EXPERIMENT[.TRIAL]]...",
+        parser=parse_trial,
+        help="Numbers of the experiments (36), or of trials of theirs (36.2).",
+    ),
 ]
 StateOption = Annotated[
     list[State] | None,
@@ -69,6 +78,8 @@ class SelectionOptions:
     yes: bool
     dry_run: bool
     as_json: bool
+    trials: tuple[TrialReference, ...] = ()
+    """Trials named one by one; `which` is empty then."""
 
     def only(self, wrong: str, hint: str = "") -> int:
         """Return the number, if exactly one experiment was named. Raises Failure(wrong)."""
@@ -102,28 +113,60 @@ def _options(
     return SelectionOptions(which=which, yes=yes, dry_run=dry_run, as_json=as_json)
 
 
-def selecting(*, archived: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The decorator. archived: whether the command has --archived, too.
+def _options_with_trials(
+    numbers: NumbersOrTrialsArgument = None,
+    state: StateOption = None,
+    project: ProjectOption = None,
+    label: LabelOption = None,
+    owner: OwnerOption = None,
+    query: QueryOption = None,
+    archived: ArchivedOption = Archived.exclude,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> SelectionOptions:
+    named = list(numbers or ())
+    trials = tuple(reference for reference in named if reference.no is not None)
+    filters = (state, project, label, owner, query)
+    if not trials:
+        ids = [reference.experiment for reference in named]
+        return _options(ids, *filters, archived, yes, dry_run, as_json)
+    if len(trials) < len(named) or any(filters):
+        raise CommandFailure(
+            "Trials cannot be combined with experiments or a filter.",
+            "name trials only, such as 36.1 36.2, or experiments only",
+            exit_code=EXIT_USAGE,
+        )
+    return SelectionOptions(which={}, yes=yes, dry_run=dry_run, as_json=as_json, trials=trials)
+
+
+def selecting(
+    *, archived: bool = True, trials: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The decorator. archived: whether the command has --archived, too. trials: whether it takes
+    trials (36.2), too.
 
     The command's own options stand between the numbers and the filter.
     """
 
+    options = _options_with_trials if trials else _options
+
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         first, *rest = [
             parameter
-            for name, parameter in inspect.signature(_options).parameters.items()
+            for name, parameter in inspect.signature(options).parameters.items()
             if archived or name != "archived"
         ]
         _, *own = inspect.signature(command).parameters.values()
         ours = {p.name for p in own}
-        hints = get_type_hints(_options, include_extras=True)
+        hints = get_type_hints(options, include_extras=True)
         hints |= get_type_hints(command, include_extras=True)
         parameters = [p.replace(annotation=hints[p.name]) for p in (first, *own, *rest)]
 
         @functools.wraps(command)
         def run(**given: Any) -> None:
             mine = {name: given.pop(name) for name in ours}
-            command(_options(**given), **mine)
+            command(options(**given), **mine)
 
         del run.__wrapped__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

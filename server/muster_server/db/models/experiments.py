@@ -189,6 +189,11 @@ class TrialRow(Base):
         Index("ix_trials_state", "state"),
     )
 
+    @property
+    def address(self) -> str:
+        """The trial as people name it: "36.2" is trial 2 of experiment 36."""
+        return f"{self.experiment_id}.{self.no}"
+
 
 class AttemptRow(Base):
     __tablename__ = "attempts"

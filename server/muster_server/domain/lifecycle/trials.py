@@ -157,7 +157,7 @@ def _clean_members(case: TrialCase) -> None:
             case.actions.append(
                 QuarantineNode(
                     node_id=member.node_id,
-                    reason=f"a process of trial {case.trial.id} cannot be killed",
+                    reason=f"a process of trial {case.trial.experiment_id}.{case.trial.no} cannot be killed",
                 )
             )
         why = "log tail complete" if state == AllocationState.EXITED else "nothing of it runs"

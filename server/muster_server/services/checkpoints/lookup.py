@@ -23,6 +23,8 @@ class StartCheckpoint:
     is_own: bool
     """Whether the checkpoint belongs to the trial itself rather than to the trial it was forked
     from."""
+    trial: str = ""
+    """The trial that it belongs to, as people name it ("36.2"), unless that is the trial itself."""
     weights_only: bool = False
     """Only the model's weights are taken over: the attempt begins at step 0."""
 
@@ -145,6 +147,7 @@ def start_of(
         checkpoint,
         _place(session, source.config, f"{trial_folder(source.id, trial_no)}/{checkpoint.path}"),
         is_own=False,
+        trial=f"{source.id}.{trial_no}",
         weights_only=experiment.config.from_ is not None
         and experiment.config.from_.load == "weights",
     )

@@ -134,7 +134,7 @@ def _pick(session: Session, trial: TrialRow, pick: str, path: str) -> Source | F
     if found is None:
         return FieldProblem(
             path,
-            f"trial {trial.id} (trial {trial.no} of experiment {trial.experiment_id}) has {lack}",
+            f"trial {trial.address} has {lack}",
         )
     return Source(found, trial, session.get_one(ExperimentRow, trial.experiment_id))
 

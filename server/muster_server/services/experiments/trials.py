@@ -60,6 +60,7 @@ def list_trials(
     experiment_id: int,
     *,
     states: Sequence[str],
+    no: int | None = None,
     sort: TrialSort,
     cursor: str | None,
     limit: int,
@@ -69,6 +70,8 @@ def list_trials(
     query = _query().where(TrialRow.experiment_id == experiment_id)
     if states:
         query = query.where(TrialRow.state.in_(states))
+    if no is not None:
+        query = query.where(TrialRow.no == no)
     by_metric, descending = sort.endswith("metric"), sort.startswith("-")
     if not by_metric:
         rows, following = read_page_of_tuples(

@@ -66,7 +66,7 @@ def start(
     trial = get_trial(session, trial_id)
     # Locked: of two that start at once, one sees what the other has begun.
     experiment = get_experiment(session, trial.experiment_id, lock=True)
-    _require_none_running(session, trial_id)
+    _require_none_running(session, trial)
     row = DiagnosisRow(
         trial_id=trial_id,
         state="running",
@@ -85,16 +85,16 @@ def start(
     return diagnosis_out(session, row)
 
 
-def _require_none_running(session: Session, trial_id: int) -> None:
+def _require_none_running(session: Session, trial: TrialRow) -> None:
     running = session.scalar(
         select(DiagnosisRow.id).where(
-            DiagnosisRow.trial_id == trial_id, DiagnosisRow.state == "running"
+            DiagnosisRow.trial_id == trial.id, DiagnosisRow.state == "running"
         )
     )
     if running is not None:
         raise Conflict(
             "diagnoses.running",
-            f"Trial {trial_id} is being diagnosed already (diagnosis {running}).",
+            f"Trial {trial.address} is being diagnosed already (diagnosis {running}).",
             hint="Wait for it, or cancel it.",
         )
 
@@ -128,7 +128,7 @@ def _launch(
         experiment,
         [f"{path}={json.dumps(value)}" for path, value in changes.items()],
         purpose="diagnose",
-        name=f"Diagnosis of trial {trial.id}"[:200],
+        name=f"Diagnosis of trial {trial.address}",
         num_steps=planned.steps,
         user_id=by.principal.user_id,
         user_name=by.principal.name,

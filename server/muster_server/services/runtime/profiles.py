@@ -63,7 +63,7 @@ def start(session: Session, trial_id: int, body: ProfileIn, by: Caller) -> Profi
     if not running:
         raise Conflict(
             "trials.not_running",
-            f"Trial {trial_id} has no running workers ({trial.state}).",
+            f"Trial {trial.address} has no running workers ({trial.state}).",
             hint="A window of the profiler can be had while it is RUNNING.",
         )
     ranks = _chosen(session, trial, body.ranks)
@@ -71,7 +71,7 @@ def start(session: Session, trial_id: int, body: ProfileIn, by: Caller) -> Profi
     if windows and not windows[0].is_complete:
         raise Conflict(
             "profiles.running",
-            f"Window {windows[0].no} of trial {trial_id} is still open.",
+            f"Window {windows[0].no} of trial {trial.address} is still open.",
             hint="Wait for it: it is given up after ten minutes at the latest.",
         )
     last = session.scalar(select(func.max(ProfileRow.no)).where(ProfileRow.trial_id == trial_id))
@@ -190,20 +190,20 @@ def get(session: Session, trial_id: int, no: int, *, now: dt.datetime) -> Profil
     for window in list_of(session, trial_id, now=now):
         if window.no == no:
             return window
-    raise _not_found(trial_id, no)
+    raise _not_found(get_trial(session, trial_id), no)
 
 
 def find_trace(session: Session, trial_id: int, no: int, rank: int) -> int:
     """The id of a complete trace. Raises NotFound, with what is known about why there is none."""
-    get_trial(session, trial_id)
+    trial = get_trial(session, trial_id)
     row = session.scalar(select(ProfileRow).filter_by(trial_id=trial_id, no=no, rank=rank))
     if row is None:
-        raise _not_found(trial_id, no, rank)
+        raise _not_found(trial, no, rank)
     if row.ended_at is None or row.problem:
         why = row.problem or "it is not complete"
         raise NotFound(
             "profiles.no_trace",
-            f"Window {no} of trial {trial_id} has no trace of rank {rank}: {why}.",
+            f"Window {no} of trial {trial.address} has no trace of rank {rank}: {why}.",
         )
     return row.id
 
@@ -221,11 +221,11 @@ def stream(database: Database, profile_id: int) -> Iterator[bytes]:
         index += 1
 
 
-def _not_found(trial_id: int, no: int, rank: int | None = None) -> NotFound:
+def _not_found(trial: TrialRow, no: int, rank: int | None = None) -> NotFound:
     of_rank = "" if rank is None else f" of rank {rank}"
     return NotFound(
         "profiles.not_found",
-        f"Trial {trial_id} has no window {no}{of_rank}. The last {KEEP_WINDOWS} are kept.",
+        f"Trial {trial.address} has no window {no}{of_rank}. The last {KEEP_WINDOWS} are kept.",
     )
 
 

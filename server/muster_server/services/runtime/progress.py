@@ -143,7 +143,7 @@ def request_stacks(session: Session, trial_id: int, by: Caller) -> None:
     if not _ask(session, trial):
         raise Conflict(
             "trials.not_running",
-            f"Trial {trial_id} has no running workers ({trial.state}).",
+            f"Trial {trial.address} has no running workers ({trial.state}).",
             hint="Stacks can be had while it is RUNNING.",
         )
     audit.record(

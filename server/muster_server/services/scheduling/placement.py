@@ -326,7 +326,7 @@ def _sentence(
     verb = "starts with the weights of" if start.weights_only else "continues from"
     words += f"; {verb} the checkpoint of step {checkpoint.step:,}"
     if not start.is_own:
-        words += f" of trial {checkpoint.trial_id}"
+        words += f" of trial {start.trial}"
     if checkpoint.storage_id != OBJECT_STORE and checkpoint.node_name not in {
         share.node_name for share in shares
     }:

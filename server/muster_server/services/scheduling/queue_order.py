@@ -109,12 +109,12 @@ def _find(session: Session, waiting: Sequence[QueuePosition], ref: QueueRef) -> 
     if ref.trial_id is not None:
         found = [w for w in waiting if w.trial_id == ref.trial_id]
         if not found:
-            state = session.scalar(select(TrialRow.state).where(TrialRow.id == ref.trial_id))
-            if state is None:
+            trial = session.get(TrialRow, ref.trial_id)
+            if trial is None:
                 raise NotFound("trials.not_found", f"There is no trial {ref.trial_id}.")
             raise Conflict(
                 "queue.not_waiting",
-                f"Trial {ref.trial_id} is {state}; only trials that wait for slots have a place.",
+                f"Trial {trial.address} is {trial.state}; only trials that wait for slots have a place.",
             )
         return found
     found = [w for w in waiting if w.experiment_id == ref.experiment_id]
@@ -144,7 +144,7 @@ def _target(
     ids = {w.trial_id for w in moved}
     named = _find(session, waiting, ref)
     targets = [w for w in named if w.trial_id not in ids]
-    name = _name(ref)
+    name = _name(ref, named)
     if not targets:
         raise Conflict("queue.same", f"{name[0].upper()}{name[1:]} is what is moved.")
     _require_equals(moved[0], targets[0], name)
@@ -210,7 +210,7 @@ def _tell(
     touch(session, "cluster", "loops", f"experiment:{first.experiment_id}")
 
 
-def _name(ref: QueueRef) -> str:
+def _name(ref: QueueRef, named: Sequence[QueuePosition]) -> str:
     if ref.trial_id is not None:
-        return f"trial {ref.trial_id}"
+        return f"trial {named[0].experiment_id}.{named[0].trial_no}"
     return f"experiment {ref.experiment_id}"
