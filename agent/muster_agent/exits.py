@@ -42,6 +42,11 @@ _ABORTED_AT_EXIT = "terminate called without"
 _INVALID_HPARAMS = re.compile(r"^([\w.]+\.)?InvalidHyperparameters\b")
 """Name of `muster.InvalidHyperparameters`, or of a script's own exception of that name."""
 _PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
+_LAUNCHER_ERROR = re.compile(
+    r"^(torch\.distributed\.elastic\.\S+\.ChildFailedError|subprocess\.CalledProcessError)\b", re.M
+)
+"""Exceptions of launchers whose workers have failed."""
+_SHELLS_SIGNAL = 128
 _TORCHRUN_FAILURE = re.compile(
     r"rank\s*: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)\s+"
     r"exitcode\s*: (?P<exit_code>-?\d+) \(pid: (?P<pid>\d+)\)"
@@ -69,8 +74,10 @@ class WorkerEnd:
 class ExitEvidence:
     """All facts that the classification of an exit uses."""
 
-    launcher: Literal["torchrun", "direct", "the workers' keeper"]
+    launcher: Literal["torchrun", "direct", "plain", "shell", "the workers' keeper"]
     """Launcher of the workers, or the warm parent's keeper."""
+    script: str = ""
+    """Command of launcher "shell", which is the user's own; "" for any other."""
     workers: Sequence[WorkerEnd]
     launcher_exit_code: int | None = None
     launcher_signal: int | None = None
@@ -170,6 +177,8 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
         return _verdict_of_worker(ending, first)
     if (code or 0) == 0 and number is None:
         return ExitInfo(cause="success", message="every worker exited with code 0", exit_code=0)
+    if ending.script:
+        return _verdict_of_script(ending)
     if _PORT_IN_USE.search(ending.launcher_tail):
         cause: Cause = "port_in_use"
     else:
@@ -204,6 +213,42 @@ def _verdict_of_worker(ending: ExitEvidence, first: WorkerEnd) -> ExitInfo:
     ):
         cause = "port_in_use"
     return ExitInfo(cause=cause, message=message, exit_code=first.exit_code, signal=first.signal)
+
+
+def _verdict_of_script(ending: ExitEvidence) -> ExitInfo:
+    """Return the verdict on a command that failed while none of its known workers did."""
+    code, number = ending.launcher_exit_code, ending.launcher_signal
+    words = last_words(without_launchers(ending.launcher_tail))
+    if number is None and code is not None and code > _SHELLS_SIGNAL:
+        number, code = code - _SHELLS_SIGNAL, None  # How a shell passes on a signal.
+    is_oom = number == signal.SIGKILL and _has_kernel_killed(ending)
+    cause: Cause = "killed_by_signal" if number is not None else "user_error"
+    if is_oom or (number is None and _OUT_OF_MEMORY.search(words)):
+        cause = "out_of_memory"
+    elif number is None and _DISK_FULL.search(words):
+        cause = "disk_full"
+    elif number is None and _INVALID_HPARAMS.match(words):
+        cause = "invalid_hparams"
+    elif _PORT_IN_USE.search(words):
+        cause = "port_in_use"
+    how = f"was killed by {signal_name(number)}" if number else f"exited with code {code}"
+    command = ending.script if len(ending.script) <= 60 else ending.script[:59] + "…"
+    return ExitInfo(
+        cause=cause,
+        message=_cut(f"`{command}` {how}" + (f": {words}" if words else "")),
+        exit_code=code,
+        signal=number,
+    )
+
+
+def without_launchers(output: str) -> str:
+    """Return the output without the tracebacks at its end in which a launcher says that a worker
+    has failed: what the worker said comes before them."""
+    while True:
+        start = output.rfind(_TRACEBACK)
+        if start < 0 or not _LAUNCHER_ERROR.search(output, start):
+            return output
+        output = output[:start]
 
 
 def _how(ending: ExitEvidence, worker: WorkerEnd) -> str:

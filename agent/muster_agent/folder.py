@@ -11,6 +11,7 @@ allocations/<allocation id>/
   logs/          logs.py
   code/          the work folder when code came as a bundle, or there is none
   checkpoints/   on their way to and from an object store, if the trial has one
+  bin/ hostfile  for commands that bring a launcher along (muster.launch.commands)
   cache/ config.json
 """
 
@@ -115,6 +116,10 @@ class AllocationFolder:
     @property
     def cache(self) -> Path:
         return self.path / "cache"
+
+    @property
+    def launchers(self) -> Path:
+        return self.path / "bin"
 
     @property
     def checkpoints(self) -> Path:

@@ -10,6 +10,14 @@ from dataclasses import dataclass, field, replace
 
 from muster.document.codec import load
 from muster.document.running import EnvironmentSection, MeasureSection
+from muster.launch.commands import (
+    HOSTFILE_VARIABLE,
+    WORLD_SIZE_VARIABLE,
+    GangPlace,
+    complete,
+    find_call,
+    is_command,
+)
 from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
@@ -50,6 +58,11 @@ class LaunchContext:
     attach_path: str = ""
     """Folder whose sitecustomize measures scripts that do not measure themselves; see
     muster.launch.attach."""
+    launchers_path: str = ""
+    """Folder of the programs that complete the commands of launchers in a shell script; "" for
+    none. See muster.launch.commands."""
+    hostfile: str = ""
+    """File for deepspeed that names the nodes of the gang; "" on a single node."""
     loopback_interface: str = "lo"
     inherited: Mapping[str, str] = field(default_factory=dict)
     """Part of the agent's environment that is passed on; see `inheritable`."""
@@ -95,10 +108,11 @@ def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
 def build_commands(
     spec: AllocationSpec, place: LaunchContext, *, rendezvous: Rendezvous | None
 ) -> list[Command]:
-    """Return the processes to start for `spec`: one torchrun, or one process per slot.
+    """Return the processes to start for `spec`: one torchrun, one shell command, one plain process,
+    or one process per slot.
 
-    rendezvous: required when the gang spans nodes, and for launcher "direct".
-    Raises ValueError when it is missing.
+    rendezvous: required when the gang spans nodes, and for the launchers "direct" and "shell".
+    Raises ValueError when it is missing, and CommandConflict.
     """
     environment = _environment(spec, place)
     if spec.launcher == "torchrun":
@@ -106,13 +120,24 @@ def build_commands(
         return [
             Command(local_rank=LAUNCHER_LOCAL_RANK, rank=-1, argv=argv, environment=environment)
         ]
+    if spec.launcher == "plain":
+        return [Command(local_rank=0, rank=0, argv=_own_argv(spec, place), environment=environment)]
     if rendezvous is None:
-        raise ValueError("launcher 'direct' needs a rendezvous")
+        raise ValueError(f"launcher {spec.launcher!r} needs a rendezvous")
+    if spec.launcher == "shell":
+        return [
+            Command(
+                local_rank=LAUNCHER_LOCAL_RANK,
+                rank=-1,
+                argv=shell_argv(spec, place, rendezvous),
+                environment=_shell_environment(spec, place, rendezvous, environment),
+            )
+        ]
     return [
         Command(
             local_rank=local_rank,
             rank=spec.rank_offset + local_rank,
-            argv=[place.python, *spec.entrypoint],
+            argv=_own_argv(spec, place),
             environment=environment | _rank_variables(spec, place, rendezvous, local_rank),
         )
         for local_rank in range(len(spec.slots))
@@ -140,7 +165,7 @@ def why_cold(spec: AllocationSpec) -> str:
     """
     script = spec.entrypoint[0]
     if spec.launcher != "torchrun":
-        return "the launcher is 'direct'"
+        return f"the launcher is {spec.launcher!r}"
     if not load(EnvironmentSection, spec.config.get("environment") or {}).warm:
         return "environment.warm is false"
     if spec.num_nodes > 1:
@@ -247,6 +272,76 @@ def _torchrun_argv(
     ]
 
 
+def _own_argv(spec: AllocationSpec, place: LaunchContext) -> list[str]:
+    """Return the entry point as it is, run by the interpreter unless it is a command."""
+    return spec.entrypoint if is_command(spec.entrypoint) else [place.python, *spec.entrypoint]
+
+
+def shell_argv(spec: AllocationSpec, place: LaunchContext, rendezvous: Rendezvous) -> list[str]:
+    """Return the command of launcher "shell", with what its launcher lacks. Raises CommandConflict.
+
+    torchrun is the interpreter's own: the one on PATH may belong to another interpreter.
+    """
+    argv = _own_argv(spec, place)
+    call = find_call(argv)
+    if call is None or not is_command(spec.entrypoint) or not helps_launchers(spec):
+        return argv
+    if call.launcher == "torchrun" and len(call.prefix) == 1:
+        argv = [place.python, "-m", "torch.distributed.run", *call.rest]
+    return complete(argv, gang_place(spec, place, rendezvous), log_dir=f"{place.logs_dir}/torchrun")
+
+
+def gang_place(spec: AllocationSpec, place: LaunchContext, rendezvous: Rendezvous) -> GangPlace:
+    """Return what a launcher has to know of this node's place in the gang."""
+    return GangPlace(
+        num_nodes=spec.num_nodes,
+        node_rank=str(spec.node_rank),
+        num_local=len(spec.slots),
+        world_size=spec.world_size,
+        master_addr=rendezvous.host,
+        master_port=str(rendezvous.port),
+        is_cpu=spec.slot_type == "cpu",
+        hostfile=place.hostfile,
+        device_ids=() if spec.slot_type == "cpu" else tuple(map(str, spec.slots)),
+    )
+
+
+def helps_launchers(spec: AllocationSpec) -> bool:
+    """Return whether the commands of launchers are completed, which the document can disable."""
+    return bool(spec.config.get("launcher_help", True))
+
+
+def _shell_environment(
+    spec: AllocationSpec,
+    place: LaunchContext,
+    rendezvous: Rendezvous,
+    environment: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the variables that shell scripts for several nodes are usually written for.
+
+    None of them is a rank, and none is torchrun's (PET_…): a launcher that the script starts for
+    this node alone would wait for workers of other nodes for ever.
+    """
+    defaults = {
+        "NNODES": str(spec.num_nodes),
+        "NUM_NODES": str(spec.num_nodes),
+        "NPROC_PER_NODE": str(len(spec.slots)),
+        "GPUS_PER_NODE": str(len(spec.slots)),
+    }
+    found = {
+        **defaults,
+        **environment,
+        "MASTER_ADDR": rendezvous.host,
+        "MASTER_PORT": str(rendezvous.port),
+        "NODE_RANK": str(spec.node_rank),
+    }
+    if place.hostfile:
+        found[HOSTFILE_VARIABLE] = place.hostfile
+    if place.launchers_path:
+        found["PATH"] = f"{place.launchers_path}:{found.get('PATH', '')}"
+    return found
+
+
 _BUILT_IN_TRAINER = ("-m", "muster.training")
 _OWN_VARIABLES = frozenset(
     {
@@ -255,6 +350,7 @@ _OWN_VARIABLES = frozenset(
         "MUSTER_CHECKPOINT_URL", "MUSTER_CONFIG_FILE",
         "MUSTER_EXPERIMENT_ID", "MUSTER_NODE_RANK", "MUSTER_PROFILES_DIR", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
         "MUSTER_RESUME_STEP", "MUSTER_STACKS_DIR", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
+        WORLD_SIZE_VARIABLE,
     }
 )  # fmt: skip
 """Variables that differ between two allocations of one kind."""
@@ -283,11 +379,19 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         "MUSTER_TRIAL_ID": str(spec.trial_id),
         "MUSTER_TRIAL_NO": str(spec.trial_no),
         "MUSTER_WEIGHTS_FROM": place.weights_from,
+        WORLD_SIZE_VARIABLE: str(spec.world_size),
     }
     defaults = _defaults(interface, spec.num_nodes)
+    if spec.slot_type == "cpu":
+        # Without it, Accelerate's workers on CPUs train alone, each on all data.
+        defaults["ACCELERATE_USE_CPU"] = "true"
     merged = {**place.inherited, **defaults, **_of_user(spec), **place.secrets, **ours}
     found = _with_path(merged, place.sdk_path)
-    return _with_path(found, place.attach_path) if attaches(spec) else found
+    if not (place.attach_path and attaches(spec)):
+        return found
+    if spec.launcher in ("plain", "shell"):
+        found["MUSTER_ATTACH"] = "1"  # A worker there may be known by no variable of a launcher.
+    return _with_path(found, place.attach_path)
 
 
 def _defaults(interface: str, num_nodes: int) -> dict[str, str]:

@@ -129,6 +129,7 @@ def test_scripts_of_one_s_own_are_measured_from_outside(make_spec: Any) -> None:
         ({}, ""),
         ({"entrypoint": ["-m", "muster.training", "--x", "torch.distributed.run"]}, ""),
         ({"launcher": "direct"}, "the launcher is 'direct'"),
+        ({"launcher": "shell", "entrypoint": ["bash", "x"]}, "the launcher is 'shell'"),
         ({"config": {"environment": {"warm": False}}}, "environment.warm is false"),
         ({"num_nodes": 2}, "it spans several nodes"),
         ({"entrypoint": ["train.zip"]}, "train.zip is not a .py file"),
@@ -146,6 +147,85 @@ def test_what_keeps_workers_from_being_forked(
     make_spec: Any, changes: dict[str, Any], reason: str
 ) -> None:
     assert why_cold(make_spec(**{"launcher": "torchrun", **changes})) == reason
+
+
+def test_a_plain_process_is_no_rank(make_spec: Any) -> None:
+    spec = make_spec(
+        launcher="plain", slot_type="cuda", slots=[1, 3], environment={"RANK": "0", "A": "1"}
+    )
+    place = dataclasses.replace(PLACE, attach_path="/attach")
+    (command,) = build_commands(spec, place, rendezvous=None)
+    assert (command.local_rank, command.rank) == (0, 0)
+    assert command.argv == ["/venv/bin/python", "main.py"]
+    assert command.environment["CUDA_VISIBLE_DEVICES"] == "1,3"
+    assert command.environment["MUSTER_ATTACH"] == "1"
+    assert command.environment["PYTHONPATH"] == "/attach"
+    ranks = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "PET_", "NNODES")
+    assert not [name for name in command.environment if name.startswith(ranks)]
+    (program,) = build_commands(
+        make_spec(launcher="plain", entrypoint=["bash", "run.sh"]), PLACE, rendezvous=None
+    )
+    assert program.argv == ["bash", "run.sh"]
+
+
+def test_a_shell_script_runs_once_per_node_with_the_usual_names(make_spec: Any) -> None:
+    spec = make_spec(
+        launcher="shell",
+        entrypoint=["bash", "run.sh", "--fast"],
+        num_nodes=2,
+        node_rank=1,
+        rank_offset=2,
+        world_size=4,
+        environment={"NUM_NODES": "mine", "PET_NNODES": "2", "WORLD_SIZE": "2"},
+    )
+    place = dataclasses.replace(
+        PLACE, launchers_path="/a/bin", hostfile="/a/hostfile", inherited={"PATH": "/venv/bin"}
+    )
+    (command,) = build_commands(spec, place, rendezvous=MEETING)
+    assert command.local_rank == -1
+    assert command.argv == ["bash", "run.sh", "--fast"]
+    usual = {
+        "MASTER_ADDR": "10.0.0.4",
+        "MASTER_PORT": "40123",
+        "NNODES": "2",
+        "NODE_RANK": "1",
+        "NPROC_PER_NODE": "2",
+        "GPUS_PER_NODE": "2",
+        "NUM_NODES": "mine",
+        "MUSTER_HOSTFILE": "/a/hostfile",
+        "PATH": "/a/bin:/venv/bin",
+    }
+    assert usual.items() <= command.environment.items()
+    ranks = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "TORCHELASTIC_", "PET_")
+    assert not [name for name in command.environment if name.startswith(ranks)]
+
+
+def test_torchrun_of_the_user_is_the_interpreters_and_writes_logs_per_worker(
+    make_spec: Any,
+) -> None:
+    spec = make_spec(launcher="shell", entrypoint=["torchrun", "--max-restarts=1", "train.py"])
+    (command,) = build_commands(spec, PLACE, rendezvous=MEETING)
+    assert command.argv == [
+        "/venv/bin/python",
+        "-m",
+        "torch.distributed.run",
+        "--nnodes=1",
+        "--nproc-per-node=2",
+        "--node-rank=0",
+        "--master-addr=10.0.0.4",
+        "--master-port=40123",
+        "--log-dir=/a/logs/torchrun",
+        "--redirects=3",
+        "--max-restarts=1",
+        "train.py",
+    ]
+    left = make_spec(
+        launcher="shell",
+        entrypoint=["torchrun", "train.py"],
+        config={"launcher_help": False},
+    )
+    (command,) = build_commands(left, PLACE, rendezvous=MEETING)
+    assert command.argv == ["torchrun", "train.py"]
 
 
 def test_ipv6_rendezvous_is_bracketed(make_spec: Any) -> None:
@@ -219,6 +299,8 @@ def test_worker_environment(make_spec: Any) -> None:
         "MUSTER_TRIAL_ID": "7",
         "MUSTER_TRIAL_NO": "2",
         "MUSTER_WEIGHTS_FROM": "",
+        "MUSTER_WORLD_SIZE": "2",
+        "ACCELERATE_USE_CPU": "true",
     }
 
 

@@ -14,18 +14,25 @@ from muster_agent.process import Child
 
 
 def collect_ends(
-    logs: Path, seen: Sequence[WorkerEnd], launcher: Child | None, mask: Mask = NO_MASK
+    logs: Path,
+    seen: Sequence[WorkerEnd],
+    launcher: Child | None,
+    mask: Mask = NO_MASK,
+    *,
+    shared_words: str = "",
 ) -> list[WorkerEnd]:
     """Return `seen` (what the shim observed: times, and mostly the exit status), completed by
     torchrun's summary (exit status of its children), error files and the ends of the logs.
 
     Where we could not see how a worker of torchrun ended, its summary says so, and in which order:
     its first failure is the root cause.
+
+    shared_words: the end of the output of all workers, for those without a log of their own.
     """
     ends = {end.local_rank: end for end in seen}
     if launcher is not None:
         if launcher.exit_code == 0:
-            ends = {k: replace(end, exit_code=0) for k, end in ends.items()}
+            ends = {k: replace(end, exit_code=0, signal=None) for k, end in ends.items()}
         elif launcher.has_ended:
             # A worker that outlived its launcher was killed by the shim, so its status means
             # nothing.
@@ -49,14 +56,17 @@ def collect_ends(
                 at_ms = root_at_ms + 1
             ends[failure.local_rank] = replace(failure, at_ms=at_ms)
     stderr = {f.local_rank: f.path for f in find_logs(logs) if f.stream == "stderr"}
-    return [_with_words(logs, end, stderr, mask) for _, end in sorted(ends.items())]
+    return [_with_words(logs, end, stderr, mask, shared_words) for _, end in sorted(ends.items())]
 
 
-def _with_words(logs: Path, end: WorkerEnd, stderr: dict[int, Path], mask: Mask) -> WorkerEnd:
+def _with_words(
+    logs: Path, end: WorkerEnd, stderr: dict[int, Path], mask: Mask, shared_words: str
+) -> WorkerEnd:
     error = ""
     path = error_file(logs, end.local_rank)
     if path is not None:
         with contextlib.suppress(OSError):
             error = parse_error_file(mask.text(path.read_text(errors="replace")))
-    words = tail(stderr[end.local_rank], mask=mask) if end.local_rank in stderr else ""
+    own = stderr.get(end.local_rank)
+    words = tail(own, mask=mask) if own is not None else shared_words
     return replace(end, error=error, stderr_tail=words)

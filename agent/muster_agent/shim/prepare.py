@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import muster
 from muster import __version__, wire
+from muster.launch import commands
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.interpreters import (
     Interpreter,
@@ -22,7 +25,15 @@ from muster_agent.interpreters import (
     find_missing,
     is_our_own,
 )
-from muster_agent.launch import LaunchContext, inheritable, is_built_in_trainer, shared_environment
+from muster_agent.launch import (
+    LaunchContext,
+    gang_place,
+    helps_launchers,
+    inheritable,
+    is_built_in_trainer,
+    shared_environment,
+    shell_argv,
+)
 from muster_agent.shim.bundle import ExtractionError, extract_bundle
 from muster_agent.shim.code_hash import hash_code
 from muster_agent.storage import RefusedPath, Storage
@@ -75,6 +86,8 @@ def prepare(
     inherited = activated(inheritable(environment), python)
     sdk_path = "" if is_our_own(python) else options.sdk_path
     _check_entrypoint(spec, work_dir)
+    if commands.is_command(spec.entrypoint):
+        _check_program(spec.entrypoint, work_dir, python=python, path=inherited["PATH"])
     if spec.entrypoint[0] == "-m" and not is_built_in_trainer(spec):
         shared = shared_environment(
             spec, inherited=inherited, sdk_path=sdk_path, loopback_interface=LOOPBACK_INTERFACE
@@ -92,24 +105,55 @@ def prepare(
     )
     return Prepared(
         facts=_facts(spec, interpreter, work_dir) if spec.num_nodes > 1 else None,
-        place=LaunchContext(
-            python=python,
-            work_dir=str(work_dir),
-            logs_dir=str(folder.logs),
-            report_socket=str(report_socket),
-            config_file=str(folder.config),
-            checkpoint_dir=str(checkpoint_dir),
-            resume_from=_find(spec.resume_from, options, checkpoint_dir),
-            weights_from=_find(spec.weights_from, options, checkpoint_dir),
-            cache_dir=str(folder.cache),
-            node_address=options.node_address,
-            network_interface=options.network_interface,
-            sdk_path=sdk_path,
-            attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),
-            loopback_interface=LOOPBACK_INTERFACE,
-            inherited=inherited,
+        place=_with_launchers(
+            spec,
+            folder,
+            LaunchContext(
+                python=python,
+                work_dir=str(work_dir),
+                logs_dir=str(folder.logs),
+                report_socket=str(report_socket),
+                config_file=str(folder.config),
+                checkpoint_dir=str(checkpoint_dir),
+                resume_from=_find(spec.resume_from, options, checkpoint_dir),
+                weights_from=_find(spec.weights_from, options, checkpoint_dir),
+                cache_dir=str(folder.cache),
+                node_address=options.node_address,
+                network_interface=options.network_interface,
+                sdk_path=sdk_path,
+                attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),
+                loopback_interface=LOOPBACK_INTERFACE,
+                inherited=inherited,
+            ),
         ),
     )
+
+
+def _with_launchers(
+    spec: wire.AllocationSpec, folder: AllocationFolder, place: LaunchContext
+) -> LaunchContext:
+    """Write what a command needs that brings a launcher along: see muster.launch.commands.
+
+    Raises PrepareFailed if the command cannot be run on these nodes.
+    """
+    if spec.launcher != "shell" or not helps_launchers(spec):
+        return place
+    anywhere = wire.Rendezvous(host="", port=0, run_id="")
+    try:
+        shell_argv(spec, place, anywhere)
+    except commands.CommandConflict as error:
+        raise PrepareFailed(f"the entry point {error}", blames="document") from error
+    folder.launchers.mkdir(exist_ok=True)
+    for name in commands.LAUNCHERS:
+        program = folder.launchers / name
+        called = shlex.join([place.python, "-I", commands.__file__])
+        program.write_text(f'#!/bin/sh\nexec {called} "$0" "$@"\n')
+        program.chmod(0o755)
+    hostfile = ""
+    if spec.num_nodes > 1:
+        hostfile = str(folder.path / "hostfile")
+        Path(hostfile).write_text(commands.hostfile(gang_place(spec, place, anywhere)))
+    return dataclasses.replace(place, launchers_path=str(folder.launchers), hostfile=hostfile)
 
 
 def _check_disk(path: Path, min_free_bytes: int) -> None:
@@ -157,9 +201,11 @@ def _check_interpreter(spec: wire.AllocationSpec, python: str, *, cache: Path) -
     except InterpreterError as error:
         lasts = spec.python is not None and not error.passes
         raise PrepareFailed(str(error), blames="placement" if lasts else "node") from error
-    if spec.launcher == "torchrun" and not interpreter.torch_version:
+    call = commands.find_call(spec.entrypoint)
+    needs_torch = spec.launcher == "torchrun" or (call is not None and call.launcher == "torchrun")
+    if needs_torch and not interpreter.torch_version:
         raise PrepareFailed(
-            f"torch is not installed for {python} on this node, and launcher 'torchrun' needs it"
+            f"torch is not installed for {python} on this node, and torchrun needs it"
         )
     return interpreter
 
@@ -188,11 +234,37 @@ def _check_entrypoint(spec: wire.AllocationSpec, work_dir: Path) -> None:
             f"the entry point begins with {first!r}; it must be a script, or -m and a module",
             blames="document",
         )
-    if not (work_dir / first).is_file():
+    if spec.launcher == "torchrun" and commands.is_command(entrypoint):
+        raise PrepareFailed(
+            f"launcher 'torchrun' starts Python scripts and modules, and {first} is neither; use "
+            "launcher: shell",
+            blames="document",
+        )
+    first = commands.entry_file(entrypoint)
+    if first and not (work_dir / first).is_file():
         is_everywhere = spec.code.kind == "bundle" and not Path(first).is_absolute()
         raise PrepareFailed(
             f"the entry point {first} does not exist in the code folder ({_listing(work_dir)})",
             blames="document" if is_everywhere else "placement",
+        )
+
+
+def _check_program(entrypoint: list[str], work_dir: Path, *, python: str, path: str) -> None:
+    """Raise PrepareFailed if the program that a command begins with cannot be run."""
+    first = entrypoint[0]
+    if "/" not in first:
+        call = commands.find_call(entrypoint)
+        if call is not None and call.launcher == "torchrun":
+            return  # It is run as a module of the interpreter.
+        if shutil.which(first, path=path) is None:
+            raise PrepareFailed(
+                f"the program {first} of the entry point is on this node neither beside the "
+                f"interpreter {python} nor elsewhere on PATH"
+            )
+    elif not os.access(work_dir / first, os.X_OK):
+        raise PrepareFailed(
+            f"the entry point {first} is not an executable file; write `bash {first}`",
+            blames="document" if not Path(first).is_absolute() else "placement",
         )
 
 

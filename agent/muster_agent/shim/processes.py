@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -34,6 +35,11 @@ from muster_agent.shim.rendezvous import RendezvousHost
 from muster_agent.shim.warm import Keeper, NoWarmWorkers, start_keeper
 from muster_agent.shim.workers import Workers
 
+_LONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
+"""Place of a process that has none in its environment (launcher "plain")."""
+FIND_AGAIN_S = 1.0
+"""Seconds between two searches for the workers of a script; each reads all of /proc."""
+
 log = logging.getLogger("muster.shim")
 
 
@@ -54,7 +60,11 @@ class Processes:
         self.options = options
         self.folder = folder
         self.children = Children({TOKEN_VARIABLE: spec.allocation_id, OWNER_VARIABLE: folder.owner})
-        self.workers = Workers(num_expected=len(spec.slots), on_end=on_end)
+        self.is_script = spec.launcher == "shell"
+        """Whether a command of the user starts the workers: nobody knows how many there will be, and
+        what it means when one of them fails."""
+        num_expected = 1 if spec.launcher == "plain" else len(spec.slots)
+        self.workers = Workers(num_expected=num_expected, is_open=self.is_script, on_end=on_end)
         mark = folder.owner.partition("@")[0]
         self.cgroup = Cgroup.create(f"{mark}-{spec.allocation_id}")
         self.launcher: Child | None = None
@@ -63,6 +73,7 @@ class Processes:
         self.rendezvous_host = RendezvousHost(spec, options, folder)
         self._on_end = on_end
         self._record = record
+        self._find_again_at = 0.0
         self._num_oom_kills_before = num_system_oom_kills()
 
     # ------------------------------------------------------------ starting
@@ -78,7 +89,7 @@ class Processes:
         spec = self.spec
         if spec.num_nodes == 1 or spec.node_rank != 0:
             return None
-        if spec.launcher == "direct":
+        if spec.launcher != "torchrun":
             try:
                 return self.rendezvous_host.lease(self.options.node_address)
             except NoPortFree as error:
@@ -144,8 +155,8 @@ class Processes:
         return True
 
     def start(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> None:
-        """Start torchrun, or the workers themselves. Raises OSError, ValueError and NoPortFree."""
-        if self.spec.launcher == "direct" and rendezvous is None:
+        """Start the launcher, or the workers themselves. Raises OSError, ValueError and NoPortFree."""
+        if self.spec.launcher in ("direct", "shell") and rendezvous is None:
             rendezvous = self.rendezvous_host.lease("127.0.0.1")
         self._num_oom_kills_before = num_system_oom_kills()
         for command in build_commands(self.spec, prepared.place, rendezvous=rendezvous):
@@ -161,7 +172,7 @@ class Processes:
             if command.local_rank == wire.LAUNCHER_LOCAL_RANK:
                 self.launcher = child
             else:
-                self._record(self.workers.add_child(child, command.environment))
+                self._record(self.workers.add_child(child, _LONE | command.environment))
 
     @contextlib.contextmanager
     def _outputs(self, command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
@@ -179,6 +190,10 @@ class Processes:
         """Find workers of the launcher that were not known before."""
         if self.launcher is None or self.workers.are_all_known:
             return []
+        if self.is_script:
+            if time.monotonic() < self._find_again_at:
+                return []
+            self._find_again_at = time.monotonic() + FIND_AGAIN_S
         return self.workers.discover(self.launcher.pid)
 
     @property
@@ -189,9 +204,20 @@ class Processes:
         known = self.workers.by_local_rank.values()
         return all(w.child is not None and w.child.has_ended for w in known)
 
-    def launcher_identity(self) -> list[Identity]:
-        """Return the identity of the launcher while it lives."""
-        identity = identify(self.launcher.pid) if self.launcher is not None else None
+    @property
+    def is_gone(self) -> bool:
+        """Return whether everything has ended that may use the time it is given to stop. A shell
+        ends at once; what it has started may still be saving."""
+        return self.has_ended and not (self.is_script and self.members())
+
+    def to_terminate(self) -> list[Identity]:
+        """Return what a request to stop is sent to if no worker is known: the launcher while it
+        lives. Of a script, its whole process group."""
+        if self.launcher is None:
+            return []
+        if self.is_script:
+            return [i for i in self.members() if _group_of(i) == self.launcher.pid]
+        identity = identify(self.launcher.pid)
         return [identity] if identity is not None else []
 
     def num_oom_kills(self) -> tuple[int, int]:
@@ -240,3 +266,11 @@ class Processes:
         """Release everything after the end."""
         if self.cgroup is not None:
             self.cgroup.remove()
+
+
+def _group_of(identity: Identity) -> int:
+    """Return the process group of a process; 0 if it is gone."""
+    try:
+        return os.getpgid(identity.pid)
+    except ProcessLookupError:
+        return 0

@@ -11,6 +11,7 @@ import contextlib
 import json
 import logging
 import os
+import shlex
 import signal
 import sys
 import time
@@ -22,7 +23,7 @@ from typing import Any, Literal
 from muster import wire
 from muster.launch import lifeline
 from muster_agent.clock import boot_clock, unix_at_boot_ms
-from muster_agent.exits import ExitEvidence, classify_exit
+from muster_agent.exits import ExitEvidence, classify_exit, without_launchers
 from muster_agent.folder import (
     AllocationFolder,
     remove_socket_dir,
@@ -301,10 +302,11 @@ class Shim:
                 self.spool.append(record)
             self.workers.observe()
             alive = self.workers.alive()
-            if not is_running and len(alive) == self.workers.num_expected:
+            are_there = len(alive) == self.workers.num_expected or self.processes.is_script
+            if not is_running and are_there:
                 is_running = True
                 self.standing.enter("RUNNING")
-            if self.workers.has_failed():
+            if self.workers.has_failed() and not self.processes.is_script:
                 self._tell_failure()
                 await self._end_siblings()
                 return
@@ -368,7 +370,7 @@ class Shim:
         patience_s = grace_s * 0.5 if listens and not is_urgent else 0.0
         was_terminated = False
         workers_gone_at: float | None = None
-        while not self._has_ended() and self.commands.kill is None:
+        while not self.processes.is_gone and self.commands.kill is None:
             elapsed_s = time.monotonic() - began
             if elapsed_s >= grace_s:
                 self.is_forced = True
@@ -380,8 +382,10 @@ class Shim:
             alive = self.workers.alive()
             if not was_terminated and elapsed_s >= patience_s:
                 was_terminated = True
-                targets = [w.identity for w in alive if w.identity is not None]
-                for target in targets or self.processes.launcher_identity():
+                targets = {w.identity for w in alive if w.identity is not None}
+                if self.processes.is_script or not targets:
+                    targets.update(self.processes.to_terminate())
+                for target in targets:
                     send_signal(target, signal.SIGTERM)
             if not alive and workers_gone_at is None:
                 workers_gone_at = time.monotonic()
@@ -389,7 +393,7 @@ class Shim:
                 workers_gone_at is not None
                 and time.monotonic() - workers_gone_at > LAUNCHER_LINGER_S
             ):
-                for target in self.processes.launcher_identity():
+                for target in self.processes.to_terminate():
                     send_signal(target, signal.SIGTERM)
                 workers_gone_at = time.monotonic()
             await self._tick(0.05)
@@ -410,13 +414,23 @@ class Shim:
         processes = self.processes
         launcher = processes.launcher
         num_oom_kills_here, num_oom_kills_on_node = processes.num_oom_kills()
-        workers = collect_ends(self.folder.logs, self.workers.ends(), launcher, self.mask)
+        words = tail(launcher_log(self.folder.logs, "stderr"), mask=self.mask)
+        if processes.is_script and not words.strip():
+            words = tail(launcher_log(self.folder.logs, "stdout"), mask=self.mask)
+        workers = collect_ends(
+            self.folder.logs,
+            self.workers.ends(),
+            launcher,
+            self.mask,
+            shared_words=without_launchers(words) if processes.is_script else "",
+        )
         return ExitEvidence(
             launcher="the workers' keeper" if processes.keeper is not None else self.spec.launcher,
             workers=[w for w in workers if w.at_ms or not only_ended],
             launcher_exit_code=launcher.exit_code if launcher else None,
             launcher_signal=launcher.signal if launcher else None,
-            launcher_tail=tail(launcher_log(self.folder.logs, "stderr"), mask=self.mask),
+            launcher_tail=words,
+            script=shlex.join(self.spec.entrypoint) if processes.is_script else "",
             stop=self._how_asked(),
             stop_reason=self.commands.reason,
             stop_at_ms=self.commands.asked_at_ms,

@@ -40,13 +40,16 @@ class Workers:
     """The workers of one allocation by local rank."""
 
     num_expected: int
+    is_open: bool = False
+    """Whether workers may come and go, as those of a shell script with several commands do; then
+    they may be anywhere below the launcher."""
     on_end: Callable[[], None] = lambda: None
     """Called when a worker has ended."""
     by_local_rank: dict[int, Worker] = field(default_factory=dict)
 
     @property
     def are_all_known(self) -> bool:
-        return len(self.by_local_rank) >= self.num_expected
+        return not self.is_open and len(self.by_local_rank) >= self.num_expected
 
     def alive(self) -> list[Worker]:
         return [w for w in self.by_local_rank.values() if w.gone_at_ms == 0]
@@ -58,22 +61,36 @@ class Workers:
         return record
 
     def discover(self, launcher_pid: int) -> list[WorkerRecord]:
-        """Find workers among the launcher's children that were not known before."""
+        """Find workers below the launcher that were not known before."""
         found = []
         try:
-            children = psutil.Process(launcher_pid).children()
+            below = psutil.Process(launcher_pid).children(recursive=self.is_open)
         except psutil.Error:
             return []
-        for process in children:
+        ranked: set[int] = set()
+        """Workers, and what they have started, which inherits their environment."""
+        for process in below:  # parents come before their children
             try:
+                if process.ppid() in ranked:
+                    ranked.add(process.pid)
+                    continue
                 # Between fork and exec a child still shows the launcher's environment.
                 record = _record_of(process.pid, process.environ())
             except (psutil.Error, OSError, KeyError, ValueError):
                 continue
-            if record.local_rank not in self.by_local_rank:
+            ranked.add(process.pid)
+            if self._is_new(record):
                 self._add(record, identify(process.pid))
                 found.append(record)
         return found
+
+    def _is_new(self, record: WorkerRecord) -> bool:
+        """Return whether this is an unknown worker, or one that has taken the place of one that
+        ended."""
+        known = self.by_local_rank.get(record.local_rank)
+        if known is None:
+            return True
+        return self.is_open and known.gone_at_ms > 0 and known.record.pid != record.pid
 
     def _add(self, record: WorkerRecord, identity: Identity | None) -> None:
         """Add a worker that another process started."""
@@ -90,11 +107,10 @@ class Workers:
     def replace(self, record: WorkerRecord) -> None:
         """Take over what a worker reported about itself. Its pid counts only if the worker was
         unknown: a child process of a worker may have taken over the connection."""
-        known = self.by_local_rank.get(record.local_rank)
-        if known is None:
+        if self._is_new(record):
             self._add(record, identify(record.pid))
         else:
-            known.record = record
+            self.by_local_rank[record.local_rank].record = record
 
     def observe(self) -> None:
         """Note the workers that have ended since the last look."""

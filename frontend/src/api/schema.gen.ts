@@ -2817,7 +2817,7 @@ export interface components {
              * Launcher
              * @enum {string}
              */
-            launcher: "torchrun" | "direct";
+            launcher: "torchrun" | "direct" | "plain" | "shell";
             /** Log Limit Bytes */
             log_limit_bytes: number;
             /** Node Rank */
@@ -2838,6 +2838,8 @@ export interface components {
             resume_from: string | null;
             /** Resume Step */
             resume_step: number;
+            /** Secrets */
+            secrets?: string[];
             /** Seed */
             seed: number;
             /**

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from muster_server.domain.messages import english
 from muster_server.domain.search import Searcher
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document
-from muster_server.services.documents import reference, resolve, search_spec
+from muster_server.services.documents import planned_command, reference, resolve, search_spec
 
 BASE = "name: x\nentrypoint: train.py\n"
 TRAINER = "name: x\ntrainer: {}\n"
@@ -331,7 +332,44 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
         # entry points
         ("name: x\nentrypoint: ''", "entrypoint", "empty", None),
         ("name: x\nentrypoint: python train.py", "entrypoint", "'python'", None),
-        ("name: x\nentrypoint: torchrun train.py", "entrypoint", "'torchrun'", None),
+        ("name: x\nentrypoint: [bash, ../run.sh]", "entrypoint", "inside the code folder", None),
+        (
+            "name: x\nentrypoint: torchrun train.py\nlauncher: torchrun",
+            "launcher",
+            "'torchrun' is neither",
+            "shell",
+        ),
+        (BASE + "launcher: plain\nresources: {slots: 2}", "launcher", "one process", "nodes: 1"),
+        (
+            "name: x\ntrainer: {model: mlp, data: digits}\nlauncher: plain",
+            "launcher",
+            "built-in trainer",
+            None,
+        ),
+        (
+            "name: x\nentrypoint: torchrun --nnodes 4 a.py\nresources: {slots: 4, nodes: 2}",
+            "entrypoint",
+            "has --nnodes 4, but the trial has 2 nodes",
+            "resources.nodes: 4",
+        ),
+        (
+            "name: x\nentrypoint: torchrun --standalone a.py\nresources: {slots: 4}",
+            "resources.nodes",
+            "has --standalone",
+            "leave the option out",
+        ),
+        (
+            "name: x\nentrypoint: accelerate launch --cpu a.py\nresources: {slots: 2, nodes: 1}",
+            "entrypoint",
+            "has --cpu",
+            "ACCELERATE_USE_CPU",
+        ),
+        (
+            "name: x\nentrypoint: mpirun a.out\nlauncher: shell\nresources: {slots: 2}",
+            "entrypoint",
+            "on every node",
+            "launcher: direct",
+        ),
         ("name: x\nentrypoint: train.py && rm x", "entrypoint", "no shell", None),
         ("name: x\nentrypoint: train.py 'a", "entrypoint", "cannot be split", None),
         ("name: x\nentrypoint: train", "entrypoint", ".py file", None),
@@ -388,6 +426,43 @@ def test_entry_points_are_split_without_a_shell() -> None:
         "$HOME",
     ]
     assert config("name: x\nentrypoint: [-m, pkg.train, '&&']")["entrypoint"][-1] == "&&"
+
+
+@pytest.mark.parametrize(
+    ("text", "launcher"),
+    [
+        ("entrypoint: train.py", "torchrun"),
+        ("entrypoint: -m pkg.train", "torchrun"),
+        ("trainer: {model: mlp, data: digits}", "torchrun"),
+        ("entrypoint: bash run.sh", "shell"),
+        ("entrypoint: ./run.sh --fast", "shell"),
+        ("entrypoint: torchrun train.py", "shell"),
+        ("entrypoint: accelerate launch train.py", "shell"),
+        ("entrypoint: python train.py\nlauncher: plain", "plain"),
+        ("entrypoint: mytool --x\nlauncher: direct", "direct"),
+        ("entrypoint: train.py\nlauncher: plain\nresources: {slots: 4, nodes: 1}", "plain"),
+        ("entrypoint: train.py\nlauncher: shell", "shell"),
+    ],
+)
+def test_a_command_is_run_by_a_shell_launcher(text: str, launcher: str) -> None:
+    resolved = config(f"name: x\n{text}")
+    assert resolved["launcher"] == launcher
+
+
+def test_the_line_of_each_node_is_shown_as_it_will_run() -> None:
+    def line(text: str) -> str:
+        resolved = resolve(f"name: x\nresources: {{slots: 4, nodes: 2}}\n{text}")
+        assert resolved.config is not None, resolved.problems
+        return shlex.join(planned_command(resolved.config, num_nodes=2, node_rank=1, num_local=2))
+
+    assert line("entrypoint: train.py") == "torchrun --nnodes=2 --nproc-per-node=2 train.py"
+    assert line("entrypoint: train.py\nlauncher: direct") == "python train.py"
+    assert line("entrypoint: bash run.sh") == "bash run.sh"
+    assert line("entrypoint: torchrun train.py") == (
+        "torchrun --nnodes=2 --nproc-per-node=2 --node-rank=1 '--master-addr=$MASTER_ADDR' "
+        "'--master-port=$MASTER_PORT' train.py"
+    )
+    assert line("entrypoint: torchrun train.py\nlauncher_help: false") == "torchrun train.py"
 
 
 def test_defaults_are_filled_in_and_each_value_has_an_origin() -> None:

@@ -46,9 +46,9 @@ class ExperimentConfig:
     notes: Annotated[str, Bounds(max_length=100_000)] = ""
     """Free text, Markdown."""
     entrypoint: tuple[Text, ...] | None = None
-    """What to run: `train.py --epochs 3` or `-m package.module`, as text or as a list of
-    arguments. Split like a shell would, but no shell runs: no pipes, no variables. This or
-    `trainer`."""
+    """What to run: `train.py --epochs 3`, `-m package.module`, or a command such as
+    `bash run.sh` or `accelerate launch train.py`, as text or as a list of arguments. Split like a
+    shell would, but no shell runs: no pipes. This or `trainer`."""
     trainer: TrainerSection | None = None
     """Train with the built-in trainer. This or `entrypoint`."""
     code: CodeSection | None = None
@@ -73,9 +73,14 @@ class ExperimentConfig:
     """When and where checkpoints are saved."""
     environment: EnvironmentSection = field(default_factory=EnvironmentSection)
     """Interpreter and variables."""
-    launcher: Literal["torchrun", "direct"] = "torchrun"
-    """`torchrun`, or `direct`: the agent starts one process per slot itself, with the same
-    environment variables."""
+    launcher: Literal["torchrun", "direct", "plain", "shell"] | None = None
+    """How workers are started. `torchrun`: one per slot. `direct`: the same without torchrun, with
+    its environment variables. `plain`: a single process without them. `shell`: the command once
+    per node, which starts the workers itself. Default: `shell` for a command, `torchrun` for a
+    Python script or module."""
+    launcher_help: bool = True
+    """Whether `torchrun`, `accelerate launch` and `deepspeed` in a command or its shell script get
+    the options that they lack: number of nodes and processes, and where the nodes meet."""
     on_disconnect: Literal["continue", "stop"] = "continue"
     """What a node does with its workers when it cannot reach the server for longer than its
     lease: `continue` training, or `stop` so that the trial may be placed elsewhere."""

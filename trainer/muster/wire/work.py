@@ -32,11 +32,13 @@ class AllocationSpec:
     """First expected rank: rank_offset .. rank_offset+len(slots)-1; what the workers report wins.
     """
     world_size: int
-    launcher: Literal["torchrun", "direct"]
+    launcher: Literal["torchrun", "direct", "plain", "shell"]
     """Launcher of the workers. `direct`: the shim starts one process per slot itself with
-    torchrun's environment variables."""
+    torchrun's environment variables. `plain`: one process without them. `shell`: one command per
+    node, which may start workers by a launcher of its own."""
     entrypoint: list[str]
-    """Command to run: ["train.py", "--epochs", "3"] or ["-m", "package.module", ...]."""
+    """Command to run: ["train.py", "--epochs", "3"] or ["-m", "package.module", ...]; with any
+    launcher but torchrun also a program: ["bash", "run.sh"]."""
     code: CodeSpec
     python: str | None
     """Path of the interpreter; None means the agent's default one."""

@@ -7,19 +7,20 @@ from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from muster.document.experiment import ExperimentConfig
+from muster.launch.commands import entry_file
 from muster_server.errors import FieldProblem
 
 
 def check_entry_file(config: ExperimentConfig, names: Collection[str]) -> FieldProblem | None:
-    """A problem when `names` (the bundle's files, normalised) lack the entry point's .py file.
+    """Return a problem when `names` (the bundle's files, normalised) lack the entry point's script.
 
-    None when it is there, when the entry point is a module (it may be installed), and when the
-    file is an absolute path.
+    None when it is there, when the entry point names no file (a module may be installed), and when
+    the file is an absolute path.
     """
-    arguments = config.entrypoint
-    if not arguments or arguments[0] == "-m" or arguments[0].startswith("/"):
+    file = entry_file(config.entrypoint or ())
+    if not file or file.startswith("/"):
         return None
-    wanted = str(PurePosixPath(arguments[0]))
+    wanted = str(PurePosixPath(file))
     if wanted in names:
         return None
     return FieldProblem(
@@ -28,10 +29,11 @@ def check_entry_file(config: ExperimentConfig, names: Collection[str]) -> FieldP
 
 
 def _hint(wanted: str, names: Collection[str]) -> str:
-    scripts = [n for n in names if n.endswith(".py")]
+    kind = PurePosixPath(wanted).suffix or ".py"
+    scripts = [n for n in names if n.endswith(kind)]
     same_name = [n for n in scripts if PurePosixPath(n).name == PurePosixPath(wanted).name]
     near = difflib.get_close_matches(wanted, scripts[:5000], n=3, cutoff=0.5)
     shown = list(dict.fromkeys([*same_name[:3], *near])) or scripts[:5]
     if not shown:
-        return "the bundle holds no .py file at all; is code.path the right folder?"
+        return f"the bundle holds no {kind} file at all; is code.path the right folder?"
     return f"it holds {', '.join(shown)}"

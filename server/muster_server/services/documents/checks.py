@@ -15,6 +15,7 @@ from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
 
+from .entrypoints import check_launcher
 from .recipes import check_trainer, has_own_functions, shape_of
 from .searching import check_search
 
@@ -47,6 +48,7 @@ def check(
     """Every cross-field problem of a document whose fields are valid one by one."""
     return [
         *_what_runs(document),
+        *check_launcher(document),
         *_resources(document),
         *_strategy(document),
         *_lengths(document),

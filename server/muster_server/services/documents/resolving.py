@@ -153,7 +153,7 @@ def _as_problem(problem: Unreadable) -> FieldProblem:
 
 
 def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentConfig | None:
-    arguments, problem = entrypoints.normalise(raw.get("entrypoint"))
+    arguments, problem = entrypoints.normalise(raw.get("entrypoint"), raw.get("launcher"))
     try:
         written = Document.model_validate({**raw, "entrypoint": arguments})
     except ValidationError as error:
@@ -194,7 +194,8 @@ def _filled_in(
         kept = copied(parameters, recipes.structural(document, parameters))
         changed = (p.name for p in parameters if p.kind != "const" and p.name not in kept)
         search = replace(search, explore=tuple(changed))
-    return replace(document, trainer=trainer, code=code, search=search)
+    launcher = document.launcher or entrypoints.default_launcher(document)
+    return replace(document, trainer=trainer, code=code, search=search, launcher=launcher)
 
 
 def _filled_in_search(

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from muster.document.experiment import ExperimentConfig
 from muster.document.running import CodeSection
+from muster.launch.commands import entry_file
 from muster_server.db.engine import touch
 from muster_server.db.models import BlobRow, ExperimentRow, SearchEventRow, SpendingRow
 from muster_server.domain.insight.probes import Purpose
@@ -295,7 +296,8 @@ def _check_code(
 ) -> FieldProblem | None:
     code, entrypoint = config.code or CodeSection(), config.entrypoint
     if blob_sha256 is None:
-        has_file = entrypoint and entrypoint[0] != "-m" and not entrypoint[0].startswith("/")
+        file = entry_file(entrypoint or ())
+        has_file = file and not file.startswith("/")
         # With the trainer, `code` holds the functions that its document names.
         has_functions = config.trainer is not None and code.path is not None
         if (has_file or has_functions) and code.installed is None:

@@ -39,7 +39,7 @@ from ..checkpoints.lookup import (
     trial_folder,
     url_of,
 )
-from ..documents import STOPPING, search_spec
+from ..documents import STOPPING, default_launcher, search_spec
 from ..quota.spending import Used, lock_accounts, settle
 
 BUILT_IN_TRAINER = ("-m", "muster.training")
@@ -143,7 +143,7 @@ def build_spec(
         slot_type=config.resources.slot_type,
         rank_offset=share.rank_offset,
         world_size=world_size,
-        launcher=config.launcher,
+        launcher=config.launcher or default_launcher(config),
         entrypoint=_entrypoint(config),
         code=_code(experiment, config),
         python=config.environment.python,

@@ -30,6 +30,7 @@ from muster_server.schemas.base import parts_out
 from muster_server.schemas.cluster import QueueItem
 from muster_server.schemas.experiments import PlannedNode
 
+from ..documents import planned_command
 from .placement_preview import Foresight
 from .rows import Wish
 
@@ -240,21 +241,16 @@ def _asked(decided: Decided) -> set[int]:
 def _planned_nodes(
     config: ExperimentConfig, shares: tuple[NodeShare, ...]
 ) -> tuple[PlannedNode, ...]:
-    is_built_in = config.trainer is not None
-    entrypoint = ["-m", "muster.training"] if is_built_in else list(config.entrypoint or ())
-    direct = config.launcher == "direct"
     return tuple(
         PlannedNode(
             node_name=share.node_name,
             num_slots=len(share.slots),
-            command=["python", *entrypoint]
-            if direct
-            else [
-                "torchrun",
-                f"--nnodes={len(shares)}",
-                f"--nproc-per-node={len(share.slots)}",
-                *entrypoint,
-            ],
+            command=planned_command(
+                config,
+                num_nodes=len(shares),
+                node_rank=share.node_rank,
+                num_local=len(share.slots),
+            ),
         )
         for share in shares
     )

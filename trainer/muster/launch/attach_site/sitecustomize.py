@@ -27,12 +27,15 @@ def _run_the_next_one() -> None:
 
 
 sys.path[:] = _without_us(sys.path)
-if "LOCAL_RANK" in os.environ:  # a worker, and not the launcher, whose workers need the path
+_is_ranked = "LOCAL_RANK" in os.environ
+if _is_ranked:  # a worker, and not the launcher, whose workers need the path
     _rest = os.pathsep.join(_without_us(os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     if _rest:
         os.environ["PYTHONPATH"] = _rest
     else:
         os.environ.pop("PYTHONPATH", None)
+# MUSTER_ATTACH: in a job that is started without ranks every process may be the one that trains.
+if _is_ranked or "MUSTER_ATTACH" in os.environ:
     try:
         from muster.launch import attach
 
