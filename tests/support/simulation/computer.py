@@ -12,7 +12,7 @@ import contextvars
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -304,7 +304,7 @@ class SimulatedAllocation(Allocation):
             return "rebooted"
         return "alive" if shim.is_alive else "dead"
 
-    def start_shim(self, options: ShimOptions) -> None:
+    def start_shim(self, options: ShimOptions, secrets: Sequence[wire.SecretValue] = ()) -> None:
         self._computer.start_shim(self.folder, options)
 
     async def command(self, command: str, **fields: Any) -> bool:
