@@ -45,6 +45,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     """Whether a head has begun and is not complete yet."""
     _is_whole = True
     """Whether the latest request has come, body and all; or there was none yet."""
+    _is_upgraded = False
+    """Whether a WebSocket has taken the connection over, whose limits are its own."""
     _num_head_bytes = 0
     """Bytes of the present request's address, headers and trailers."""
     _num_silent_bytes = 0
@@ -75,6 +77,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         else:
             self._stop_head_timer()
 
+    def handle_websocket_upgrade(self) -> None:
+        self._is_upgraded = True
+        super().handle_websocket_upgrade()
+
     def on_response_complete(self) -> None:
         if not self.pipeline and self.cycle.more_body:
             # Answered before all of it was there: nobody waits for the rest, which may never come.
@@ -82,6 +88,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
 
     def _waits_for_head(self) -> bool:
+        if self._is_upgraded:
+            return False
         return self._has_begun or (self._is_whole and not self._answers())
 
     def _answers(self) -> bool:

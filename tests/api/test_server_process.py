@@ -16,7 +16,8 @@ import pytest
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect as connect_websocket
 
@@ -250,6 +251,22 @@ def test_an_answer_may_take_longer_than_a_head(monkeypatch):
             piece = connection.recv(65536)
             assert piece, answer
             answer += piece
+
+
+def test_a_websocket_outlives_the_time_for_a_head(monkeypatch):
+    monkeypatch.setattr(http_protocol.BoundedHttpProtocol, "head_timeout_s", 0.02)
+
+    async def echo_late(socket: WebSocket) -> None:
+        await socket.accept()
+        await asyncio.sleep(0.2)
+        await socket.send_text("late")
+        await socket.close()
+
+    with (
+        serving(FastAPI(routes=[WebSocketRoute("/echo", echo_late)])) as port,
+        connect_websocket(f"ws://127.0.0.1:{port}/echo") as connection,
+    ):
+        assert connection.recv(timeout=20) == "late"
 
 
 def test_a_body_that_does_not_come_to_an_end_is_cut_off(server):
