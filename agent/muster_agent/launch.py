@@ -18,6 +18,7 @@ from muster.launch.commands import (
     find_call,
     is_command,
 )
+from muster.launch.variables import expand, uses_variables
 from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
@@ -115,6 +116,7 @@ def build_commands(
     Raises ValueError when it is missing, and CommandConflict.
     """
     environment = _environment(spec, place)
+    spec = with_values(spec, environment)
     if spec.launcher == "torchrun":
         argv = _torchrun_argv(spec, place, rendezvous)
         return [
@@ -125,13 +127,10 @@ def build_commands(
     if rendezvous is None:
         raise ValueError(f"launcher {spec.launcher!r} needs a rendezvous")
     if spec.launcher == "shell":
+        environment = _shell_environment(spec, place, rendezvous, environment)
+        argv = shell_argv(with_values(spec, environment), place, rendezvous)
         return [
-            Command(
-                local_rank=LAUNCHER_LOCAL_RANK,
-                rank=-1,
-                argv=shell_argv(spec, place, rendezvous),
-                environment=_shell_environment(spec, place, rendezvous, environment),
-            )
+            Command(local_rank=LAUNCHER_LOCAL_RANK, rank=-1, argv=argv, environment=environment)
         ]
     return [
         Command(
@@ -142,6 +141,12 @@ def build_commands(
         )
         for local_rank in range(len(spec.slots))
     ]
+
+
+def with_values(spec: AllocationSpec, values: Mapping[str, str]) -> AllocationSpec:
+    """Return the spec with the value of each `${NAME}` in its arguments; see
+    muster.launch.variables."""
+    return replace(spec, entrypoint=[expand(word, values) for word in spec.entrypoint])
 
 
 def attaches(spec: AllocationSpec) -> bool:
@@ -177,6 +182,8 @@ def why_cold(spec: AllocationSpec) -> str:
     for name in sorted(spec.environment):
         if name.startswith(("PYTHON", "LD_")):
             return f"environment.variables has {name}, which changes what the interpreter loads"
+        if uses_variables(spec.environment[name]):
+            return f"environment.variables.{name} differs from trial to trial"
     return ""
 
 
@@ -385,7 +392,9 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     if spec.slot_type == "cpu":
         # Without it, Accelerate's workers on CPUs train alone, each on all data.
         defaults["ACCELERATE_USE_CPU"] = "true"
-    merged = {**place.inherited, **defaults, **_of_user(spec), **place.secrets, **ours}
+    known = {**place.inherited, **ours}
+    of_user = {k: expand(v, known) for k, v in _of_user(spec).items()}
+    merged = {**place.inherited, **defaults, **of_user, **place.secrets, **ours}
     found = _with_path(merged, place.sdk_path)
     if not (place.attach_path and attaches(spec)):
         return found

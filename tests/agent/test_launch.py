@@ -228,6 +228,25 @@ def test_torchrun_of_the_user_is_the_interpreters_and_writes_logs_per_worker(
     assert command.argv == ["torchrun", "train.py"]
 
 
+def test_values_stand_for_variables_in_arguments_and_variables(make_spec: Any) -> None:
+    spec = make_spec(
+        launcher="torchrun",
+        entrypoint=["train.py", "--out=${MUSTER_CHECKPOINT_DIR}/x", "$HOME ${OTHER} ${NODE_RANK}"],
+        environment={"RUN": "trial-${MUSTER_TRIAL_ID}", "PATH": "/mine:${PATH}", "A": "${RUN} $5"},
+    )
+    place = dataclasses.replace(PLACE, inherited={"PATH": "/venv/bin", "HOME": "/home/ada"})
+    (command,) = build_commands(spec, place, rendezvous=None)
+    # What is not known to every job stays as it is.
+    assert command.argv[-2:] == ["--out=/storage/trial-7/x", "$HOME ${OTHER} ${NODE_RANK}"]
+    assert command.environment["RUN"] == "trial-7"
+    assert command.environment["PATH"] == "/mine:/venv/bin"
+    assert command.environment["A"] == "${RUN} $5"
+    shell = make_spec(launcher="shell", entrypoint=["tool", "${NODE_RANK}:${MASTER_PORT}"])
+    (command,) = build_commands(shell, place, rendezvous=MEETING)
+    assert command.argv == ["tool", "0:40123"]
+    assert why_cold(spec) == "environment.variables.PATH differs from trial to trial"
+
+
 def test_ipv6_rendezvous_is_bracketed(make_spec: Any) -> None:
     meeting = wire.Rendezvous(host="fd00::4", port=1, run_id="r")
     (command,) = build_commands(

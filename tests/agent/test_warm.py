@@ -95,7 +95,7 @@ DIFFERING = {
 """Of torchrun, or chosen anew for each allocation."""
 
 
-@pytest.mark.parametrize("entrypoint", [["main.py", "--a", "b"], ["-m", "main"]])
+@pytest.mark.parametrize("entrypoint", [["main.py", "--a", "${MUSTER_TRIAL_ID}"], ["-m", "main"]])
 def test_a_forked_worker_is_like_one_that_was_started(
     warm: Any, shims: Any, tmp_path: Path, entrypoint: list[str]
 ) -> None:

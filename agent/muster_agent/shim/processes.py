@@ -14,7 +14,7 @@ from typing import IO
 
 from muster import wire
 from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.launch import Command, build_commands, build_warm, worker_log_dir
+from muster_agent.launch import Command, build_commands, build_warm, with_values, worker_log_dir
 from muster_agent.logs import launcher_log
 from muster_agent.process import (
     OWNER_VARIABLE,
@@ -127,7 +127,7 @@ class Processes:
                 for folder, variables in zip(folders, command.workers, strict=True)
             ],
             "folder": prepared.place.work_dir,
-            "entrypoint": self.spec.entrypoint,
+            "entrypoint": with_values(self.spec, command.own | command.shared).entrypoint,
             "cgroup": str(self.cgroup.path) if self.cgroup is not None else "",
         }
         starting = asyncio.create_task(

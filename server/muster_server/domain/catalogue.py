@@ -325,4 +325,5 @@ SENTENCES: Mapping[str, str] = {
         "makes the server update with each gradient as it arrives, and {optimizer} makes each of these updates as "
         "large as a whole step: expect a curve unlike that of a single process"
     ),
+    "warning.not_replaced": "contains {variable}, which no shell replaces",
 }

@@ -39,3 +39,33 @@ def test_asynchronous_updates_of_an_adaptive_optimizer(text: str, paths: list[st
         assert warning.hint is not None
         assert "optimizer: sgd" in warning.hint
         assert "sgd" not in english(warning.message)
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("entrypoint: train.py --out ${MUSTER_CHECKPOINT_DIR}/x ${MUSTER_DATA_TRAIN}", {}),
+        (
+            "entrypoint: train.py --out $MUSTER_CHECKPOINT_DIR/x",
+            {"entrypoint": ("$MUSTER_CHECKPOINT_DIR", "write ${MUSTER_CHECKPOINT_DIR}")},
+        ),
+        ("entrypoint: train.py ${SCRATCH}", {"entrypoint": ("${SCRATCH}", "shell script")}),
+        ("entrypoint: train.py --price $5", {}),
+        ("entrypoint: [bash, -c, 'echo $SCRATCH']", {}),
+        (
+            "entrypoint: bash run.sh $SCRATCH\nenvironment: {variables: {A: $HOME/x, B: '$'}}",
+            {
+                "entrypoint": ("$SCRATCH", "shell script"),
+                "environment.variables.A": ("$HOME", "write ${HOME}"),
+            },
+        ),
+    ],
+)
+def test_what_looks_like_a_variable_and_stays(
+    text: str, warned: dict[str, tuple[str, str]]
+) -> None:
+    found = {w.path: w for w in resolve(f"name: x\n{text}").warnings}
+    assert found.keys() == warned.keys()
+    for path, (variable, hint) in warned.items():
+        assert english(found[path].message) == f"contains {variable}, which no shell replaces"
+        assert hint in (found[path].hint or "")

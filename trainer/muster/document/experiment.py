@@ -48,7 +48,8 @@ class ExperimentConfig:
     entrypoint: tuple[Text, ...] | None = None
     """What to run: `train.py --epochs 3`, `-m package.module`, or a command such as
     `bash run.sh` or `accelerate launch train.py`, as text or as a list of arguments. Split like a
-    shell would, but no shell runs: no pipes. This or `trainer`."""
+    shell would, but no shell runs: no pipes. `${MUSTER_CHECKPOINT_DIR}` and the like stand for
+    their values on the node. This or `trainer`."""
     trainer: TrainerSection | None = None
     """Train with the built-in trainer. This or `entrypoint`."""
     code: CodeSection | None = None

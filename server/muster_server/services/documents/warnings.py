@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from muster.document.experiment import ExperimentConfig
+from muster.launch import commands
+from muster.launch.variables import is_replaced, not_replaced
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
@@ -17,7 +19,30 @@ def warn(
     document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> list[FieldProblem]:
     """Every warning about a document in which `checks.check` finds nothing."""
-    return [*_asynchronous(document, parameters)]
+    return [*_asynchronous(document, parameters), *_variables(document)]
+
+
+def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    """What looks like a variable and is not replaced, since no shell runs."""
+    entrypoint = document.entrypoint or ()
+    # A script after `bash -c` replaces its variables by itself.
+    is_script = commands.is_command(entrypoint) and not commands.entry_file(entrypoint)
+    texts = [] if is_script else [("entrypoint", word) for word in entrypoint]
+    texts += [
+        (f"environment.variables.{name}", value)
+        for name, value in document.environment.variables.items()
+    ]
+    for path, text in texts:
+        for written in not_replaced(text)[:1]:
+            name = written.strip("${}")
+            message = Message("warning.not_replaced", variable=written)
+            yield FieldProblem(
+                path,
+                message,
+                f"write ${{{name}}}"
+                if is_replaced(name)
+                else "read the variable in your program, or run the program from a shell script",
+            )
 
 
 def _asynchronous(

@@ -1,0 +1,51 @@
+"""`${NAME}` in the arguments and variables of a document, which a node replaces: no shell runs.
+
+Only names that every job has are replaced; other text with a `$` stays as it is, since a regular
+expression or a price may contain one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+NAMES = frozenset(
+    {
+        "HOME", "PATH", "MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "NPROC_PER_NODE",
+        "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR",
+        "MUSTER_CHECKPOINT_URL", "MUSTER_CONFIG_FILE", "MUSTER_EXPERIMENT_ID",
+        "MUSTER_HOSTFILE", "MUSTER_NODE_RANK", "MUSTER_OUTPUT_DIR", "MUSTER_RESUME_FROM",
+        "MUSTER_RESUME_STEP", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
+        "MUSTER_WORK_DIR", "MUSTER_WORLD_SIZE",
+    }
+)  # fmt: skip
+DATA_PREFIX = "MUSTER_DATA_"
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_ANY = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+
+
+def is_replaced(name: str) -> bool:
+    """Return whether `${name}` stands for a value on the node."""
+    return name in NAMES or name.startswith(DATA_PREFIX)
+
+
+def expand(text: str, values: Mapping[str, str]) -> str:
+    """Return the text with the value of each `${NAME}` that is replaced and that has one."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        return values.get(name, match[0]) if is_replaced(name) else match[0]
+
+    return _REFERENCE.sub(value, text)
+
+
+def uses_variables(text: str) -> bool:
+    """Return whether the text has a `${NAME}` that is replaced."""
+    return any(is_replaced(match[1]) for match in _REFERENCE.finditer(text))
+
+
+def not_replaced(text: str) -> list[str]:
+    """Return what looks like a variable in a text and stays as it is: `$HOME`, `${OTHER}`."""
+    return [
+        match[0] for match in _ANY.finditer(text) if match[1] is None or not is_replaced(match[1])
+    ]
