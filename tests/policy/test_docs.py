@@ -168,10 +168,10 @@ def parse_click(words: list[str]) -> None:
         name, *rest = rest
         assert name in command.commands, f"no command {name!r}"
         command, info = command.commands[name], name
-    if info == "run":
+    if words[:2] == ["agent", "run"]:
         return parse_argparse("muster-agent", ["run", *rest])
     options = {o for p in command.params for o in (*p.opts, *p.secondary_opts)} | {"--help"}
-    for word in rest:
+    for word in rest[: rest.index("--")] if "--" in rest else rest:
         if re.match(r"--?[a-z]", word):
             assert word.partition("=")[0] in options, f"no option {word}"
     if rest and "…" not in rest:  # `muster login` alone only names the command

@@ -7635,6 +7635,8 @@ export interface components {
             ended_at: string | null;
             /** Epoch */
             epoch: number | null;
+            /** Exit Code */
+            exit_code: number | null;
             /** Experiment Id */
             experiment_id: number;
             /** Experiment Name */

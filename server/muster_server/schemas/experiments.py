@@ -309,6 +309,9 @@ class TrialDetail(TrialOut):
     metric_goal: str | None
     attempts: list[AttemptOut]
     """Latest attempts, newest first."""
+    exit_code: int | None
+    """Exit code of the process whose failure ended a FAILED trial; 128 plus the signal's number if a
+    signal ended it. Null for other states, and if no process is to blame."""
     config: dict[str, Any]
     notices: list[NoticeOut]
     """Notices about a script of your own: workers that train independently, an end without a step,

@@ -25,6 +25,7 @@ from . import (
     progress,
     projects,
     queue,
+    run,
     scaling,
     search,
 )
@@ -73,12 +74,13 @@ def _main(
     `muster up` and `muster login` write.
 
     Exit codes: 0 well, 1 refused or wrong, 2 usage, 3 no server, 4 the experiment failed,
-    5 it was canceled.
+    5 it was canceled, 130 interrupted. `muster run` ends with the exit code of the command.
     """
 
 
 app.command("up")(local.up)
 app.command("status")(local.status)
+app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
 app.command("submit")(experiments.submit)
 app.command("validate")(experiments.validate)
 app.command("list")(experiments.list_)

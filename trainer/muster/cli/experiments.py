@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from .exit_codes import EXIT_CANCELED, EXIT_FAILED
 from .output import (
     JsonOption,
     age,
@@ -16,7 +15,6 @@ from .output import (
     number,
     print_fields,
     print_json,
-    report_outage,
     say,
     styled_state,
     table,
@@ -63,19 +61,9 @@ def submit(
                 say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
             return
         say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
-        from .follow import follow as follow_progress
-        from .follow import print_result
+        from .follow import follow_to_the_end
 
-        with client.patience(report_outage):
-            (ended,) = follow_progress(client, [experiment["id"]])
-        if as_json:
-            print_json(ended)
-        else:
-            print_result([ended])
-        if ended["state"] == "FAILED":
-            raise typer.Exit(EXIT_FAILED)
-        if ended["state"] == "CANCELED":
-            raise typer.Exit(EXIT_CANCELED)
+        follow_to_the_end(client, experiment["id"], as_json=as_json)
 
 
 def validate(

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .output import console, escape, number, say, styled_state, table
+import typer
+
+from .exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_INTERRUPTED
+from .output import (
+    console,
+    escape,
+    number,
+    print_json,
+    report_outage,
+    say,
+    styled_state,
+    table,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -92,6 +105,34 @@ def follow(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]
             if all(e["state"] in TERMINAL for e in experiments):
                 return experiments
             time.sleep(DRAW_EVERY_S)
+
+
+@contextmanager
+def going_on(experiment_id: int) -> Iterator[None]:
+    """Explain at Ctrl-C that the experiment goes on without the command. Raises Exit then."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(
+            f"\nExperiment {experiment_id} goes on. Follow it: muster logs {experiment_id} -f. "
+            f"Stop it: muster stop {experiment_id}."
+        )
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def follow_to_the_end(client: Client, experiment_id: int, *, as_json: bool) -> None:
+    """Show progress of one experiment until it has ended, then its result. Raises Exit if it failed
+    or was canceled, or at Ctrl-C."""
+    with going_on(experiment_id), client.patience(report_outage):
+        (ended,) = follow(client, [experiment_id])
+    if as_json:
+        print_json(ended)
+    else:
+        print_result([ended])
+    if ended["state"] == "FAILED":
+        raise typer.Exit(EXIT_FAILED)
+    if ended["state"] == "CANCELED":
+        raise typer.Exit(EXIT_CANCELED)
 
 
 def _follow_in_lines(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:

@@ -93,6 +93,8 @@ class LauncherCall:
     """Options of the launcher by name, with "_" for "-"; "" for one without a value."""
     script: str = ""
     """Script that it starts; "" for a module, or if there is none."""
+    program: tuple[str, ...] = ()
+    """What it starts: the script or module, and its arguments."""
 
 
 def is_command(entrypoint: Sequence[str]) -> bool:
@@ -326,6 +328,7 @@ def _parse(launcher: str, argv: Sequence[str], start: int) -> LauncherCall:
         rest=tuple(argv[start:]),
         options=options,
         script=script,
+        program=tuple(argv[position:]),
     )
 
 

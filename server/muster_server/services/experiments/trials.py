@@ -21,6 +21,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
+from muster_server.domain.lifecycle.outcomes import FAILURES
 from muster_server.domain.messages import from_columns
 from muster_server.domain.metrics import is_headline
 from muster_server.domain.scheduling.unsatisfiable import is_impossible
@@ -106,6 +107,7 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
         metric_name=experiment.metric_name,
         metric_goal=experiment.metric_goal,
         attempts=_attempts(session, trial.id),
+        exit_code=_exit_code(session, trial),
         config=dump(experiment.config),
         notices=[
             NoticeOut(text=notice.english, parts=parts_out(notice))
@@ -334,6 +336,31 @@ def _summary(value: dict[str, Any]) -> MetricSummary:
 
 def _numbers(values: dict[str, Number]) -> dict[str, float]:
     return {name: decode_number(value) for name, value in values.items()}
+
+
+def _exit_code(session: Session, trial: TrialRow) -> int | None:
+    """Return the exit code of the process whose failure ended a FAILED trial, as shells give it."""
+    if trial.state != TrialState.FAILED:
+        return None
+    attempt = session.scalar(
+        select(AttemptRow).where(AttemptRow.trial_id == trial.id, AttemptRow.no == trial.attempt_no)
+    )
+    if attempt is None:
+        return None
+    exits = session.scalars(
+        select(AllocationRow.exit)
+        .where(AllocationRow.attempt_id == attempt.id, AllocationRow.exit.is_not(None))
+        .order_by(AllocationRow.node_rank)
+    )
+    found = [found for found in exits if found is not None and found["cause"] in FAILURES]
+    ends = [info["first_failure"] or info for info in found]
+    ends.sort(key=lambda end: end.get("rank") != attempt.root_rank)
+    for end in ends:
+        if end.get("signal"):
+            return 128 + int(end["signal"])
+        if end.get("exit_code"):
+            return int(end["exit_code"])
+    return None
 
 
 def _attempts(session: Session, trial_id: int) -> list[AttemptOut]:

@@ -1,0 +1,116 @@
+"""`muster run` on a real stack: what it prints, how it ends, and what Ctrl-C leaves behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from muster.client import Client
+from support.stack import Stack
+
+SCRIPT = """
+import os, sys, time
+print("rank", os.environ.get("RANK"), os.environ.get("WORD"), *sys.argv[1:], flush=True)
+print("to stderr", file=sys.stderr, flush=True)
+if "--sleep" in sys.argv:
+    time.sleep(300)
+sys.exit(int(os.environ.get("CODE", "0")))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    (tmp_path / "data.bin").write_bytes(b"x" * 2000)
+    (tmp_path / ".gitignore").write_text("*.bin\n")
+    return tmp_path
+
+
+def start(stack: Stack, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "muster.cli", "run", *arguments],
+        cwd=folder,
+        env=stack.environment(stack.home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(stack: Stack, folder: Path, *arguments: str) -> tuple[int, str, str]:
+    process = start(stack, folder, *arguments)
+    out, err = process.communicate(timeout=90)
+    return process.returncode, out, err
+
+
+def test_a_command_line_runs_and_its_log_is_followed(
+    stack: Stack, client: Client, folder: Path
+) -> None:
+    options = ("-n", "2", "--nodes", "2", "--launcher", "direct", "--env", "WORD=word")
+    code, out, err = run(stack, folder, *options, "--", "python", "train.py", "--lr", "1e-3")
+    assert code == 0, err
+    assert sorted(out.splitlines()) == [
+        "[rank 0] rank 0 word --lr 1e-3",
+        "[rank 1] rank 1 word --lr 1e-3",
+    ]
+    said = err.splitlines()
+    assert said[0].startswith("Code: 2 files, ")
+    assert said[1].startswith("Left out by .gitignore: data.bin (2.0 kB).")
+    assert said[2].startswith("Submitted experiment ")
+    assert "[rank 0] to stderr" in said
+    assert said[-1].endswith("(train) is COMPLETED")
+    number = int(said[2].split()[2])
+    config = client.experiment(number)["config"]
+    assert config["entrypoint"] == ["train.py", "--lr", "1e-3"]
+    assert (config["resources"]["slots"], config["resources"]["nodes"]) == (2, 2)
+
+
+def test_it_ends_with_the_exit_code_of_the_job(stack: Stack, folder: Path) -> None:
+    code, out, err = run(stack, folder, "--launcher", "plain", "-e", "CODE=7", "python", "train.py")
+    assert code == 7, err
+    assert out == "rank None None\n"
+    assert "is FAILED: rank 0 on local-" in err
+
+
+def test_a_shell_script_runs(stack: Stack, folder: Path) -> None:
+    (folder / "run.sh").write_text("echo from the shell $NNODES; exit ${1:-0}\n")
+    code, out, err = run(stack, folder, "bash", "run.sh", "3")
+    assert (code, out) == (3, "from the shell 1\n"), err
+
+
+def test_ctrl_c_says_that_it_goes_on_and_how_to_stop_it(
+    stack: Stack, client: Client, folder: Path
+) -> None:
+    process = start(stack, folder, "--launcher", "plain", "train.py", "--sleep")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "rank None None --sleep\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    number = int(err.split("Submitted experiment ")[1].split()[0])
+    assert f"Experiment {number} goes on. Follow it: muster logs {number} -f." in err
+    assert client.experiment(number)["state"] == "RUNNING"
+    assert stack.cli("kill", str(number)).returncode == 0
+    assert client.wait(number, timeout_s=60)["state"] == "CANCELED"
+
+
+def test_detached_it_prints_the_number_alone(stack: Stack, client: Client, folder: Path) -> None:
+    code, out, err = run(stack, folder, "-d", "--name", "mine", "--launcher", "plain", "train.py")
+    assert code == 0, err
+    number = int(out)
+    assert client.wait(number, timeout_s=60)["name"] == "mine"
+
+
+def test_what_contradicts_the_command_line_is_an_error(stack: Stack, folder: Path) -> None:
+    code, _, err = run(stack, folder, "-n", "3", "torchrun", "--nproc_per_node=2", "train.py")
+    assert code == 2
+    assert "-n 3 contradicts the command line, which asks for 2" in err
+    code, _, err = run(stack, folder, "python", "tain.py")
+    assert code == 1
+    assert "the code bundle has no file 'tain.py'" in err
+    assert "train.py" in err

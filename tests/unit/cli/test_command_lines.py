@@ -1,0 +1,111 @@
+"""Command lines as people type them, as experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from muster.cli.command_lines import parse_command
+from muster.cli.output import CommandFailure
+
+SCRIPT = ("train.py", "--lr", "1e-3")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    for name in ("train.py", "src/main.py"):
+        (tmp_path / name).write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "entrypoint", "slots", "nodes"),
+    [
+        ("python train.py --lr 1e-3", SCRIPT, None, None),
+        ("python3.11 -u train.py --lr 1e-3", SCRIPT, None, None),
+        ("train.py --lr 1e-3", SCRIPT, None, None),
+        ("./train.py --lr 1e-3", SCRIPT, None, None),
+        ("python ./src/main.py", ("src/main.py",), None, None),
+        ("python -m package.train --lr 1e-3", ("-m", "package.train", "--lr", "1e-3"), None, None),
+        ("torchrun train.py --lr 1e-3", SCRIPT, None, None),
+        ("torchrun --nproc_per_node=4 train.py --lr 1e-3", SCRIPT, 4, None),
+        ("torchrun --nnodes 2 --nproc-per-node 4 train.py --lr 1e-3", SCRIPT, 8, 2),
+        ("torchrun --standalone --nproc_per_node=2 -m package.train", ("-m", "package.train"), 2, None),
+        ("python -m torch.distributed.run --nproc_per_node 2 train.py --lr 1e-3", SCRIPT, 2, None),
+        ("bash run.sh 1", ("bash", "run.sh", "1"), None, None),
+    ],
+)  # fmt: skip
+def test_what_runs_and_on_how_many_slots(
+    folder: Path, line: str, entrypoint: tuple[str, ...], slots: int | None, nodes: int | None
+) -> None:
+    parsed = parse_command(line.split(), folder)
+    assert (parsed.entrypoint, parsed.slots, parsed.nodes) == (entrypoint, slots, nodes)
+
+
+@pytest.mark.parametrize(
+    ("line", "slots", "nodes"),
+    [
+        ("accelerate launch --num_processes 4 --num_machines 2 train.py", 4, 2),
+        ("accelerate launch train.py", None, None),
+        ("deepspeed --num_gpus 2 --num_nodes=3 train.py --deepspeed", 6, 3),
+    ],
+)
+def test_other_launchers_stay_and_say_how_many_slots(
+    folder: Path, line: str, slots: int | None, nodes: int | None
+) -> None:
+    parsed = parse_command(line.split(), folder)
+    assert parsed.entrypoint == tuple(line.split())
+    assert (parsed.slots, parsed.nodes) == (slots, nodes)
+
+
+def test_what_is_left_out_of_torchrun_is_told(folder: Path) -> None:
+    line = "torchrun --rdzv-backend=c10d --rdzv-endpoint=h:1 --max-restarts=3 train.py"
+    assert parse_command(line.split(), folder).notes == (
+        "Left out --rdzv-backend, --rdzv-endpoint: Muster decides where the nodes meet.",
+        "Ignored --max-restarts of torchrun.",
+    )
+
+
+def test_an_interpreter_named_by_a_path_is_that_of_the_nodes(folder: Path) -> None:
+    parsed = parse_command(["/opt/train/bin/python", "train.py"], folder)
+    assert (parsed.python, parsed.entrypoint) == ("/opt/train/bin/python", ("train.py",))
+    assert parse_command([".venv/bin/python", "train.py"], folder).python == str(
+        folder / ".venv/bin/python"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("python train.py", "train"),
+        ("python src/main.py --x 1", "main"),
+        ("python -m package.train", "package.train"),
+        ("bash -e run.sh", "run"),
+        ("accelerate launch train.py", "train"),
+    ],
+)
+def test_the_experiment_is_named_like_its_script(folder: Path, line: str, name: str) -> None:
+    assert parse_command(line.split(), folder).name == name
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "There is no command"),
+        ("python", "would wait for input"),
+        ("python -c 'print(1)'", "python -c cannot run as an experiment"),
+        ("mpirun -np 4 python train.py", "mpirun starts processes on other machines itself"),
+        ("srun train.py", "srun starts processes"),
+        ("torchrun --nproc_per_node=gpu train.py", "--nproc-per-node gpu of torchrun is not a"),
+        ("torchrun --nnodes=1:4 train.py", "--nnodes 1:4 of torchrun is not a number"),
+        ("torchrun --nproc_per_node=2", "torchrun names no script"),
+    ],
+)
+def test_what_cannot_run_is_named(folder: Path, line: str, said: str) -> None:
+    with pytest.raises(CommandFailure) as caught:
+        parse_command(line.split(), folder)
+    assert said in caught.value.message
+    assert caught.value.hint
+    assert caught.value.exit_code == 2

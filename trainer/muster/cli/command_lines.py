@@ -1,0 +1,155 @@
+"""What a command line such as `torchrun --nproc-per-node=4 train.py` is as an experiment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from muster.launch.commands import LauncherCall, find_call
+
+from .exit_codes import EXIT_USAGE
+from .output import CommandFailure
+
+_PYTHON = re.compile(r"python[0-9.]*")
+_ELSEWHERE = frozenset({"mpirun", "mpiexec", "srun", "sbatch", "horovodrun"})
+"""Programs that start workers on other machines themselves."""
+_SET_BY_MUSTER = frozenset({
+    "standalone", "node_rank", "master_addr", "master_port", "rdzv_backend", "rdzv_endpoint", "rdzv_id",
+    "rdzv_conf", "local_addr",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsedCommand:
+    """A command line in the words of an experiment document."""
+
+    entrypoint: tuple[str, ...]
+    slots: int | None = None
+    """Workers that the command itself asks for; None if it does not say."""
+    nodes: int | None = None
+    python: str | None = None
+    """Interpreter that it names by a path."""
+    is_script: bool = False
+    """Whether Muster starts its workers: a Python script or module."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what was left out of it."""
+
+    @property
+    def name(self) -> str:
+        """Name for the experiment: that of the script, module or program."""
+        words = [w for w in self.entrypoint if not w.startswith("-")]
+        scripts = [w for w in words if w.endswith((".py", ".sh"))]
+        first = PurePath((scripts or words or ["run"])[0]).name
+        return first.removesuffix(".py").removesuffix(".sh") or "run"
+
+
+def parse_command(words: Sequence[str], folder: Path) -> ParsedCommand:
+    """Return what a command line is as an experiment.
+
+    folder: the folder that is sent; scripts in it are named relative to it. Raises CommandFailure
+    for what cannot run as an experiment.
+    """
+    if not words:
+        raise _wrong("There is no command to run.", "muster run -n 2 -- python train.py --lr 1e-3")
+    program = PurePath(words[0]).name
+    if program in _ELSEWHERE:
+        raise _wrong(
+            f"{program} starts processes on other machines itself; Muster does that.",
+            f"leave {program} out and name slots and nodes: "
+            "muster run -n 8 --nodes 2 -- python train.py",
+        )
+    call = find_call(words)
+    if call is not None:
+        return _of_launcher(call, words, folder)
+    if _PYTHON.fullmatch(program):
+        return _of_python(words, folder)
+    if words[0].endswith(".py"):
+        return ParsedCommand(entrypoint=_inside(words, folder), is_script=True)
+    return ParsedCommand(entrypoint=tuple(words))
+
+
+def _of_python(words: Sequence[str], folder: Path) -> ParsedCommand:
+    interpreter, *rest = words
+    # Output reaches the log line by line in any case.
+    while rest[:1] == ["-u"]:
+        rest = rest[1:]
+    if not rest:
+        raise _wrong(f"{interpreter} alone would wait for input.", "python train.py --lr 1e-3")
+    if rest[0] == "-m" and len(rest) > 1:
+        entrypoint = tuple(rest)
+    elif rest[0].startswith("-"):
+        raise _wrong(
+            f"{interpreter} {rest[0]} cannot run as an experiment: it takes a script or -m MODULE.",
+            "put the code into a script; --env PYTHONOPTIMIZE=1 and the like replace options of Python",
+        )
+    else:
+        entrypoint = _inside(rest, folder)
+    named = "/" in interpreter
+    python = str(folder.joinpath(interpreter).absolute()) if named else None
+    return ParsedCommand(entrypoint=entrypoint, python=python, is_script=True)
+
+
+def _of_launcher(call: LauncherCall, words: Sequence[str], folder: Path) -> ParsedCommand:
+    options = call.options
+    if not call.program:
+        raise _wrong(f"{' '.join(call.prefix)} names no script to run.", f"{words[0]} train.py")
+    if call.launcher == "accelerate":
+        slots = _count(options, "num_processes", call)
+        nodes = _count(options, "num_machines", call)
+        return ParsedCommand(entrypoint=tuple(words), slots=slots, nodes=nodes)
+    if call.launcher == "deepspeed":
+        per_node = _count(options, "num_gpus", call)
+        nodes = _count(options, "num_nodes", call)
+        slots = per_node * (nodes or 1) if per_node is not None else None
+        return ParsedCommand(entrypoint=tuple(words), slots=slots, nodes=nodes)
+    if options.keys() & {"no_python", "run_path"}:
+        return ParsedCommand(entrypoint=tuple(words))
+    nodes = _count(options, "nnodes", call)
+    per_node = _count(options, "nproc_per_node", call)
+    slots = per_node * (nodes or 1) if per_node is not None else None
+    is_module = bool(options.keys() & {"m", "module"})
+    entrypoint = ("-m", *call.program) if is_module else _inside(call.program, folder)
+    known = {"nnodes", "nproc_per_node", "m", "module"}
+    own = sorted(options.keys() & _SET_BY_MUSTER)
+    others = sorted(options.keys() - known - _SET_BY_MUSTER)
+    notes = []
+    if own:
+        notes.append(f"Left out {_options(own)}: Muster decides where the nodes meet.")
+    if others:
+        notes.append(f"Ignored {_options(others)} of torchrun.")
+    return ParsedCommand(
+        entrypoint=entrypoint, slots=slots, nodes=nodes, is_script=True, notes=tuple(notes)
+    )
+
+
+def _options(names: Sequence[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
+
+
+def _count(options: Mapping[str, str], name: str, call: LauncherCall) -> int | None:
+    """Return the number that an option gives; None if it is not there, or a variable."""
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.isdigit() or int(text) < 1:
+        raise _wrong(
+            f"--{name.replace('_', '-')} {text} of {call.launcher} is not a number.",
+            "write a number, or leave it out and give -n SLOTS and --nodes N",
+        )
+    return int(text)
+
+
+def _inside(words: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Return the words with the script named relative to the folder, if it is inside of it."""
+    script = folder.joinpath(words[0])
+    if script.is_file() and script.resolve().is_relative_to(folder.resolve()):
+        relative = script.resolve().relative_to(folder.resolve())
+        if not script.is_symlink():
+            return (relative.as_posix(), *words[1:])
+    return tuple(words)
+
+
+def _wrong(message: str, hint: str) -> CommandFailure:
+    return CommandFailure(message, hint, exit_code=EXIT_USAGE)
