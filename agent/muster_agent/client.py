@@ -144,6 +144,16 @@ class ControlPlane:
         )
         await self._call("POST", "/exports", body=wire.dump(request))
 
+    async def outputs(self, request: wire.OutputsRequest) -> wire.OutputsReply:
+        """Report a manifest of a trial's outputs."""
+        response = await self._call("POST", "/outputs", body=wire.dump(request))
+        return wire.loads(wire.OutputsReply, response.content)
+
+    async def work_folders(self, request: wire.WorkFoldersRequest) -> wire.WorkFoldersReply:
+        """Report the work folders of this node; return which of them are not needed any more."""
+        response = await self._call("POST", "/work-folders", body=wire.dump(request))
+        return wire.loads(wire.WorkFoldersReply, response.content)
+
     async def description(self, session: Session, result: wire.DescriptionResult) -> None:
         """Report the layers of a model, or why there are none."""
         request = wire.DescriptionRequest(

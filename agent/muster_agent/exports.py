@@ -1,7 +1,7 @@
-"""Export of a model as one file, sent to the server piece by piece.
+"""Export of a model as one file, or of files of a trial's outputs, sent to the server piece by piece.
 
-Nothing is written here but what is fetched from an object store: the file is made piece by piece from
-the checkpoint, and each piece is sent before the next one is made.
+Nothing is written here but a model that is fetched from an object store: what is sent is made piece by
+piece, and each piece is sent before the next one is made.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Exporter:
                 id=wanted.id,
                 outcome="failed",
                 message=f"the file would have {size_bytes:,} bytes, and {wanted.max_bytes:,} are "
-                f"taken at most; use `muster checkpoint export` on this node",
+                f"taken at most; {_instead(wanted)}",
             )
         digest = hashlib.sha256()
         pieces = _in_pieces(content)
@@ -114,6 +114,12 @@ class Exporter:
         return wire.ExportResult(
             id=wanted.id, outcome="done", size_bytes=size_bytes, sha256=digest.hexdigest()
         )
+
+
+def _instead(wanted: wire.Export) -> str:
+    if wanted.files:
+        return "ask for fewer files at a time"
+    return "use `muster checkpoint export` on this node"
 
 
 def _in_pieces(content: Iterator[bytes]) -> Iterator[bytes]:

@@ -9,10 +9,12 @@ allocations/<allocation id>/
   shim.log       the shim's own words
   records/       spool.py
   logs/          logs.py
-  code/          the work folder when code came as a bundle, or there is none
   checkpoints/   on their way to and from an object store, if the trial has one
   bin/ hostfile  for commands that bring a launcher along (muster.launch.commands)
   cache/ config.json
+
+The files of the job are not here but in the work folder of its trial, which outlives allocations: see
+muster_agent.work.
 """
 
 from __future__ import annotations
@@ -61,6 +63,8 @@ class ShimOptions:
     kill_wait_s: float = 30.0
     """Seconds that processes may take to die of SIGKILL before they are reported as unkillable."""
     spool_limit_bytes: int = 2 * 1024**3
+    work_restore_max_bytes: int = 50 * 10**9
+    """Most bytes of an earlier attempt's files to fetch from the storage."""
     min_disk_free_bytes: int = MIN_DISK_FREE_BYTES
 
 
@@ -104,10 +108,6 @@ class AllocationFolder:
     @property
     def logs(self) -> Path:
         return self.path / "logs"
-
-    @property
-    def code(self) -> Path:
-        return self.path / "code"
 
     @property
     def config(self) -> Path:

@@ -40,6 +40,7 @@ class LaunchContext:
 
     python: str
     work_dir: str
+    """Working directory of the workers."""
     logs_dir: str
     report_socket: str
     config_file: str
@@ -64,6 +65,10 @@ class LaunchContext:
     none. See muster.launch.commands."""
     hostfile: str = ""
     """File for deepspeed that names the nodes of the gang; "" on a single node."""
+    files_dir: str = ""
+    """Files of the trial's work folder: the working directory, unless the code is installed."""
+    output_dir: str = ""
+    """Folder whose content is always kept."""
     loopback_interface: str = "lo"
     inherited: Mapping[str, str] = field(default_factory=dict)
     """Part of the agent's environment that is passed on; see `inheritable`."""
@@ -355,9 +360,10 @@ _OWN_VARIABLES = frozenset(
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",
         "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR",
         "MUSTER_CHECKPOINT_URL", "MUSTER_CONFIG_FILE",
-        "MUSTER_EXPERIMENT_ID", "MUSTER_NODE_RANK", "MUSTER_PROFILES_DIR", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
+        "MUSTER_EXPERIMENT_ID", "MUSTER_NODE_RANK", "MUSTER_OUTPUT_DIR", "MUSTER_PROFILES_DIR", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
         "MUSTER_RESUME_STEP", "MUSTER_STACKS_DIR", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
         WORLD_SIZE_VARIABLE,
+        "MUSTER_WORK_DIR",
     }
 )  # fmt: skip
 """Variables that differ between two allocations of one kind."""
@@ -378,6 +384,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         "MUSTER_CONFIG_FILE": place.config_file,
         "MUSTER_EXPERIMENT_ID": str(spec.experiment_id),
         "MUSTER_NODE_RANK": str(spec.node_rank),
+        "MUSTER_OUTPUT_DIR": place.output_dir,
         "MUSTER_PROFILES_DIR": f"{place.cache_dir}/profiles",
         "MUSTER_REPORT_SOCKET": place.report_socket,
         "MUSTER_RESUME_FROM": place.resume_from,
@@ -387,6 +394,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         "MUSTER_TRIAL_NO": str(spec.trial_no),
         "MUSTER_WEIGHTS_FROM": place.weights_from,
         WORLD_SIZE_VARIABLE: str(spec.world_size),
+        "MUSTER_WORK_DIR": place.files_dir,
     }
     defaults = _defaults(interface, spec.num_nodes)
     if spec.slot_type == "cpu":

@@ -33,6 +33,7 @@ from muster_agent.client import (
 from muster_agent.housekeeping import Housekeeping
 from muster_agent.joining import CannotJoin, introduce, take_credential
 from muster_agent.machine import Machine
+from muster_agent.outputs.keeper import OutputsReporter
 from muster_agent.plan import (
     Action,
     DeclareLost,
@@ -87,6 +88,7 @@ class Agent:
         self._desired: dict[str, wire.Assignment] | None = None
         self._forget: set[str] = set()
         self._disputed: set[str] = set()
+        self._outputs = self._machine.outputs
         self._housekeeping = Housekeeping(self._machine, is_kept=self._is_kept)
         self._deadline_boot_s = 0.0
         self._lease_s = 0.0
@@ -103,18 +105,21 @@ class Agent:
         await self._housekeeping.end_orphans()  # Before reporting what runs here.
         sessions = asyncio.create_task(self._sessions())
         stopped = asyncio.create_task(stop.wait())
-        housekeeping = asyncio.create_task(self._housekeeping.run())
+        housekeeping = [asyncio.create_task(self._housekeeping.run())]
+        if self._outputs is not None:
+            housekeeping.append(asyncio.create_task(self._outputs.run()))
         try:
             await asyncio.wait({sessions, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if stopped.done() and not sessions.done():
                 await self._leave()
         finally:
             stopped.cancel()
-            housekeeping.cancel()
             sessions.cancel()
+            for task in housekeeping:
+                task.cancel()
             for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(stopped, housekeeping, *self._tasks, return_exceptions=True)
+            await asyncio.gather(stopped, *housekeeping, *self._tasks, return_exceptions=True)
             with contextlib.suppress(asyncio.CancelledError):
                 await sessions
             await self._plane.close()
@@ -145,6 +150,11 @@ class Agent:
                     group.create_task(self._heartbeats(session))
                     group.create_task(self._follow(session, chores))
                     chores.start(group)
+                    if self._outputs is not None:
+                        reporter = OutputsReporter(
+                            self._plane, session, self._outputs, is_in_use=self._has_trial
+                        )
+                        group.create_task(reporter.run())
                     group.create_task(self._reconcile(session, group))
             except* SessionSuperseded:
                 log.warning("session_superseded", epoch=session.epoch)
@@ -306,6 +316,10 @@ class Agent:
         ]
         paths = [p for s in specs for p in (s.checkpoint_dir, s.resume_from, s.weights_from) if p]
         return any(is_within(used, path) for used in paths)
+
+    def _has_trial(self, trial_id: int) -> bool:
+        """Return whether an allocation of a trial is on this node."""
+        return any(a.spec.trial_id == trial_id for a in self._allocations.values())
 
     # ------------------------------------------------------------ from wanted to done
 

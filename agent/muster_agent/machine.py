@@ -28,6 +28,9 @@ from muster_agent.launch import (
     why_cold,
 )
 from muster_agent.orphans import end_orphans
+from muster_agent.outputs.downloads import opened_files
+from muster_agent.outputs.keeper import OutputsKeeper
+from muster_agent.outputs.store import BucketOutputs, FolderOutputs
 from muster_agent.preflights import PreflightCommand
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
@@ -139,6 +142,15 @@ class Machine:
         folder.create(spec)
         return Allocation(folder, spec, inherited=self._inherited)
 
+    @cached_property
+    def outputs(self) -> OutputsKeeper | None:
+        """Collections of the files that jobs write; None on a computer where jobs write none."""
+        return OutputsKeeper(
+            self._home,
+            storage=self._settings.storage,
+            bytes_per_s=self._settings.outputs_bytes_per_s,
+        )
+
     def delete_files(self, wanted: wire.Deletion) -> int:
         """Delete a folder of the storage or of an object store; return the bytes freed. Raises
         RefusedPath and OSError."""
@@ -157,8 +169,13 @@ class Machine:
     @contextlib.contextmanager
     def exported(self, wanted: wire.Export) -> Iterator[Model]:
         """Yield one safetensors file of a checkpoint's model, after verifying the checkpoint's
-        files. Files fetched from an object store are deleted at the end. Raises RefusedPath,
-        OSError and CheckpointDamaged."""
+        files; or files of a trial's outputs, which are verified while they are read. Files fetched
+        from an object store are deleted at the end. Raises RefusedPath, OSError and
+        CheckpointDamaged."""
+        if wanted.files:
+            with contextlib.closing(self._outputs_of(wanted)) as store:
+                yield opened_files(store, wanted.files)
+            return
         if not wanted.storage_url:
             folder = self._storage.own_folder(
                 wanted.path, storage_id=wanted.storage_id, cluster_id=wanted.cluster_id
@@ -172,6 +189,16 @@ class Machine:
         with tempfile.TemporaryDirectory(prefix="export-", dir=self._home) as copy:
             folder, _ = object_store.fetch(url, Path(copy))
             yield _model(folder)
+
+    def _outputs_of(self, wanted: wire.Export) -> FolderOutputs | BucketOutputs:
+        if wanted.storage_url:
+            require_own_path(wanted.path, wanted.cluster_id)
+            url = f"{wanted.storage_url}/muster-{wanted.cluster_id}/{wanted.path}"
+            return BucketOutputs(url, self._home / "sending")
+        self._storage.own_folder(
+            wanted.path, storage_id=wanted.storage_id, cluster_id=wanted.cluster_id
+        )
+        return FolderOutputs(self._settings.storage, wanted.path, create=False)
 
     def probe(self, wanted: wire.Preflight) -> PreflightCommand:
         """Return how to start this node's part of a preflight."""
@@ -230,6 +257,7 @@ class Machine:
             deadline_boot_s=deadline_boot_s,
             kill_wait_s=settings.kill_wait_s,
             spool_limit_bytes=settings.spool_limit_bytes,
+            work_restore_max_bytes=settings.work_restore_max_bytes,
         )
 
     def _warm_socket(self, spec: wire.AllocationSpec) -> str:

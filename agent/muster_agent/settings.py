@@ -51,6 +51,11 @@ class AgentSettings(BaseSettings):
     """Limit in bytes of the records kept on disk per allocation while the server is out of reach.
     """
     bundle_cache_bytes: int = Field(2 * 1024**3, ge=0)
+    work_restore_max_bytes: int = Field(50 * 10**9, ge=0)
+    """Limit in bytes of an earlier attempt's files that this node fetches from the storage when a
+    trial continues here. A trial with more than that does not start on this node."""
+    outputs_bytes_per_s: int = Field(200 * 10**6, ge=10**6)
+    """Limit in bytes per second of copying the files that jobs write into the storage."""
     kill_wait_s: float = Field(30.0, gt=0)
     """Seconds that processes may take to die of SIGKILL before they are reported as unkillable."""
     warm_workers: Literal["trainer", "all", "none"] = "trainer"

@@ -48,6 +48,14 @@ class Storage:
         except OSError:
             return ""
 
+    def known_id(self) -> str:
+        """Return the folder's own id; "" if the folder or its id is not there. Creates neither."""
+        try:
+            with contextlib.ExitStack() as opened:
+                return _read_mark(_open(self._root, None, opened), STORAGE_FILE)
+        except (OSError, RefusedPath):
+            return ""
+
     def claim(self, path: str, cluster_id: str) -> None:
         """Mark the experiment folder that contains `path` as this server's; create it if necessary.
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,11 +48,12 @@ def wait_for(condition: Callable[[], T], *, timeout_s: float = 30.0, what: str =
 
 
 def make_spec(allocation_id: str = "a1", **changes: Any) -> wire.AllocationSpec:
+    """An allocation of a trial of its own: those of one trial share a work folder."""
     spec = wire.AllocationSpec(
         allocation_id=allocation_id,
         experiment_id=3,
         experiment_name="digits",
-        trial_id=7,
+        trial_id=7 if allocation_id == "a1" else 1_000 + zlib.crc32(allocation_id.encode()),
         trial_no=2,
         attempt_id=11,
         attempt_no=1,
@@ -284,13 +286,20 @@ def neighbour(tmp_path: Path) -> Iterator[RunningAgent]:
     control_plane.close()
 
 
-def run_agent(plane: TestControlPlane, home: Path) -> Iterator[RunningAgent]:
+@pytest.fixture
+def other(plane: TestControlPlane, agent: RunningAgent, tmp_path: Path) -> Iterator[RunningAgent]:
+    """A second node that joins the same server; the test starts it once the first one is gone."""
+    yield from run_agent(plane, tmp_path / "other", start=False)
+
+
+def run_agent(plane: TestControlPlane, home: Path, *, start: bool = True) -> Iterator[RunningAgent]:
     running = RunningAgent(plane, home)
-    running.start()
+    if start:
+        running.start()
     yield running
-    assert running.process is not None
-    running.process.kill()
-    running.process.wait()
+    if running.process is not None:
+        running.process.kill()
+        running.process.wait()
     for path in (running.home / "allocations").glob("[!.]*"):
         folder = running.folder(path.name)
         state = folder.read_state()

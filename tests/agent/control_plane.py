@@ -58,6 +58,14 @@ class TestControlPlane:
         self.export_results: list[wire.ExportResult] = []
         self.descriptions: dict[int, wire.Description] = {}
         self.description_results: list[wire.DescriptionResult] = []
+        self.outputs: list[wire.OutputsRequest] = []
+        """Manifests reported, in order."""
+        self.work_folders: list[list[wire.WorkFolder]] = []
+        """Work folders of the node, at each report."""
+        self.delete_work: set[int] = set()
+        """Trials whose work folders are not needed any more."""
+        self.has_outputs = True
+        """False: an older server, which does not know outputs."""
         self.blobs: dict[str, bytes] = {}
         self.registrations: list[dict[str, Any]] = []
         self.log_bytes_at_exit: dict[str, dict[tuple[int, str], int]] = {}
@@ -137,6 +145,36 @@ class TestControlPlane:
             self.exports[export.id] = export
             self.index += 1
             self.changed.notify_all()
+
+    def take_outputs(self, body: dict[str, Any]) -> wire.OutputsReply:
+        request = wire.load(wire.OutputsRequest, body)
+        with self.lock:
+            of_rank = [
+                r.summary.attempt_no
+                for r in self.outputs
+                if (r.summary.trial_id, r.summary.node_rank)
+                == (request.summary.trial_id, request.summary.node_rank)
+            ]
+            self.outputs.append(request)
+            return wire.OutputsReply(taken=request.summary.attempt_no >= max(of_rank, default=0))
+
+    def take_work_folders(self, body: dict[str, Any]) -> wire.WorkFoldersReply:
+        with self.lock:
+            self.work_folders.append(wire.load(wire.WorkFoldersRequest, body).folders)
+            return wire.WorkFoldersReply(delete=sorted(self.delete_work))
+
+    def final_outputs(self, trial_id: int, attempt_no: int = 1) -> wire.OutputsRequest | None:
+        """The final manifest of an attempt, once it is reported."""
+        with self.lock:
+            return next(
+                (
+                    r
+                    for r in self.outputs
+                    if r.summary.is_final
+                    and (r.summary.trial_id, r.summary.attempt_no) == (trial_id, attempt_no)
+                ),
+                None,
+            )
 
     def want_described(self, description: wire.Description) -> None:
         with self.changed:
@@ -408,6 +446,12 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
                 return 200, plane.take_deletions(content)
             if parts == ["descriptions"]:
                 return 200, plane.take_description(content)
+            if parts in (["outputs"], ["work-folders"]) and not plane.has_outputs:
+                return 404, _problem("request.no_such_path", "There is nothing at this address.")
+            if parts == ["outputs"]:
+                return 200, plane.take_outputs(content)
+            if parts == ["work-folders"]:
+                return 200, plane.take_work_folders(content)
             if parts == ["exports"]:
                 return 200, plane.take_export(content)
             if parts[0] == "exports":

@@ -14,7 +14,9 @@ from muster_agent.launch import LaunchContext, build_commands, build_warm, inher
 
 PLACE = LaunchContext(
     python="/venv/bin/python",
-    work_dir="/a/code",
+    work_dir="/w/files",
+    files_dir="/w/files",
+    output_dir="/w/files/muster-outputs",
     logs_dir="/a/logs",
     report_socket="/tmp/s/report",
     config_file="/a/config.json",
@@ -313,6 +315,7 @@ def test_worker_environment(make_spec: Any) -> None:
         "MUSTER_REPORT_SOCKET": "/tmp/s/report",
         "MUSTER_RESUME_FROM": "",
         "MUSTER_RESUME_STEP": "0",
+        "MUSTER_OUTPUT_DIR": "/w/files/muster-outputs",
         "MUSTER_PROFILES_DIR": "/a/cache/profiles",
         "MUSTER_STACKS_DIR": "/a/cache/stacks",
         "MUSTER_TRIAL_ID": "7",
@@ -320,6 +323,7 @@ def test_worker_environment(make_spec: Any) -> None:
         "MUSTER_WEIGHTS_FROM": "",
         "MUSTER_WORLD_SIZE": "2",
         "ACCELERATE_USE_CPU": "true",
+        "MUSTER_WORK_DIR": "/w/files",
     }
 
 

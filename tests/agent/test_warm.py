@@ -105,7 +105,9 @@ def test_a_forked_worker_is_like_one_that_was_started(
         return json.loads(text.replace(str(shim.folder.path), "FOLDER"))
 
     forked = facts(warm(FACTS, entrypoint=entrypoint, allocation_id="a1"))
-    plain = shims(FACTS, entrypoint=entrypoint, slots=[0], world_size=1, allocation_id="a2")
+    plain = shims(
+        FACTS, entrypoint=entrypoint, slots=[0], world_size=1, allocation_id="a2", trial_id=7
+    )
     plain.start()
     started = facts(plain)
     for found in (forked, started):

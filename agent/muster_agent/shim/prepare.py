@@ -34,30 +34,13 @@ from muster_agent.launch import (
     shared_environment,
     shell_argv,
 )
-from muster_agent.shim.bundle import ExtractionError, extract_bundle
 from muster_agent.shim.code_hash import hash_code
+from muster_agent.shim.failures import PrepareFailed
+from muster_agent.shim.work import PreparedWork, Tell, prepare_work
 from muster_agent.storage import RefusedPath, Storage
+from muster_agent.work import OUTPUT_FOLDER
 
 LOOPBACK_INTERFACE = "lo" if sys.platform == "linux" else "lo0"
-
-
-class PrepareFailed(Exception):
-    """This node cannot run the allocation; the message is one clear sentence.
-
-    blames: "placement" unless said otherwise: what was looked for is not here. passes: of a node,
-    what its health checks find as well; see wire.StateRecord.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        blames: wire.Blame = "placement",
-        passes: bool = False,
-    ) -> None:
-        super().__init__(message)
-        self.blames = blames
-        self.passes = passes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +48,8 @@ class Prepared:
     place: LaunchContext
     facts: wire.NodeFacts | None = None
     """Facts that are compared between the nodes of a gang."""
+    work: PreparedWork
+    """The trial's work folder, locked."""
 
 
 def prepare(
@@ -74,13 +59,16 @@ def prepare(
     *,
     report_socket: Path,
     environment: Mapping[str, str],
+    tell: Tell,
 ) -> Prepared:
-    """Create the work folder and check what the workers will need. Blocks; run it in a thread.
+    """Take the work folder and check what the workers will need. Blocks; run it in a thread.
 
-    Raises PrepareFailed.
+    tell: takes a message for the trial's events. Raises PrepareFailed.
     """
     _check_disk(folder.path, options.min_disk_free_bytes)
-    work_dir = _make_work_dir(spec, options, folder)
+    installed = _find_installed(spec)
+    work = prepare_work(spec, options, folder, tell=tell)
+    work_dir = installed or work.work.files
     python = spec.python or options.default_python
     interpreter = _check_interpreter(spec, python, cache=Path(options.interpreter_cache))
     inherited = activated(inheritable(environment), python)
@@ -105,12 +93,15 @@ def prepare(
     )
     return Prepared(
         facts=_facts(spec, interpreter, work_dir) if spec.num_nodes > 1 else None,
+        work=work,
         place=_with_launchers(
             spec,
             folder,
             LaunchContext(
                 python=python,
                 work_dir=str(work_dir),
+                files_dir=str(work.work.files),
+                output_dir=str(work.work.output_dir),
                 logs_dir=str(folder.logs),
                 report_socket=str(report_socket),
                 config_file=str(folder.config),
@@ -167,32 +158,18 @@ def _check_disk(path: Path, min_free_bytes: int) -> None:
         )
 
 
-def _make_work_dir(
-    spec: wire.AllocationSpec, options: ShimOptions, folder: AllocationFolder
-) -> Path:
-    if spec.code.kind == "installed":
-        path = Path(spec.code.path)
-        if not path.is_absolute():
-            raise PrepareFailed(
-                f"code.installed must be an absolute path, not {spec.code.path!r}",
-                blames="document",
-            )
-        if not path.is_dir():
-            raise PrepareFailed(f"the code folder {path} does not exist on this node")
-        return path
-    if spec.code.kind == "none":
-        folder.code.mkdir(exist_ok=True)
-        return folder.code
-    try:
-        shutil.rmtree(folder.code, ignore_errors=True)
-        extract_bundle(Path(options.bundle), folder.code)
-    except ExtractionError as error:
+def _find_installed(spec: wire.AllocationSpec) -> Path | None:
+    """Return the folder of code that is on the node already; None for any other code."""
+    if spec.code.kind != "installed":
+        return None
+    path = Path(spec.code.path)
+    if not path.is_absolute():
         raise PrepareFailed(
-            str(error),
-            blames="document" if error.is_permanent else "node" if error.is_disk_full else "",
-            passes=error.is_disk_full,
-        ) from error
-    return folder.code
+            f"code.installed must be an absolute path, not {spec.code.path!r}", blames="document"
+        )
+    if not path.is_dir():
+        raise PrepareFailed(f"the code folder {path} does not exist on this node")
+    return path
 
 
 def _check_interpreter(spec: wire.AllocationSpec, python: str, *, cache: Path) -> Interpreter:
@@ -281,7 +258,7 @@ def _check_module(
 
 
 def _listing(work_dir: Path) -> str:
-    names = sorted(path.name for path in work_dir.iterdir())
+    names = sorted(path.name for path in work_dir.iterdir() if path.name != OUTPUT_FOLDER)
     if not names:
         return "it is empty"
     return "it holds " + ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

@@ -29,8 +29,9 @@ from muster_agent.process import (
     kill_all,
     num_system_oom_kills,
 )
+from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.ports import NoPortFree
-from muster_agent.shim.prepare import Prepared, PrepareFailed
+from muster_agent.shim.prepare import Prepared
 from muster_agent.shim.rendezvous import RendezvousHost
 from muster_agent.shim.warm import Keeper, NoWarmWorkers, start_keeper
 from muster_agent.shim.workers import Workers

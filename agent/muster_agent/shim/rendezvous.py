@@ -15,8 +15,8 @@ from muster_agent.folder import SOCKET_DIR_PREFIX, AllocationFolder, ShimOptions
 from muster_agent.launch import LaunchContext
 from muster_agent.logs import tail
 from muster_agent.process import Cgroup, Child, Children
+from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.ports import PortLease, lease_port
-from muster_agent.shim.prepare import PrepareFailed
 
 STORE_START_TIMEOUT_S = 180.0
 """Seconds for the store to start: importing torch from a cold shared disk is slow."""

@@ -38,8 +38,9 @@ from muster_agent.process import (
 )
 from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.exits import collect_ends
+from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.ports import NoPortFree
-from muster_agent.shim.prepare import Prepared, PrepareFailed, prepare
+from muster_agent.shim.prepare import Prepared, prepare
 from muster_agent.shim.processes import Processes
 from muster_agent.shim.profiling import Profiling
 from muster_agent.shim.progress import Watching
@@ -249,6 +250,11 @@ class Shim:
                 blames="",
             )
         # Nothing may be reaped here: the preparation waits for its own short-lived child processes.
+        loop = asyncio.get_running_loop()
+
+        def tell(level: Literal["info", "warning"], text: str) -> None:
+            loop.call_soon_threadsafe(self._say, level, text)
+
         task = asyncio.create_task(
             asyncio.to_thread(
                 prepare,
@@ -257,6 +263,7 @@ class Shim:
                 self.folder,
                 report_socket=self.report_socket,
                 environment=os.environ,
+                tell=tell,
             )
         )
         if not await self._wait_for(task):
@@ -517,5 +524,8 @@ class Shim:
         self.spool.append_raw(record, is_metrics=is_metrics)
 
     def _warn(self, text: str) -> None:
-        log.warning("%s", text)
-        self.spool.append(wire.MessageRecord(level="warning", text=text))
+        self._say("warning", text)
+
+    def _say(self, level: Literal["info", "warning"], text: str) -> None:
+        log.log(logging.WARNING if level == "warning" else logging.INFO, "%s", text)
+        self.spool.append(wire.MessageRecord(level=level, text=text))

@@ -241,6 +241,10 @@ class SimulatedMachine(Machine):
         folder.path.mkdir(parents=True)
         return SimulatedAllocation(self._computer, spec.allocation_id)
 
+    @property
+    def outputs(self) -> None:
+        """Simulated jobs write no files."""
+
     def close(self) -> None:
         pass  # nothing is kept warm
 

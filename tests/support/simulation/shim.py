@@ -15,7 +15,7 @@ from muster import wire
 from muster_agent.exits import ExitEvidence, WorkerEnd, classify_exit
 from muster_agent.folder import AllocationFolder, ShimOptions, ShimState
 from muster_agent.shim.control import Commands
-from muster_agent.shim.prepare import PrepareFailed
+from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.state import Standing
 from muster_agent.shim.supervise import Shim
 from muster_agent.spool import RecordWriter

@@ -222,6 +222,55 @@ def delete(url: str) -> int:
         return sum(found.values())
 
 
+# ---------------------------------------------------------------- single objects
+
+
+READ_BYTES = 4 * 2**20
+"""Bytes of one piece of an object that is read."""
+
+
+def put(url: str, path: Path) -> None:
+    """Send a file of this node as one object; it is there as a whole or not at all."""
+    with _opened(url) as (fs, root):
+        fs.put_file(str(path), root)
+        size = fs.info(root)["size"]
+        if size != path.stat().st_size:
+            raise StoreRefused(
+                errno.EIO, f"{url} has {size} bytes instead of the {path.stat().st_size} sent"
+            )
+
+
+def put_bytes(url: str, content: bytes) -> None:
+    """Write a small object."""
+    with _opened(url) as (fs, root):
+        fs.pipe_file(root, content)
+
+
+def read(url: str) -> Iterator[bytes]:
+    """Yield the content of an object in pieces. Raises StoreRefused with ENOENT if it is not there."""
+    with _opened(url) as (fs, root), fs.open(root, "rb", block_size=READ_BYTES) as file:
+        while piece := file.read(READ_BYTES):
+            yield piece
+
+
+def sizes(url: str) -> dict[str, int]:
+    """Return the size in bytes of every object below a folder, by its path within the folder."""
+    with _opened(url) as (fs, root):
+        return {path.removeprefix(f"{root}/"): size for path, size in _objects(fs, root).items()}
+
+
+def changed_at(url: str) -> float:
+    """Return the time at which an object was written, in seconds since 1970."""
+    with _opened(url) as (fs, root):
+        return float(fs.modified(root).timestamp())
+
+
+def remove(url: str) -> None:
+    """Remove one object."""
+    with _opened(url) as (fs, root):
+        fs.rm_file(root)
+
+
 # ---------------------------------------------------------------- fsspec
 
 

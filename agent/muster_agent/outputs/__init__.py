@@ -1,0 +1,1 @@
+"""Outputs of jobs: the files of their work folders, copied to the storage and back."""

@@ -1,0 +1,247 @@
+"""The work folder of a trial on this node. It outlives the allocations that use it.
+
+work/<trial id>/
+  files/         the job's working directory
+  lock           held by the shim of the attempt that uses the folder
+  collect.lock   held by whoever reads the files as a whole, or replaces them
+  yield          somebody waits for collect.lock: a collection ends as soon as it sees this
+  attempt.json   WorkUse, written by the shim
+  base.json      the files that came with the code, written by the shim
+  index.json     what of which file is in the storage, written by the collector
+  manifest.json  WrittenManifest: the last one, written by the collector
+  acked.json     AckedManifest: what the server has answered, written by the agent
+  sending/       parts on their way to an object store
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from muster import wire
+from muster_agent import beneath
+from muster_agent.folder import write_atomically
+
+T = TypeVar("T")
+
+WORK = "work"
+OUTPUT_FOLDER = "muster-outputs"
+"""Folder within the files whose content is always kept: MUSTER_OUTPUT_DIR."""
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkUse:
+    """The attempt that used a work folder last, and where its outputs go."""
+
+    cluster_id: str
+    experiment_id: int
+    trial_id: int
+    attempt_no: int
+    allocation_id: str
+    node_rank: int
+    code_sha256: str
+    """Digest of the unpacked code; "" if none was unpacked."""
+    outputs: wire.OutputsSpec | None
+    """What is kept; None: nothing."""
+    storage_id: str
+    """Id of the storage folder when the attempt began."""
+    folder: str
+    """Folder of the trial's outputs, relative to the storage folder."""
+    url: str
+    """URL of the folder in an object store; "" for the storage folder."""
+    first_seq: int
+    """Number of the last manifest of this rank that was known when the attempt began."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenManifest:
+    """The last manifest of a work folder, as the server is told of it."""
+
+    allocation_id: str
+    storage_id: str
+    storage_url: str
+    folder: str
+    summary: wire.OutputsSummary
+    files: str
+    """See wire.OutputsRequest.files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AckedManifest:
+    """The last manifest that the server has answered."""
+
+    allocation_id: str
+    seq: int
+    is_final: bool
+    problem: str
+    is_taken: bool
+    """Whether the server uses it; False if a newer attempt has written since."""
+
+
+class TrialWork:
+    """Paths and files of one work folder."""
+
+    def __init__(self, home: Path, trial_id: int) -> None:
+        self.trial_id = trial_id
+        self.path = home / WORK / str(trial_id)
+
+    @property
+    def files(self) -> Path:
+        """The job's working directory."""
+        return self.path / "files"
+
+    @property
+    def output_dir(self) -> Path:
+        """The folder whose content is always kept."""
+        return self.files / OUTPUT_FOLDER
+
+    @property
+    def base(self) -> Path:
+        return self.path / "base.json"
+
+    @property
+    def index(self) -> Path:
+        return self.path / "index.json"
+
+    @property
+    def sending(self) -> Path:
+        return self.path / "sending"
+
+    def read_use(self) -> WorkUse | None:
+        return self._read("attempt.json", WorkUse)
+
+    def write_use(self, use: WorkUse) -> None:
+        write_atomically(self.path / "attempt.json", wire.dump(use))
+
+    def read_manifest(self) -> WrittenManifest | None:
+        return self._read("manifest.json", WrittenManifest)
+
+    def write_manifest(self, manifest: WrittenManifest) -> None:
+        write_atomically(self.path / "manifest.json", wire.dump(manifest))
+
+    def read_acked(self) -> AckedManifest | None:
+        return self._read("acked.json", AckedManifest)
+
+    def write_acked(self, acked: AckedManifest) -> None:
+        write_atomically(self.path / "acked.json", wire.dump(acked))
+
+    def _read(self, name: str, kind: type[T]) -> T | None:
+        try:
+            return wire.loads(kind, (self.path / name).read_text())
+        except (OSError, ValueError):
+            return None
+
+    # ------------------------------------------------------------ locks
+
+    def lock(self) -> int | None:
+        """Take the folder for an attempt: return a descriptor, or None while another has it."""
+        return _lock(self.path / "lock")
+
+    def is_used(self) -> bool:
+        """Return whether a living shim has the folder."""
+        return _is_locked(self.path / "lock")
+
+    def lock_files(self) -> int | None:
+        """Take the content for reading as a whole; None while somebody else has it."""
+        return _lock(self.path / "collect.lock")
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a collection should end because somebody waits for the files."""
+        return (self.path / "yield").exists()
+
+    @contextlib.contextmanager
+    def files_alone(self, *, timeout_s: float) -> Iterator[None]:
+        """Hold the content while it is replaced; a collection under way is asked to end. Raises
+        TimeoutError."""
+        wish = self.path / "yield"
+        wish.touch()
+        try:
+            deadline = time.monotonic() + timeout_s
+            while (fd := self.lock_files()) is None:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{self.path} is being read for longer than {timeout_s:g} s")
+                time.sleep(_POLL_S)
+        finally:
+            wish.unlink(missing_ok=True)
+        try:
+            yield
+        finally:
+            os.close(fd)
+
+    def delete(self) -> bool:
+        """Delete the folder with everything in it; return False while an attempt uses it.
+
+        It is renamed first, so that half of it is never taken for a work folder."""
+        fd = self.lock()
+        if fd is None:
+            return False
+        try:
+            trash = f".old-{self.trial_id}-{secrets.token_hex(4)}"
+            parent = beneath.open_root(self.path.parent)
+            try:
+                os.rename(str(self.trial_id), trash, src_dir_fd=parent, dst_dir_fd=parent)
+                beneath.remove(parent, trash)
+            finally:
+                os.close(parent)
+        finally:
+            os.close(fd)
+        return True
+
+
+def find_work(home: Path) -> list[TrialWork]:
+    """Return the work folders of a home, by trial."""
+    try:
+        names = sorted(path.name for path in (home / WORK).iterdir())
+    except FileNotFoundError:
+        return []
+    return [TrialWork(home, int(name)) for name in names if name.isdecimal()]
+
+
+def clear_trash(home: Path) -> None:
+    """Delete what interrupted deletions have left."""
+    with contextlib.suppress(FileNotFoundError):
+        parent = beneath.open_root(home / WORK)
+        try:
+            for name in beneath.names_in(parent):
+                if name.startswith(".old-"):
+                    with contextlib.suppress(OSError):
+                        beneath.remove(parent, name)
+        finally:
+            os.close(parent)
+
+
+def _lock(path: Path) -> int | None:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The folder may have been deleted since the file was opened.
+        is_there = path.stat().st_ino == os.fstat(fd).st_ino
+    except (BlockingIOError, FileNotFoundError):
+        is_there = False
+    if not is_there:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
