@@ -97,6 +97,11 @@ For agents only; the messages are in `trainer/muster/wire`.
 NOTES = {"live": LIVE, "agents": AGENTS}
 OTHERS = {
     "live": ("live", "The live channel"),
+    "open_tunnel": (
+        "trials",
+        "A command, a shell or a port inside a running job; see muster.wire.tunnels",
+    ),
+    "agent_tunnel": ("agents", "The agent's end of a tunnel into a job"),
     "dashboard": ("dashboard", "The dashboard's files, for every address that is no route"),
 }
 """Operations that are not in the OpenAPI document → (section, what they do)."""

@@ -42,6 +42,7 @@ from muster_agent.process import (
 )
 from muster_agent.shim.control import ShimUnreachable, send_command
 from muster_agent.spool import RecordReader, RecordWriter, count_records, last_state
+from muster_agent.tunnels import CannotOpen, Job, job_members
 
 log = structlog.get_logger("muster.agent")
 
@@ -214,6 +215,22 @@ class Allocation:
             return False
         self.mask = Mask(answer["secrets"].values())
         return True
+
+    async def job(self) -> Job:
+        """Return what a tunnel into the running job needs. Raises CannotOpen, ShimUnreachable."""
+        state = self._read_state()
+        if state is None or self.liveness() != "alive":
+            raise CannotOpen("The job has no running processes on this node.")
+        answer = await send_command(state.control_socket, {"command": "session"})
+        session = answer.get("session")
+        if session is None:
+            raise CannotOpen("The job's processes have not been started yet.")
+        return Job(
+            environment=session["environment"],
+            folder=session["folder"],
+            cgroup=state.cgroup,
+            members=job_members(state.cgroup, self.folder.processes),
+        )
 
     async def end_everything(self, *, timeout_s: float) -> int:
         """Kill whatever is left of it, shim included. Return the number of survivors."""

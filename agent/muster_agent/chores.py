@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from muster import wire
 from muster_agent.bundles import BundleCache, BundleUnavailable
@@ -13,6 +13,7 @@ from muster_agent.descriptions import Describer
 from muster_agent.exports import Exporter
 from muster_agent.machine import Machine
 from muster_agent.preflights import Preflights
+from muster_agent.tunnels import Job, Tunnels
 
 
 class Chores:
@@ -26,9 +27,12 @@ class Chores:
         machine: Machine,
         bundles: BundleCache,
         in_use: Callable[[str], bool],
+        job_of: Callable[[str], Awaitable[Job]],
+        has_tunnels: bool,
     ) -> None:
         """Create the workers; `in_use` tells whether an allocation on this node uses a path of the
-        storage."""
+        storage. `job_of` returns the running job of an allocation id; `has_tunnels` is False where
+        the node's administrator wants none into jobs."""
         self._plane = plane
         self._machine = machine
         self._bundles = bundles
@@ -38,10 +42,15 @@ class Chores:
         )
         self._exporter = Exporter(plane, session, open_=machine.exported)
         self._describer = Describer(plane, session, describe=self._describe)
+        self._tunnels = Tunnels(plane, job_of=job_of, is_on=has_tunnels)
+
+    @property
+    def _all(self) -> tuple[FileDeleter | Exporter | Preflights | Describer | Tunnels, ...]:
+        return self._deleter, self._exporter, self._preflights, self._describer, self._tunnels
 
     def start(self, group: asyncio.TaskGroup) -> None:
         """Serve all requests for as long as the task group lasts. Superseded ends it."""
-        for chore in (self._deleter, self._exporter, self._preflights, self._describer):
+        for chore in self._all:
             group.create_task(chore.run())
 
     def want(self, reply: wire.AssignmentsReply) -> None:
@@ -50,6 +59,7 @@ class Chores:
         self._preflights.want(reply.preflights)
         self._exporter.want(reply.exports)
         self._describer.want(reply.descriptions)
+        self._tunnels.want(reply.tunnels)
 
     async def _describe(self, wanted: wire.Description) -> wire.DescriptionResult:
         bundle = ""

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import httpx
 import structlog
 import tenacity
+from websockets.asyncio.client import ClientConnection, connect
 
 from muster import wire
 from muster_agent.spool import SpoolLine
@@ -67,6 +68,7 @@ class ControlPlane:
         context: ssl.SSLContext | bool = True
         if isinstance(verify, str):
             context = ssl.create_default_context(cafile=verify)
+        self._context, self._trust_env = context, trust_env
         self._http = httpx.AsyncClient(
             base_url=f"{url}/agent/v1",
             timeout=httpx.Timeout(REQUEST_TIMEOUT_S, connect=10.0),
@@ -167,6 +169,23 @@ class ControlPlane:
             node_id=session.node_id, session_epoch=session.epoch, report=report
         )
         await self._call("POST", "/preflights", body=wire.dump(request))
+
+    async def dial_tunnel(self, tunnel_id: str) -> ClientConnection:
+        """Return a WebSocket to the server for a tunnel that it asked for. Raises OSError,
+        TimeoutError and WebSocketException."""
+        scheme, _, rest = str(self._http.base_url).partition("://")
+        is_secure = scheme == "https"
+        return await connect(
+            f"{'wss' if is_secure else 'ws'}://{rest.rstrip('/')}/tunnels/{tunnel_id}",
+            additional_headers=self._headers(self._credential),
+            ssl=self._context if is_secure and isinstance(self._context, ssl.SSLContext) else None,
+            proxy=True if self._trust_env else None,
+            compression=None,
+            max_size=wire.TUNNEL_MESSAGE_BYTES,
+            max_queue=16,
+            open_timeout=10.0,
+            close_timeout=5.0,
+        )
 
     async def records(
         self, session: Session, allocation_id: str, attempt_no: int, lines: Sequence[SpoolLine]

@@ -245,6 +245,20 @@ def build_warm(spec: AllocationSpec, place: LaunchContext, *, run_id: str) -> Wa
     return WarmCommand(shared=shared, own=own, workers=workers)
 
 
+def session_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a command that a user runs inside a job: that of its launcher or
+    first worker, without what would make a script there take part in the training or report as
+    one of its workers."""
+    path = environment.get("PYTHONPATH", "").split(":")
+    kept = ":".join(folder for folder in path if not folder.endswith("/attach_site"))
+    found = {
+        name: value
+        for name, value in environment.items()
+        if name not in _OF_WORKERS_ALONE and not _belongs_to_launcher(name)
+    }
+    return found | {"PYTHONPATH": kept} if kept else found
+
+
 def worker_log_dir(logs_dir: str, local_rank: int) -> str:
     """Return the log folder of a worker that was not started by torchrun."""
     return f"{logs_dir}/direct/{local_rank}"
@@ -355,6 +369,7 @@ def _shell_environment(
 
 
 _BUILT_IN_TRAINER = ("-m", "muster.training")
+_OF_WORKERS_ALONE = frozenset({"MUSTER_REPORT_SOCKET", "MUSTER_ATTACH", "PYTHONPATH"})
 _OWN_VARIABLES = frozenset(
     {
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",

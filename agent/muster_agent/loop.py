@@ -49,6 +49,7 @@ from muster_agent.plan import (
 )
 from muster_agent.settings import AgentSettings
 from muster_agent.storage import is_within
+from muster_agent.tunnels import CannotOpen, Job
 from muster_agent.uploads import Uploader
 
 log = structlog.get_logger("muster.agent")
@@ -145,6 +146,8 @@ class Agent:
                     machine=self._machine,
                     bundles=self._bundles,
                     in_use=self._is_in_use,
+                    job_of=self._job_of,
+                    has_tunnels=self._settings.tunnels,
                 )
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._heartbeats(session))
@@ -419,6 +422,12 @@ class Agent:
         task = asyncio.create_task(do())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _job_of(self, allocation_id: str) -> Job:
+        allocation = self._allocations.get(allocation_id)
+        if allocation is None:
+            raise CannotOpen("The job does not run on this node any more.")
+        return await allocation.job()
 
     def _add(self, spec: wire.AllocationSpec) -> Allocation | None:
         """Return the new allocation; None if its folder cannot be created, which is tried again

@@ -35,6 +35,8 @@ SHIM_VARIABLE = "MUSTER_SHIM_OF"
 """Variable in a shim's own environment: the allocation it supervises."""
 OWNER_VARIABLE = "MUSTER_OWNER"
 """Variable beside either: the mark of the owner, see `owner_of`."""
+SESSION_VARIABLE = "MUSTER_TUNNEL"
+"""Variable of a command that a user runs inside a job: the id of its tunnel."""
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUND_S = 0.02
 _IS_LINUX = sys.platform.startswith("linux")
@@ -128,6 +130,14 @@ def tagged(allocation_id: str, owner: str) -> set[Identity]:
         if environment.get(TOKEN_VARIABLE) == allocation_id
         and environment.get(OWNER_VARIABLE, "").partition("@")[0] == mark
     }
+
+
+def is_of_user(identity: Identity) -> bool:
+    """Return whether a process was started by a user through a tunnel into the job."""
+    try:
+        return SESSION_VARIABLE in psutil.Process(identity.pid).environ()
+    except (psutil.Error, OSError):
+        return False
 
 
 def owned(owner: str) -> dict[str, set[Identity]]:

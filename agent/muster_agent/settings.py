@@ -71,6 +71,9 @@ class AgentSettings(BaseSettings):
     docs/guides/agents.md, for example `WANDB_API_KEY,AWS_*`; `*` stands for any characters.
     Every job on this machine can read them. `muster-agent check` lists what is passed and what
     is not."""
+    tunnels: bool = True
+    """Whether users may open commands, shells and ports inside their running jobs on this node
+    (`muster exec`, `shell` and `port`)."""
     stop_allocations: bool = False
     """Whether to stop running allocations on SIGTERM. Otherwise training goes on without the agent.
     """

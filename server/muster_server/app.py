@@ -40,12 +40,14 @@ from muster_server.api import (
     scaling,
     tokens,
     trials,
+    tunnels,
     users,
 )
 from muster_server.api.agent_calls import AgentCalls
 from muster_server.api.dashboard import dashboard_route
 from muster_server.api.guard import Gate, operations_of
 from muster_server.api.parameters import GUARDS, parameters_of
+from muster_server.api.tunnels import Tunnels
 from muster_server.db.batching import Batcher
 from muster_server.db.engine import Database
 from muster_server.live.hub import Hub
@@ -103,6 +105,7 @@ _API_ROUTERS = (
     saved_views.router,
     blobs.router,
     live.router,
+    tunnels.router,
 )
 
 
@@ -135,6 +138,7 @@ def _routes() -> tuple[BaseRoute, ...]:
     app.include_router(prometheus.router)
     app.include_router(blobs.agent_router, prefix="/agent/v1")
     app.include_router(exports.agent_router, prefix="/agent/v1")
+    app.include_router(tunnels.agent_router, prefix="/agent/v1")
     for router in _API_ROUTERS:
         app.include_router(router, prefix="/api/v1")
     app.include_router(openapi.router)
@@ -153,6 +157,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.state.foresight = Foresight(database, scheduler_policy(settings))
         app.state.hub = hub
         app.state.live_sockets = {}
+        app.state.tunnels = Tunnels()
         app.state.polls = polls = PollWatch(database, hub)
         app.state.listeners = listeners = ListenerWatch(database)
         writes = Batcher(database, name="agents-write", writes=True)

@@ -4,7 +4,8 @@
 "kind": "preempt", "grace_s": 1.0 | null} · {"command": "kill", "reason": "..."} (both with
 "by_node": true if the server did not request it) · {"command": "renew", "deadline_boot_s": 1234.5}
 · {"command": "stacks", "no": 2} · {"command": "profile", "order": {...}} · {"command": "status"}
-· {"command": "secrets"}, whose answer has the values by name in "secrets".
+· {"command": "secrets"}, whose answer has the values by name in "secrets" · {"command": "session"},
+whose answer has in "session" the environment and folder of a command inside the job, or null.
 Each is answered with {"ok": true, "observed": ...} or {"error": ...}. All are idempotent; a kill
 overrides a stop, nothing overrides a kill.
 
@@ -108,7 +109,7 @@ class Commands:
                     self.profile = order
             case "renew":
                 self.deadline_boot_s = float(message["deadline_boot_s"])
-            case "status" | "secrets":
+            case "status" | "secrets" | "session":
                 return
             case other:
                 raise ValueError(f"unknown command {other!r}")
@@ -146,12 +147,14 @@ async def serve_commands(
     *,
     status: Callable[[], dict[str, Any]],
     job_secrets: Mapping[str, str] = MappingProxyType({}),
+    session: Callable[[], dict[str, Any] | None] = lambda: None,
 ) -> asyncio.Server:
     """Listen on `path`, whose folder gets the token. `status` is called for each answer, after the
     command was applied.
 
     job_secrets: values that an agent asks for that was started after the shim, in order to mask
         them.
+    session: returns what a command inside the job needs; None while the job does not run.
     """
     token = _write_token(path)
 
@@ -171,6 +174,8 @@ async def serve_commands(
                     answer: dict[str, Any] = {"ok": True, **status()}
                     if message["command"] == "secrets":
                         answer["secrets"] = dict(job_secrets)
+                    elif message["command"] == "session":
+                        answer["session"] = session()
                 except (ValueError, KeyError, TypeError) as error:
                     answer = {"error": str(error)}
                 writer.write(json.dumps(answer).encode() + b"\n")

@@ -8,13 +8,20 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from muster import wire
 from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.launch import Command, build_commands, build_warm, with_values, worker_log_dir
+from muster_agent.launch import (
+    Command,
+    build_commands,
+    build_warm,
+    session_environment,
+    with_values,
+    worker_log_dir,
+)
 from muster_agent.logs import launcher_log
 from muster_agent.process import (
     OWNER_VARIABLE,
@@ -26,6 +33,7 @@ from muster_agent.process import (
     descendants,
     identify,
     is_alive,
+    is_of_user,
     kill_all,
     num_system_oom_kills,
 )
@@ -72,6 +80,8 @@ class Processes:
         self.keeper: Keeper | None = None
         """Parent of the workers in place of a launcher, if they are forked from a warm parent."""
         self.rendezvous_host = RendezvousHost(spec, options, folder)
+        self.session: dict[str, Any] | None = None
+        """Environment and folder for a command inside the job; None before its start."""
         self._on_end = on_end
         self._record = record
         self._find_again_at = 0.0
@@ -150,6 +160,7 @@ class Processes:
             log.warning("starting with torchrun, because %s", error)
             return False
         self.keeper, self.launcher = keeper, keeper.child
+        self._open_to_sessions({**command.shared, **command.own}, prepared.place.work_dir)
         for child, variables in zip(keeper.workers, command.workers, strict=True):
             variables["MASTER_PORT"] = str(keeper.port)
             self._record(self.workers.add_child(child, variables))
@@ -170,10 +181,17 @@ class Processes:
                     stderr=stderr,
                     cgroup=self.cgroup,
                 )
+            self._open_to_sessions(command.environment, prepared.place.work_dir)
             if command.local_rank == wire.LAUNCHER_LOCAL_RANK:
                 self.launcher = child
             else:
                 self._record(self.workers.add_child(child, _LONE | command.environment))
+
+    def _open_to_sessions(self, environment: Mapping[str, str], work_dir: str) -> None:
+        self.session = {
+            "environment": {**session_environment(environment), **self.children.marks},
+            "folder": work_dir,
+        }
 
     @contextlib.contextmanager
     def _outputs(self, command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
@@ -246,7 +264,8 @@ class Processes:
             self.rendezvous_host.store_pid,
             self.keeper.child.pid if self.keeper is not None else 0,
         }
-        return len([identity for identity in self.members() if identity.pid not in ours])
+        left = [identity for identity in self.members() if identity.pid not in ours]
+        return len([identity for identity in left if not is_of_user(identity)])
 
     async def kill(self) -> set[Identity]:
         """Kill the whole tree. Return the processes that would not die."""

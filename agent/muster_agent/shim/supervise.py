@@ -172,6 +172,7 @@ class Shim:
             self.commands,
             status=self._status,
             job_secrets=self.secrets,
+            session=lambda: self.processes.session,
         )
         try:
             await self._live()

@@ -2971,6 +2971,8 @@ export interface components {
             index: number;
             /** Preflights */
             preflights?: components["schemas"]["Preflight"][];
+            /** Tunnels */
+            tunnels?: components["schemas"]["Tunnel"][];
         };
         /** AttemptOut */
         AttemptOut: {
@@ -7829,6 +7831,43 @@ export interface components {
          * @enum {string}
          */
         TrialState: "QUEUED" | "STARTING" | "RUNNING" | "STOPPING" | "PAUSED" | "RETRY_WAIT" | "COMPLETED" | "STOPPED_EARLY" | "FAILED" | "CANCELED";
+        /**
+         * Tunnel
+         * @description A tunnel that this node should open now.
+         */
+        Tunnel: {
+            /** Allocation Id */
+            allocation_id: string;
+            /** Argv */
+            argv: string[];
+            /**
+             * Columns
+             * @default 80
+             */
+            columns: number;
+            /**
+             * Has Terminal
+             * @default false
+             */
+            has_terminal: boolean;
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "exec" | "shell" | "port";
+            /**
+             * Port
+             * @default 0
+             */
+            port: number;
+            /**
+             * Rows
+             * @default 24
+             */
+            rows: number;
+        };
         /** UserIn */
         UserIn: {
             /** Password */

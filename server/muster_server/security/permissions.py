@@ -43,6 +43,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "revoke_token": "self",
     "create_live_ticket": "self",
     "live": "view",
+    "open_tunnel": "submit",
     "list_users": "admin",
     "create_user": "admin",
     "update_user": "admin",
@@ -186,6 +187,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "agent_export_piece": "agent",
     "agent_descriptions": "agent",
     "agent_exports": "agent",
+    "agent_tunnel": "agent",
     "agent_preflights": "agent",
     # description of the API
     "openapi": "self",

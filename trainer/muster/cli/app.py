@@ -28,6 +28,7 @@ from . import (
     run,
     scaling,
     search,
+    tunnels,
 )
 
 
@@ -93,6 +94,9 @@ app.command("plan")(plan.plan)
 app.command("progress")(progress.progress)
 app.command("stacks")(progress.stacks)
 app.command("profile")(profile.profile)
+app.command("exec")(tunnels.exec_)
+app.command("shell")(tunnels.shell)
+app.command("port")(tunnels.port)
 app.command("pause")(operations.pause)
 app.command("resume")(operations.resume)
 app.command("stop")(operations.stop)

@@ -115,6 +115,14 @@ from .records import (
     WorkerRecord,
 )
 from .secrets import SecretsReply, SecretsRequest, SecretValue
+from .tunnels import (
+    TUNNEL_KEEPALIVE_S,
+    TUNNEL_MESSAGE_BYTES,
+    WRONG_SERVER,
+    Tunnel,
+    TunnelChannel,
+    TunnelKind,
+)
 from .work import (
     STOP_KINDS,
     AllocationSpec,
@@ -142,6 +150,9 @@ __all__ = [
     "PROTOCOL_VERSION",
     "RECORD_TYPES",
     "STOP_KINDS",
+    "TUNNEL_KEEPALIVE_S",
+    "TUNNEL_MESSAGE_BYTES",
+    "WRONG_SERVER",
     "AckState",
     "Activations",
     "AllocationSpec",
@@ -220,6 +231,9 @@ __all__ = [
     "SlotInfo",
     "StacksRecord",
     "StateRecord",
+    "Tunnel",
+    "TunnelChannel",
+    "TunnelKind",
     "WorkFolder",
     "WorkFoldersReply",
     "WorkFoldersRequest",

@@ -10,6 +10,7 @@ from .chores import Deletion, Export, Preflight
 from .code import CodeSpec
 from .layers import Description
 from .outputs import OutputsSpec, WorkSource
+from .tunnels import Tunnel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,3 +149,5 @@ class AssignmentsReply:
     """Models this node should make into one file; each stays here until it is reported."""
     descriptions: list[Description] = field(default_factory=list)
     """Models whose layers this node should list; each stays here until it is reported."""
+    tunnels: list[Tunnel] = field(default_factory=list)
+    """Tunnels this node should open; each once."""

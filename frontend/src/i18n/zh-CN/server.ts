@@ -143,6 +143,11 @@ export const errors: Readonly<Record<string, string>> = {
   "server.internal_error": "服务器出错了，详情在服务器日志的这个请求编号下。",
   "live.no_such_topic": "没有这个实时主题。",
   "live.too_many_topics": "一个连接的实时主题已达上限。",
+  "tunnels.unusable": "隧道的第一条消息不是有效的请求。",
+  "tunnels.not_running": "该试验没有正在运行的进程。",
+  "tunnels.no_such_rank": "该试验没有这个正在运行的 rank。",
+  "tunnels.too_many": "该试验打开的隧道过多。",
+  "tunnels.no_answer": "节点没有及时连接。",
   http: "服务器给出了无法理解的回答。",
 };
 

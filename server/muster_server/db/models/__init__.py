@@ -50,6 +50,7 @@ from .layer_tables import LayerTableRow
 from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
 from .storage import ClusterIdentityRow, FileDeletionRow
+from .tunnels import TunnelRow
 from .views import SavedViewRow
 
 __all__ = [
@@ -100,6 +101,7 @@ __all__ = [
     "SpendingRow",
     "StacksRow",
     "TrialRow",
+    "TunnelRow",
     "UserRow",
     "UtcDateTime",
     "WorkerRow",

@@ -24,6 +24,7 @@ from muster_server.security.principal import Principal
 
 from ..checkpoints import exports, file_deletions
 from ..checkpoints.lookup import OBJECT_STORE
+from ..runtime import tunnels
 from . import layer_tables, preflights
 from .sessions import Fence, NodeIdentity, refusal, superseded
 
@@ -132,6 +133,7 @@ def _replies(session: Session, nodes: Sequence[_PollingNode]) -> dict[str, bytes
         has_preflights=preflights.are_under_way(session),
         has_exports=exports.are_wanted(session),
         describing=layer_tables.nodes_asked(session, ids),
+        tunneling=tunnels.nodes_asked(session, ids),
     )
     return {
         node.id: msgspec.json.encode(
@@ -172,6 +174,8 @@ class _Chores:
     has_exports: bool
     describing: Set[str]
     """Ids of nodes that are to describe a model."""
+    tunneling: Set[str]
+    """Ids of nodes that are to open a tunnel."""
 
     def of(self, session: Session, node: _PollingNode) -> dict[str, list[Any]]:
         """Return fields of a `wire.AssignmentsReply`."""
@@ -185,6 +189,8 @@ class _Chores:
             found["exports"] = exports.wanted_of(session, name=name, storage_id=storage_id)
         if node.id in self.describing:
             found["descriptions"] = layer_tables.wanted_of(session, node.id)
+        if node.id in self.tunneling:
+            found["tunnels"] = tunnels.wanted_of(session, node.id)
         return found
 
 
