@@ -13,7 +13,7 @@ from muster_agent.descriptions import Describer
 from muster_agent.exports import Exporter
 from muster_agent.machine import Machine
 from muster_agent.preflights import Preflights
-from muster_agent.tunnels import Job, Tunnels
+from muster_agent.tunnels import Job, TunnelOpener
 
 
 class Chores:
@@ -42,10 +42,10 @@ class Chores:
         )
         self._exporter = Exporter(plane, session, open_=machine.exported)
         self._describer = Describer(plane, session, describe=self._describe)
-        self._tunnels = Tunnels(plane, job_of=job_of, is_on=has_tunnels)
+        self._tunnels = TunnelOpener(plane, job_of=job_of, is_on=has_tunnels)
 
     @property
-    def _all(self) -> tuple[FileDeleter | Exporter | Preflights | Describer | Tunnels, ...]:
+    def _all(self) -> tuple[FileDeleter | Exporter | Preflights | Describer | TunnelOpener, ...]:
         return self._deleter, self._exporter, self._preflights, self._describer, self._tunnels
 
     def start(self, group: asyncio.TaskGroup) -> None:

@@ -76,7 +76,7 @@ class Job:
     members: Callable[[], Iterable[Identity]] = field(repr=False)
 
 
-class Tunnels:
+class TunnelOpener:
     """The tunnels of one session. `want` accepts the complete set any number of times."""
 
     def __init__(

@@ -51,7 +51,7 @@ SIGNED_OUT = 4401
 
 
 @dataclass
-class _Waiting:
+class _WaitingUser:
     """A user's tunnel that waits for its agent."""
 
     node: asyncio.Future[WebSocket]
@@ -62,7 +62,7 @@ class _Waiting:
 class Tunnels:
     """The tunnels of this API server."""
 
-    waiting: dict[str, _Waiting] = field(default_factory=dict)
+    waiting: dict[str, _WaitingUser] = field(default_factory=dict)
     num_open: Counter[tuple[int, str]] = field(default_factory=Counter)
     """Open tunnels by trial, and "port" or "terminal"."""
 
@@ -168,7 +168,7 @@ async def _serve(socket: WebSocket, trial_id: int, wanted: TunnelIn) -> None:
         with database.transaction() as session:
             tunnels.forget(session, tunnel_id)
 
-    waiting = _Waiting(asyncio.get_running_loop().create_future())
+    waiting = _WaitingUser(asyncio.get_running_loop().create_future())
     tunnel_id = await run_in_threadpool(ask)
     mine = _tunnels_of(socket).waiting
     mine[tunnel_id] = waiting

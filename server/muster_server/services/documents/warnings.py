@@ -23,7 +23,8 @@ def warn(
 
 
 def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
-    """What looks like a variable and is not replaced, since no shell runs."""
+    """Yield a warning for each text that looks like a variable and is not replaced, since no shell
+    runs."""
     entrypoint = document.entrypoint or ()
     # A script after `bash -c` replaces its variables by itself.
     is_script = commands.is_command(entrypoint) and not commands.entry_file(entrypoint)
