@@ -67,6 +67,13 @@ def check_training(stack: Stack) -> None:
     assert file.read_bytes() == here.read_bytes()
 
 
+def check_slurm(stack: Stack) -> None:
+    """Both nodes ran a worker of one world."""
+    _, lines = trial_of(stack, "from-slurm")
+    ranks = sorted(line for line in lines if line.startswith("rank "))
+    assert ranks == [f"rank {rank} of 2 ['--lr', '1e-3']" for rank in (0, 1)]
+
+
 def check_scaling(stack: Stack) -> None:
     """Every run was measured, and the network between two workers is known."""
     with stack.client() as client:
@@ -88,6 +95,7 @@ GUIDES_RUN = {
     "agents.md": None,
     "planning.md": None,
     "scaling.md": check_scaling,
+    "slurm.md": check_slurm,
 }
 
 

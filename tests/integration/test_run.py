@@ -114,3 +114,29 @@ def test_what_contradicts_the_command_line_is_an_error(stack: Stack, folder: Pat
     assert code == 1
     assert "the code bundle has no file 'tain.py'" in err
     assert "train.py" in err
+
+
+BATCH_SCRIPT = """#!/bin/bash
+#SBATCH --job-name=from-slurm
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --time=0:30:00
+#SBATCH --output=out-%j.txt
+
+export WORD=from-the-script
+srun --label python train.py "$SLURM_NNODES nodes"
+"""
+
+
+def test_a_batch_script_runs_by_both_commands(stack: Stack, client: Client, folder: Path) -> None:
+    (folder / "train.sbatch").write_text(BATCH_SCRIPT)
+    code, out, err = run(stack, folder, "train.sbatch")
+    assert code == 0, err
+    assert sorted(out.splitlines()) == [
+        "[rank 0] rank 0 from-the-script 2 nodes",
+        "[rank 1] rank 1 from-the-script 2 nodes",
+    ]
+    assert "line 3: --nodes=2 → resources.nodes: 2" in err
+    assert "line 6: --output=out-%j.txt ignored" in err
+    number = int(err.split("Submitted experiment ")[1].split()[0])
+    assert client.experiment(number)["name"] == "from-slurm"

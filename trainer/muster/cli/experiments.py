@@ -19,6 +19,7 @@ from .output import (
     styled_state,
     table,
 )
+from .sbatch import document_of, is_sbatch
 from .sending import CodeOption, DocumentArgument, SetOption, read_document, send_code
 from .trials import ExperimentOrTrialArgument, address, find_trial
 
@@ -44,10 +45,12 @@ def submit(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Submit an experiment."""
+    """Submit an experiment: a document, or a Slurm batch script."""
     document = read_document(file)
     overrides = list(set_ or [])
     with _client() as client:
+        if is_sbatch(document):
+            document, file = document_of(client, file, document, quiet=as_json), "-"
         sent = send_code(client, file, document, overrides, code, quiet=as_json)
         experiment = client.submit(
             document, overrides=overrides, blob_sha256=sent.sha256, left_out=sent.left_out
@@ -75,7 +78,10 @@ def validate(
     """Check an experiment document and show what would run, without submitting it."""
     document = read_document(file)
     overrides = list(set_ or [])
+    named = file
     with _client() as client:
+        if is_sbatch(document):
+            document, file = document_of(client, file, document, quiet=as_json), "-"
         sent = send_code(client, file, document, overrides, code, quiet=as_json)
         preview = client.preview(document, overrides=overrides, blob_sha256=sent.sha256)
         needs = ""
@@ -90,7 +96,7 @@ def validate(
         if needs:
             say(needs)
     else:
-        say(f"error: {file} is not valid.")
+        say(f"error: {named} is not valid.")
         print_fields(preview["errors"])
     if not preview["valid"]:
         raise typer.Exit(1)

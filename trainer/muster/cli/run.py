@@ -73,6 +73,15 @@ def run(
     """
     from .command_lines import parse_command
 
+    if (script := _batch_script(command[0])) is not None:
+        if any((slots, nodes, name, env, pool, slot_type, launcher, python, code, include)):
+            raise CommandFailure(
+                "The #SBATCH lines of a batch script say on what it runs.",
+                "--set changes a value: --set resources.slots=4",
+                exit_code=EXIT_USAGE,
+            )
+        _run_batch_script(command, script, list(set_ or ()), detach=detach, as_json=as_json)
+        return
     folder = Path.cwd() if code is None else code
     parsed = parse_command(command, folder)
     document = _document(parsed, slots=slots, nodes=nodes, name=name)
@@ -132,6 +141,32 @@ def start(
                 client, made["only_trial_id"], as_json=as_json, hide_launcher=hide_launcher
             )
     raise typer.Exit(code_of_job)
+
+
+def _run_batch_script(
+    command: Sequence[str], script: str, overrides: list[str], *, detach: bool, as_json: bool
+) -> None:
+    from .sbatch import document_of
+
+    with client_of_environment() as client:
+        document = document_of(client, command[0], script, arguments=command[1:], quiet=as_json)
+    start(
+        document,
+        overrides=overrides,
+        code=None,
+        detach=detach,
+        as_json=as_json,
+        hide_launcher=False,
+    )
+
+
+def _batch_script(word: str) -> str | None:
+    """Return the text of a Slurm batch script; None if the word names something else."""
+    try:
+        text = Path(word).read_text(errors="replace") if Path(word).is_file() else ""
+    except OSError:
+        return None
+    return text if text.startswith("#!") and "\n#SBATCH" in text else None
 
 
 def _document(

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from muster.code.bundle import FolderContents, LeftOutEntry
 
 DocumentArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="The experiment document (YAML or JSON); - is stdin.")
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="The experiment document (YAML or JSON; - is stdin), or a Slurm batch script.",
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
