@@ -46,6 +46,7 @@ PASSED: tuple[VariableGroup, ...] = (
     VariableGroup("proxies, unless a password is in the address",
           ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
            "http_proxy", "https_proxy", "all_proxy", "no_proxy")),
+    VariableGroup("package indexes and uv, unless a password is in the address", ("UV_*",)),
     VariableGroup("certificate authorities",
           ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
            "AWS_CA_BUNDLE")),
@@ -93,7 +94,9 @@ def withheld(environment: Mapping[str, str], more: Iterable[str] = ()) -> list[s
 def _is_passed(name: str, value: str) -> bool:
     if name in _NAMES:
         return not (name.lower().endswith("_proxy") and _has_password(value))
-    return not _SECRET.search(name) and any(fnmatchcase(name, pattern) for pattern in _PATTERNS)
+    if _SECRET.search(name) or (name.startswith("UV_") and _has_password(value)):
+        return False
+    return any(fnmatchcase(name, pattern) for pattern in _PATTERNS)
 
 
 def _has_password(address: str) -> bool:

@@ -56,6 +56,11 @@ class ShimOptions:
     deadline_boot_s: float | None = None
     """Boot clock at which everything is killed unless the agent renews the lease; for on_disconnect
     "stop"."""
+    environments: str = ""
+    """Folder of the environments that are built for documents."""
+    uv: str = ""
+    """Path of uv, which builds them; "" if there is none."""
+    environments_limit_bytes: int = 50 * 10**9
     warm_socket: str = ""
     """Socket of a warm parent that forks the workers; "" starts them as new processes."""
     warm_wait_s: float = 30.0

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +43,7 @@ print(json.dumps({
 }))
 """
 _PROBE_TIMEOUT_S = 60.0
+_VERSION = re.compile(r"3\.\d+(\.\d+)?")
 _ACTIVATION = frozenset({"VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"})
 """Variables that name the active environment. The agent's own may be another one."""
 _FIND = """
@@ -168,6 +171,39 @@ def activated(environment: Mapping[str, str], python: str) -> dict[str, str]:
     elif (prefix / "conda-meta").is_dir():
         found["CONDA_PREFIX"] = str(prefix)
     return found
+
+
+def choose(python: str | None, default: str) -> str:
+    """Return the interpreter that a document asks for: a path or name as it is, a version as the
+    interpreter of that version here. None means `default`.
+
+    A version that is not here is returned as the name of a program that does not exist.
+    """
+    if python is None or not _VERSION.fullmatch(python):
+        return python or default
+    minor = ".".join(python.split(".")[:2])
+    for candidate in (default, f"python{minor}"):
+        executable = shutil.which(candidate)
+        if executable is not None and _has_version(executable, python):
+            return candidate if candidate == default else executable
+    return f"python{python}"
+
+
+@functools.cache
+def _has_version(executable: str, version: str) -> bool:
+    code = "import platform; print(platform.python_version())"
+    try:
+        done = subprocess.run(
+            [executable, "-I", "-S", "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return f"{done.stdout.strip()}.".startswith(f"{version}.")
 
 
 def is_our_own(python: str) -> bool:

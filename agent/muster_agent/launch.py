@@ -148,6 +148,11 @@ def build_commands(
     ]
 
 
+def environment_of(spec: AllocationSpec) -> EnvironmentSection:
+    """Return the section `environment` of the spec's document."""
+    return load(EnvironmentSection, spec.config.get("environment") or {})
+
+
 def with_values(spec: AllocationSpec, values: Mapping[str, str]) -> AllocationSpec:
     """Return the spec with the value of each `${NAME}` in its arguments; see
     muster.launch.variables."""
@@ -176,8 +181,11 @@ def why_cold(spec: AllocationSpec) -> str:
     script = spec.entrypoint[0]
     if spec.launcher != "torchrun":
         return f"the launcher is {spec.launcher!r}"
-    if not load(EnvironmentSection, spec.config.get("environment") or {}).warm:
+    environment = environment_of(spec)
+    if not environment.warm:
         return "environment.warm is false"
+    if environment.requirements or environment.setup:
+        return "its environment is built on the node"
     if spec.num_nodes > 1:
         return "it spans several nodes"
     if script != "-m" and not script.endswith(".py"):

@@ -16,10 +16,11 @@ from muster.sdk import object_store, shards
 from muster.sdk.checkpoints import CheckpointDamaged, verify_checkpoint
 from muster_agent import clock, descriptions, environment, health, inventory, process
 from muster_agent.allocations import Allocation, recover
+from muster_agent.environments import find_uv
 from muster_agent.exports import Model
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.history import AllocationHistory
-from muster_agent.interpreters import activated, is_our_own
+from muster_agent.interpreters import activated, choose, is_our_own
 from muster_agent.launch import (
     inheritable,
     is_built_in_trainer,
@@ -202,7 +203,7 @@ class Machine:
 
     def probe(self, wanted: wire.Preflight) -> PreflightCommand:
         """Return how to start this node's part of a preflight."""
-        python = wanted.python or self._settings.python
+        python = choose(wanted.python, self._settings.python)
         return PreflightCommand(
             python=python,
             address=self._address,
@@ -217,7 +218,7 @@ class Machine:
         """List the layers of a model; `bundle` is the path of the downloaded code, or ""."""
         self._num_described += 1
         self._describing = f"describe-{os.getpid()}-{self._num_described}"
-        python = wanted.python or self._settings.python
+        python = choose(wanted.python, self._settings.python)
         variables = parent_environment(
             wanted.environment,
             inherited=activated(inheritable(self._inherited), python),
@@ -253,6 +254,9 @@ class Machine:
             interpreter_cache=str(self._home / "interpreters"),
             sdk_path=self._sdk_path,
             bundle=bundle,
+            environments=str(self._home / "environments"),
+            uv=find_uv(),
+            environments_limit_bytes=settings.environments_limit_bytes,
             warm_socket=self._warm_socket(spec),
             deadline_boot_s=deadline_boot_s,
             kill_wait_s=settings.kill_wait_s,
@@ -266,7 +270,7 @@ class Machine:
             return ""
         if why_cold(spec):
             return ""
-        python = spec.python or self._settings.python
+        python = choose(spec.python, self._settings.python)
         shared = shared_environment(
             spec,
             inherited=activated(inheritable(self._inherited), python),

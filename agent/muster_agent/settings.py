@@ -56,6 +56,9 @@ class AgentSettings(BaseSettings):
     trial continues here. A trial with more than that does not start on this node."""
     outputs_bytes_per_s: int = Field(200 * 10**6, ge=10**6)
     """Limit in bytes per second of copying the files that jobs write into the storage."""
+    environments_limit_bytes: int = Field(50 * 10**9, ge=0)
+    """Limit in bytes of the environments built for `environment.requirements` and `setup`. Past it,
+    those not used for the longest time are deleted, except those in use."""
     kill_wait_s: float = Field(30.0, gt=0)
     """Seconds that processes may take to die of SIGKILL before they are reported as unkillable."""
     warm_workers: Literal["trainer", "all", "none"] = "trainer"

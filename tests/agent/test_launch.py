@@ -133,6 +133,10 @@ def test_scripts_of_one_s_own_are_measured_from_outside(make_spec: Any) -> None:
         ({"launcher": "direct"}, "the launcher is 'direct'"),
         ({"launcher": "shell", "entrypoint": ["bash", "x"]}, "the launcher is 'shell'"),
         ({"config": {"environment": {"warm": False}}}, "environment.warm is false"),
+        (
+            {"config": {"environment": {"requirements": ["einops"]}}},
+            "its environment is built on the node",
+        ),
         ({"num_nodes": 2}, "it spans several nodes"),
         ({"entrypoint": ["train.zip"]}, "train.zip is not a .py file"),
         (

@@ -9,24 +9,32 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import muster
 from muster import __version__, wire
 from muster.launch import commands
+from muster_agent.environments import (
+    BuildFailed,
+    BuiltEnvironment,
+    EnvironmentCache,
+    needs_building,
+)
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.interpreters import (
     Interpreter,
     InterpreterError,
     activated,
+    choose,
     describe,
     find_missing,
     is_our_own,
 )
 from muster_agent.launch import (
     LaunchContext,
+    environment_of,
     gang_place,
     helps_launchers,
     inheritable,
@@ -34,6 +42,8 @@ from muster_agent.launch import (
     shared_environment,
     shell_argv,
 )
+from muster_agent.logs import launcher_log
+from muster_agent.process import OWNER_VARIABLE, TOKEN_VARIABLE
 from muster_agent.shim.code_hash import hash_code
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.work import PreparedWork, Tell, prepare_work
@@ -50,6 +60,8 @@ class Prepared:
     """Facts that are compared between the nodes of a gang."""
     work: PreparedWork
     """The trial's work folder, locked."""
+    environment_lock: int | None = None
+    """Descriptor that keeps the environment from being deleted, until this process ends."""
 
 
 def prepare(
@@ -60,18 +72,28 @@ def prepare(
     report_socket: Path,
     environment: Mapping[str, str],
     tell: Tell,
+    is_canceled: Callable[[], bool] = lambda: False,
 ) -> Prepared:
     """Take the work folder and check what the workers will need. Blocks; run it in a thread.
 
-    tell: takes a message for the trial's events. Raises PrepareFailed.
+    tell: takes a message for the trial's events. Raises PrepareFailed, and BuildCanceled once
+    `is_canceled` answers True.
     """
     _check_disk(folder.path, options.min_disk_free_bytes)
     installed = _find_installed(spec)
     work = prepare_work(spec, options, folder, tell=tell)
     work_dir = installed or work.work.files
-    python = spec.python or options.default_python
-    interpreter = _check_interpreter(spec, python, cache=Path(options.interpreter_cache))
+    folder.logs.mkdir(exist_ok=True)
+    (folder.logs / "launcher").mkdir(exist_ok=True)
+    python = choose(spec.python, options.default_python)
     inherited = activated(inheritable(environment), python)
+    lock: int | None = None
+    if needs_building(environment_of(spec)):
+        _check_interpreter(spec, python, cache=Path(options.interpreter_cache), is_base=True)
+        built = _build(spec, options, folder, python, work_dir, inherited, is_canceled)
+        python, lock = built.python, built.lock
+        inherited = activated(inherited, python)
+    interpreter = _check_interpreter(spec, python, cache=Path(options.interpreter_cache))
     sdk_path = "" if is_our_own(python) else options.sdk_path
     _check_entrypoint(spec, work_dir)
     if commands.is_command(spec.entrypoint):
@@ -82,8 +104,6 @@ def prepare(
         )
         _check_module(spec.entrypoint[1], python, work_dir, environment=shared)
     checkpoint_dir = _make_checkpoint_dir(spec, options, folder)
-    folder.logs.mkdir(exist_ok=True)
-    (folder.logs / "launcher").mkdir(exist_ok=True)
     (folder.cache / "inductor").mkdir(parents=True, exist_ok=True)
     (folder.cache / "triton").mkdir(exist_ok=True)
     folder.stacks.mkdir(exist_ok=True)
@@ -94,6 +114,7 @@ def prepare(
     return Prepared(
         facts=_facts(spec, interpreter, work_dir) if spec.num_nodes > 1 else None,
         work=work,
+        environment_lock=lock,
         place=_with_launchers(
             spec,
             folder,
@@ -172,7 +193,43 @@ def _find_installed(spec: wire.AllocationSpec) -> Path | None:
     return path
 
 
-def _check_interpreter(spec: wire.AllocationSpec, python: str, *, cache: Path) -> Interpreter:
+def _build(
+    spec: wire.AllocationSpec,
+    options: ShimOptions,
+    folder: AllocationFolder,
+    python: str,
+    work_dir: Path,
+    inherited: Mapping[str, str],
+    is_canceled: Callable[[], bool],
+) -> BuiltEnvironment:
+    """Build the environment that the document asks for over `python`, or find it built."""
+    cache = EnvironmentCache(
+        Path(options.environments),
+        uv=options.uv,
+        limit_bytes=options.environments_limit_bytes,
+    )
+    marks = {TOKEN_VARIABLE: spec.allocation_id, OWNER_VARIABLE: folder.owner}
+    try:
+        return cache.open(
+            environment_of(spec),
+            python=python,
+            code=work_dir,
+            code_id=spec.code.sha256 if spec.code.kind == "bundle" else "",
+            environment={**inherited, **spec.environment, **marks},
+            log=launcher_log(folder.logs, "stdout"),
+            is_canceled=is_canceled,
+        )
+    except BuildFailed as error:
+        is_nodes = error.fault == "node"
+        raise PrepareFailed(
+            str(error), blames="node" if is_nodes else "document", passes=is_nodes
+        ) from error
+
+
+def _check_interpreter(
+    spec: wire.AllocationSpec, python: str, *, cache: Path, is_base: bool = False
+) -> Interpreter:
+    """Return facts about the interpreter; `is_base`: workers run in an environment over it."""
     try:
         interpreter = describe(python, cache=cache)
     except InterpreterError as error:
@@ -180,7 +237,7 @@ def _check_interpreter(spec: wire.AllocationSpec, python: str, *, cache: Path) -
         raise PrepareFailed(str(error), blames="placement" if lasts else "node") from error
     call = commands.find_call(spec.entrypoint)
     needs_torch = spec.launcher == "torchrun" or (call is not None and call.launcher == "torchrun")
-    if needs_torch and not interpreter.torch_version:
+    if needs_torch and not interpreter.torch_version and not is_base:
         raise PrepareFailed(
             f"torch is not installed for {python} on this node, and torchrun needs it"
         )

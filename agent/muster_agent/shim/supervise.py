@@ -23,6 +23,7 @@ from typing import Any, Literal
 from muster import wire
 from muster.launch import lifeline
 from muster_agent.clock import boot_clock, unix_at_boot_ms
+from muster_agent.environments import BuildCanceled
 from muster_agent.exits import ExitEvidence, classify_exit, without_launchers
 from muster_agent.folder import (
     AllocationFolder,
@@ -265,12 +266,16 @@ class Shim:
                 report_socket=self.report_socket,
                 environment=os.environ,
                 tell=tell,
+                is_canceled=self.commands.must_end,
             )
         )
         if not await self._wait_for(task):
             task.add_done_callback(lambda t: t.cancelled() or t.exception())
             return None
-        prepared = task.result()
+        try:
+            prepared = task.result()
+        except BuildCanceled:
+            return None
         return replace(prepared, place=replace(prepared.place, secrets=self.secrets))
 
     async def _wait_for(self, task: asyncio.Task[Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.document.experiment import ExperimentConfig
+from muster.document.running import EnvironmentSection
 from muster_server.services.documents.bundles import check_entry_file
 
 
@@ -41,3 +42,30 @@ def test_a_bundle_without_scripts_says_so() -> None:
 def test_modules_and_absolute_paths_are_not_judged(entrypoint: tuple[str, ...]) -> None:
     assert check_entry_file(config(*entrypoint), ["a.py"]) is None
     assert check_entry_file(ExperimentConfig(name="x"), []) is None
+
+
+def test_files_of_requirements_are_looked_for() -> None:
+    def check(*requirements: str) -> str:
+        problem = check_entry_file(
+            ExperimentConfig(
+                name="x",
+                entrypoint=("a.py",),
+                environment=EnvironmentSection(requirements=requirements),
+            ),
+            ["a.py", "deps/requirements.txt"],
+        )
+        return "" if problem is None else f"{problem.path}: {problem.message} ({problem.hint})"
+
+    assert check("einops", "deps/requirements.txt") == ""
+    assert check("requirements.txt") == (
+        "environment.requirements: the code bundle has no file 'requirements.txt' "
+        "(it holds deps/requirements.txt)"
+    )
+
+
+def test_the_script_of_a_command_is_looked_for() -> None:
+    assert check_entry_file(config("bash", "-e", "run.sh"), ["run.sh"]) is None
+    assert check_entry_file(config("torchrun", "--nnodes=1", "train.py"), ["train.py"]) is None
+    problem = check_entry_file(config("bash", "run.sh"), ["scripts/run.sh"])
+    assert problem is not None
+    assert problem.hint == "it holds scripts/run.sh"

@@ -365,6 +365,24 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "ACCELERATE_USE_CPU",
         ),
         (
+            BASE + "environment: {requirements: ../deps.txt}",
+            "environment.requirements[0]",
+            "inside the code folder",
+            None,
+        ),
+        (
+            BASE + "environment: {requirements: [einops, --pre]}",
+            "environment.requirements[1]",
+            "is an option",
+            "requirements.txt",
+        ),
+        (
+            BASE + "environment: {torch: own}",
+            "environment.torch",
+            "no requirements",
+            "requirements: [torch]",
+        ),
+        (
             "name: x\nentrypoint: mpirun a.out\nlauncher: shell\nresources: {slots: 2}",
             "entrypoint",
             "on every node",
@@ -447,6 +465,14 @@ def test_entry_points_are_split_without_a_shell() -> None:
 def test_a_command_is_run_by_a_shell_launcher(text: str, launcher: str) -> None:
     resolved = config(f"name: x\n{text}")
     assert resolved["launcher"] == launcher
+
+
+def test_one_requirement_may_stand_alone() -> None:
+    environment = "environment: {requirements: requirements.txt, setup: make data}"
+    resolved = config(BASE + environment)["environment"]
+    assert resolved["requirements"] == ["requirements.txt"]
+    assert resolved["setup"] == ["make data"]
+    assert resolved["torch"] == "node"
 
 
 def test_the_line_of_each_node_is_shown_as_it_will_run() -> None:

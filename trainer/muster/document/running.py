@@ -156,7 +156,20 @@ class EnvironmentSection:
     """The processes' environment."""
 
     python: Text | None = None
-    """Interpreter on the node. Default: the agent's."""
+    """Interpreter on the node: a path, or a version (`"3.12"`) that the node must have. Default: the
+    agent's."""
+    requirements: Annotated[tuple[Text, ...], Bounds(max_length=256)] = ()
+    """Packages that uv installs beside those of the interpreter, before the start and once per node:
+    `requirements.txt`, `pyproject.toml` or `uv.lock` in the code folder, or a list of packages
+    (`[einops, "torchmetrics>=1.4"]`)."""
+    setup: Annotated[
+        tuple[Annotated[str, Bounds(max_length=4096)], ...], Bounds(max_length=32)
+    ] = ()
+    """Shell commands to run in the code folder when that environment is built: once per node and
+    content. What they write belongs into the environment (`$VIRTUAL_ENV`)."""
+    torch: Literal["node", "own"] = "node"
+    """`node`: use the torch of the interpreter, whatever `requirements` asks for. `own`: start from an
+    environment without packages, so that `requirements` installs everything."""
     variables: dict[
         Annotated[str, Bounds(max_length=128)], Annotated[str, Bounds(max_length=32_768)]
     ] = field(default_factory=dict)
@@ -164,6 +177,11 @@ class EnvironmentSection:
     warm: bool = True
     """Let the workers of `torchrun` on one node be forked from a process that has imported torch
     already, where the agent has one; `false` starts each as an interpreter of its own."""
+
+
+def is_requirements_file(item: str) -> bool:
+    """Return whether an entry of `environment.requirements` names a file, and not a package."""
+    return item.endswith(".txt") or item.rpartition("/")[2] in ("pyproject.toml", "uv.lock")
 
 
 @dataclass(frozen=True, kw_only=True)

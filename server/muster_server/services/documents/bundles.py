@@ -1,4 +1,4 @@
-"""Whether an uploaded code bundle holds the file that the entry point names."""
+"""Whether an uploaded code bundle holds the files that a document names."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from collections.abc import Collection
 from pathlib import PurePosixPath
 
 from muster.document.experiment import ExperimentConfig
+from muster.document.running import is_requirements_file
 from muster.launch.commands import entry_file
 from muster_server.errors import FieldProblem
 
 
 def check_entry_file(config: ExperimentConfig, names: Collection[str]) -> FieldProblem | None:
-    """Return a problem when `names` (the bundle's files, normalised) lack the entry point's script.
+    """Return a problem when `names` (the bundle's files, normalised) lack the entry point's script
+    or a file of requirements.
 
-    None when it is there, when the entry point names no file (a module may be installed), and when
-    the file is an absolute path.
+    None when they are there, when the entry point names no file (a module may be installed), and
+    when the file is an absolute path.
     """
-    file = entry_file(config.entrypoint or ())
-    if not file or file.startswith("/"):
-        return None
-    wanted = str(PurePosixPath(file))
-    if wanted in names:
-        return None
-    return FieldProblem(
-        "entrypoint", f"the code bundle has no file {wanted!r}", _hint(wanted, names)
-    )
+    files = [("entrypoint", entry_file(config.entrypoint or ()))]
+    files += [
+        ("environment.requirements", item)
+        for item in config.environment.requirements
+        if is_requirements_file(item)
+    ]
+    for path, file in files:
+        wanted = str(PurePosixPath(file))
+        if file and not file.startswith("/") and wanted not in names:
+            return FieldProblem(
+                path, f"the code bundle has no file {wanted!r}", _hint(wanted, names)
+            )
+    return None
 
 
 def _hint(wanted: str, names: Collection[str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
-from muster.document.running import ResourcesSection
+from muster.document.running import ResourcesSection, is_requirements_file
 from muster.document.searching import UNITS
 from muster_server.domain.durations import EXAMPLES, InvalidMoment, parse_deadline
 from muster_server.domain.messages import Message
@@ -55,6 +55,7 @@ def check(
         *check_search(document, parameters),
         *_storage(document),
         *_variables(document),
+        *_environment(document),
         *_budget(document),
         *_from(document),
         *check_trainer(document, parameters),
@@ -253,6 +254,24 @@ def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
                 "is reserved: Muster and torchrun set it, or it would change every process",
                 "use another name",
             )
+
+
+def _environment(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    environment = document.environment
+    for index, item in enumerate(environment.requirements):
+        path = f"environment.requirements[{index}]"
+        if is_requirements_file(item) and (item.startswith("/") or ".." in item.split("/")):
+            yield FieldProblem(path, "the file must lie inside the code folder", "leave out '..'")
+        elif item.startswith("-"):
+            yield FieldProblem(
+                path, "is an option, not a package", "write options into a requirements.txt"
+            )
+    if environment.torch == "own" and not environment.requirements:
+        yield FieldProblem(
+            "environment.torch",
+            "is own, but no requirements are given that could install it",
+            "add requirements: [torch]",
+        )
 
 
 def _budget(document: ExperimentConfig) -> Iterator[FieldProblem]:

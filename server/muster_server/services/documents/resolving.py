@@ -155,7 +155,7 @@ def _as_problem(problem: Unreadable) -> FieldProblem:
 def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentConfig | None:
     arguments, problem = entrypoints.normalise(raw.get("entrypoint"), raw.get("launcher"))
     try:
-        written = Document.model_validate({**raw, "entrypoint": arguments})
+        written = Document.model_validate({**_with_lists(raw), "entrypoint": arguments})
     except ValidationError as error:
         problems += [explain(e, Document) for e in error.errors(include_url=False)]
         written = None
@@ -164,6 +164,19 @@ def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentCo
     if problem or written is None:
         return None
     return load(ExperimentConfig, written.model_dump(by_alias=True))
+
+
+def _with_lists(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with a list where one entry may stand alone."""
+    environment = raw.get("environment")
+    if not isinstance(environment, dict):
+        return raw
+    lists = {
+        key: [environment[key]]
+        for key in ("requirements", "setup")
+        if isinstance(environment.get(key), str)
+    }
+    return {**raw, "environment": {**environment, **lists}}
 
 
 def _space(raw: Any, problems: list[FieldProblem]) -> list[sampling.SearchParameter] | None:
