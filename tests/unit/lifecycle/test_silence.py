@@ -10,10 +10,12 @@ from muster_server.domain.lifecycle import (
     AttemptView,
     LifecyclePolicy,
     LifecycleSnapshot,
+    LostAllocation,
     NodeLease,
     ServerLease,
     SetAllocation,
     SetAttempt,
+    SetDesired,
     SetNode,
     SetTrial,
     TrialView,
@@ -162,16 +164,19 @@ def waiting(state, *, age_s, observed="RUNNING", others=()):
     return TrialView(id=1, no=1, experiment_id=1, state="STARTING", attempt=attempt)
 
 
-@pytest.mark.parametrize(
+while_it_could_not_be_heard = pytest.mark.parametrize(
     ("nodes", "hearing_s", "leader_s", "ends"),
     [
         ([node("n1", 700)], 9000, 9000, False),  # nobody is heard
         ([node("n1", 20), node("n2", 1, state="ONLINE")], 9000, 9000, False),  # it is silent
-        ([node("n1", 1, state="ONLINE")], 3, 9000, False),  # all were silent until now
-        ([node("n1", 1, state="ONLINE")], 9000, 20, False),  # who leads knows nothing yet
+        ([node("n1", 1, state="ONLINE")], 40, 9000, False),  # all were silent until now
+        ([node("n1", 1, state="ONLINE")], 9000, 59, False),  # who leads knows nothing yet
         ([node("n1", 1, state="ONLINE")], 9000, 9000, True),
     ],
 )
+
+
+@while_it_could_not_be_heard
 def test_no_deadline_passes_while_its_end_could_not_be_heard(nodes, hearing_s, leader_s, ends):
     for state, observed in (("PREPARING", "PREPARING"), ("STARTING", "STARTING")):
         snapshot = LifecycleSnapshot(
@@ -181,6 +186,41 @@ def test_no_deadline_passes_while_its_end_could_not_be_heard(nodes, hearing_s, l
         steps = decide(snapshot, now=NOW, policy=POLICY)
         actions = [a for step in steps for a in step.actions]
         assert any(isinstance(a, SetAttempt) for a in actions) is ends
+
+
+@pytest.mark.parametrize(
+    ("observed", "kind", "after"),
+    [("STOPPING", SetDesired, "kill"), ("ASSIGNED", SetAllocation, "EXITED")],
+)
+@while_it_could_not_be_heard
+def test_no_grace_of_a_member_passes_either(
+    nodes, hearing_s, leader_s, ends, observed, kind, after
+):
+    stops = waiting("FAILED", age_s=1000, observed=observed)
+    (member,) = stops.attempt.allocations
+    told = "stop" if observed == "STOPPING" else "kill"
+    attempt = dataclasses.replace(
+        stops.attempt, ended_at=ago(1000), termination="user_error",
+        allocations=(dataclasses.replace(member, desired=told),),
+    )  # fmt: skip
+    snapshot = LifecycleSnapshot(
+        leader_since=ago(leader_s), hearing_since=ago(hearing_s), nodes=tuple(nodes),
+        trials=(dataclasses.replace(stops, state="RUNNING", attempt=attempt),),
+    )  # fmt: skip
+    actions = [a for step in decide(snapshot, now=NOW, policy=POLICY) for a in step.actions]
+    assert any(isinstance(a, kind) and a.after == after for a in actions) is ends
+
+
+@while_it_could_not_be_heard
+def test_nor_does_that_of_a_node_to_say_what_still_runs(nodes, hearing_s, leader_s, ends):
+    """It may not even know that it is to end it: the answer to its registration was lost."""
+    back = tuple(dataclasses.replace(n, registered_at=ago(1000)) for n in nodes)
+    snapshot = LifecycleSnapshot(
+        leader_since=ago(leader_s), hearing_since=ago(hearing_s), nodes=back,
+        lost=(LostAllocation(id="a0", node_id="n1"),),
+    )  # fmt: skip
+    actions = [a for step in decide(snapshot, now=NOW, policy=POLICY) for a in step.actions]
+    assert any(isinstance(a, SetAllocation) for a in actions) is ends
 
 
 @pytest.mark.parametrize(

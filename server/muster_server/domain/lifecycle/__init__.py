@@ -89,12 +89,12 @@ def decide(
     lost_nodes = {allocation.node_id for allocation in snapshot.lost}
     steps: list[LifecycleStep] = []
     for allocation in snapshot.lost:
-        steps += decide_lost(allocation, nodes.get(allocation.node_id), now=now, policy=policy)
+        steps += decide_lost(allocation, nodes.get(allocation.node_id), hearing)
     for node in snapshot.nodes:
         steps += decide_node(node, hearing, num_nodes=len(nodes), clean=node.id not in lost_nodes)
     for preflight in snapshot.preflights:
         members = [nodes.get(member.node_id) for member in preflight.members]
-        waited_s = 0.0 if hearing.is_new else hearing.waited_s(preflight.stage_since, members)
+        waited_s = hearing.waited_s(preflight.stage_since, members)
         decision = advance(preflight, preflight.stage_since + dt.timedelta(seconds=waited_s))
         if decision is not None:
             action = AdvancePreflight(

@@ -88,9 +88,7 @@ class TrialCase:
 
     def waited_s(self, since: dt.datetime) -> float:
         """Return how long its members have been waited for, in seconds (see Hearing.waited_s of
-        their nodes); 0 while the leader is new."""
-        if self.hearing.is_new:
-            return 0.0
+        their nodes)."""
         return self.hearing.waited_s(
             since, (self.nodes.get(a.node_id) for a in self.members if not self.is_finished(a))
         )

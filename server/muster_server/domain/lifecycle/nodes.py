@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from ..messages import Message
 from ..states import NODE_TRANSITIONS, AllocationState, NodeState
 from .actions import LifecycleStep, SetAllocation, SetNode, require_legal
 from .silence import Hearing
-from .views import LifecyclePolicy, LostAllocation, NodeLease
+from .views import LostAllocation, NodeLease
 
 
 def heartbeat_interval_s(num_nodes: int, *, least_s: float) -> float:
@@ -58,17 +56,13 @@ def decide_node(
 
 
 def decide_lost(
-    allocation: LostAllocation,
-    node: NodeLease | None,
-    *,
-    now: dt.datetime,
-    policy: LifecyclePolicy,
+    allocation: LostAllocation, node: NodeLease | None, hearing: Hearing
 ) -> list[LifecycleStep]:
     if node is None:
         reason = "its node was removed"
     elif (
         node.state in (NodeState.RECONCILING, NodeState.ONLINE)
-        and (now - node.registered_at).total_seconds() > policy.reconcile_grace_s
+        and hearing.waited_s(node.registered_at, [node]) > hearing.policy.reconcile_grace_s
     ):
         reason = "its node is back and was told to forget it"
     else:

@@ -80,9 +80,9 @@ class Hearing:
 
         Time in which one of them could not be heard, or not be told what to do, does not count, nor
         does the time after an outage in which a report may hang. It is 0 while one of them is silent,
-        because a node that is gone becomes LOST.
+        because a node that is gone becomes LOST, and while the leader is new.
         """
-        if self.is_silent:
+        if self.is_silent or self.is_new:
             return 0.0
         held = dt.timedelta(seconds=self.policy.held_report_s)
         for node in nodes:
