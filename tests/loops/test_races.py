@@ -230,6 +230,18 @@ def test_nothing_is_placed_on_a_node_cordoned_meanwhile(database, agent, submit)
         assert session.scalars(select(NodeSlotRow.allocation_id)).all() == [None]
 
 
+def test_nothing_is_placed_on_a_slot_that_went_meanwhile(database, agent, submit):
+    agent(slots=1)
+    submit(slots=1)
+    (decision,) = decisions(database)
+    with database.transaction() as session:
+        session.execute(update(NodeSlotRow).values(is_gone=True))
+    with pytest.raises(Outdated, match="taken already"), database.transaction() as session:
+        place(session, decision, controller_epoch=1, now=NOW)
+    with database.read() as session:
+        assert session.scalars(select(NodeSlotRow.allocation_id)).all() == [None]
+
+
 def test_two_transactions_for_one_slot_cannot_both_commit(database, agent, submit):
     agent(slots=1)
     submit(slots=1)

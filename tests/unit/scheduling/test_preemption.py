@@ -1,6 +1,7 @@
 """Who is asked for slots: as few as possible, only where it helps, and only once."""
 
 import dataclasses
+import itertools
 
 import pytest
 
@@ -71,6 +72,16 @@ def test_of_equals_the_one_that_loses_least_is_asked():
     ]
     assert asked(run(dict.fromkeys("abc", 4), [urgent()], running)) == [9]
     assert asked(run({"a": 4, "c": 4}, [urgent()], [running[0], running[2]])) == [10]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations((8, 9, 10))), ids=str)
+def test_of_those_that_lose_the_same_the_oldest_trial_is_asked(order):
+    """In whatever order they are read, or every pass might ask another one."""
+    running = [
+        make_running(i, {"a": 4}, started_at=at(-900 + i), last_checkpoint_at=at(-60))
+        for i in order
+    ]
+    assert asked(run({"a": 12}, [urgent()], running)) == [8]
 
 
 def test_who_does_not_help_is_spared():
