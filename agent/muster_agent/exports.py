@@ -90,6 +90,9 @@ class Exporter:
     async def _send(
         self, wanted: wire.Export, size_bytes: int, content: Iterator[bytes]
     ) -> wire.ExportResult:
+        if wanted.first_bytes:
+            size_bytes = min(size_bytes, wanted.first_bytes)
+            content = _first(content, wanted.first_bytes)
         if size_bytes > wanted.max_bytes:
             return wire.ExportResult(
                 id=wanted.id,
@@ -120,6 +123,15 @@ def _instead(wanted: wire.Export) -> str:
     if wanted.files:
         return "ask for fewer files at a time"
     return "use `muster checkpoint export` on this node"
+
+
+def _first(content: Iterator[bytes], num_bytes: int) -> Iterator[bytes]:
+    """Yield the first `num_bytes` bytes, or all if there are fewer, and read no further."""
+    for part in content:
+        yield part[:num_bytes]
+        num_bytes -= len(part)
+        if num_bytes <= 0:
+            return
 
 
 def _in_pieces(content: Iterator[bytes]) -> Iterator[bytes]:

@@ -67,6 +67,9 @@ class Settings(BaseSettings):
     """Most bytes of all exported models that are kept at a time, in the database."""
     export_hours: int = Field(default=24, ge=1)
     """An exported model is deleted this long after it was asked for."""
+    work_folder_hours: float = Field(default=24.0, ge=0)
+    """How long the work folder of an ended trial stays on its node after its files are in the
+    storage."""
     header_max_bytes: int = Field(default=32_768, ge=1024)
     """Most bytes of all headers of a request."""
     request_timeout_s: float = Field(default=30.0, gt=0)

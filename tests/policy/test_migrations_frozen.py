@@ -16,6 +16,7 @@ DIGESTS = {
     "0007_hearing.py": "f4a69d29b43a2169d681196313fbdc06f5ddae8b3cbf66c8efb52431c6692e86",
     "0008_left_out.py": "f52b0cbdafcf347cff685b4ecd9dcb59bd472a9e4a36ca3024879f9a1b957ce2",
     "0009_tunnels.py": "bf67e6fd83e7e198341b5772c0aade41e3ebaccf58b468ebf080524c094ae604",
+    "0010_outputs.py": "dcce082dc91a643b7fd6912d45d9d475d99a0146d611171451d4bd1b3ddb744e",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import uuid
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +32,10 @@ from muster.wire import (
     Inventory,
     LeaseReply,
     NumberedRecord,
+    OutputFile,
+    OutputsReply,
+    OutputsRequest,
+    OutputsSummary,
     Preflight,
     PreflightReply,
     PreflightReport,
@@ -43,6 +49,9 @@ from muster.wire import (
     SlotInfo,
     StateRecord,
     WorkerExit,
+    WorkFolder,
+    WorkFoldersReply,
+    WorkFoldersRequest,
     dump,
     load,
 )
@@ -223,6 +232,51 @@ class FakeAgent:
     def report_export(self, result: ExportResult) -> bool:
         request = ExportRequest(node_id=self.node_id, session_epoch=self.epoch, result=result)
         return load(ExportReply, self._post("/exports", request, 200)).taken
+
+    def send_outputs(
+        self,
+        allocation_id: str,
+        files: list[OutputFile],
+        *,
+        seq: int = 1,
+        is_final: bool = True,
+        expect: int = 200,
+        packed: str | None = None,
+        **summary: Any,
+    ) -> bool:
+        """Report a manifest; whether it was taken. packed: in place of the list of `files`."""
+        spec = self.specs[allocation_id].spec
+        kept = [file for file in files if file.state in ("kept", "growing")]
+        left_out = [file for file in files if file.state == "left_out"]
+        fields = {
+            "experiment_id": spec.experiment_id,
+            "trial_id": spec.trial_id,
+            "attempt_no": spec.attempt_no,
+            "node_rank": spec.node_rank,
+            "num_files": len(kept),
+            "size_bytes": sum(file.size_bytes for file in kept),
+            "num_left_out": len(left_out),
+            "left_out_bytes": sum(file.size_bytes for file in left_out),
+        }
+        text = json.dumps([dataclasses.asdict(file) for file in files])
+        request = OutputsRequest(
+            node_id=self.node_id,
+            session_epoch=self.epoch,
+            storage_id="" if spec.checkpoint_url else self.storage_id,
+            storage_url=f"{spec.checkpoint_url}/outputs" if spec.checkpoint_url else "",
+            folder=f"{spec.checkpoint_dir}/outputs",
+            summary=OutputsSummary(**(fields | {"seq": seq, "is_final": is_final} | summary)),
+            files=packed or base64.b64encode(zlib.compress(text.encode())).decode(),
+        )
+        reply = self._post("/outputs", request, expect)
+        return reply is not None and load(OutputsReply, reply).taken
+
+    def report_work_folders(self, *folders: WorkFolder) -> list[int]:
+        """Report what lies here; the trials whose folders may be deleted."""
+        request = WorkFoldersRequest(
+            node_id=self.node_id, session_epoch=self.epoch, folders=list(folders)
+        )
+        return load(WorkFoldersReply, self._post("/work-folders", request, 200)).delete
 
     def descriptions(self) -> list[Description]:
         """The models whose layers it is asked to list now."""

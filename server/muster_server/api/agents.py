@@ -24,12 +24,16 @@ from muster.wire import (
     LeaseRequest,
     LogsReply,
     NumberedRecord,
+    OutputsReply,
+    OutputsRequest,
     PreflightReply,
     PreflightRequest,
     RecordsReply,
     RecordsRequest,
     RegisterReply,
     RegisterRequest,
+    WorkFoldersReply,
+    WorkFoldersRequest,
 )
 from muster_server import clock
 from muster_server.errors import Forbidden, TooLarge
@@ -45,7 +49,7 @@ from muster_server.services.nodes.sessions import Fence
 from muster_server.telemetry.process import ServerTelemetry
 
 from .agent_calls import AgentCalls
-from .deps import Agent, Db
+from .deps import Agent, Config, Db
 from .errors import ERROR_RESPONSES
 from .parameters import GUARDS
 from .wire_route import WireRoute, is_json, read_by
@@ -303,6 +307,24 @@ def agent_descriptions(database: Db, agent: Agent, request: DescriptionRequest) 
     require_self(agent, request.node_id)
     with database.transaction() as session:
         return chores.take_description(session, request, now=clock.now())
+
+
+@router.post("/outputs", operation_id="agent_outputs")
+def agent_outputs(database: Db, agent: Agent, request: OutputsRequest) -> OutputsReply:
+    """Take a manifest of the files that a trial wrote on the node. Safe to repeat."""
+    require_self(agent, request.node_id)
+    with database.transaction() as session:
+        return chores.take_outputs(session, request, now=clock.now())
+
+
+@router.post("/work-folders", operation_id="agent_work_folders")
+def agent_work_folders(
+    database: Db, agent: Agent, settings: Config, request: WorkFoldersRequest
+) -> WorkFoldersReply:
+    """Take which work folders lie on the node. The reply names those that it may delete."""
+    require_self(agent, request.node_id)
+    with database.transaction() as session:
+        return chores.take_work_folders(session, request, settings=settings, now=clock.now())
 
 
 def calls_of(http: Request) -> AgentCalls:

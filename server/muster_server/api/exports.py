@@ -1,8 +1,10 @@
-"""Models as one file each: requested and downloaded by users, made and sent by agents."""
+"""Models and outputs as one file each: requested and downloaded by users, made and sent by agents."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -67,15 +69,23 @@ def download_export(export_id: Id, db: Db) -> StreamingResponse:
         media_type="application/octet-stream",
         headers={
             "Content-Length": str(found.size_bytes),
-            "Content-Disposition": f'attachment; filename="{found.file_name}"',
+            "Content-Disposition": _attachment(found.file_name),
             "ETag": f'"{found.sha256}"',
         },
     )
 
 
+def _attachment(name: str) -> str:
+    """Return the header for a name that scripts chose: only plain characters go into quotes."""
+    if re.fullmatch(r"[A-Za-z0-9 ._()@+-]+", name):
+        return f'attachment; filename="{name}"'
+    return f"attachment; filename*=utf-8''{quote(name, safe='')}"
+
+
 @router.delete("/exports/{export_id}", status_code=204, operation_id="delete_export")
 def delete_export(export_id: Id, db: Db, by: By) -> Response:
-    """Delete the file of an export, or cancel it while it is pending. The checkpoint stays."""
+    """Delete the file of an export, or cancel it while it is pending. The checkpoint and
+    the outputs stay."""
     with db.transaction() as session:
         exports.delete_export(session, export_id, by)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""Models as one file each."""
+"""Models and outputs as one file each."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from .base import Output
 
 
 class ExportOut(Output):
-    """The model of a checkpoint as one safetensors file, and the progress of the export."""
+    """The model of a checkpoint as one safetensors file, or outputs of a trial as they are or as a
+    tar archive, and the progress of the export."""
 
     id: int
-    checkpoint_id: int
+    checkpoint_id: int | None
+    """Null for outputs."""
     experiment_id: int
     trial_id: int
     trial_no: int
     step: int
+    """Step of the checkpoint; 0 for outputs."""
+    num_files: int
+    """Number of outputs in the file; 0 for a model."""
     file_name: str
     state: Literal["pending", "done", "failed"]
     message: str

@@ -212,7 +212,7 @@ class BulkIn(Input):
 
 
 class StorageShare(Output):
-    """Checkpoint files in one storage folder."""
+    """Checkpoints and outputs in one storage folder."""
 
     storage_id: str
     """`object-store` for the store that the document names. Empty if no node reported which storage
@@ -237,6 +237,9 @@ class FreedOut(Output):
     """Stored size of logs in bytes, compressed."""
     num_checkpoints: int
     checkpoint_bytes: int
+    num_outputs: int
+    """Number of files that jobs wrote, node by node."""
+    outputs_bytes: int
     storages: list[StorageShare]
     bundle_bytes: int
     """Size in bytes of code bundles that no other experiment uses."""

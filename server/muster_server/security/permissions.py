@@ -173,6 +173,12 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_experiment_log_lines": "view",
     "list_trial_log_streams": "view",
     "download_trial_log": "view",
+    # outputs: whoever may read a trial's log may read its files
+    "list_outputs": "view",
+    "get_outputs_summary": "view",
+    "request_outputs_export": "view",
+    "request_outputs_preview": "view",
+    "get_outputs_preview": "view",
     # code
     "put_blob": "submit",
     "head_blob": "submit",
@@ -188,6 +194,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "agent_descriptions": "agent",
     "agent_exports": "agent",
     "agent_tunnel": "agent",
+    "agent_outputs": "agent",
+    "agent_work_folders": "agent",
     "agent_preflights": "agent",
     # description of the API
     "openapi": "self",

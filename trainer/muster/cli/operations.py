@@ -108,8 +108,9 @@ def print_freed(freed: dict[str, Any]) -> None:
     """Print what deleting would free."""
     say(
         f"Frees {count(freed['num_trials'], 'trial')}, {byte_size(freed['metric_bytes'])} of metrics, "
-        f"{byte_size(freed['log_bytes'])} of logs, {byte_size(freed['bundle_bytes'])} of code and "
-        f"{count(freed['num_checkpoints'], 'checkpoint')} ({byte_size(freed['checkpoint_bytes'])})."
+        f"{byte_size(freed['log_bytes'])} of logs, {byte_size(freed['bundle_bytes'])} of code, "
+        f"{count(freed['num_checkpoints'], 'checkpoint')} ({byte_size(freed['checkpoint_bytes'])}) and "
+        f"{count(freed['num_outputs'], 'output file')} ({byte_size(freed['outputs_bytes'])})."
     )
     for storage in freed["storages"]:
         where = ", ".join(storage["nodes"])

@@ -16,6 +16,7 @@ from .running import (
     CodeSection,
     EnvironmentSection,
     MeasureSection,
+    OutputsSection,
     PreflightSection,
     ResourcesSection,
     RestartsSection,
@@ -72,6 +73,8 @@ class ExperimentConfig:
     """How failures are retried."""
     checkpoints: CheckpointsSection = field(default_factory=CheckpointsSection)
     """When and where checkpoints are saved."""
+    outputs: OutputsSection | None = field(default_factory=OutputsSection)
+    """What is kept of the files that the job writes; null: nothing."""
     environment: EnvironmentSection = field(default_factory=EnvironmentSection)
     """Interpreter and variables."""
     launcher: Literal["torchrun", "direct", "plain", "shell"] | None = None

@@ -213,3 +213,22 @@ class PreflightSection:
     network: bool = False
     """Let every node connect to every other one, and each pair add up a vector over gloo, before
     the start. When something fails the trial does not start, and the reason names the pair."""
+
+
+OutputPattern = Annotated[str, Bounds(min_length=1, max_length=1024)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputsSection:
+    """What is kept of the files that a job writes into its work folder. Files that came with the code
+    and were not changed are left out. null: nothing is kept."""
+
+    include: Annotated[tuple[OutputPattern, ...], Bounds(max_length=100)] = ("**",)
+    """Patterns of files to keep, relative to the work folder, in the syntax of .gitignore."""
+    exclude: Annotated[tuple[OutputPattern, ...], Bounds(max_length=100)] = ()
+    """Patterns of files not to keep (`["*.tmp", "cache/"]`); they win over `include`."""
+    max_size: Annotated[str, Bounds(min_length=1, max_length=32)] = "50GB"
+    """How much one node keeps of a trial (`500MB`, `1.5TiB`, or bytes in quotes: `"4096"`). Files
+    beyond are listed as left out."""
+    every_s: Annotated[float, Bounds(ge=5, le=86_400)] = 120.0
+    """Seconds between two collections while the job runs. The last one follows its end."""

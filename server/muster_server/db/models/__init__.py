@@ -47,6 +47,7 @@ from .identity import (
     UserRow,
 )
 from .layer_tables import LayerTableRow
+from .outputs import TrialOutputsRow
 from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
 from .storage import ClusterIdentityRow, FileDeletionRow
@@ -100,6 +101,7 @@ __all__ = [
     "SessionRow",
     "SpendingRow",
     "StacksRow",
+    "TrialOutputsRow",
     "TrialRow",
     "TunnelRow",
     "UserRow",

@@ -1,4 +1,4 @@
-"""Models made into one file each, for use elsewhere."""
+"""Models and outputs made into one file each, for use elsewhere."""
 
 from __future__ import annotations
 
@@ -11,19 +11,30 @@ from .base import Base, BigId
 
 
 class ExportRow(Base):
-    """The model of a checkpoint as one file. Wanted of an agent until it says how that went; kept
-    in the database for a while, so that every API server can serve it."""
+    """The model of a checkpoint, or outputs of a trial, as one file. Wanted of an agent until it says
+    how that went; kept in the database for a while, so that every API server can serve it."""
 
     __tablename__ = "exports"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    checkpoint_id: Mapped[int] = mapped_column(
+    checkpoint_id: Mapped[int | None] = mapped_column(
         BigId, ForeignKey("checkpoints.id", ondelete="CASCADE")
     )
+    """Null for outputs."""
     trial_id: Mapped[int]
     trial_no: Mapped[int]
     experiment_id: Mapped[int]
     step: Mapped[int] = mapped_column(BigInteger)
+    """Step of the checkpoint; 0 for outputs."""
+    files: Mapped[bytes | None] = mapped_column(LargeBinary, deferred=True)
+    """zlib of a JSON list of wire.OutputFile: the outputs to send. Null for a model."""
+    num_files: Mapped[int] = mapped_column(default=0)
+    first_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Only so many bytes from the beginning are sent; 0 for all."""
+    request_key: Mapped[str] = mapped_column(String(64), default="")
+    """Digest of which outputs were asked for; "" for a model."""
+    file_name: Mapped[str] = mapped_column(String(255), default="")
+    """Name under which outputs are downloaded; "" for a model."""
     storage_id: Mapped[str] = mapped_column(String(64))
     """ID of the storage folder, which several nodes may share; `object-store` for the object store
     in `storage_url`."""
@@ -31,7 +42,7 @@ class ExportRow(Base):
     path: Mapped[str] = mapped_column(String(255))
     """Relative to the storage folder, or to this server's folder in the object store."""
     node_name: Mapped[str] = mapped_column(String(128))
-    """The node that wrote the checkpoint."""
+    """The node that wrote it."""
     state: Mapped[str] = mapped_column(String(16), default="pending")
     """pending | done | failed."""
     message: Mapped[str] = mapped_column(default="")
@@ -49,6 +60,7 @@ class ExportRow(Base):
         Index("ix_exports_state", "state"),
         Index("ix_exports_trial_id", "trial_id"),
         Index("ix_exports_checkpoint_id", "checkpoint_id"),
+        Index("ix_exports_request_key", "request_key"),
     )
 
 

@@ -36,7 +36,8 @@ class QueuedTrial:
     expected_s: float | None = None
     """Expected run time in seconds; None if unknown."""
     preferred_host: str | None = None
-    """Where its newest checkpoint lies; taken when it costs no extra node."""
+    """Where its newest checkpoint lies, or without one its work folder; taken when it costs no extra
+    node."""
     promised_since: dt.datetime | None = None
     """Since when slots have been promised to it (`Wait.is_promised` of every pass since then). It
     goes before those of its priority that have no such promise, so that slots once kept for a gang

@@ -1,4 +1,5 @@
-"""The model of a checkpoint as one file: asked of an agent that can read it, kept for a while.
+"""The model of a checkpoint, or outputs of a trial, as one file: asked of an agent that can read it,
+kept for a while.
 
 Like a deletion of files, an export is part of what a node should do, said again with every answer
 until the agent reports on it. The file comes in pieces of 1 MiB; each may come twice. They lie in
@@ -11,7 +12,7 @@ import datetime as dt
 from collections.abc import Collection, Iterator
 
 from sqlalchemy import and_, bindparam, func, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from muster.wire import EXPORT_PIECE_BYTES, Export, ExportReply, ExportResult
 from muster_server.db.engine import Database, touch
@@ -34,6 +35,7 @@ from ..core import chunks
 from ..core.callers import Caller, note
 from ..core.events import add_event
 from ..core.lookup import get_trial
+from ..core.output_lists import decode_files
 from ..core.ownership import is_by, require_charge
 from ..core.paging import read_page
 from .file_deletions import first_online, is_online, storage_nodes, wake_nodes
@@ -97,9 +99,6 @@ def request(
         requested_at=caller.now,
         expires_at=caller.now + dt.timedelta(hours=settings.export_hours),
     )
-    session.add(row)
-    session.flush()
-    wake_nodes(session, {row.storage_id})
     note(
         session,
         "checkpoints.export_requested",
@@ -107,7 +106,36 @@ def request(
         caller,
         {"checkpoint": checkpoint_id},
     )
-    touch(session, f"trial:{trial.id}")
+    return _ask(session, row)
+
+
+def request_outputs(session: Session, row: ExportRow, *, settings: Settings) -> ExportOut:
+    """Have outputs of a trial made into one file; one of the same files that is there, or under way,
+    is enough.
+
+    row: what is wanted, with a `request_key`. Raises Conflict when there is no room for it.
+    """
+    there = session.scalar(
+        select(ExportRow)
+        .where(
+            ExportRow.trial_id == row.trial_id,
+            ExportRow.request_key == row.request_key,
+            ExportRow.state != "failed",
+        )
+        .order_by(ExportRow.id.desc())
+        .limit(1)
+    )
+    if there is not None:
+        return _out(session, there)
+    _require_room(session, row.room_bytes, settings)
+    return _ask(session, row)
+
+
+def _ask(session: Session, row: ExportRow) -> ExportOut:
+    session.add(row)
+    session.flush()
+    wake_nodes(session, {row.storage_id})
+    touch(session, f"trial:{row.trial_id}")
     return _out(session, row)
 
 
@@ -120,8 +148,8 @@ def _require_room(session: Session, room_bytes: int, settings: Settings) -> None
             "exports.no_room",
             f"Exports take {taken:,} bytes, this one may take {room_bytes:,}, and "
             f"{settings.exports_max_bytes:,} are kept at most.",
-            hint="Delete one that is not needed, wait until one expires, or use `muster checkpoint "
-            "export FOLDER FILE` where the checkpoint lies.",
+            hint="Delete one that is not needed, or wait until one expires; a model can also be "
+            "exported where its checkpoint lies, with `muster checkpoint export FOLDER FILE`.",
         )
 
 
@@ -158,6 +186,7 @@ _PENDING = (
             ),
         ),
     )
+    .options(undefer(ExportRow.files))
     .order_by(ExportRow.id)
     .limit(WANTED_AT_ONCE)
 )
@@ -183,6 +212,8 @@ def wanted_of(session: Session, *, name: str, storage_id: str) -> list[Export]:
             path=row.path,
             cluster_id=cluster_id,
             max_bytes=row.room_bytes,
+            files=decode_files(row.files) if row.files is not None else [],
+            first_bytes=row.first_bytes,
         )
         for row in rows
     ]
@@ -223,6 +254,16 @@ def take_result(
     else:
         said = result.message or f"{num} pieces of {size_bytes:,} bytes arrived"
         row.state, row.message = "failed", f"{node.name}: {said[:MAX_MESSAGE_CHARS]}"
+    if row.checkpoint_id is not None:
+        _tell(session, node, row, now)
+    session.flush()
+    wake_nodes(session, {row.storage_id})
+    touch(session, f"trial:{row.trial_id}")
+    return ExportReply(taken=True)
+
+
+def _tell(session: Session, node: NodeRow, row: ExportRow, now: dt.datetime) -> None:
+    """Add the event of a model that was exported, or was not."""
     is_done = row.state == "done"
     add_event(
         session,
@@ -237,10 +278,6 @@ def take_result(
         trial_id=row.trial_id,
         data={"export_id": row.id, "checkpoint_id": row.checkpoint_id},
     )
-    session.flush()
-    wake_nodes(session, {row.storage_id})
-    touch(session, f"trial:{row.trial_id}")
-    return ExportReply(taken=True)
 
 
 def _pending_of(session: Session, node: NodeRow, export_id: int) -> ExportRow | None:
@@ -260,9 +297,11 @@ def get_export(session: Session, export_id: int) -> ExportOut:
 def list_exports(
     session: Session, trial_id: int, *, cursor: str | None, limit: int
 ) -> Page[ExportOut]:
-    """Return one page of a trial's exports, newest first. Raises NotFound."""
+    """Return one page of the exports of a trial's checkpoints, newest first. Raises NotFound."""
     get_trial(session, trial_id)
-    query = select(ExportRow).where(ExportRow.trial_id == trial_id)
+    query = select(ExportRow).where(
+        ExportRow.trial_id == trial_id, ExportRow.checkpoint_id.is_not(None)
+    )
     rows, following = read_page(
         session, query, ExportRow.id, cursor=cursor, limit=limit, newest_first=True
     )
@@ -299,7 +338,7 @@ def stream(database: Database, export_id: int) -> Iterator[bytes]:
 
 
 def delete_export(session: Session, export_id: int, caller: Caller) -> None:
-    """Delete its file, or give it up. The checkpoint stays.
+    """Delete its file, or give it up. The checkpoint and the outputs stay.
 
     Raises NotFound, and Forbidden unless the caller asked for it or may change the experiment.
     """
@@ -308,10 +347,10 @@ def delete_export(session: Session, export_id: int, caller: Caller) -> None:
         require_charge(session, caller.principal, session.get_one(ExperimentRow, row.experiment_id))
     note(
         session,
-        "checkpoints.export_deleted",
+        "checkpoints.export_deleted" if row.checkpoint_id else "outputs.export_deleted",
         row.experiment_id,
         caller,
-        {"checkpoint": row.checkpoint_id},
+        {"checkpoint": row.checkpoint_id} if row.checkpoint_id else {"file": row.file_name},
     )
     storage_id, trial_id = row.storage_id, row.trial_id
     session.delete(row)
@@ -341,5 +380,5 @@ def _out(session: Session, row: ExportRow) -> ExportOut:
             waits_for = f"a node that has this storage, and none is heard: {names}"
         elif not nodes:
             waits_for = f"{row.node_name}, whose storage no node has any more"
-    name = f"experiment-{row.experiment_id}-trial-{row.trial_no}-step-{row.step}.safetensors"
-    return ExportOut.from_row(row, waits_for=waits_for, file_name=name)
+    model = f"experiment-{row.experiment_id}-trial-{row.trial_no}-step-{row.step}.safetensors"
+    return ExportOut.from_row(row, waits_for=waits_for, file_name=row.file_name or model)

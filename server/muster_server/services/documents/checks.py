@@ -10,6 +10,7 @@ from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
 from muster.document.running import ResourcesSection, is_requirements_file
 from muster.document.searching import UNITS
+from muster.document.sizes import SIZE_EXAMPLES, parse_size
 from muster_server.domain.durations import EXAMPLES, InvalidMoment, parse_deadline
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
@@ -54,6 +55,7 @@ def check(
         *_lengths(document),
         *check_search(document, parameters),
         *_storage(document),
+        *_outputs(document),
         *_variables(document),
         *_environment(document),
         *_budget(document),
@@ -238,6 +240,28 @@ def _lengths(document: ExperimentConfig) -> Iterator[FieldProblem]:
             "trainer.epochs" if trainer.epochs is not None else "trainer.steps",
             "differs from search.max_length",
             "say the length once, in search.max_length",
+        )
+
+
+def _outputs(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    outputs = document.outputs
+    if outputs is None:
+        return
+    try:
+        parse_size(outputs.max_size)
+    except ValueError as error:
+        yield FieldProblem("outputs.max_size", str(error), SIZE_EXAMPLES)
+    for path in ("include", "exclude"):
+        for idx, pattern in enumerate(getattr(outputs, path)):
+            if pattern.startswith("!"):
+                yield FieldProblem(
+                    f"outputs.{path}[{idx}]",
+                    "begins with '!'",
+                    "use outputs.include and outputs.exclude to keep files and to leave them out",
+                )
+    if not outputs.include:
+        yield FieldProblem(
+            "outputs.include", Message("field.empty"), "write ['**'], or outputs: null"
         )
 
 

@@ -47,6 +47,7 @@ from muster_server.db.models import (
     ProfilePieceRow,
     ProfileRow,
     SearchEventRow,
+    TrialOutputsRow,
     TrialRow,
     WorkerRow,
 )
@@ -169,6 +170,10 @@ def freed_by(session: Session, experiment_ids: Sequence[int]) -> FreedOut:
         BlobRow.sha256.in_(_own_bundles(session, experiment_ids))
     )
     storages = _storages(session, experiment_ids)
+    num_outputs, outputs_bytes = (
+        _number(session, select(func.sum(column)).where(TrialOutputsRow.trial_id.in_(trials)))
+        for column in (TrialOutputsRow.num_files, TrialOutputsRow.size_bytes)
+    )
     return FreedOut(
         num_trials=_number(session, select(func.count()).select_from(trials.subquery())),
         num_series=_number(session, select(func.count()).select_from(series.subquery())),
@@ -176,7 +181,9 @@ def freed_by(session: Session, experiment_ids: Sequence[int]) -> FreedOut:
         num_log_streams=_number(session, select(func.count()).select_from(streams.subquery())),
         log_bytes=_number(session, log_bytes),
         num_checkpoints=sum(s.num_checkpoints for s in storages),
-        checkpoint_bytes=sum(s.size_bytes for s in storages),
+        checkpoint_bytes=sum(s.size_bytes for s in storages) - outputs_bytes,
+        num_outputs=num_outputs,
+        outputs_bytes=outputs_bytes,
         storages=storages,
         bundle_bytes=_number(session, bundle_bytes),
     )
@@ -266,6 +273,19 @@ def _folders(session: Session, experiment_ids: Sequence[int]) -> dict[tuple[int,
     )
     for experiment_id, storage_id, node_name, num, size_bytes in rows:
         folders[experiment_id, storage_id].add(_Folder({node_name}, num, int(size_bytes or 0)))
+    outputs = session.execute(
+        select(
+            TrialRow.experiment_id,
+            TrialOutputsRow.storage_id,
+            TrialOutputsRow.node_name,
+            func.sum(TrialOutputsRow.size_bytes),
+        )
+        .join(TrialRow, TrialRow.id == TrialOutputsRow.trial_id)
+        .where(mine)
+        .group_by(TrialRow.experiment_id, TrialOutputsRow.storage_id, TrialOutputsRow.node_name)
+    )
+    for experiment_id, storage_id, node_name, size_bytes in outputs:
+        folders[experiment_id, storage_id].add(_Folder({node_name}, 0, int(size_bytes or 0)))
     in_store = {
         row.id
         for row in session.execute(
@@ -427,6 +447,7 @@ def _rows_of(trials: Sequence[int]) -> list[tuple[type[Base], Any, int]]:
         (ProfilePieceRow, ProfilePieceRow.profile_id.in_(profiles), PIECE_WEIGHT),
         (ProfileRow, ProfileRow.trial_id.in_(trials), 1),
         (CheckpointRow, CheckpointRow.trial_id.in_(trials), 1),
+        (TrialOutputsRow, TrialOutputsRow.trial_id.in_(trials), PIECE_WEIGHT),
         (WorkerRow, WorkerRow.allocation_id.in_(allocations), 1),
         (AllocationRow, AllocationRow.attempt_id.in_(attempts), 1),
         (AttemptRow, AttemptRow.trial_id.in_(trials), 1),

@@ -16,11 +16,17 @@ from muster.wire import (
     DescriptionRequest,
     ExportReply,
     ExportRequest,
+    OutputsReply,
+    OutputsRequest,
     PreflightReply,
     PreflightRequest,
+    WorkFoldersReply,
+    WorkFoldersRequest,
 )
+from muster_server.settings import Settings
 
 from ..checkpoints import exports, file_deletions
+from ..outputs import folders, manifests
 from . import layer_tables, preflights
 from .sessions import require_session
 
@@ -54,3 +60,17 @@ def take_description(
     """Take the layers of a model that a node was asked for."""
     require_session(session, request.node_id, request.session_epoch)
     return layer_tables.take_result(session, request.node_id, request.result, now=now)
+
+
+def take_outputs(session: Session, request: OutputsRequest, *, now: dt.datetime) -> OutputsReply:
+    """Take a manifest of what a trial wrote on a node. Raises InvalidRequest and TooLarge."""
+    node = require_session(session, request.node_id, request.session_epoch)
+    return OutputsReply(taken=manifests.take(session, node, request, now=now))
+
+
+def take_work_folders(
+    session: Session, request: WorkFoldersRequest, *, settings: Settings, now: dt.datetime
+) -> WorkFoldersReply:
+    """Take which work folders lie on a node, and return which of them may go."""
+    node = require_session(session, request.node_id, request.session_epoch)
+    return folders.judge(session, node, request, settings=settings, now=now)

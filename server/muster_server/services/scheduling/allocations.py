@@ -40,6 +40,7 @@ from ..checkpoints.lookup import (
     url_of,
 )
 from ..documents import STOPPING, default_launcher, search_spec
+from ..outputs.sources import outputs_spec
 from ..quota.spending import Used, lock_accounts, settle
 
 BUILT_IN_TRAINER = ("-m", "muster.training")
@@ -160,6 +161,7 @@ def build_spec(
         stop_grace_s=config.stop_grace_s,
         on_disconnect=config.on_disconnect,
         log_limit_bytes=config.log_limit_mb * 1_000_000,
+        outputs=outputs_spec(config),
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from sqlalchemy import BindParameter, Table, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
 
+from muster.wire import WorkSource
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
@@ -37,6 +38,7 @@ from ..checkpoints.lookup import OBJECT_STORE, StartCheckpoint, start_of
 from ..core.assignments import bump_assignments
 from ..core.events import add_event
 from ..core.writes import Outdated, changed
+from ..outputs.sources import work_sources
 from ..quota.spending import price_of
 from .allocations import PlacedExperiment, PlacedTrial, build_spec
 from .preemption import ask_to_yield
@@ -162,14 +164,18 @@ def place(
         "created_at": now,
         "state_since": now,
     }
-    members = [_member(allocation_id, share, common) for allocation_id, share in taken.items()]
+    sources = work_sources(session, trial.id, num_nodes=len(decision.shares), cluster_id=cluster_id)
+    members = [
+        _member(allocation_id, share, common, msgspec.to_builtins(sources.get(share.node_rank, [])))
+        for allocation_id, share in taken.items()
+    ]
     connection.execute(_ADD_ALLOCATIONS, [{**of_attempt, **member} for member in members])
     _take(session, taken)
     add_event(
         session,
         now=now,
         type="trial.placed",
-        message=_sentence(trial, decision, start, decision.shares),
+        message=_sentence(trial, decision, start) + _of_work_folder(session, decision, sources),
         experiment_id=trial.experiment_id,
         trial_id=trial.id,
         attempt_no=trial.attempt_no,
@@ -200,7 +206,9 @@ def _attempt(
     }
 
 
-def _member(allocation_id: str, share: NodeShare, common: Mapping[str, Any]) -> dict[str, Any]:
+def _member(
+    allocation_id: str, share: NodeShare, common: Mapping[str, Any], work_from: list[Any]
+) -> dict[str, Any]:
     """Return the columns of one allocation of a gang. common: what the specs of all members share."""
     own = {
         "node_rank": share.node_rank,
@@ -212,7 +220,7 @@ def _member(allocation_id: str, share: NodeShare, common: Mapping[str, Any]) -> 
         "id": allocation_id,
         "node_id": share.node_id,
         "node_name": share.node_name,
-        "spec": {**common, **own, "allocation_id": allocation_id},
+        "spec": {**common, **own, "allocation_id": allocation_id, "work_from": work_from},
     }
 
 
@@ -313,12 +321,7 @@ def _take(session: Session, shares: Mapping[str, NodeShare]) -> None:
             raise Outdated(f"a slot of {share.node_name} is taken already")
 
 
-def _sentence(
-    trial: PlacedTrial,
-    decision: Placement,
-    start: StartCheckpoint | None,
-    shares: Sequence[NodeShare],
-) -> str:
+def _sentence(trial: PlacedTrial, decision: Placement, start: StartCheckpoint | None) -> str:
     words = f"Attempt {trial.attempt_no} got {decision.reason.english}"
     if start is None:
         return f"{words}."
@@ -328,7 +331,43 @@ def _sentence(
     if not start.is_own:
         words += f" of trial {start.trial}"
     if checkpoint.storage_id != OBJECT_STORE and checkpoint.node_name not in {
-        share.node_name for share in shares
+        share.node_name for share in decision.shares
     }:
         words += f", which {checkpoint.node_name} wrote: both must share their storage"
     return f"{words}."
+
+
+def _of_work_folder(
+    session: Session, decision: Placement, sources: Mapping[int, Sequence[WorkSource]]
+) -> str:
+    """Return what becomes of the files of earlier attempts where a node is not the one that has them;
+    "" where every node has its own."""
+    moved = [
+        (share, found[0])
+        for share in decision.shares
+        if (found := sources.get(share.node_rank)) and found[0].node_id != share.node_id
+    ]
+    if not moved:
+        return ""
+    ids = {share.node_id for share, _ in moved} | {source.node_id for _, source in moved}
+    nodes = {
+        row.id: row
+        for row in session.execute(
+            select(NodeRow.id, NodeRow.name, NodeRow.storage_id).where(NodeRow.id.in_(ids))
+        )
+    }
+    share, source = next(
+        (
+            (share, source)
+            for share, source in moved
+            if not source.storage_url and nodes[share.node_id].storage_id != source.storage_id
+        ),
+        moved[0],
+    )
+    wrote = nodes[source.node_id].name if source.node_id in nodes else "a node that was removed"
+    if source.storage_url or nodes[share.node_id].storage_id == source.storage_id:
+        return f" Its work folder is restored from the storage; {wrote} wrote it."
+    return (
+        f" Its work folder is in the storage of {wrote}, which {share.node_name} does not have: it "
+        "starts without those files."
+    )

@@ -18,6 +18,7 @@ from muster_server.db.models import (
     NodeRow,
     NodeSlotRow,
     ProjectRow,
+    TrialOutputsRow,
     TrialRow,
 )
 from muster_server.db.raw import RawQuery, RawRow
@@ -120,6 +121,7 @@ _QUEUED = select(
 ).where(_IS_QUEUED)
 
 _lies = aliased(CheckpointRow)  # where its next attempt starts from, of its own or its source
+_wrote = aliased(NodeRow)  # where its first node's work folder lies
 _PAST = (
     select(
         TrialRow.id,
@@ -127,7 +129,7 @@ _PAST = (
         TrialRow.epoch,
         TrialRow.step,
         TrialRow.progress_at,
-        NodeRow.hostname,
+        func.coalesce(NodeRow.hostname, _wrote.hostname).label("hostname"),
         CheckpointRow.step.label("checkpoint_step"),
         AttemptRow.state.label("attempt_state"),
         AttemptRow.yield_slots,
@@ -144,6 +146,11 @@ _PAST = (
         _lies.id == func.coalesce(TrialRow.latest_checkpoint_id, TrialRow.source_checkpoint_id),
     )
     .outerjoin(NodeRow, NodeRow.name == _lies.node_name)
+    .outerjoin(
+        TrialOutputsRow,
+        and_(TrialOutputsRow.trial_id == TrialRow.id, TrialOutputsRow.node_rank == 0),
+    )
+    .outerjoin(_wrote, _wrote.id == TrialOutputsRow.node_id)
     .where(_IS_QUEUED, _HAS_PAST)
 )
 

@@ -1,0 +1,105 @@
+"""The files that jobs wrote: listed, shown and downloaded; see docs/guides/outputs.md."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+
+from muster.wire import OutputState
+from muster_server.api.deps import By, Config, Cursor, Db, Id, Limit
+from muster_server.db.queries.metrics import begin_snapshot
+from muster_server.domain.outputs.previews import TEXT
+from muster_server.schemas.base import Page, SafeStr
+from muster_server.schemas.exports import ExportOut
+from muster_server.schemas.outputs import (
+    OutputFileOut,
+    OutputsExportIn,
+    OutputsExportOut,
+    OutputsPreviewIn,
+    OutputsSummaryOut,
+)
+from muster_server.services.outputs import downloads, views
+
+router = APIRouter(tags=["outputs"])
+
+
+@router.get("/trials/{trial_id}/outputs", operation_id="list_outputs")
+def list_outputs(
+    trial_id: Id,
+    db: Db,
+    prefix: Annotated[SafeStr, Query(max_length=1024, description="Beginning of the paths.")] = "",
+    glob: Annotated[
+        SafeStr,
+        Query(max_length=256, description="Pattern of the paths, such as `*.pt`; `*` matches `/`."),
+    ] = "",
+    states: Annotated[
+        list[OutputState], Query(alias="state", max_length=4, description="Absent: all.")
+    ] = [],  # noqa: B006
+    sort: views.Sort = "path",
+    order: Literal["asc", "desc"] = "asc",
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Page[OutputFileOut]:
+    """List the files that a trial wrote, those of all its nodes as one folder, as they were
+    collected last."""
+    wanted = views.OutputFilter(prefix=prefix, glob=glob, states=frozenset(states))
+    with db.read() as session:
+        begin_snapshot(session)
+        return views.list_outputs(
+            session,
+            trial_id,
+            wanted,
+            sort=sort,
+            descending=order == "desc",
+            cursor=cursor,
+            limit=limit,
+        )
+
+
+@router.get("/trials/{trial_id}/outputs/summary", operation_id="get_outputs_summary")
+def get_outputs_summary(trial_id: Id, db: Db, settings: Config) -> OutputsSummaryOut:
+    """Return number and size of the files that a trial wrote, and whether something is missing."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return views.summary(session, trial_id, settings=settings)
+
+
+@router.post(
+    "/trials/{trial_id}/outputs:export", status_code=202, operation_id="request_outputs_export"
+)
+def request_outputs_export(
+    trial_id: Id, body: OutputsExportIn, db: Db, by: By, settings: Config
+) -> OutputsExportOut:
+    """Have outputs made into files to download, by an agent that has their storage. Existing and
+    pending exports of the same files are returned."""
+    with db.transaction() as session:
+        return downloads.request(session, trial_id, body, by, settings=settings)
+
+
+@router.post(
+    "/trials/{trial_id}/outputs:preview", status_code=202, operation_id="request_outputs_preview"
+)
+def request_outputs_preview(
+    trial_id: Id, body: OutputsPreviewIn, db: Db, by: By, settings: Config
+) -> ExportOut:
+    """Have the beginning of a file fetched, to be shown: the first 1 MiB of text, or an image of at
+    most 8 MiB."""
+    with db.transaction() as session:
+        return downloads.request_preview(session, trial_id, body.path, by, settings=settings)
+
+
+@router.get(
+    "/exports/{export_id}/preview",
+    operation_id="get_outputs_preview",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {}, "image/*": {}}}},
+)
+def get_outputs_preview(export_id: Id, db: Db) -> Response:
+    """Return what was fetched to be shown: as plain text whatever its name says, or as an image. 409
+    while it is not there."""
+    with db.read() as session:
+        content, media_type = downloads.read_preview(session, export_id)
+    # The middleware adds nosniff and a policy with `sandbox`.
+    assert media_type == TEXT or media_type.startswith("image/"), "nothing active is ever served"
+    return Response(content, media_type=media_type, headers={"Content-Disposition": "inline"})

@@ -1,0 +1,107 @@
+"""The files that jobs wrote."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from muster.wire import OutputState
+
+from .base import Input, Output, SafeStr
+from .exports import ExportOut
+
+OutputPath = Annotated[SafeStr, Field(min_length=1, max_length=4200)]
+OUTPUTS_PER_REQUEST = 2000
+"""Most files that one request names."""
+
+
+class OutputFileOut(Output):
+    """A file that a job wrote, as it was collected last."""
+
+    path: str
+    """Path within the work folder. Where nodes wrote different content under the same path, the
+    files of all but the first node have ` @node1` behind it."""
+    state: OutputState
+    """`kept`: complete in the storage. `growing`: still written, kept up to size_bytes. `link`: a
+    symbolic link to `target`. `left_out`: not kept, for the `reason`."""
+    size_bytes: int
+    modified_at: dt.datetime
+    sha256: str
+    """Digest of the content; empty for links and what was left out."""
+    num_parts: int
+    """Number of parts of 256 MiB, the last one shorter, that can be downloaded one by one."""
+    target: str
+    reason: str
+    node_ranks: list[int]
+    """Nodes of the trial that have this file, by rank."""
+    nodes: list[str]
+    """Names of these nodes."""
+    is_conflict: bool
+    """Whether another node wrote other content under the same path."""
+
+
+class NodeOutputsOut(Output):
+    """What one node of a trial has in the storage."""
+
+    node_rank: int
+    node_name: str
+    attempt_no: int
+    """Attempt whose files these are; 0 as long as nothing was collected from the node."""
+    state: Literal["collecting", "final", "missing"]
+    """`collecting`: the attempt runs, or its last collection is under way. `final`: everything is
+    in the storage. `missing`: the attempt has ended, and its last files have not been collected."""
+    num_files: int
+    size_bytes: int
+    num_left_out: int
+    left_out_bytes: int
+    problem: str
+    """Reason why files are missing; empty if none is."""
+    is_reachable: bool
+    """Whether a node is online that can read the storage."""
+    updated_at: dt.datetime | None
+
+
+class OutputsSummaryOut(Output):
+    """What is there of a trial's outputs."""
+
+    trial_id: int
+    state: Literal["off", "none", "collecting", "complete", "incomplete"]
+    """`off`: the document says `outputs: null`. `none`: the trial has not started. `collecting`: it
+    runs, or is being collected. `complete`: it does not run, and everything is in the storage.
+    `incomplete`: a node has ended and not everything of it was collected."""
+    num_files: int
+    """Number of files in the storage, equal ones of several nodes counted once."""
+    size_bytes: int
+    num_left_out: int
+    left_out_bytes: int
+    num_conflicts: int
+    """Number of files that another node wrote with other content."""
+    max_export_bytes: int
+    """Largest file that is downloaded in one piece."""
+    nodes: list[NodeOutputsOut]
+
+
+class OutputsExportIn(Input):
+    """Outputs to download."""
+
+    paths: (
+        Annotated[list[OutputPath], Field(min_length=1, max_length=OUTPUTS_PER_REQUEST)] | None
+    ) = None
+    """Paths as they are listed; null for all."""
+    part: Annotated[int, Field(ge=0, lt=2**20)] | None = None
+    """Only this part of 256 MiB, from 0, of the one path given."""
+
+
+class OutputsPreviewIn(Input):
+    """File to show."""
+
+    path: OutputPath
+
+
+class OutputsExportOut(Output):
+    """Files to download. One output is sent as it is, several are one tar archive for each storage
+    that has some of them, or several archives where one would be too large."""
+
+    exports: list[ExportOut]

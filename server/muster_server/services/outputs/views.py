@@ -1,0 +1,209 @@
+"""Outputs as REST shows them: the list of files, and how complete it is."""
+
+from __future__ import annotations
+
+import datetime as dt
+import fnmatch
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from muster.wire import OutputState
+from muster_server.db.models import AllocationRow, ExperimentRow, TrialOutputsRow, TrialRow
+from muster_server.domain.outputs.union import OutputEntry
+from muster_server.domain.states import TERMINAL_TRIAL, AllocationState
+from muster_server.schemas.base import Page
+from muster_server.schemas.outputs import NodeOutputsOut, OutputFileOut, OutputsSummaryOut
+from muster_server.settings import Settings
+
+from ..core.lookup import get_trial
+from ..core.paging import CursorKey, decode_cursor, encode_cursor
+from .downloads import online_storages
+from .manifests import read_union, rows_of
+
+Sort = Literal["path", "size", "modified"]
+CURSOR_PATH_CHARS = 80
+"""Characters of a path in a cursor; what is longer is told apart by its position."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFilter:
+    """Which outputs are listed."""
+
+    prefix: str = ""
+    """Beginning of their paths."""
+    glob: str = ""
+    """Pattern of their paths: `*` for any characters, `?` for one, `[ab]` for one of these."""
+    states: Collection[OutputState] = ()
+    """Empty: all."""
+
+    def matcher(self) -> Callable[[OutputEntry], bool]:
+        pattern = re.compile(fnmatch.translate(self.glob)) if self.glob else None
+
+        def matches(entry: OutputEntry) -> bool:
+            return (
+                entry.name.startswith(self.prefix)
+                and (pattern is None or pattern.match(entry.name) is not None)
+                and (not self.states or entry.file.state in self.states)
+            )
+
+        return matches
+
+
+def list_outputs(
+    session: Session,
+    trial_id: int,
+    wanted: OutputFilter,
+    *,
+    sort: Sort,
+    descending: bool,
+    cursor: str | None,
+    limit: int,
+) -> Page[OutputFileOut]:
+    """Return one page of the files of all nodes of a trial. Raises NotFound, and InvalidRequest for
+    a bad cursor."""
+    get_trial(session, trial_id)
+    rows = rows_of(session, trial_id, with_files=True)
+    matches = wanted.matcher()
+    entries = [entry for entry in read_union(session, rows) if matches(entry)]
+    entries.sort(key=_key(sort), reverse=descending)
+    start = _start(entries, decode_cursor(cursor, int, str))
+    page = entries[start : start + limit]
+    following = None
+    if start + limit < len(entries):
+        following = encode_cursor(start + limit, page[-1].name[-CURSOR_PATH_CHARS:])
+    names = {row.node_rank: row.node_name for row in rows}
+    return Page(items=[_file_out(entry, names) for entry in page], next=following)
+
+
+def _key(sort: Sort) -> Callable[[OutputEntry], tuple[int, str]]:
+    if sort == "size":
+        return lambda entry: (entry.file.size_bytes, entry.name)
+    if sort == "modified":
+        return lambda entry: (entry.file.mtime_ms, entry.name)
+    return lambda entry: (0, entry.name)
+
+
+def _start(entries: Sequence[OutputEntry], after: CursorKey | None) -> int:
+    """Return the position after the last file of the page before, also when files have come or gone
+    since."""
+    if after is None:
+        return 0
+    position, name = int(after[0] or 0), str(after[1])
+    near = [n for n, entry in enumerate(entries) if entry.name[-CURSOR_PATH_CHARS:] == name]
+    return min(near, key=lambda n: abs(n + 1 - position)) + 1 if near else max(0, position)
+
+
+def _file_out(entry: OutputEntry, names: dict[int, str]) -> OutputFileOut:
+    file = entry.file
+    return OutputFileOut(
+        path=entry.name,
+        state=file.state,
+        size_bytes=file.size_bytes,
+        modified_at=_moment(file.mtime_ms),
+        sha256=file.sha256,
+        num_parts=len(file.parts),
+        target=file.target,
+        reason=file.reason,
+        node_ranks=list(entry.node_ranks),
+        nodes=[names[rank] for rank in entry.node_ranks],
+        is_conflict=entry.is_conflict,
+    )
+
+
+_LATEST_MS = 253_402_300_799_000
+"""End of the year 9999 in milliseconds since 1970: a script may set any time."""
+
+
+def _moment(ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(min(max(ms, 0), _LATEST_MS) / 1000, dt.UTC)
+
+
+# ---------------------------------------------------------------- how complete it is
+
+
+def summary(session: Session, trial_id: int, *, settings: Settings) -> OutputsSummaryOut:
+    """Return what is there of a trial's outputs, node by node. Raises NotFound."""
+    trial = get_trial(session, trial_id)
+    experiment = session.get_one(ExperimentRow, trial.experiment_id)
+    rows = rows_of(session, trial_id, with_files=True)
+    entries = read_union(session, rows)
+    kept = [entry for entry in entries if entry.is_kept]
+    nodes = _nodes(session, trial, rows)
+    return OutputsSummaryOut(
+        trial_id=trial_id,
+        state=_state(trial, nodes, is_on=experiment.config.outputs is not None),
+        num_files=len(kept),
+        size_bytes=sum(entry.file.size_bytes for entry in kept),
+        num_left_out=sum(row.num_left_out for row in rows),
+        left_out_bytes=sum(row.left_out_bytes for row in rows),
+        num_conflicts=sum(entry.is_conflict for entry in entries),
+        max_export_bytes=settings.export_max_bytes,
+        nodes=nodes,
+    )
+
+
+def _state(
+    trial: TrialRow, nodes: Sequence[NodeOutputsOut], *, is_on: bool
+) -> Literal["off", "none", "collecting", "complete", "incomplete"]:
+    if not nodes:
+        return "none" if is_on else "off"
+    states = {node.state for node in nodes}
+    if "missing" in states:
+        return "incomplete"
+    may_run = trial.state not in TERMINAL_TRIAL and trial.state not in ("PAUSED", "QUEUED")
+    return "collecting" if "collecting" in states or may_run else "complete"
+
+
+def _nodes(
+    session: Session, trial: TrialRow, rows: Sequence[TrialOutputsRow]
+) -> list[NodeOutputsOut]:
+    """Return the nodes of the newest attempt, and those of earlier ones whose files are there."""
+    online = online_storages(session)
+    by_rank = {row.node_rank: row for row in rows}
+    members = {
+        member.node_rank: member
+        for member in session.scalars(
+            select(AllocationRow).where(
+                AllocationRow.trial_id == trial.id, AllocationRow.attempt_no == trial.attempt_no
+            )
+        )
+    }
+    found = []
+    for rank in sorted(by_rank.keys() | members.keys()):
+        row, member = by_rank.get(rank), members.get(rank)
+        is_running = member is not None and member.observed not in _ENDED
+        found.append(
+            NodeOutputsOut(
+                node_rank=rank,
+                node_name=row.node_name if row is not None else member.node_name if member else "",
+                attempt_no=row.attempt_no if row is not None else 0,
+                state=_node_state(row, member, is_running=is_running),
+                num_files=row.num_files if row is not None else 0,
+                size_bytes=row.size_bytes if row is not None else 0,
+                num_left_out=row.num_left_out if row is not None else 0,
+                left_out_bytes=row.left_out_bytes if row is not None else 0,
+                problem=row.problem if row is not None else "",
+                is_reachable=row is None or row.storage_id in online,
+                updated_at=row.updated_at if row is not None else None,
+            )
+        )
+    return found
+
+
+_ENDED = (AllocationState.EXITED, AllocationState.CLEANED, AllocationState.LOST)
+
+
+def _node_state(
+    row: TrialOutputsRow | None, member: AllocationRow | None, *, is_running: bool
+) -> Literal["collecting", "final", "missing"]:
+    if is_running:
+        return "collecting"
+    if member is None:  # of an attempt on more nodes
+        return "final" if row is not None and row.is_final else "missing"
+    is_newest = row is not None and row.attempt_no == member.attempt_no
+    return "final" if row is not None and row.is_final and is_newest else "missing"
