@@ -72,6 +72,7 @@ TITLES = {
     "trials": "Trials",
     "metrics": "Metrics",
     "logs": "Logs",
+    "outputs": "Outputs",
     "checkpoints": "Checkpoints of all trials",
     "code": "Code bundles",
     "live": "Live hints",

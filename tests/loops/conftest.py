@@ -76,3 +76,45 @@ def show(viewer_client):
         return reply.json()
 
     return get
+
+
+def _start(controller, node):
+    allocation_id = node.only().spec.allocation_id
+    node.get_ready(allocation_id)
+    controller.tick()
+    node.run(allocation_id)
+    controller.tick()
+    return allocation_id
+
+
+@pytest.fixture
+def ended_on_one(controller, agent, submit):
+    """A trial that has run on one node and exited: (node, experiment id, allocation id)."""
+    node = agent(slots=1)
+    experiment_id = submit(slots=1)
+    controller.tick()
+    allocation_id = _start(controller, node)
+    node.exit(allocation_id, "success")
+    controller.tick()
+    return node, experiment_id, allocation_id
+
+
+@pytest.fixture
+def ended_on_two(controller, agent, submit):
+    """A trial that has ended on two nodes: [(node, allocation id)], by rank."""
+    nodes = [agent(f"node-{n}", slots=1) for n in (1, 2)]
+    submit(slots=2, nodes=2)
+    controller.tick()
+    ids = [node.only().spec.allocation_id for node in nodes]
+    for node, allocation_id in zip(nodes, ids, strict=True):
+        node.get_ready(allocation_id, port=29500)
+    controller.tick()
+    for node, allocation_id in zip(nodes, ids, strict=True):
+        node.run(allocation_id)
+    controller.tick()
+    for node, allocation_id in zip(nodes, ids, strict=True):
+        node.exit(allocation_id, "success")
+    controller.tick()
+    return sorted(
+        zip(nodes, ids, strict=True), key=lambda pair: pair[0].specs[pair[1]].spec.node_rank
+    )

@@ -36,39 +36,6 @@ def left_out(path, size_bytes=100, reason="larger than outputs.max_size"):
     return OutputFile(path=path, state="left_out", size_bytes=size_bytes, reason=reason)
 
 
-@pytest.fixture
-def ran(controller, agent, submit):
-    """A trial that has run on one node and exited: (node, experiment id, allocation id)."""
-    node = agent(slots=1)
-    experiment_id = submit(slots=1)
-    controller.tick()
-    allocation_id = start(controller, node)
-    node.exit(allocation_id, "success")
-    controller.tick()
-    return node, experiment_id, allocation_id
-
-
-@pytest.fixture
-def two_nodes(controller, agent, submit):
-    """A trial that has ended on two nodes: [(node, allocation id)], by rank."""
-    nodes = [agent(f"node-{n}", slots=1) for n in (1, 2)]
-    submit(slots=2, nodes=2)
-    controller.tick()
-    ids = [node.only().spec.allocation_id for node in nodes]
-    for node, allocation_id in zip(nodes, ids, strict=True):
-        node.get_ready(allocation_id, port=29500)
-    controller.tick()
-    for node, allocation_id in zip(nodes, ids, strict=True):
-        node.run(allocation_id)
-    controller.tick()
-    for node, allocation_id in zip(nodes, ids, strict=True):
-        node.exit(allocation_id, "success")
-    controller.tick()
-    return sorted(
-        zip(nodes, ids, strict=True), key=lambda pair: pair[0].specs[pair[1]].spec.node_rank
-    )
-
-
 def names(show, trial_id=1, query=""):
     return [file["path"] for file in show(f"/trials/{trial_id}/outputs{query}")["items"]]
 
@@ -94,8 +61,8 @@ def test_an_assignment_says_what_is_kept(controller, agent, submit):
     assert first.spec.work_from == []
 
 
-def test_the_newest_manifest_wins_and_an_older_one_changes_nothing(ran, show):
-    node, _, allocation_id = ran
+def test_the_newest_manifest_wins_and_an_older_one_changes_nothing(ended_on_one, show):
+    node, _, allocation_id = ended_on_one
     assert node.send_outputs(allocation_id, [kept("a")], seq=2, is_final=False)
     assert node.send_outputs(allocation_id, [kept("a")], seq=2, is_final=False), "said twice"
     assert not node.send_outputs(allocation_id, [kept("old")], seq=1)
@@ -108,8 +75,8 @@ def test_the_newest_manifest_wins_and_an_older_one_changes_nothing(ran, show):
     assert of_node["is_reachable"]
 
 
-def test_a_node_speaks_only_of_attempts_it_was_a_member_of(ran, agent, show):
-    node, _, allocation_id = ran
+def test_a_node_speaks_only_of_attempts_it_was_a_member_of(ended_on_one, agent, show):
+    node, _, allocation_id = ended_on_one
     other = agent("node-2", slots=1)
     other.specs[allocation_id] = node.specs[allocation_id]
     assert not other.send_outputs(allocation_id, [kept("evil")])
@@ -137,8 +104,8 @@ def packed(value):
     ],
     ids=["base64", "zlib", "cut", "types", "json", "long", "bomb"],
 )
-def test_a_list_that_is_none_or_a_bomb_is_refused(ran, show, sent, code):
-    node, _, allocation_id = ran
+def test_a_list_that_is_none_or_a_bomb_is_refused(ended_on_one, show, sent, code):
+    node, _, allocation_id = ended_on_one
     expect = 413 if code == "outputs.list_too_large" else 422
     node.send_outputs(allocation_id, [], packed=sent, expect=expect)
     assert node.refusal["code"] == code
@@ -148,14 +115,14 @@ def test_a_list_that_is_none_or_a_bomb_is_refused(ran, show, sent, code):
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "../x", "a/../../x", "a//b", "./a", "", "a/", "a\x00b", "x" * 5000]
 )
-def test_a_path_that_leads_out_of_the_folder_is_refused(ran, path):
-    node, _, allocation_id = ran
+def test_a_path_that_leads_out_of_the_folder_is_refused(ended_on_one, path):
+    node, _, allocation_id = ended_on_one
     node.send_outputs(allocation_id, [kept(path)], expect=422)
     assert node.refusal["code"] == "outputs.bad_list"
 
 
-def test_the_largest_list_is_taken_and_read_in_time(ran, show):
-    node, _, allocation_id = ran
+def test_the_largest_list_is_taken_and_read_in_time(ended_on_one, show):
+    node, _, allocation_id = ended_on_one
     files = [kept(f"run/{n:05d}/events.out.tfevents", str(n).encode()) for n in range(20_000)]
     assert node.send_outputs(allocation_id, files)
     assert show("/trials/1/outputs/summary")["num_files"] == 20_000
@@ -163,8 +130,8 @@ def test_the_largest_list_is_taken_and_read_in_time(ran, show):
     node.send_outputs(allocation_id, files, seq=2, expect=413)
 
 
-def test_what_is_missing_or_left_out_is_said_with_its_size(ran, show):
-    node, experiment_id, allocation_id = ran
+def test_what_is_missing_or_left_out_is_said_with_its_size(ended_on_one, show):
+    node, experiment_id, allocation_id = ended_on_one
     files = [kept("a"), left_out("big.bin", 5000)]
     node.send_outputs(allocation_id, files, seq=1, is_final=False, problem="The storage is full.")
     summary = show("/trials/1/outputs/summary")
@@ -194,8 +161,8 @@ def test_what_is_missing_or_left_out_is_said_with_its_size(ran, show):
 # ---------------------------------------------------------------- the view of all nodes
 
 
-def test_files_of_two_nodes_are_one_list_and_none_is_lost(two_nodes, show):
-    (first, a), (second, b) = two_nodes
+def test_files_of_two_nodes_are_one_list_and_none_is_lost(ended_on_two, show):
+    (first, a), (second, b) = ended_on_two
     first.send_outputs(a, [kept("ckpt.pt", b"0"), kept("same.txt")])
     assert show("/trials/1/outputs/summary")["state"] == "incomplete"
     second.send_outputs(b, [kept("ckpt.pt", b"1"), kept("same.txt"), kept("only.txt")])
@@ -214,8 +181,8 @@ def test_files_of_two_nodes_are_one_list_and_none_is_lost(two_nodes, show):
     ]
 
 
-def test_lists_are_filtered_sorted_and_paged(ran, show, viewer_client):
-    node, _, allocation_id = ran
+def test_lists_are_filtered_sorted_and_paged(ended_on_one, show, viewer_client):
+    node, _, allocation_id = ended_on_one
     node.send_outputs(
         allocation_id,
         [
@@ -281,8 +248,8 @@ def tar_of(export, contents):
     return buffer.getvalue()
 
 
-def test_one_file_is_downloaded_as_it_is(ran, viewer_client):
-    node, experiment_id, allocation_id = ran
+def test_one_file_is_downloaded_as_it_is(ended_on_one, viewer_client):
+    node, experiment_id, allocation_id = ended_on_one
     data = bytes(range(256)) * 5000
     node.send_outputs(allocation_id, [kept("out/模型 1.pt", data), kept("b")])
     (asked,) = post(viewer_client, "/trials/1/outputs:export", status=202, paths=["out/模型 1.pt"])[
@@ -307,8 +274,8 @@ def test_one_file_is_downloaded_as_it_is(ran, viewer_client):
     assert viewer_client.get(f"{API}/trials/1/exports").json()["items"] == [], "models only"
 
 
-def test_all_files_are_one_archive_for_each_storage(two_nodes, member_client):
-    (first, a), (second, b) = two_nodes
+def test_all_files_are_one_archive_for_each_storage(ended_on_two, member_client):
+    (first, a), (second, b) = ended_on_two
     contents = {digest(data): data for data in (b"0", b"1", b"x")}
     first.send_outputs(a, [kept("ckpt.pt", b"0"), kept("same.txt")])
     second.send_outputs(b, [kept("ckpt.pt", b"1"), kept("same.txt"), left_out("big")])
@@ -327,8 +294,8 @@ def test_all_files_are_one_archive_for_each_storage(two_nodes, member_client):
     assert found == {"ckpt.pt": b"0", "ckpt.pt @node1": b"1", "same.txt": b"x"}
 
 
-def test_of_a_large_file_parts_can_be_asked_for(ran, member_client, settings):
-    node, _, allocation_id = ran
+def test_of_a_large_file_parts_can_be_asked_for(ended_on_one, member_client, settings):
+    node, _, allocation_id = ended_on_one
     parts = [digest(str(n).encode()) for n in range(12)]
     size_bytes = 11 * OUTPUT_PART_BYTES + 5
     big = kept("big.pt", size_bytes=size_bytes)
@@ -346,8 +313,8 @@ def test_of_a_large_file_parts_can_be_asked_for(ran, member_client, settings):
     )
 
 
-def test_what_has_no_content_is_refused_with_the_reason(ran, member_client):
-    node, _, allocation_id = ran
+def test_what_has_no_content_is_refused_with_the_reason(ended_on_one, member_client):
+    node, _, allocation_id = ended_on_one
     link = OutputFile(path="latest", state="link", target="run-1")
     node.send_outputs(allocation_id, [link, left_out("big")])
     url = "/trials/1/outputs:export"
@@ -386,8 +353,8 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
         ("empty.txt", b"", "text/plain; charset=utf-8"),
     ],
 )
-def test_a_preview_is_never_active(ran, viewer_client, path, data, media_type):
-    node, _, allocation_id = ran
+def test_a_preview_is_never_active(ended_on_one, viewer_client, path, data, media_type):
+    node, _, allocation_id = ended_on_one
     node.send_outputs(allocation_id, [kept(path, data)])
     reply = preview(viewer_client, node, path, data)
     assert (reply.status_code, reply.content) == (200, data)
@@ -397,8 +364,8 @@ def test_a_preview_is_never_active(ran, viewer_client, path, data, media_type):
     assert "default-src 'none'" in reply.headers["content-security-policy"]
 
 
-def test_of_a_long_text_the_first_mebibyte_is_shown(ran, viewer_client):
-    node, _, allocation_id = ran
+def test_of_a_long_text_the_first_mebibyte_is_shown(ended_on_one, viewer_client):
+    node, _, allocation_id = ended_on_one
     data = b"0123456789abcde\n" * 100_000
     node.send_outputs(allocation_id, [kept("log.txt", data)])
     assert preview(viewer_client, node, "log.txt", data).content == data[: 2**20]
@@ -406,8 +373,8 @@ def test_of_a_long_text_the_first_mebibyte_is_shown(ran, viewer_client):
     assert asked["state"] == "done", "it was fetched before"
 
 
-def test_what_is_neither_text_nor_image_has_no_preview(ran, viewer_client):
-    node, _, allocation_id = ran
+def test_what_is_neither_text_nor_image_has_no_preview(ended_on_one, viewer_client):
+    node, _, allocation_id = ended_on_one
     data = b"PK\x03\x04\x00\x00"
     huge = kept("huge.png", size_bytes=9 * 2**20)
     node.send_outputs(allocation_id, [kept("model.pt", data), huge])
@@ -430,8 +397,10 @@ def again(controller, member_client, experiment_id=1):
     controller.tick()
 
 
-def test_the_next_attempt_knows_where_its_files_are(ran, controller, agent, member_client, show):
-    node, experiment_id, allocation_id = ran
+def test_the_next_attempt_knows_where_its_files_are(
+    ended_on_one, controller, agent, member_client, show
+):
+    node, experiment_id, allocation_id = ended_on_one
     agent("node-0", slots=1)  # would come first by its name
     node.send_outputs(allocation_id, [kept("ckpt.pt", b"12345")], seq=4)
     again(controller, member_client)
@@ -448,9 +417,9 @@ def test_the_next_attempt_knows_where_its_files_are(ran, controller, agent, memb
 
 
 def test_on_another_node_it_is_said_what_becomes_of_the_files(
-    ran, controller, agent, member_client, database, show
+    ended_on_one, controller, agent, member_client, database, show
 ):
-    node, _, allocation_id = ran
+    node, _, allocation_id = ended_on_one
     node.send_outputs(allocation_id, [kept("ckpt.pt")])
     agent("node-2", slots=1)
     with database.transaction() as session:
@@ -466,12 +435,12 @@ def test_on_another_node_it_is_said_what_becomes_of_the_files(
 
 
 def test_after_an_attempt_on_two_nodes_each_rank_has_its_own_files(
-    two_nodes, controller, member_client
+    ended_on_two, controller, member_client
 ):
-    for node, allocation_id in two_nodes:
+    for node, allocation_id in ended_on_two:
         node.send_outputs(allocation_id, [kept("ckpt.pt", node.name.encode())])
     again(controller, member_client)
-    for node, _ in two_nodes:
+    for node, _ in ended_on_two:
         (assignment,) = node.poll().values()
         ranks = [source.node_rank for source in assignment.spec.work_from]
         assert ranks == sorted({assignment.spec.node_rank, 0}, reverse=True)
@@ -499,8 +468,8 @@ def test_outputs_of_an_object_store_are_named_by_url(controller, agent, submit, 
 # ---------------------------------------------------------------- what goes
 
 
-def test_a_work_folder_goes_when_its_trial_has_ended_for_long(ran, database, show):
-    node, experiment_id, allocation_id = ran
+def test_a_work_folder_goes_when_its_trial_has_ended_for_long(ended_on_one, database, show):
+    node, experiment_id, allocation_id = ended_on_one
     folder = WorkFolder(
         experiment_id=experiment_id, trial_id=1, attempt_no=1, is_collected=True, size_bytes=2000
     )
@@ -524,8 +493,10 @@ def test_a_work_folder_goes_when_its_trial_has_ended_for_long(ran, database, sho
     assert node.report_work_folders(of_another) == []
 
 
-def test_with_the_experiment_its_outputs_and_work_folders_go(ran, member_client, database, show):
-    node, experiment_id, allocation_id = ran
+def test_with_the_experiment_its_outputs_and_work_folders_go(
+    ended_on_one, member_client, database, show
+):
+    node, experiment_id, allocation_id = ended_on_one
     node.send_outputs(allocation_id, [kept("a", b"123")], is_final=False)
 
     reply = member_client.get(f"{API}/experiments/{experiment_id}/deletion")
@@ -548,8 +519,8 @@ def test_with_the_experiment_its_outputs_and_work_folders_go(ran, member_client,
     assert not node.send_outputs(allocation_id, [kept("late")], seq=9)
 
 
-def test_files_that_were_to_stay_keep_their_work_folder(ran, member_client):
-    node, experiment_id, _ = ran
+def test_files_that_were_to_stay_keep_their_work_folder(ended_on_one, member_client):
+    node, experiment_id, _ = ended_on_one
     reply = member_client.delete(f"{API}/experiments/{experiment_id}?keep_files=true")
     assert reply.status_code == 200, reply.text
     folder = WorkFolder(
@@ -558,8 +529,8 @@ def test_files_that_were_to_stay_keep_their_work_folder(ran, member_client):
     assert node.report_work_folders(folder) == []
 
 
-def test_the_list_of_an_export_is_stored_packed(ran, member_client, database):
-    node, _, allocation_id = ran
+def test_the_list_of_an_export_is_stored_packed(ended_on_one, member_client, database):
+    node, _, allocation_id = ended_on_one
     node.send_outputs(allocation_id, [kept("a"), kept("b")])
     post(member_client, "/trials/1/outputs:export", status=202)
     with database.read() as session:

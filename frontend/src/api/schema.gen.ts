@@ -182,6 +182,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/agent/v1/outputs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Agent Outputs
+         * @description Take a manifest of the files that a trial wrote on the node. Safe to repeat.
+         */
+        post: operations["agent_outputs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/agent/v1/preflights": {
         parameters: {
             query?: never;
@@ -216,6 +236,26 @@ export interface paths {
          * @description Join with a join token, or start a new session with the node's credential.
          */
         post: operations["agent_register"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/agent/v1/work-folders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Agent Work Folders
+         * @description Take which work folders lie on the node. The reply names those that it may delete.
+         */
+        post: operations["agent_work_folders"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1350,7 +1390,8 @@ export interface paths {
         post?: never;
         /**
          * Delete Export
-         * @description Delete the file of an export, or cancel it while it is pending. The checkpoint stays.
+         * @description Delete the file of an export, or cancel it while it is pending. The checkpoint and
+         *     the outputs stay.
          */
         delete: operations["delete_export"];
         options?: never;
@@ -1370,6 +1411,27 @@ export interface paths {
          * @description Download the file. 409 while it is not complete, and if the export failed.
          */
         get: operations["download_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/exports/{export_id}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Outputs Preview
+         * @description Return what was fetched to be shown: as plain text whatever its name says, or as an image. 409
+         *     while it is not there.
+         */
+        get: operations["get_outputs_preview"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2183,6 +2245,89 @@ export interface paths {
         get: operations["list_trial_metrics"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/outputs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Outputs
+         * @description List the files that a trial wrote, those of all its nodes as one folder, as they were
+         *     collected last.
+         */
+        get: operations["list_outputs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/outputs/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Outputs Summary
+         * @description Return number and size of the files that a trial wrote, and whether something is missing.
+         */
+        get: operations["get_outputs_summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/outputs:export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Request Outputs Export
+         * @description Have outputs made into files to download, by an agent that has their storage. Existing and
+         *     pending exports of the same files are returned.
+         */
+        post: operations["request_outputs_export"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/outputs:preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Request Outputs Preview
+         * @description Have the beginning of a file fetched, to be shown: the first 1 MiB of text, or an image of at
+         *     most 8 MiB.
+         */
+        post: operations["request_outputs_preview"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4213,6 +4358,11 @@ export interface components {
             cluster_id: string;
             /** Files */
             files?: components["schemas"]["OutputFile"][];
+            /**
+             * First Bytes
+             * @default 0
+             */
+            first_bytes: number;
             /** Id */
             id: number;
             /** Max Bytes */
@@ -4229,11 +4379,12 @@ export interface components {
         };
         /**
          * ExportOut
-         * @description The model of a checkpoint as one safetensors file, and the progress of the export.
+         * @description The model of a checkpoint as one safetensors file, or outputs of a trial as they are or as a
+         *     tar archive, and the progress of the export.
          */
         ExportOut: {
             /** Checkpoint Id */
-            checkpoint_id: number;
+            checkpoint_id: number | null;
             /** Ended At */
             ended_at: string | null;
             /** Experiment Id */
@@ -4249,6 +4400,8 @@ export interface components {
             id: number;
             /** Message */
             message: string;
+            /** Num Files */
+            num_files: number;
             /**
              * Requested At
              * Format: date-time
@@ -4468,10 +4621,14 @@ export interface components {
             num_checkpoints: number;
             /** Num Log Streams */
             num_log_streams: number;
+            /** Num Outputs */
+            num_outputs: number;
             /** Num Series */
             num_series: number;
             /** Num Trials */
             num_trials: number;
+            /** Outputs Bytes */
+            outputs_bytes: number;
             /** Storages */
             storages: components["schemas"]["StorageShare"][];
         };
@@ -5323,6 +5480,37 @@ export interface components {
                 [key: string]: unknown;
             } | null;
         };
+        /**
+         * NodeOutputsOut
+         * @description What one node of a trial has in the storage.
+         */
+        NodeOutputsOut: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Is Reachable */
+            is_reachable: boolean;
+            /** Left Out Bytes */
+            left_out_bytes: number;
+            /** Node Name */
+            node_name: string;
+            /** Node Rank */
+            node_rank: number;
+            /** Num Files */
+            num_files: number;
+            /** Num Left Out */
+            num_left_out: number;
+            /** Problem */
+            problem: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "collecting" | "final" | "missing";
+            /** Updated At */
+            updated_at: string | null;
+        };
         /** NodePatch */
         NodePatch: {
             /**
@@ -5496,6 +5684,91 @@ export interface components {
             target: string;
         };
         /**
+         * OutputFileOut
+         * @description A file that a job wrote, as it was collected last.
+         */
+        OutputFileOut: {
+            /** Is Conflict */
+            is_conflict: boolean;
+            /**
+             * Modified At
+             * Format: date-time
+             */
+            modified_at: string;
+            /** Node Ranks */
+            node_ranks: number[];
+            /** Nodes */
+            nodes: string[];
+            /** Num Parts */
+            num_parts: number;
+            /** Path */
+            path: string;
+            /** Reason */
+            reason: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "kept" | "growing" | "link" | "left_out";
+            /** Target */
+            target: string;
+        };
+        /**
+         * OutputsExportIn
+         * @description Outputs to download.
+         */
+        OutputsExportIn: {
+            /** Part */
+            part?: number | null;
+            /** Paths */
+            paths?: string[] | null;
+        };
+        /**
+         * OutputsExportOut
+         * @description Files to download. One output is sent as it is, several are one tar archive for each storage
+         *     that has some of them, or several archives where one would be too large.
+         */
+        OutputsExportOut: {
+            /** Exports */
+            exports: components["schemas"]["ExportOut"][];
+        };
+        /**
+         * OutputsPreviewIn
+         * @description File to show.
+         */
+        OutputsPreviewIn: {
+            /** Path */
+            path: string;
+        };
+        /** OutputsReply */
+        OutputsReply: {
+            /** Taken */
+            taken: boolean;
+        };
+        /**
+         * OutputsRequest
+         * @description `POST /agent/v1/outputs`: a manifest has been written. Sending it twice is harmless.
+         */
+        OutputsRequest: {
+            /** Files */
+            files: string;
+            /** Folder */
+            folder: string;
+            /** Node Id */
+            node_id: string;
+            /** Session Epoch */
+            session_epoch: number;
+            /** Storage Id */
+            storage_id: string;
+            /** Storage Url */
+            storage_url: string;
+            summary: components["schemas"]["OutputsSummary"];
+        };
+        /**
          * OutputsSpec
          * @description What is kept of the files that a job writes.
          */
@@ -5514,6 +5787,64 @@ export interface components {
              * @default 50000000000
              */
             max_bytes: number;
+        };
+        /**
+         * OutputsSummary
+         * @description State of one node's outputs; the list itself travels as `OutputsRequest.files`.
+         */
+        OutputsSummary: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Is Final */
+            is_final: boolean;
+            /** Left Out Bytes */
+            left_out_bytes: number;
+            /** Node Rank */
+            node_rank: number;
+            /** Num Files */
+            num_files: number;
+            /** Num Left Out */
+            num_left_out: number;
+            /**
+             * Problem
+             * @default
+             */
+            problem: string;
+            /** Seq */
+            seq: number;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Trial Id */
+            trial_id: number;
+        };
+        /**
+         * OutputsSummaryOut
+         * @description What is there of a trial's outputs.
+         */
+        OutputsSummaryOut: {
+            /** Left Out Bytes */
+            left_out_bytes: number;
+            /** Max Export Bytes */
+            max_export_bytes: number;
+            /** Nodes */
+            nodes: components["schemas"]["NodeOutputsOut"][];
+            /** Num Conflicts */
+            num_conflicts: number;
+            /** Num Files */
+            num_files: number;
+            /** Num Left Out */
+            num_left_out: number;
+            /** Size Bytes */
+            size_bytes: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "off" | "none" | "collecting" | "complete" | "incomplete";
+            /** Trial Id */
+            trial_id: number;
         };
         /** Page[AuditOut] */
         Page_AuditOut_: {
@@ -5596,6 +5927,13 @@ export interface components {
         Page_NodeOut_: {
             /** Items */
             items: components["schemas"]["NodeOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[OutputFileOut] */
+        Page_OutputFileOut_: {
+            /** Items */
+            items: components["schemas"]["OutputFileOut"][];
             /** Next */
             next: string | null;
         };
@@ -7477,7 +7815,7 @@ export interface components {
         };
         /**
          * StorageShare
-         * @description Checkpoint files in one storage folder.
+         * @description Checkpoints and outputs in one storage folder.
          */
         StorageShare: {
             /** Is Reachable */
@@ -7908,6 +8246,39 @@ export interface components {
             is_active?: boolean | null;
             /** Role */
             role?: ("admin" | "member" | "viewer") | null;
+        };
+        /**
+         * WorkFolder
+         * @description A work folder on this node.
+         */
+        WorkFolder: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Is Collected */
+            is_collected: boolean;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Trial Id */
+            trial_id: number;
+        };
+        /** WorkFoldersReply */
+        WorkFoldersReply: {
+            /** Delete */
+            delete?: number[];
+        };
+        /**
+         * WorkFoldersRequest
+         * @description `POST /agent/v1/work-folders`: what lies on this node, so that the server can say what goes.
+         */
+        WorkFoldersRequest: {
+            /** Folders */
+            folders: components["schemas"]["WorkFolder"][];
+            /** Node Id */
+            node_id: string;
+            /** Session Epoch */
+            session_epoch: number;
         };
         /**
          * WorkSource
@@ -8823,6 +9194,84 @@ export interface operations {
             };
         };
     };
+    agent_outputs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OutputsRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutputsReply"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     agent_preflights: {
         parameters: {
             query?: never;
@@ -8921,6 +9370,84 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RegisterReply"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    agent_work_folders: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WorkFoldersRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkFoldersReply"];
                 };
             };
             /** @description Not signed in */
@@ -13876,6 +14403,83 @@ export interface operations {
             };
         };
     };
+    get_outputs_preview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                export_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "image/*": unknown;
+                    "text/plain": unknown;
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_join_tokens: {
         parameters: {
             query?: {
@@ -17616,6 +18220,331 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SeriesList"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_outputs: {
+        parameters: {
+            query?: {
+                /** @description Beginning of the paths. */
+                prefix?: string;
+                /** @description Pattern of the paths, such as `*.pt`; `*` matches `/`. */
+                glob?: string;
+                /** @description Absent: all. */
+                state?: ("kept" | "growing" | "link" | "left_out")[];
+                sort?: "path" | "size" | "modified";
+                order?: "asc" | "desc";
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_OutputFileOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_outputs_summary: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutputsSummaryOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    request_outputs_export: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OutputsExportIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutputsExportOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    request_outputs_preview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OutputsPreviewIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExportOut"];
                 };
             };
             /** @description Not signed in */

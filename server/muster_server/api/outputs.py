@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from muster.wire import OutputState
-from muster_server.api.deps import By, Config, Cursor, Db, Id, Limit
+from muster_server.api.deps import By, Config, Cursor, Db, Id
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.outputs.previews import TEXT
 from muster_server.schemas.base import Page, SafeStr
@@ -22,6 +22,9 @@ from muster_server.schemas.outputs import (
 from muster_server.services.outputs import downloads, views
 
 router = APIRouter(tags=["outputs"])
+
+FilesLimit = Annotated[int, Query(ge=1, le=1000, description="Entries per page.")]
+"""More than other lists allow: a page costs less than finding where it begins."""
 
 
 @router.get("/trials/{trial_id}/outputs", operation_id="list_outputs")
@@ -39,7 +42,7 @@ def list_outputs(
     sort: views.Sort = "path",
     order: Literal["asc", "desc"] = "asc",
     cursor: Cursor = None,
-    limit: Limit = 100,
+    limit: FilesLimit = 100,
 ) -> Page[OutputFileOut]:
     """List the files that a trial wrote, those of all its nodes as one folder, as they were
     collected last."""

@@ -19,6 +19,7 @@ from . import (
     logs,
     nodes,
     operations,
+    outputs,
     performance,
     plan,
     profile,
@@ -119,5 +120,6 @@ app.add_typer(projects.pool_app, name="pool")
 app.add_typer(nodes.app, name="node")
 app.add_typer(search.app, name="search")
 app.add_typer(checkpoints.app, name="checkpoint")
+app.add_typer(outputs.app, name="outputs")
 app.add_typer(cluster.agent_app, name="agent")
 app.add_typer(cluster.token_app, name="token")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +18,6 @@ from .output import CommandFailure, JsonOption, age, console, number, print_json
 from .trials import TrialArgument, find_trial
 
 app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, pin, clean up, export.")
-
-POLL_S = 0.5
 
 LastOption = Annotated[
     int | None, typer.Option("--last", min=0, help="Keep the newest N of each trial.")
@@ -190,15 +187,11 @@ def export(
 
 
 def _export_by_server(checkpoint_id: int, output: Path) -> None:
+    from muster.client.exports import wait_for_export
+
     with client_of_environment() as client:
         found = client.post(f"/checkpoints/{checkpoint_id}:export", repeatable=True)
-        waits_for = ""
-        while found["state"] == "pending":
-            if found["waits_for"] != waits_for:
-                waits_for = found["waits_for"]
-                say(f"Waiting for {waits_for}.")
-            time.sleep(POLL_S)
-            found = client.get(f"/exports/{found['id']}")
+        found = wait_for_export(client, found, on_wait=lambda what: say(f"Waiting for {what}."))
         if found["state"] == "failed":
             raise CommandFailure(
                 f"Checkpoint {checkpoint_id} was not exported: {found['message']}."

@@ -208,12 +208,15 @@ class Client:
     def delete(self, path: str) -> None:
         self.call("DELETE", path)
 
-    def pages(self, path: str, *, limit: int | None = None, **params: Any) -> Iterator[Json]:
-        """Yield every item of a paged list, or the first `limit`."""
+    def pages(
+        self, path: str, *, limit: int | None = None, page_size: int = PAGE_LIMIT, **params: Any
+    ) -> Iterator[Json]:
+        """Yield every item of a paged list, or the first `limit`. page_size: most items per call, as
+        far as the list allows it."""
         given = 0
         cursor: str | None = None
         while True:
-            size = PAGE_LIMIT if limit is None else min(PAGE_LIMIT, limit - given)
+            size = page_size if limit is None else min(page_size, limit - given)
             page = self.get(path, cursor=cursor, limit=size, **params)
             for item in page["items"]:
                 yield item

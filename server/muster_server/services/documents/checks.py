@@ -6,11 +6,11 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 
+from muster.byte_sizes import SIZE_EXAMPLES, parse_size
 from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
 from muster.document.running import ResourcesSection, is_requirements_file
 from muster.document.searching import UNITS
-from muster.document.sizes import SIZE_EXAMPLES, parse_size
 from muster_server.domain.durations import EXAMPLES, InvalidMoment, parse_deadline
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling

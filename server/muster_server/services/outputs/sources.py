@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from muster.byte_sizes import parse_size
 from muster.document.experiment import ExperimentConfig
-from muster.document.sizes import parse_size
 from muster.wire import OutputsSpec, WorkSource
 from muster_server.db.models import AttemptRow, TrialOutputsRow
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.document.sizes import parse_size
+from muster.byte_sizes import parse_size
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,171 @@
+"""Commands about the files that jobs wrote: list, get."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from muster.byte_sizes import byte_size
+
+from .exit_codes import EXIT_USAGE
+from .experiments import find_trial
+from .operations import client_of_environment, count
+from .output import (
+    CommandFailure,
+    JsonOption,
+    age,
+    console,
+    escape,
+    print_json,
+    printable,
+    say,
+    table,
+)
+
+if TYPE_CHECKING:
+    from muster.client import Client
+
+app = typer.Typer(no_args_is_help=True, help="Files that jobs wrote: list, get.")
+
+TrialArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TRIAL",
+        help="Number of the experiment and of its trial: 36.1, or 36 for its only one.",
+    ),
+]
+
+
+@app.command("list")
+def list_(
+    trial: TrialArgument,
+    long: Annotated[
+        bool, typer.Option("--long", "-l", help="Show state, nodes and digest, too.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the files that a trial wrote, and what was not kept.
+
+    Files are those of all its nodes. Where two nodes wrote different content under one name, the
+    second is shown with @node1 behind it.
+    """
+    from muster.client.outputs import list_outputs
+
+    with client_of_environment() as client:
+        found = _find(client, trial)
+        summary = client.get(f"/trials/{found['id']}/outputs/summary")
+        files = list_outputs(client, found["id"])
+    if as_json:
+        print_json({"summary": summary, "files": files})
+        return
+    if files:
+        console().print(_table(files, long=long))
+    for sentence in _sentences(summary):
+        say(sentence)
+
+
+def _table(files: list[dict[str, Any]], *, long: bool) -> Any:
+    columns = ["path", "size", "modified", *(["state", "nodes", "sha256"] if long else []), ""]
+    shown = table(*columns, right=("size",))
+    for file in files:
+        note = ""
+        if file["state"] == "link":
+            note = f"→ {file['target']}"
+        elif file["state"] == "left_out":
+            note = f"not kept: {file['reason']}"
+        elif file["state"] == "growing":
+            note = "still being written"
+        more = [file["state"], ", ".join(file["nodes"]), file["sha256"][:12]] if long else []
+        cells = [
+            file["path"],
+            byte_size(file["size_bytes"]),
+            f"{age(file['modified_at'])} ago",
+            *more,
+            note,
+        ]
+        shown.add_row(*(escape(cell) for cell in cells))
+    return shown
+
+
+def _sentences(summary: dict[str, Any]) -> list[str]:
+    if summary["state"] == "off":
+        return ["Nothing is kept: the document says `outputs: null`."]
+    kept = f"{count(summary['num_files'], 'file')} kept, {byte_size(summary['size_bytes'])}"
+    left_out = f"{summary['num_left_out']:,} not kept, {byte_size(summary['left_out_bytes'])}"
+    found = [f"{kept}; {left_out}." if summary["num_left_out"] else f"{kept}."]
+    for node in summary["nodes"]:
+        if node["problem"]:
+            found.append(f"{node['node_name']}: {node['problem']}")
+        elif node["state"] == "missing":
+            found.append(f"{node['node_name']}: its last files have not been collected yet.")
+        if not node["is_reachable"]:
+            found.append(f"{node['node_name']}: no node is online that can read its storage.")
+    if summary["state"] == "collecting":
+        found.append("The job is running: files are collected from time to time, and at its end.")
+    return [printable(sentence) for sentence in found]
+
+
+@app.command("get")
+def get(
+    trial: TrialArgument,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATH]...", help="Files, folders or patterns such as '*.pt'."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="DIR", help="Folder to write to; outputs-TRIAL by default."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace files that have other content.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch files that a trial wrote.
+
+    Every file is checked against its digest. Run the command again after an interruption: what is
+    there is not fetched again, and large files continue where they stopped.
+    """
+    from muster.client.outputs import fetch_outputs
+
+    folder = output if output is not None else Path(f"outputs-{trial}")
+    if folder.exists() and not folder.is_dir():
+        raise CommandFailure(f"{folder} is not a folder.", exit_code=EXIT_USAGE)
+    with client_of_environment() as client:
+        found = _find(client, trial)
+        done = fetch_outputs(client, found["id"], paths or [], folder, force=force, on_progress=say)
+    if as_json:
+        print_json(
+            {
+                "folder": str(folder),
+                "num_files": done.num_files,
+                "size_bytes": done.size_bytes,
+                "num_unchanged": done.num_unchanged,
+                "skipped": done.skipped,
+            }
+        )
+        return
+    unchanged = f"; {count(done.num_unchanged, 'file')} there already" if done.num_unchanged else ""
+    say(
+        f"Wrote {count(done.num_files, 'file')} to {folder} ({byte_size(done.size_bytes)}){unchanged}."
+    )
+    for file in done.skipped:
+        why = f"a link to {file['target']}" if file["state"] == "link" else file["reason"]
+        say(printable(f"  not fetched: {file['path']} ({byte_size(file['size_bytes'])}): {why}"))
+
+
+def _find(client: Client, trial: str) -> dict[str, Any]:
+    """Return the trial that `36` or `36.1` names."""
+    given = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?", trial)
+    if given is None:
+        raise CommandFailure(
+            f"{trial!r} is not a trial.",
+            "write the number of the experiment, or experiment and trial: 36 or 36.1",
+            exit_code=EXIT_USAGE,
+        )
+    return find_trial(client, int(given[1]), int(given[2]) if given[2] else None)
