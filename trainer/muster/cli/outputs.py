@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from muster.byte_sizes import byte_size
 
 from .exit_codes import EXIT_USAGE
-from .experiments import find_trial
 from .operations import client_of_environment, count
 from .output import (
     CommandFailure,
@@ -24,19 +22,9 @@ from .output import (
     say,
     table,
 )
-
-if TYPE_CHECKING:
-    from muster.client import Client
+from .trials import TrialArgument, find_trial
 
 app = typer.Typer(no_args_is_help=True, help="Files that jobs wrote: list, get.")
-
-TrialArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="TRIAL",
-        help="Number of the experiment and of its trial: 36.1, or 36 for its only one.",
-    ),
-]
 
 
 @app.command("list")
@@ -55,7 +43,7 @@ def list_(
     from muster.client.outputs import list_outputs
 
     with client_of_environment() as client:
-        found = _find(client, trial)
+        found = find_trial(client, trial)
         summary = client.get(f"/trials/{found['id']}/outputs/summary")
         files = list_outputs(client, found["id"])
     if as_json:
@@ -137,7 +125,7 @@ def get(
     if folder.exists() and not folder.is_dir():
         raise CommandFailure(f"{folder} is not a folder.", exit_code=EXIT_USAGE)
     with client_of_environment() as client:
-        found = _find(client, trial)
+        found = find_trial(client, trial)
         done = fetch_outputs(client, found["id"], paths or [], folder, force=force, on_progress=say)
     if as_json:
         print_json(
@@ -157,15 +145,3 @@ def get(
     for file in done.skipped:
         why = f"a link to {file['target']}" if file["state"] == "link" else file["reason"]
         say(printable(f"  not fetched: {file['path']} ({byte_size(file['size_bytes'])}): {why}"))
-
-
-def _find(client: Client, trial: str) -> dict[str, Any]:
-    """Return the trial that `36` or `36.1` names."""
-    given = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?", trial)
-    if given is None:
-        raise CommandFailure(
-            f"{trial!r} is not a trial.",
-            "write the number of the experiment, or experiment and trial: 36 or 36.1",
-            exit_code=EXIT_USAGE,
-        )
-    return find_trial(client, int(given[1]), int(given[2]) if given[2] else None)
