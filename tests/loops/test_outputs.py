@@ -158,6 +158,25 @@ def test_what_is_missing_or_left_out_is_said_with_its_size(ended_on_one, show):
     ]
 
 
+def test_a_problem_after_a_manifest_changes_no_file(ended_on_one, controller, member_client, show):
+    node, _, allocation_id = ended_on_one
+    assert node.send_outputs(allocation_id, [kept("a")], seq=3)
+    away = {"is_final": False, "problem": "The storage is away."}
+    assert node.send_outputs(allocation_id, [kept("a")], seq=3, **away)
+    assert show("/trials/1/outputs/summary")["state"] == "incomplete"
+    assert node.send_outputs(allocation_id, [kept("a")], seq=3)
+    assert show("/trials/1/outputs/summary")["state"] == "complete"
+    # The next attempt has a problem before it has written a manifest: what is there stays.
+    again(controller, member_client)
+    (assignment,) = node.poll().values()
+    assert node.send_outputs(assignment.spec.allocation_id, [], seq=3, **away)
+    assert names(show) == ["a"]
+    assert show("/trials/1/outputs/summary")["nodes"][0]["problem"] == "The storage is away."
+    assert [kind for kind, _ in events(show)] == [
+        "outputs.collected", "outputs.problem", "outputs.recovered", "outputs.problem",
+    ]  # fmt: skip
+
+
 # ---------------------------------------------------------------- the view of all nodes
 
 

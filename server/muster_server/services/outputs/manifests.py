@@ -20,7 +20,7 @@ from muster_server.db.models import (
 from muster_server.domain.outputs.union import OutputEntry, unite
 
 from ..checkpoints.lookup import OBJECT_STORE, store_of, trial_folder
-from ..core.events import add_event
+from ..core.events import Level, add_event
 from ..core.output_lists import decode_files, unpack_base64
 
 MAX_PROBLEM_CHARS = 1000
@@ -37,9 +37,9 @@ def outputs_folder(experiment_id: int, trial_no: int) -> str:
 def take(session: Session, node: NodeRow, request: OutputsRequest, *, now: dt.datetime) -> bool:
     """Keep a manifest as the newest of its node rank; return whether it is that now.
 
-    A manifest that was taken before is acknowledged again. One of an older attempt or with a smaller
-    number is not taken, nor one of an attempt that this node was no member of. Raises InvalidRequest
-    and TooLarge.
+    One whose number was taken before only tells whether something is missing by now. One of an older
+    attempt or with a smaller number is not taken, nor one of an attempt that this node was no member
+    of. Raises InvalidRequest and TooLarge.
     """
     summary = request.summary
     packed = unpack_base64(request.files)
@@ -52,13 +52,23 @@ def take(session: Session, node: NodeRow, request: OutputsRequest, *, now: dt.da
         .where(TrialOutputsRow.trial_id == trial.id, TrialOutputsRow.node_rank == summary.node_rank)
         .with_for_update()
     )
-    if row is not None:
-        before, given = (row.attempt_no, row.seq), (summary.attempt_no, summary.seq)
-        if given <= before:
-            return given == before and row.node_id == node.id
+    had_problem = row.problem if row is not None else ""
+    if row is not None and (
+        summary.attempt_no < row.attempt_no
+        or (summary.attempt_no == row.attempt_no and summary.seq < row.seq)
+    ):
+        return False
+    if row is not None and summary.seq <= row.seq:
+        # The same files, and what has happened since: the storage is away, or is back.
+        row.problem = summary.problem[:MAX_PROBLEM_CHARS]
+        if summary.attempt_no == row.attempt_no:
+            row.is_final = summary.is_final
+        session.flush()
+        _tell_problem(session, trial, row, had_problem=had_problem, now=now)
+        touch(session, f"trial:{trial.id}")
+        return True
     experiment = session.get_one(ExperimentRow, trial.experiment_id)
     store = store_of(experiment.config) if request.storage_url else ""
-    had_problem = row.problem if row is not None and row.attempt_no == summary.attempt_no else ""
     had_left_out = row.num_left_out if row is not None else 0
     if row is None:
         row = TrialOutputsRow(trial_id=trial.id, node_rank=summary.node_rank)
@@ -110,42 +120,69 @@ def _tell(
     now: dt.datetime,
 ) -> None:
     """Add the events of a manifest: what is missing, what was left out, that all is there."""
-
-    def add(type: str, message: str, *, level: str = "info", size_bytes: int = 0) -> None:
-        add_event(
-            session,
-            type,
-            message,
-            now=now,
-            level="warning" if level == "warning" else "info",
-            experiment_id=trial.experiment_id,
-            trial_id=trial.id,
-            attempt_no=row.attempt_no,
-            node_id=row.node_id,
-            data={"size_bytes": size_bytes},
-        )
-
-    if row.problem and row.problem != had_problem:
-        add("outputs.problem", f"Outputs on {row.node_name}: {row.problem}", level="warning")
-    elif had_problem and not row.problem:
-        add("outputs.recovered", f"Outputs on {row.node_name}: nothing is missing any more.")
+    _tell_problem(session, trial, row, had_problem=had_problem, now=now)
     if row.num_left_out and (row.is_final or not had_left_out):
         files = "1 file" if row.num_left_out == 1 else f"{row.num_left_out:,} files"
-        add(
+        _add(
+            session,
+            trial,
+            row,
             "outputs.left_out",
             f"Outputs on {row.node_name}: {files} of {row.left_out_bytes:,} bytes left out; "
             f"`muster outputs list {trial.experiment_id}.{trial.no}` gives the reasons.",
+            now=now,
             level="warning",
             size_bytes=row.left_out_bytes,
         )
     if row.is_final:
         files = "1 file" if row.num_files == 1 else f"{row.num_files:,} files"
-        add(
+        _add(
+            session,
+            trial,
+            row,
             "outputs.collected",
             f"Outputs on {row.node_name} collected: {files}, {row.size_bytes:,} bytes.",
+            now=now,
             size_bytes=row.size_bytes,
         )
         _tell_conflicts(session, trial, row, now=now)
+
+
+def _tell_problem(
+    session: Session, trial: TrialRow, row: TrialOutputsRow, *, had_problem: str, now: dt.datetime
+) -> None:
+    """Add an event when something began to be missing, or is not missing any more."""
+    if row.problem and row.problem != had_problem:
+        message = f"Outputs on {row.node_name}: {row.problem}"
+        _add(session, trial, row, "outputs.problem", message, now=now, level="warning")
+    elif had_problem and not row.problem:
+        message = f"Outputs on {row.node_name}: nothing is missing any more."
+        _add(session, trial, row, "outputs.recovered", message, now=now)
+
+
+def _add(
+    session: Session,
+    trial: TrialRow,
+    row: TrialOutputsRow,
+    type: str,
+    message: str,
+    *,
+    now: dt.datetime,
+    level: Level = "info",
+    size_bytes: int = 0,
+) -> None:
+    add_event(
+        session,
+        type,
+        message,
+        now=now,
+        level=level,
+        experiment_id=trial.experiment_id,
+        trial_id=trial.id,
+        attempt_no=row.attempt_no,
+        node_id=row.node_id,
+        data={"size_bytes": size_bytes},
+    )
 
 
 def _tell_conflicts(

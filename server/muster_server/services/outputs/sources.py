@@ -38,7 +38,8 @@ def work_sources(
     After an attempt on another number of nodes there is one set of files that makes sense to all,
     that of rank 0.
     """
-    rows = rows_of(session, trial_id)
+    # Before its first manifest a node may have told of a problem: there is nothing to restore.
+    rows = [row for row in rows_of(session, trial_id) if row.seq > 0]
     if not rows:
         return {}
     newest = max(row.attempt_no for row in rows)
