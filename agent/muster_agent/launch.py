@@ -18,7 +18,7 @@ from muster.launch.commands import (
     find_call,
     is_command,
 )
-from muster.launch.variables import expand, uses_variables
+from muster.launch.variables import DATA_PREFIX, expand, uses_variables
 from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
@@ -151,6 +151,11 @@ def build_commands(
 def environment_of(spec: AllocationSpec) -> EnvironmentSection:
     """Return the section `environment` of the spec's document."""
     return load(EnvironmentSection, spec.config.get("environment") or {})
+
+
+def data_of(spec: AllocationSpec) -> dict[str, str]:
+    """Return the path or URL of each data set of the spec's document, by name."""
+    return dict(spec.config.get("data") or {})
 
 
 def with_values(spec: AllocationSpec, values: Mapping[str, str]) -> AllocationSpec:
@@ -418,6 +423,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         "MUSTER_WEIGHTS_FROM": place.weights_from,
         WORLD_SIZE_VARIABLE: str(spec.world_size),
         "MUSTER_WORK_DIR": place.files_dir,
+        **{f"{DATA_PREFIX}{name.upper()}": where for name, where in data_of(spec).items()},
     }
     defaults = _defaults(interface, spec.num_nodes)
     if spec.slot_type == "cpu":

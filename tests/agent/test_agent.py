@@ -335,6 +335,7 @@ def test_bundle_is_downloaded_once_checked_and_unpacked(
         ({"entrypoint": ["-m", "json.nosuch"]}, "placement", f"the module json.nosuch does not exist, neither in the code folder (it holds main.py) nor for the interpreter {sys.executable}"),
         ({"entrypoint": ["-m", "main.nosuch"]}, "placement", f"the module main.nosuch does not exist, neither in the code folder (it holds main.py) nor for the interpreter {sys.executable}"),
         ({"python": "/nowhere/python"}, "placement", "the interpreter /nowhere/python does not exist on this node"),
+        ({"config": {"data": {"train": "/nowhere/imagenet", "test": "/"}}}, "placement", "the data set train (/nowhere/imagenet) does not exist on this node"),
         ({"python": "/bin/false"}, "placement", "the interpreter /bin/false does not run: 1"),
         ({"checkpoint_dir": "/proc/nope"}, "node", "the checkpoint folder /proc/nope cannot be made: No such file or directory"),
         ({"code": wire.CodeSpec(kind="installed", path="/nowhere")}, "placement", "the code folder /nowhere does not exist on this node"),

@@ -253,6 +253,19 @@ def test_values_stand_for_variables_in_arguments_and_variables(make_spec: Any) -
     assert why_cold(spec) == "environment.variables.PATH differs from trial to trial"
 
 
+def test_data_sets_are_named_by_variables(make_spec: Any) -> None:
+    spec = make_spec(
+        launcher="torchrun",
+        entrypoint=["train.py", "${MUSTER_DATA_VAL_2}"],
+        config={"data": {"train": "/shared/imagenet", "val_2": "s3://bucket/val"}},
+    )
+    (command,) = build_commands(spec, PLACE, rendezvous=None)
+    assert command.environment["MUSTER_DATA_TRAIN"] == "/shared/imagenet"
+    assert command.argv[-1] == "s3://bucket/val"
+    warm = build_warm(spec, PLACE, run_id="r")
+    assert warm.own["MUSTER_DATA_TRAIN"] == "/shared/imagenet"
+
+
 def test_ipv6_rendezvous_is_bracketed(make_spec: Any) -> None:
     meeting = wire.Rendezvous(host="fd00::4", port=1, run_id="r")
     (command,) = build_commands(

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from muster_agent.interpreters import (
 )
 from muster_agent.launch import (
     LaunchContext,
+    data_of,
     environment_of,
     gang_place,
     helps_launchers,
@@ -80,6 +82,7 @@ def prepare(
     `is_canceled` answers True.
     """
     _check_disk(folder.path, options.min_disk_free_bytes)
+    _check_data(spec)
     installed = _find_installed(spec)
     work = prepare_work(spec, options, folder, tell=tell)
     work_dir = installed or work.work.files
@@ -177,6 +180,23 @@ def _check_disk(path: Path, min_free_bytes: int) -> None:
             blames="node",
             passes=True,
         )
+
+
+def _check_data(spec: wire.AllocationSpec) -> None:
+    for name, where in sorted(data_of(spec).items()):
+        if "://" in where:
+            continue  # Whether the job may read it depends on its own credentials.
+        path = Path(where)
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            why = "does not exist" if is_missing else f"cannot be read ({error.strerror})"
+            raise PrepareFailed(f"the data set {name} ({where}) {why} on this node") from error
+        if not os.access(path, os.R_OK | (os.X_OK if stat.S_ISDIR(mode) else 0)):
+            raise PrepareFailed(
+                f"the data set {name} ({where}) cannot be read by the agent's user on this node"
+            )
 
 
 def _find_installed(spec: wire.AllocationSpec) -> Path | None:

@@ -382,6 +382,10 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "no requirements",
             "requirements: [torch]",
         ),
+        (BASE + "data: {train: data/x}", "data.train", "absolute path", "/shared"),
+        (BASE + "data: {train-1: /x}", "data.train-1", "", None),
+        (BASE + "data: {a: /x, A: /y}", "data.A", "the same variable as data.a", "another name"),
+        (BASE + "data: {a: 's3://ada:pw@host/x'}", "data.a", "user or password", "leave it out"),
         (
             "name: x\nentrypoint: mpirun a.out\nlauncher: shell\nresources: {slots: 2}",
             "entrypoint",

@@ -51,6 +51,8 @@ LabelKey = Annotated[str, Bounds(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9
 LabelValue = Annotated[str, Bounds(max_length=256)]
 NodeName = Annotated[str, Bounds(min_length=1, max_length=128)]
 NAME = Bounds(min_length=1, max_length=200, pattern=r"\S")
+DataName = Annotated[str, Bounds(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+"""Name of a data set, which becomes part of a variable's name."""
 IDENTIFIER = Bounds(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 """Bounds of a name that is also written in documents and addresses."""
 Positive = Annotated[int, Bounds(ge=1, le=2**53)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from .common import NAME, Bounds, Mark, Text
+from .common import NAME, Bounds, DataName, Mark, Text
 from .running import (
     BudgetSection,
     CheckpointsSection,
@@ -55,6 +55,9 @@ class ExperimentConfig:
     """Train with the built-in trainer. This or `entrypoint`."""
     code: CodeSection | None = None
     """Where the code comes from."""
+    data: Annotated[dict[DataName, Text], Bounds(max_length=64)] = field(default_factory=dict)
+    """Data sets by name: an absolute path, which must exist on a node before a trial starts there, or
+    a URL, which is passed on as it is. The job finds each as `MUSTER_DATA_<NAME>`."""
     resources: ResourcesSection = field(default_factory=ResourcesSection)
     """What one trial needs."""
     strategy: StrategySection = field(default_factory=StrategySection)

@@ -58,6 +58,7 @@ def check(
         *_outputs(document),
         *_variables(document),
         *_environment(document),
+        *_data(document),
         *_budget(document),
         *_from(document),
         *check_trainer(document, parameters),
@@ -296,6 +297,31 @@ def _environment(document: ExperimentConfig) -> Iterator[FieldProblem]:
             "is own, but no requirements are given that could install it",
             "add requirements: [torch]",
         )
+
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+
+
+def _data(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    variables: dict[str, str] = {}
+    for name, where in document.data.items():
+        path = f"data.{name}"
+        if not where.startswith("/") and not _URL.fullmatch(where):
+            yield FieldProblem(
+                path,
+                "is neither an absolute path nor a URL",
+                "for example /shared/imagenet or s3://bucket/imagenet",
+            )
+        elif "@" in where.partition("://")[2].partition("/")[0]:
+            # Not repeated: what stands there may be a secret.
+            yield FieldProblem(
+                path,
+                "has a user or password in its address",
+                "leave it out: everybody who may see the experiment would read it",
+            )
+        other = variables.setdefault(name.upper(), name)
+        if other != name:
+            yield FieldProblem(path, f"has the same variable as data.{other}", "use another name")
 
 
 def _budget(document: ExperimentConfig) -> Iterator[FieldProblem]:

@@ -43,6 +43,9 @@ from .submission import invalid_document, resolve_submission
 
 CHANGEABLE = (
     "entrypoint",
+    "launcher",
+    "launcher_help",
+    "data",
     "trainer.epochs",
     "trainer.steps",
     "search.max_length",
