@@ -57,7 +57,7 @@ class ExperimentConfig:
     """Where the code comes from."""
     data: Annotated[dict[DataName, Text], Bounds(max_length=64)] = field(default_factory=dict)
     """Data sets by name: an absolute path, which must exist on a node before a trial starts there, or
-    a URL, which is passed on as it is. The job finds each as `MUSTER_DATA_<NAME>`."""
+    a URL, which is passed on as it is. The job finds `train` as `MUSTER_DATA_TRAIN`."""
     resources: ResourcesSection = field(default_factory=ResourcesSection)
     """What one trial needs."""
     strategy: StrategySection = field(default_factory=StrategySection)
