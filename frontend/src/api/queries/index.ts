@@ -4,5 +4,6 @@ export * from "./account";
 export * from "./checkpoints";
 export * from "./cluster";
 export * from "./experiments";
+export * from "./outputs";
 export { PAGE } from "./pages";
 export * from "./trials";

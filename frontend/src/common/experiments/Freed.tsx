@@ -26,6 +26,14 @@ export function Freed({ freed, keepFiles }: { freed: Schemas["FreedOut"]; keepFi
                 string,
               ][])
             : []),
+          ...(freed.num_outputs > 0
+            ? ([
+                [
+                  t("trial.tab.outputs"),
+                  t("deletion.outputs", { count: freed.num_outputs, size: format.bytes(freed.outputs_bytes) }),
+                ],
+              ] as [string, string][])
+            : []),
           [
             t("trial.tab.checkpoints"),
             <div key="checkpoints">

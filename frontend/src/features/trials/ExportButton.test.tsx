@@ -17,6 +17,7 @@ const made: Schemas["ExportOut"] = {
   trial_id: 2,
   trial_no: 1,
   step: 9,
+  num_files: 0,
   file_name: "experiment-1-trial-1-step-9.safetensors",
   state: "done",
   message: "",

@@ -26,6 +26,7 @@ import { Checkpoints } from "./Checkpoints";
 import { Evaluation } from "./Evaluation";
 import { Logs } from "./Logs";
 import { Metrics } from "./Metrics";
+import { Outputs } from "./Outputs";
 import { Performance } from "./Performance";
 import { Ranks } from "./Ranks";
 import { SendOnDialog } from "./SendOnDialog";
@@ -35,7 +36,17 @@ import css from "./trials.module.css";
 
 export { askEarly } from "./askEarly";
 
-const TABS = ["metrics", "performance", "ranks", "logs", "checkpoints", "evaluation", "config", "events"] as const;
+const TABS = [
+  "metrics",
+  "performance",
+  "ranks",
+  "logs",
+  "outputs",
+  "checkpoints",
+  "evaluation",
+  "config",
+  "events",
+] as const;
 
 /** Methods that let a trial wait at its rung. */
 const WITH_RUNGS: ReadonlySet<string> = new Set(["asha", "hyperband"]);
@@ -95,6 +106,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
         {tab === "performance" ? <Performance trial={data} /> : null}
         {tab === "ranks" ? <Ranks trial={data} /> : null}
         {tab === "logs" ? <Logs trial={data} /> : null}
+        {tab === "outputs" ? <Outputs trial={data} /> : null}
         {tab === "checkpoints" ? <Checkpoints trial={data} /> : null}
         {tab === "evaluation" ? <Evaluation trial={data} /> : null}
         {tab === "config" ? <Config trial={data} /> : null}

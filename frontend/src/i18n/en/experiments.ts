@@ -160,6 +160,8 @@ export const experiments = {
     streams_other: "{{count}} streams, {{size}} stored",
     code: "Code",
     bundle: "{{size}} not used by any other experiment",
+    outputs_one: "{{count}} file, {{size}}",
+    outputs_other: "{{count}} files, {{size}}",
     checkpoints_one: "{{count}} checkpoint, {{size}} of files",
     checkpoints_other: "{{count}} checkpoints, {{size}} of files",
     storage_one: "{{nodes}}: {{count}} checkpoint, {{size}}.",

@@ -6,6 +6,7 @@ import { compare } from "./compare";
 import { diagnosis } from "./diagnosis";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
+import { outputs } from "./outputs";
 import { overview } from "./overview";
 import { pipeline } from "./pipeline";
 import { planner } from "./planner";
@@ -25,6 +26,7 @@ export const pages = {
   ...diagnosis,
   ...experiments,
   ...keys,
+  ...outputs,
   ...overview,
   ...pipeline,
   ...planner,

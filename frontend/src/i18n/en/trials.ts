@@ -38,6 +38,7 @@ export const trials = {
       performance: "Performance",
       ranks: "Ranks & groups",
       logs: "Logs",
+      outputs: "Outputs",
       checkpoints: "Checkpoints",
       evaluation: "Evaluation",
       config: "Config",

@@ -158,6 +158,8 @@ export const experiments: Same<typeof english> = {
     streams_other: "{{count}} 个日志流，存储占用 {{size}}",
     code: "代码",
     bundle: "{{size}}，没有其他实验使用",
+    outputs_one: "{{count}} 个文件，{{size}}",
+    outputs_other: "{{count}} 个文件，{{size}}",
     checkpoints_one: "{{count}} 个检查点，文件共 {{size}}",
     checkpoints_other: "{{count}} 个检查点，文件共 {{size}}",
     storage_one: "{{nodes}}：{{count}} 个检查点，{{size}}。",

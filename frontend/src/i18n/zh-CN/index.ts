@@ -10,6 +10,7 @@ import { compare } from "./compare";
 import { diagnosis } from "./diagnosis";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
+import { outputs } from "./outputs";
 import { overview } from "./overview";
 import { planner } from "./planner";
 import { pipeline } from "./pipeline";
@@ -30,6 +31,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...app,
   ...access,
   ...states,
+  ...outputs,
   ...overview,
   ...cluster,
   ...experiments,

@@ -39,6 +39,7 @@ export const trials: Same<typeof english> = {
       performance: "性能",
       ranks: "Rank 与进程组",
       logs: "日志",
+      outputs: "输出文件",
       checkpoints: "检查点",
       evaluation: "评估",
       config: "配置",
