@@ -68,6 +68,7 @@ TITLES = {
     "operations": "Operations on experiments",
     "projects": "Projects and pools",
     "views": "Saved views",
+    "secrets": "Secrets",
     "scaling": "Scaling reports",
     "trials": "Trials",
     "metrics": "Metrics",

@@ -320,8 +320,8 @@ class Allocation:
 
 
 def version_of(secret: wire.SecretValue) -> str:
-    """Return what tells a value of a secret apart from others: "user:3/2"."""
-    return f"{secret.owner}/{secret.version}"
+    """Return what tells a value of a secret apart from others: "user:3/2/1767225600000"."""
+    return f"{secret.owner}/{secret.version}/{secret.changed_at_ms}"
 
 
 @contextlib.contextmanager

@@ -12,6 +12,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from .db.engine import Database, sqlite_file
 from .db.tables import schema_of
+from .errors import Conflict
+from .services.secrets.encryption import key_ring
 from .settings import Settings
 
 MASK = "***"
@@ -22,6 +24,7 @@ def check(settings: Settings, say: Callable[[str], None]) -> bool:
     for name, value in settings:
         say(f"MUSTER_{name.upper()}={_shown(name, value)}")
     say("")
+    _check_secrets(settings, say)
     database_works = _check_database(settings, say)
     redis_works = _check_redis(settings, say)
     return database_works and redis_works
@@ -53,6 +56,8 @@ def masked_url(url: str) -> str:
 def _shown(name: str, value: object) -> str:
     if name == "database_url":
         return masked_url(str(value))
+    if name == "secrets_key":
+        return MASK if value else ""
     if isinstance(value, SecretStr):
         parts = urlsplit(value.get_secret_value())
         if "@" in parts.netloc:
@@ -80,6 +85,16 @@ def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
         return False
     say(f"database: ok (revision {schema.revision})")
     return True
+
+
+def _check_secrets(settings: Settings, say: Callable[[str], None]) -> None:
+    """Check the keys of secrets. Without any the server works, and secrets are off."""
+    try:
+        keys = key_ring(settings)
+    except Conflict as error:
+        say(f"secrets: off ({error.message})")
+    else:
+        say(f"secrets: ok (encrypted with key {keys.current_id})")
 
 
 def _check_redis(settings: Settings, say: Callable[[str], None]) -> bool:

@@ -90,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--uses", type=int, default=1)
     sub.add_argument("--expires-in-s", type=int, default=600)
     sub.add_argument("--out", type=Path, help="write it to this file (0600) instead")
+    sub = command("secrets", _secrets, "make a key for secrets, or encrypt them with the first one")
+    sub.add_argument("action", choices=["new-key", "rotate"])
+    sub.add_argument("--out", type=Path, help="write the key to this new file (0600)")
     sub = command("init-secrets", _init_secrets, "make the secrets of a compose stack, once")
     for name in ("postgres", "redis", "server"):
         sub.add_argument(f"--{name}-dir", type=Path, required=True)
@@ -303,6 +306,52 @@ def _create_join_token(args: argparse.Namespace) -> int:
         _print(secret)
     else:
         _write_private(args.out, secret)
+    return OK
+
+
+def _secrets(args: argparse.Namespace) -> int:
+    if args.action == "new-key":
+        return _new_key(args.out)
+    from . import clock
+    from .errors import Conflict
+    from .services.secrets import store
+    from .services.secrets.encryption import key_ring
+
+    settings = _settings()
+    try:
+        keys = key_ring(settings)
+    except Conflict as error:
+        raise CommandError(f"{error.message} {error.hint}") from None
+    num_rotated, unreadable, after_id = 0, list[str](), 0
+    with _explained(settings), _database(settings) as database:
+        while True:
+            with database.transaction() as session:
+                batch = store.rotate_batch(session, keys, after_id=after_id, now=clock.now())
+            num_rotated += batch.num_rotated
+            unreadable += batch.unreadable
+            after_id = batch.last_id
+            if not after_id:
+                break
+    _print(f"encrypted with key {keys.current_id}: {num_rotated}")
+    if unreadable:
+        raise CommandError(
+            f"none of the keys decrypts {', '.join(unreadable[:20])}: set them again, or add their "
+            "key to the file and repeat"
+        )
+    return OK
+
+
+def _new_key(out: Path | None) -> int:
+    from .security.stack_secrets import new_key
+
+    if out is None:
+        _print(new_key())
+    elif out.exists():
+        raise CommandError(
+            f"--out {out}: it exists already, and a key that is lost is lost for ever"
+        )
+    else:
+        _write_private(out, new_key() + "\n")
     return OK
 
 

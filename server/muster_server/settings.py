@@ -27,6 +27,12 @@ class Settings(BaseSettings):
     """redis://…, rediss://… or unix://…; without it live pages poll, and nothing is lost."""
     redis_url_file: Path | None = None
     """File that holds the Redis URL."""
+    secrets_key: SecretStr | None = None
+    """Keys that encrypt the secrets of users and projects: 32 random bytes each, in base64,
+    separated by spaces. The first one encrypts, all decrypt. `muster-server secrets new-key` makes
+    one. Without a key, secrets are off."""
+    secrets_key_file: Path | None = None
+    """File that holds these keys, one a line, readable by its owner alone (mode 0600)."""
     host: str = "127.0.0.1"
     """Address the API server listens on; 0.0.0.0 for all of them."""
     port: int = Field(default=8470, ge=0, le=65535)
@@ -204,6 +210,6 @@ def explain(error: ValidationError) -> list[str]:
         name = ".".join(str(part) for part in problem["loc"])
         given = problem.get("input")
         # A wrong secret is still a secret.
-        value = "***" if name in ("database_url", "redis_url") else repr(given)
+        value = "***" if name in ("database_url", "redis_url", "secrets_key") else repr(given)
         lines.append(f"  MUSTER_{name.upper()}={value}: {problem['msg']}")
     return lines

@@ -359,6 +359,7 @@ class TestControlPlane:
                         name=name,
                         owner="project:1",
                         version=self.secret_version,
+                        changed_at_ms=1,
                         value=self.secrets[name],
                     )
                     for name in spec.secrets

@@ -26,6 +26,8 @@ NOT_OF_ANOTHER = {
     "diagnose_trial": "its probes are an experiment of the caller's",
     "apply_diagnosis": "makes an experiment of the caller's",
     "request_export": "a copy to read, as everybody may",
+    "set_secret": "the caller's own",
+    "delete_secret": "the caller's own",
     "put_blob": "under the digest of its content",
     "head_blob": "reads",
     "preview_bulk": "keeps nothing, and says for each whether it is refused",

@@ -32,6 +32,8 @@ from muster.wire import (
     RecordsRequest,
     RegisterReply,
     RegisterRequest,
+    SecretsReply,
+    SecretsRequest,
     WorkFoldersReply,
     WorkFoldersRequest,
 )
@@ -40,7 +42,7 @@ from muster_server.errors import Forbidden, TooLarge
 from muster_server.live.polls import PollWatch
 from muster_server.security.principal import Principal
 from muster_server.services.core import identity
-from muster_server.services.nodes import chores, records, registration
+from muster_server.services.nodes import chores, records, registration, secrets
 from muster_server.services.nodes.assignments import AssignmentsCall
 from muster_server.services.nodes.leases import LeaseCall
 from muster_server.services.nodes.records import RecordsCall
@@ -291,6 +293,20 @@ def agent_preflights(database: Db, agent: Agent, request: PreflightRequest) -> P
     require_self(agent, request.node_id)
     with database.transaction() as session:
         return chores.take_preflight(session, request, now=clock.now())
+
+
+@router.post("/allocations/{allocation_id}/secrets", operation_id="agent_secrets")
+def agent_secrets(
+    database: Db, config: Config, agent: Agent, allocation_id: AllocationId, request: SecretsRequest
+) -> SecretsReply:
+    """Values of the secrets that a job of this node names, asked for just before it starts. Each
+    answer is in the audit trail."""
+    require_self(agent, request.node_id)
+    with database.transaction() as session:
+        identity.confirm_agent(session, agent)
+        return secrets.deliver_secrets(
+            session, allocation_id, request, settings=config, now=clock.now()
+        )
 
 
 @router.post("/deletions", operation_id="agent_deletions")

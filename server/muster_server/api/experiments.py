@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 
 from muster_server import clock
-from muster_server.api.deps import By, Cursor, Db, Foresee, Id, IdempotencyKey, Limit
+from muster_server.api.deps import By, Cursor, Db, Foresee, Id, IdempotencyKey, Limit, Me
 from muster_server.db.models import EventRow
 from muster_server.domain.experiments.columns import MAX_COLUMN_CHARS
 from muster_server.domain.states import ExperimentState, TrialState
@@ -64,10 +64,12 @@ def create_experiment(
 
 
 @router.post("/experiments:preview", operation_id="preview_experiment")
-def preview_experiment(body: ExperimentIn, db: Db, foresight: Foresee) -> PreviewOut:
+def preview_experiment(body: ExperimentIn, db: Db, me: Me, foresight: Foresee) -> PreviewOut:
     """Check a document and show what it would do. Nothing is stored."""
     with db.read() as session:
-        return previews.preview_experiment(session, body, foresight, now=clock.now())
+        return previews.preview_experiment(
+            session, body, foresight, user_id=me.user_id, now=clock.now()
+        )
 
 
 def _filter(

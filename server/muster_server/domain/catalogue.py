@@ -314,9 +314,14 @@ SENTENCES: Mapping[str, str] = {
     "field.no_such_trial": "names trial {id:#}, which does not exist",
     "field.no_such_checkpoint": "names checkpoint {id:#}, which does not exist",
     "field.no_such_experiment": "names experiment {id:#}, which does not exist",
+    "field.no_such_secret": "names {names}, which is neither yours nor project {project}'s",
+    "field.twice_named": "has an entry twice",
     "field.no_such_bundle": "names a bundle that was not uploaded",
     "field.no_such_rank": "names rank {rank:#}, which is not running",
     "field.beside": "cannot be combined with {other}",
+    "warning.plain_secret": (
+        "looks like a secret, and everybody who can see the experiment can read it"
+    ),
     "warning.async_stage": (
         "updates a stage after each micro-batch, and {optimizer} makes each of these updates as large as a whole "
         "step: expect a curve unlike that of a single process"

@@ -81,6 +81,11 @@ class Home:
         return self.root / "up.lock"
 
     @property
+    def secrets_key(self) -> Path:
+        """File with the key that encrypts the secrets of users and projects."""
+        return self.root / "secrets.key"
+
+    @property
     def demo(self) -> Path:
         return self.root / "demo.json"
 

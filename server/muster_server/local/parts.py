@@ -63,7 +63,7 @@ def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
     lifeline and mark."""
     elsewhere = (
         "DATABASE_URL", "REDIS_URL", "HOST", "PORT", "PUBLIC_URL", "ALLOWED_HOSTS", "DATA_DIR",
-        "URL", "TOKEN", "HOME", "VENV", "LISTEN_FD", "INSTANCE", "SETUP_COMMAND",
+        "URL", "TOKEN", "HOME", "VENV", "LISTEN_FD", "INSTANCE", "SETUP_COMMAND", "SECRETS_KEY",
     )  # fmt: skip
     names = {f"MUSTER_{n}{suffix}" for n in elsewhere for suffix in ("", "_FILE")}
     kept = {
@@ -89,7 +89,16 @@ def server_environment(
         "MUSTER_PORT": str(port),
         "MUSTER_PUBLIC_URL": url_of(port, options.address),
         "MUSTER_LOG_FORMAT": os.environ.get("MUSTER_LOG_FORMAT", "console"),
+        **_secrets_key(home),
     }
+
+
+def _secrets_key(home: Home) -> dict[str, str]:
+    """Return the setting of the key of secrets: that of our own environment, else the home's file.
+    Agents do not get it."""
+    names = ("MUSTER_SECRETS_KEY_FILE", "MUSTER_SECRETS_KEY")
+    given = {name: os.environ[name] for name in names if os.environ.get(name)}
+    return given or {names[0]: str(home.secrets_key)}
 
 
 def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> ProcessSpec:

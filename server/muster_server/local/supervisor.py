@@ -22,6 +22,7 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from muster_server.errors import SCHEMA_MISMATCH_EXIT
+from muster_server.security.stack_secrets import new_key
 
 from .home import (
     Home,
@@ -127,6 +128,8 @@ class Supervisor:
         leftovers = sweep(self.home.root, grace_s=LEFTOVER_GRACE_S)
         for process in leftovers:
             self.say(f"Stopped a process that an earlier run left behind: {process}")
+        if not self.home.secrets_key.exists():
+            write_private(self.home.secrets_key, new_key() + "\n")
         environment = server_environment(self.home, self.port, self._socket, self.options)
         self._socket.unlink(missing_ok=True)
         self._start_part(valkey_part(self.home, self._socket, self._lifeline_read))

@@ -135,6 +135,13 @@ PERMISSIONS: Mapping[str, Permission] = {
     "create_saved_view": "self",
     "update_saved_view": "self",
     "delete_saved_view": "self",
+    # secrets: everybody's own, and those of projects
+    "list_secrets": "self",
+    "set_secret": "submit",
+    "delete_secret": "submit",
+    "list_project_secrets": "view",
+    "set_project_secret": "admin",
+    "delete_project_secret": "admin",
     # trials
     "get_trial": "view",
     "stop_trial": "submit",
@@ -197,6 +204,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "agent_outputs": "agent",
     "agent_work_folders": "agent",
     "agent_preflights": "agent",
+    "agent_secrets": "agent",
     # description of the API
     "openapi": "self",
     "docs": "self",

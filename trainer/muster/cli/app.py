@@ -29,6 +29,7 @@ from . import (
     run,
     scaling,
     search,
+    secrets,
     tunnels,
 )
 
@@ -117,6 +118,7 @@ app.command("move")(queue.move)
 app.command("login")(cluster.login)
 app.add_typer(projects.project_app, name="project")
 app.add_typer(projects.pool_app, name="pool")
+app.add_typer(secrets.app, name="secret")
 app.add_typer(nodes.app, name="node")
 app.add_typer(search.app, name="search")
 app.add_typer(checkpoints.app, name="checkpoint")

@@ -174,6 +174,13 @@ class EnvironmentSection:
         Annotated[str, Bounds(max_length=128)], Annotated[str, Bounds(max_length=32_768)]
     ] = field(default_factory=dict)
     """Environment variables. Values are text: `"1"`, not `1`."""
+    secrets: Annotated[
+        tuple[Annotated[str, Bounds(pattern=r"^[A-Z_][A-Z0-9_]{0,127}$")], ...],
+        Bounds(max_length=32),
+    ] = ()
+    """Names of secrets (`[HF_TOKEN]`). Each process gets their values as environment variables:
+    your own secret of that name, else the project's. Nothing else in the document, the logs or
+    the dashboard shows them."""
     warm: bool = True
     """Let the workers of `torchrun` on one node be forked from a process that has imported torch
     already, where the agent has one; `false` starts each as an interpreter of its own."""

@@ -23,6 +23,9 @@ class SecretValue:
     """Owner of the secret: `user:3` or `project:1`."""
     version: int
     """Number of the value, from 1; changes whenever somebody sets another one."""
+    changed_at_ms: int
+    """Unix time in milliseconds at which the value was set: a secret that was deleted and created
+    again begins with version 1 again."""
     value: str = field(repr=False)
 
 

@@ -188,9 +188,12 @@ export const parts: Readonly<Record<string, string>> = {
   "field.no_such_trial": "试验 {{id}} 不存在",
   "field.no_such_checkpoint": "检查点 {{id}} 不存在",
   "field.no_such_experiment": "实验 {{id}} 不存在",
+  "field.no_such_secret": "{{names}} 既不是你的密钥，也不是项目 {{project}} 的密钥",
+  "field.twice_named": "有重复的条目",
   "field.no_such_bundle": "这个代码包没有上传",
   "field.no_such_rank": "rank {{rank}} 没有在运行",
   "field.beside": "不能与 {{other}} 同时使用",
+  "warning.plain_secret": "看起来是密钥，而所有能看到该实验的人都能读到它",
   "warning.async_stage":
     "每个微批次后更新一个阶段，而 {{optimizer}} 使每次更新都有完整一步那么大，曲线会与单进程的不同",
   "warning.async_server":

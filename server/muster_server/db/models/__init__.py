@@ -50,6 +50,7 @@ from .layer_tables import LayerTableRow
 from .outputs import TrialOutputsRow
 from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
+from .secrets import SecretRow
 from .storage import ClusterIdentityRow, FileDeletionRow
 from .tunnels import TunnelRow
 from .views import SavedViewRow
@@ -98,6 +99,7 @@ __all__ = [
     "ScalingReportRow",
     "ScheduleRow",
     "SearchEventRow",
+    "SecretRow",
     "SessionRow",
     "SpendingRow",
     "StacksRow",

@@ -43,6 +43,11 @@ RESERVED_VARIABLES = frozenset(
 )
 
 
+def is_reserved(name: str) -> bool:
+    """Return whether a document may not set the environment variable of this name."""
+    return name in RESERVED_VARIABLES or name.startswith(RESERVED_PREFIXES)
+
+
 def check(
     document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> list[FieldProblem]:
@@ -273,12 +278,23 @@ def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
             yield FieldProblem(
                 path, "is not a name of a variable", "letters, digits and '_', no digit first"
             )
-        elif name in RESERVED_VARIABLES or name.startswith(RESERVED_PREFIXES):
+        elif is_reserved(name):
             yield FieldProblem(
                 path,
                 "is reserved: Muster and torchrun set it, or it would change every process",
                 "use another name",
             )
+    secrets = document.environment.secrets
+    for name in sorted(set(secrets) & document.environment.variables.keys()):
+        yield FieldProblem(
+            f"environment.variables.{name}",
+            Message("field.beside", other="environment.secrets"),
+            "keep one of the two",
+        )
+    if len(set(secrets)) < len(secrets):
+        yield FieldProblem(
+            "environment.secrets", Message("field.twice_named"), "name each secret once"
+        )
 
 
 def _environment(document: ExperimentConfig) -> Iterator[FieldProblem]:

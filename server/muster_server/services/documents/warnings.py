@@ -9,6 +9,7 @@ from muster.launch import commands
 from muster.launch.variables import is_replaced, not_replaced
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
+from muster_server.domain.secrets import looks_secret
 from muster_server.errors import FieldProblem
 
 PLAIN_OPTIMIZERS = frozenset({"sgd"})
@@ -19,7 +20,11 @@ def warn(
     document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> list[FieldProblem]:
     """Every warning about a document in which `checks.check` finds nothing."""
-    return [*_asynchronous(document, parameters), *_variables(document)]
+    return [
+        *_asynchronous(document, parameters),
+        *_variables(document),
+        *_plain_secrets(document),
+    ]
 
 
 def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
@@ -43,6 +48,18 @@ def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
                 f"write ${{{name}}}"
                 if is_replaced(name)
                 else "read the variable in your program, or run the program from a shell script",
+            )
+
+
+def _plain_secrets(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    """Variables that everybody can read who can see the experiment, and should not."""
+    for name, value in document.environment.variables.items():
+        if looks_secret(name, value):
+            yield FieldProblem(
+                f"environment.variables.{name}",
+                Message("warning.plain_secret"),
+                f"run `muster secret set {name.upper()}`, and write secrets: [{name.upper()}] "
+                "instead of the variable",
             )
 
 

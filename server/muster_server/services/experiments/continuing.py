@@ -291,7 +291,7 @@ def _resolve(
         overrides=[*before, *_without_late_deadline(experiment, overrides)],
         blob_sha256=experiment.blob_sha256,
     )
-    resolved = resolve_submission(session, submission, now=caller.now)
+    resolved = resolve_submission(session, submission, user_id=experiment.owner_id, now=caller.now)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
     config = replace(resolved.config, from_=source)

@@ -31,11 +31,16 @@ SAMPLED_TRIALS = 10
 
 
 def preview_experiment(
-    session: Session, body: ExperimentIn, foresight: Foresight, *, now: dt.datetime
+    session: Session,
+    body: ExperimentIn,
+    foresight: Foresight,
+    *,
+    user_id: int | None,
+    now: dt.datetime,
 ) -> PreviewOut:
     """Return what submitting the document would do: the same checks as a submission, the trials it
     would create, and where one of them would run."""
-    resolved = resolve_submission(session, body, now=now)
+    resolved = resolve_submission(session, body, user_id=user_id, now=now)
     config = resolved.config
     if config is None:
         return PreviewOut(

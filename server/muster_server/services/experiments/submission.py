@@ -38,6 +38,7 @@ from ..documents import Resolved, check_entry_file, resolve, search_spec
 from ..quota import budgets, projects, spending
 from ..search import concurrency, warm_start
 from ..search.decide import carry_out
+from ..secrets.lookup import check_secrets
 
 MAX_LABELS = 64
 
@@ -61,8 +62,11 @@ class Submission:
     """False: a repetition, answered with what the first request made."""
 
 
-def resolve_submission(session: Session, body: ExperimentIn, *, now: dt.datetime) -> Resolved:
-    """The document of a submission, checked with its code bundle, its source and its budget."""
+def resolve_submission(
+    session: Session, body: ExperimentIn, *, user_id: int | None, now: dt.datetime
+) -> Resolved:
+    """The document of a submission, checked with its code bundle, its source, its budget and the
+    secrets that this user can use."""
     resolved = resolve(body.document, body.overrides)
     if resolved.config is None:
         return resolved
@@ -75,6 +79,7 @@ def resolve_submission(session: Session, body: ExperimentIn, *, now: dt.datetime
         for p in (
             _check_code(session, config, body.blob_sha256),
             late,
+            check_secrets(session, config, user_id=user_id),
             found if isinstance(found, FieldProblem) else None,
             warm if isinstance(warm, FieldProblem) else None,
         )
@@ -110,7 +115,7 @@ def create_experiment(
     earlier = idempotency.claim(session, user_id, idempotency_key, request, now)
     if earlier is not None:
         return Submission(_still_there(session, earlier.experiment_id), is_new=False)
-    resolved = resolve_submission(session, body, now=now)
+    resolved = resolve_submission(session, body, user_id=user_id, now=now)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
     experiment = _insert(session, body, resolved.config, user_id, user_name, parent, purpose, now)

@@ -93,6 +93,7 @@ def check_probe(
     *,
     purpose: Purpose,
     num_steps: int,
+    user_id: int | None,
     now: dt.datetime,
     hparams: Mapping[str, Any] | None = None,
 ) -> ExperimentConfig:
@@ -101,7 +102,7 @@ def check_probe(
     Raises InvalidRequest with every problem found.
     """
     body = _submission(session, source, overrides, purpose, source.name, num_steps, hparams)
-    resolved = resolve_submission(session, body, now=now)
+    resolved = resolve_submission(session, body, user_id=user_id, now=now)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
     return resolved.config

@@ -67,7 +67,7 @@ def start_report(session: Session, experiment_id: int, body: ScalingIn, caller: 
             hint="Wait for it, or cancel it.",
         )
     planned = points(body.slots, body.repeats)
-    _check(session, experiment, planned, body, caller.now)
+    _check(session, experiment, planned, body, caller)
     row = ScalingReportRow(
         experiment_id=experiment_id,
         state="running",
@@ -290,7 +290,7 @@ def _check(
     experiment: ExperimentRow,
     planned: Sequence[Point],
     body: ScalingIn,
-    now: dt.datetime,
+    caller: Caller,
 ) -> None:
     problems: list[FieldProblem] = []
     for slots in sorted({p.slots for p in planned}):
@@ -302,7 +302,8 @@ def _check(
                 overrides,
                 purpose="scaling",
                 num_steps=body.steps + SKIPPED_STEPS,
-                now=now,
+                user_id=caller.principal.user_id,
+                now=caller.now,
             )
         except Impossible as error:
             problems.append(FieldProblem("slots", f"{slots}: {error}", error.hint))

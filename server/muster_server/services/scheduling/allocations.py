@@ -149,6 +149,7 @@ def build_spec(
         code=_code(experiment, config),
         python=config.environment.python,
         environment=config.environment.variables,
+        secrets=list(config.environment.secrets),
         hparams=trial.hparams,
         config=_with_hold(config),
         seed=trial.seed,
