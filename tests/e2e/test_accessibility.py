@@ -51,6 +51,7 @@ PAGES = [
     "/submit",
     "/settings",
     "/settings?tab=tokens",
+    "/settings?tab=secrets",
     "/settings?tab=password",
     "/settings?tab=projects&project=default",
     "/settings?tab=pools",

@@ -41,6 +41,20 @@ export const tokens = queryOptions({
     ),
 });
 
+/** Secrets of the user, or of a project: at most 200. Nothing returns their values. */
+export const secrets = (project?: string) =>
+  queryOptions({
+    queryKey: ["secrets", project ?? ""],
+    queryFn: ({ signal }) => {
+      const query = { limit: 200 };
+      return unwrap(
+        project === undefined
+          ? client.GET("/api/v1/secrets", { params: { query }, signal })
+          : client.GET("/api/v1/projects/{project}/secrets", { params: { path: { project }, query }, signal }),
+      );
+    },
+  });
+
 export const users = queryOptions({
   queryKey: ["users"],
   queryFn: ({ signal }) =>

@@ -10,10 +10,11 @@ import { Pools } from "./Pools";
 import { Password, Preferences } from "./Profile";
 import { Projects } from "./Projects";
 import { Retention } from "./Retention";
+import { Secrets } from "./Secrets";
 import { Tokens } from "./Tokens";
 import { Users } from "./Users";
 
-const ALL = ["profile", "tokens", "password", "projects", "pools", "users", "join", "retention"] as const;
+const ALL = ["profile", "tokens", "secrets", "password", "projects", "pools", "users", "join", "retention"] as const;
 const ADMIN: readonly string[] = ["users", "join", "retention"];
 
 export function Settings() {
@@ -28,6 +29,7 @@ export function Settings() {
       <Tabs active={tab} label={t("nav.settings")} tabs={tabs.map((id) => ({ id, label: t(`settings.tab.${id}`) }))} />
       {tab === "profile" ? <Preferences /> : null}
       {tab === "tokens" ? <Tokens /> : null}
+      {tab === "secrets" ? <Secrets /> : null}
       {tab === "password" ? <Password /> : null}
       {tab === "projects" ? <Projects /> : null}
       {tab === "pools" ? <Pools /> : null}

@@ -8,6 +8,7 @@ import { me } from "../../api/queries";
 import { showTexts } from "../../testing/texts";
 import { JoinTokens } from "./JoinTokens";
 import { Password } from "./Profile";
+import { Secrets } from "./Secrets";
 
 /** What was sent, by path; answered with what is set here. */
 const sent = new Map<string, unknown>();
@@ -17,6 +18,7 @@ const server = {
     if (request.method === "GET") return Response.json({ items: [], next: null });
     const path = new URL(request.url).pathname;
     sent.set(path, await request.json());
+    if (request.method === "PUT") return Response.json({ name: decodeURIComponent(path.split("/").at(-1) ?? "") });
     if (path.endsWith("/password")) return new Response(null, { status: 204 });
     return Response.json(
       { command: "MUSTER_AGENT_SERVER_URL=http://… muster-agent run", this_machine_only: thisMachineOnly },
@@ -88,4 +90,19 @@ test.each([
     expect(screen.queryAllByText(warning)).toHaveLength(alone ? 1 : 0);
     cleanup();
   }
+});
+
+test.each([
+  ["en", "Name", "Value", "Set", undefined],
+  ["zh-CN", "名称", "值", "设置", "vision"],
+] as const)("the value of a secret is sent and gone (%s)", async (language, name, value, set, project) => {
+  await show(language, project === undefined ? <Secrets /> : <Secrets project={project} />);
+  fireEvent.change(screen.getByLabelText(name), { target: { value: "hf_token" } });
+  fireEvent.change(screen.getByLabelText(value), { target: { value: "canary-0123456789\nsecond" } });
+  fireEvent.click(screen.getByRole("button", { name: set }));
+  expect(await screen.findByText("environment: {secrets: [HF_TOKEN]}")).toBeInTheDocument();
+  const path = project === undefined ? "/api/v1/secrets/HF_TOKEN" : "/api/v1/projects/vision/secrets/HF_TOKEN";
+  expect(sent.get(path)).toEqual({ value: "canary-0123456789\nsecond" });
+  expect(screen.getByLabelText(value)).toHaveValue("");
+  expect(document.body.textContent).not.toContain("canary");
 });
