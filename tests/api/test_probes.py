@@ -61,11 +61,19 @@ def test_a_probe_that_cannot_work_is_refused_with_the_key(database, source):
     with database.transaction() as session:
         row = session.get_one(ExperimentRow, source)
         config = check_probe(
-            session, row, ["resources.slots=1"], purpose="scaling", num_steps=5, now=NOW
+            session,
+            row,
+            ["resources.slots=1"],
+            purpose="scaling",
+            num_steps=5,
+            user_id=None,
+            now=NOW,
         )
         assert config.resources.slots == 1
         assert config.trainer.options == {"rows_per_s": 0, "time_network": True}
-        other = check_probe(session, row, [], purpose="diagnose", num_steps=5, now=NOW)
+        other = check_probe(
+            session, row, [], purpose="diagnose", num_steps=5, user_id=None, now=NOW
+        )
         assert other.trainer.options == {"rows_per_s": 0}
         with pytest.raises(InvalidRequest) as refused:
             check_probe(
@@ -74,6 +82,7 @@ def test_a_probe_that_cannot_work_is_refused_with_the_key(database, source):
                 ["strategy.kind=ps", "resources.slots=1"],
                 purpose="scaling",
                 num_steps=5,
+                user_id=None,
                 now=NOW,
             )
     assert [f.path for f in refused.value.fields] == ["resources.slots"]
