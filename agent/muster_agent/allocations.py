@@ -229,6 +229,8 @@ class Allocation:
             environment=session["environment"],
             folder=session["folder"],
             cgroup=state.cgroup,
+            isolation=self.folder.read_options().isolation,
+            beside=session.get("beside"),
             members=job_members(state.cgroup, self.folder.processes),
         )
 

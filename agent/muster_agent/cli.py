@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 import fcntl
 import json
 import logging
@@ -24,6 +25,7 @@ from muster import __version__
 from muster.launch import lifeline
 from muster_agent.folder import make_home
 from muster_agent.settings import AgentSettings
+from muster_agent.walls import CannotIsolate, Isolation, choose
 
 EXIT_SETTINGS = 2
 EXIT_CANNOT_JOIN = 3
@@ -62,8 +64,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _run(settings: AgentSettings) -> int:
     from muster_agent.joining import CannotJoin
     from muster_agent.loop import Agent
+    from muster_agent.machine import Machine
 
     log = structlog.get_logger("muster.agent")
+    try:
+        isolation = choose_isolation(settings)
+    except CannotIsolate as error:
+        _say(str(error))
+        return EXIT_SETTINGS
+    if not isolation.is_on:
+        log.warning("jobs_not_isolated", reason=isolation.reason, meaning=NOT_ISOLATED)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -76,12 +86,22 @@ async def _run(settings: AgentSettings) -> int:
     lifeline.watch(on_lifeline_cut)
     log.info("agent_started", version=__version__, name=settings.name, server=settings.server_url)
     try:
-        await Agent(settings).run(stop)
+        await Agent(settings, machine=Machine(settings, isolation=isolation)).run(stop)
     except CannotJoin as error:
         _say(str(error))
         return EXIT_CANNOT_JOIN
     log.info("agent_ended", allocations_left_running=not settings.stop_allocations)
     return 0
+
+
+NOT_ISOLATED = "Jobs run with all rights of the agent's user: they can read its files, and what other jobs keep."
+
+
+def choose_isolation(settings: AgentSettings) -> Isolation:
+    """Return the level at which this node's jobs run. Raises CannotIsolate."""
+    from muster_agent.inventory import has_devices
+
+    return choose(settings, has_devices=has_devices(settings))
 
 
 def _check(settings: AgentSettings) -> int:
@@ -91,9 +111,16 @@ def _check(settings: AgentSettings) -> int:
     from muster_agent.environment import passed, withheld
     from muster_agent.inventory import take_inventory
 
+    inventory = take_inventory(settings)
+    try:
+        isolation = choose_isolation(settings)
+        level, reason = isolation.level, isolation.reason
+    except CannotIsolate as error:
+        level, reason = "none", str(error)
+    inventory = dataclasses.replace(inventory, isolation=level, isolation_reason=reason)
     shown: dict[str, Any] = {
         "settings": json.loads(settings.model_dump_json()),
-        "inventory": json.loads(wire.dump(take_inventory(settings))),
+        "inventory": json.loads(wire.dump(inventory)),
         "environment": {
             "passed": sorted(passed(os.environ, settings.pass_environment)),
             "withheld": withheld(os.environ, settings.pass_environment),

@@ -12,7 +12,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -22,6 +22,8 @@ from muster_agent.client import ControlPlane, RequestRefused, Session, persisten
 from muster_agent.process import OWNER_VARIABLE, TOKEN_VARIABLE, kill_all, tagged
 from muster_agent.shim.bundle import ExtractionError, extract_bundle
 from muster_agent.shim.warm import NoWarmWorkers, start_keeper
+from muster_agent.untrusted import opened, read_text
+from muster_agent.walls import Isolation, program, why_not_readable
 
 log = structlog.get_logger("muster.agent")
 
@@ -30,6 +32,7 @@ WARM_TIMEOUT_S = 10.0
 """Seconds to wait for the answer of a warm parent."""
 KILL_TIMEOUT_S = 5.0
 MAX_WORDS = 300
+MAX_OUTPUT_BYTES = 4 * 2**20
 
 Describe = Callable[[wire.Description], Awaitable[wire.DescriptionResult]]
 
@@ -94,6 +97,8 @@ class DescriptionJob:
     """Folder of code that is installed on this node."""
     bundle: Path | None
     """Archive of the code, used instead of `code`."""
+    isolation: Isolation = field(default_factory=Isolation)
+    """Level at which the model's code runs."""
 
 
 async def describe(wanted: wire.Description, job: DescriptionJob) -> wire.DescriptionResult:
@@ -126,6 +131,8 @@ def _make_folder(wanted: wire.Description, job: DescriptionJob) -> None:
         (job.folder / "code").mkdir()
     elif not job.code.is_dir():
         raise OSError(f"the code folder {job.code} does not exist on this node")
+    elif why := why_not_readable(job.isolation, job.code):
+        raise OSError(f"a job in a sandbox cannot read the code folder {job.code}: {why}")
     (job.folder / "request.json").write_text(json.dumps({"settings": wanted.settings}))
 
 
@@ -139,24 +146,34 @@ async def _run(job: DescriptionJob) -> int:
             return await _run_warm(job, own, entrypoint)
         except NoWarmWorkers as error:
             log.info("description_cold", reason=str(error))
-    with _words(job).open("wb") as words:
+    with (
+        _words(job).open("wb") as words,
+        program(
+            job.isolation,
+            [job.python, *entrypoint],
+            environment={**job.environment, **own},
+            folder=_code(job),
+            read=[_code(job)],
+            write=[job.folder],
+        ) as started,
+    ):
         process = await asyncio.create_subprocess_exec(
-            job.python,
-            *entrypoint,
+            *started.argv,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=words,
-            cwd=_code(job),
-            env={**job.environment, **own},
+            cwd=started.folder,
+            env=started.environment,
             start_new_session=True,
+            pass_fds=started.fds,
         )
-    try:
-        return await process.wait()
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await asyncio.shield(process.wait())
+        try:
+            return await process.wait()
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await asyncio.shield(process.wait())
 
 
 async def _run_warm(job: DescriptionJob, own: Mapping[str, str], entrypoint: Sequence[str]) -> int:
@@ -187,9 +204,11 @@ async def _run_warm(job: DescriptionJob, own: Mapping[str, str], entrypoint: Seq
 def _read(wanted: wire.Description, job: DescriptionJob, status: int) -> wire.DescriptionResult:
     path = job.folder / "result.json"
     try:
-        if path.stat().st_size > wire.MAX_TABLE_BYTES:
+        with opened(path, base=job.folder) as file:
+            text = file.read(wire.MAX_TABLE_BYTES + 1)
+        if len(text) > wire.MAX_TABLE_BYTES:
             return _without(wanted, "refused", "the model has too many layers to list")
-        answer = json.loads(path.read_bytes())
+        answer = json.loads(text)
         return wire.load(wire.DescriptionResult, {**answer, "id": wanted.id})
     except (OSError, ValueError) as error:
         how = f"ended with code {status}" if status >= 0 else f"was killed by signal {-status}"
@@ -214,7 +233,8 @@ def _words(job: DescriptionJob) -> Path:
 
 def _last_line(path: Path) -> str:
     try:
-        lines = path.read_text(errors="replace").strip().splitlines()
+        said = read_text(path, base=path.parent, max_bytes=MAX_OUTPUT_BYTES)
+        lines = said.strip().splitlines()
     except OSError:
         return ""
     return lines[-1][:MAX_WORDS] if lines else ""

@@ -28,11 +28,12 @@ import re
 import shutil
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from muster import wire
 from muster_agent.process import Identity, boot_id, is_alive, owner_of, tagged
+from muster_agent.walls import Isolation
 
 MIN_DISK_FREE_BYTES = 64 * 2**20
 """Free disk space in bytes below which an allocation refuses to prepare."""
@@ -67,6 +68,8 @@ class ShimOptions:
     """Seconds to wait for the warm parent, which may still be importing torch."""
     kill_wait_s: float = 30.0
     """Seconds that processes may take to die of SIGKILL before they are reported as unkillable."""
+    isolation: Isolation = field(default_factory=Isolation)
+    """Walls around the allocation's processes."""
     spool_limit_bytes: int = 2 * 1024**3
     work_restore_max_bytes: int = 50 * 10**9
     """Most bytes of an earlier attempt's files to fetch from the storage."""
@@ -156,7 +159,7 @@ class AllocationFolder:
         building = self.path.with_name(f".new-{self.path.name}")
         shutil.rmtree(building, ignore_errors=True)
         building.mkdir(parents=True, mode=0o700)
-        (building / "spec.json").write_text(wire.dump(spec))
+        write_atomically(building / "spec.json", wire.dump(spec))
         building.rename(self.path)
 
     def read_spec(self) -> wire.AllocationSpec:
@@ -243,8 +246,12 @@ def shim_identity(state: ShimState) -> Identity | None:
 
 
 def write_atomically(path: Path, text: str) -> None:
+    """Replace a file that only this user may read; readers see the old or the new one whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
+    temporary.unlink(missing_ok=True)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w") as file:
+        file.write(text)
     temporary.replace(path)
 
 

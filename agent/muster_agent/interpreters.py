@@ -20,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from muster_agent.walls import Isolation, Program, program
+
 _PROBE = """
 import importlib.metadata, importlib.util, json, platform, re, sys
 def version(name):
@@ -88,8 +90,11 @@ class InterpreterError(Exception):
         self.passes = passes
 
 
-def describe(python: str, *, cache: Path) -> Interpreter:
-    """Return facts about `python`. Raises InterpreterError if it does not exist or does not run."""
+def describe(python: str, *, cache: Path, isolation: Isolation | None = None) -> Interpreter:
+    """Return facts about `python`. Raises InterpreterError if it does not exist or does not run.
+
+    isolation: walls to run it behind, since a document can name any program as its interpreter.
+    """
     executable = shutil.which(python)
     if executable is None:
         raise InterpreterError(f"the interpreter {python} does not exist on this node")
@@ -98,14 +103,13 @@ def describe(python: str, *, cache: Path) -> Interpreter:
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         return Interpreter(**json.loads(path.read_text()))
     try:
-        done = subprocess.run(
+        with program(
+            isolation or Isolation(),
             [executable, "-c", _PROBE],
-            capture_output=True,
-            timeout=_PROBE_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-            cwd="/",  # A torch.py in the current folder must not be mistaken for torch.
-        )
+            environment=os.environ,
+            folder="/",  # A torch.py in the current folder must not be mistaken for torch.
+        ) as started:
+            done = _run(started)
         if done.returncode != 0:
             reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
             raise InterpreterError(
@@ -132,19 +136,38 @@ def describe(python: str, *, cache: Path) -> Interpreter:
     return found
 
 
-def find_missing(module: str, python: str, *, folder: Path, environment: Mapping[str, str]) -> str:
+def _run(started: Program) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        started.argv,
+        capture_output=True,
+        timeout=_PROBE_TIMEOUT_S,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        cwd=started.folder,
+        env=started.environment,
+        pass_fds=started.fds,
+    )
+
+
+def find_missing(
+    module: str,
+    python: str,
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    isolation: Isolation | None = None,
+) -> str:
     """Return the first part of `module` that `python -m` would not find in `folder`: "pkg.train" of
     "pkg.train.main". Return "" if it exists, or if only running code could tell."""
     try:
-        done = subprocess.run(
+        with program(
+            isolation or Isolation(),
             [python, "-c", _FIND, module],
-            capture_output=True,
-            timeout=_PROBE_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-            cwd=folder,
-            env=dict(environment),
-        )
+            environment=environment,
+            folder=folder,
+            read=[folder],
+        ) as started:
+            done = _run(started)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     said = done.stdout.decode("utf-8", "replace").strip()

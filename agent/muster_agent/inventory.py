@@ -56,6 +56,13 @@ def take_inventory(settings: AgentSettings) -> Inventory:
     )
 
 
+def has_devices(settings: AgentSettings) -> bool:
+    """Return whether the slots of this node are accelerators."""
+    if settings.slot_type != "auto":
+        return settings.slot_type == "cuda"
+    return bool(parse_smi(ask_smi(_SMI_FIELDS) or "")[0])
+
+
 def node_address(settings: AgentSettings) -> str:
     """Return the configured address, else the local end of the route to the server."""
     if settings.address:

@@ -8,6 +8,7 @@ The view depends on the file and the limit alone, so any offset can be resumed a
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Literal
 
 from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_agent.masking import NO_MASK, Mask
+from muster_agent.untrusted import opened, read_text
 
 Stream = Literal["stdout", "stderr"]
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
@@ -23,6 +25,8 @@ STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 KEPT_TAIL_BYTES = 1024 * 1024
 """Bytes kept on disk at the end of a log past its limit: they hold the reason of a failure."""
 
+MAX_ERROR_BYTES = 4 * 2**20
+_NAMES = frozenset({"stdout.log", "stderr.log", "error.json"})
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 
 
@@ -57,6 +61,11 @@ def find_logs(logs: Path) -> list[LogFile]:
     return found
 
 
+def read_error(path: Path) -> str:
+    """Return the text of an error file. Raises OSError."""
+    return read_text(path, base=_base(path), max_bytes=MAX_ERROR_BYTES)
+
+
 def error_file(logs: Path, local_rank: int) -> Path | None:
     """Return the file in which a failed worker left its exception, if there is one."""
     for pattern in (f"direct/{local_rank}", f"torchrun/*/attempt_0/{local_rank}"):
@@ -80,11 +89,13 @@ def read_cut(
     mask: hides secrets, without changing lengths. is_final: see Mask.read.
     """
     try:
-        with path.open("rb") as file:
+        with opened(path, base=_base(path)) as file:
             size = os.fstat(file.fileno()).st_size
             num_wanted = min(max_bytes, limit_bytes - offset)
             data = mask.read(file, offset, num_wanted, is_final=is_final)
-    except FileNotFoundError:
+    except OSError as error:
+        if not _is_nothing(error):
+            raise
         return b""
     if size > limit_bytes and offset + len(data) >= limit_bytes:
         marker = cut_marker(limit_bytes)
@@ -96,8 +107,11 @@ def read_cut(
 def cut_size(path: Path, *, limit_bytes: int) -> int:
     """Return the current length of the cut view in bytes."""
     try:
-        size = path.stat().st_size
-    except FileNotFoundError:
+        with opened(path, base=_base(path)) as file:
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        if not _is_nothing(error):
+            raise
         return 0
     return size if size <= limit_bytes else limit_bytes + len(cut_marker(limit_bytes))
 
@@ -112,7 +126,7 @@ def cut_marker(limit_bytes: int) -> bytes:
 def tail(path: Path, *, max_bytes: int = 65_536, mask: Mask = NO_MASK) -> str:
     """Return the end of a log as text; undecodable bytes become replacement characters."""
     try:
-        with path.open("rb") as file:
+        with opened(path, base=_base(path)) as file:
             size = os.fstat(file.fileno()).st_size
             data = mask.read(file, max(0, size - max_bytes), max_bytes)
             return data.decode("utf-8", "replace").replace("\0", "")
@@ -131,12 +145,23 @@ def free_past_limit(path: Path, *, limit_bytes: int) -> bool:
     length = path.stat().st_size - KEPT_TAIL_BYTES - start
     if length <= 0 or sys.platform != "linux":
         return False
-    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
-    try:
+    with opened(path, base=_base(path), flags=os.O_RDWR) as file:
         libc = ctypes.CDLL(None, use_errno=True)
         punched = libc.fallocate(
-            fd, _PUNCH_HOLE_KEEP_SIZE, ctypes.c_longlong(start), ctypes.c_longlong(length)
+            file.fileno(),
+            _PUNCH_HOLE_KEEP_SIZE,
+            ctypes.c_longlong(start),
+            ctypes.c_longlong(length),
         )
-    finally:
-        os.close(fd)
     return bool(punched == 0)
+
+
+def _base(path: Path) -> Path:
+    """Return the folder of logs that a log lies in, which its job cannot replace."""
+    depth = {"direct": 3, "attempt_0": 5}.get(path.parent.parent.name, 2)
+    return path.parents[depth - 1] if path.name in _NAMES else path.parent
+
+
+def _is_nothing(error: OSError) -> bool:
+    """Return whether there is no log: no file, or something else that the job has put there."""
+    return error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENOTDIR)

@@ -21,6 +21,7 @@ from muster_agent.exports import Model
 from muster_agent.folder import AllocationFolder, ShimOptions
 from muster_agent.history import AllocationHistory
 from muster_agent.interpreters import activated, choose, is_our_own
+from muster_agent.isolation import uid_of
 from muster_agent.launch import (
     inheritable,
     is_built_in_trainer,
@@ -36,6 +37,7 @@ from muster_agent.preflights import PreflightCommand
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
 from muster_agent.storage import Storage, require_own_path
+from muster_agent.walls import Isolation
 from muster_agent.warm import WarmParents
 
 
@@ -43,8 +45,10 @@ class Machine:
     """This computer. The agent's loop uses it through this class alone, so that the loop can also
     run on a simulated computer."""
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(self, settings: AgentSettings, *, isolation: Isolation | None = None) -> None:
+        """Create the computer; `isolation` is the level at which its jobs run, none by default."""
         self._settings = settings
+        self._isolation = isolation or Isolation()
         self._home = settings.home
         self._storage = Storage(settings.storage)
         self._usage = inventory.UsageMeter(self._home)
@@ -86,7 +90,12 @@ class Machine:
         """Return what the node offers. Runs nvidia-smi and the training interpreter."""
         found = inventory.take_inventory(self._settings)
         self._offered = list(found.slots)
-        return dataclasses.replace(found, storage_id=self._storage.id())
+        return dataclasses.replace(
+            found,
+            storage_id=self._storage.id(),
+            isolation=self._isolation.level,
+            isolation_reason=self._isolation.reason,
+        )
 
     def problems(self) -> list[wire.NodeProblem]:
         """Return the node's current problems. Runs nvidia-smi where there are CUDA devices."""
@@ -212,6 +221,7 @@ class Machine:
             folder=self._home,
             words=self._home / "preflight.log",
             inherited=self._inherited,
+            isolation=self._isolation,
         )
 
     async def describe(self, wanted: wire.Description, *, bundle: str) -> wire.DescriptionResult:
@@ -234,6 +244,7 @@ class Machine:
             folder=self._home / "describe",
             code=Path(wanted.code.path) if wanted.code.kind == "installed" else None,
             bundle=Path(bundle) if bundle else None,
+            isolation=self._isolation,
         )
         try:
             return await descriptions.describe(wanted, job)
@@ -262,13 +273,25 @@ class Machine:
             kill_wait_s=settings.kill_wait_s,
             spool_limit_bytes=settings.spool_limit_bytes,
             work_restore_max_bytes=settings.work_restore_max_bytes,
+            isolation=self._walls_of(spec),
         )
+
+    def _walls_of(self, spec: wire.AllocationSpec) -> Isolation:
+        """Return the node's level with the user and the home folder of this project's jobs."""
+        found = self._isolation
+        if not found.is_on:
+            return found
+        uid = found.uid
+        if uid is not None:
+            uid = uid_of(spec.project_id, base=self._settings.uid_base)
+        home = self._home / "homes" / f"project-{spec.project_id}"
+        return dataclasses.replace(found, uid=uid, home=str(home))
 
     def _warm_socket(self, spec: wire.AllocationSpec) -> str:
         wanted = self._settings.warm_workers
         if wanted == "none" or (wanted == "trainer" and not is_built_in_trainer(spec)):
             return ""
-        if why_cold(spec):
+        if why_cold(spec, isolation=self._isolation.level):
             return ""
         python = choose(spec.python, self._settings.python)
         shared = shared_environment(

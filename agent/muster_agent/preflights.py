@@ -12,7 +12,7 @@ import contextlib
 import json
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import structlog
 from muster import wire
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
 from muster_agent.launch import inheritable
+from muster_agent.walls import Isolation, program
 
 log = structlog.get_logger("muster.agent")
 
@@ -43,6 +44,12 @@ class PreflightCommand:
     """File that receives its standard error."""
     inherited: Mapping[str, str]
     """Part of the agent's environment that jobs see."""
+    isolation: Isolation = field(default_factory=Isolation)
+    """Level at which the child runs, since a document names its interpreter."""
+
+    @property
+    def work_dir(self) -> Path:
+        return Path("/") if self.isolation.is_on else self.folder
 
     def environment(self) -> dict[str, str]:
         found = inheritable(self.inherited)
@@ -122,6 +129,8 @@ class Participation:
         self._wanted: wire.Preflight | None = None
         self._changed = asyncio.Event()
         self._done: set[str] = set()
+        self._stack = contextlib.ExitStack()
+        """What the child needs while it runs."""
 
     def want(self, wanted: wire.Preflight) -> None:
         self._wanted = wanted
@@ -148,23 +157,34 @@ class Participation:
         finally:
             if child is not None:
                 await asyncio.shield(_end(child))
+            self._stack.close()
 
     async def _start(self, wanted: wire.Preflight) -> Process | None:
         probe = self._probe
         try:
+            argv = [
+                probe.python,
+                "-m",
+                "muster.launch.preflight",
+                f"--address={probe.address}",
+                f"--rank={wanted.rank}",
+            ]
+            # What the program needs lasts until this preflight has ended.
+            started = self._stack.enter_context(
+                program(
+                    probe.isolation, argv, environment=probe.environment(), folder=probe.work_dir
+                )
+            )
             with probe.words.open("ab") as words:
                 child = await asyncio.create_subprocess_exec(
-                    probe.python,
-                    "-m",
-                    "muster.launch.preflight",
-                    f"--address={probe.address}",
-                    f"--rank={wanted.rank}",
+                    *started.argv,
                     stdin=PIPE,
                     stdout=PIPE,
                     stderr=words,
-                    cwd=probe.folder,
-                    env=probe.environment(),
+                    cwd=started.folder,
+                    env=started.environment,
                     limit=MAX_ANSWER_BYTES,
+                    pass_fds=started.fds,
                 )
         except OSError as error:
             log.warning("preflight_not_started", id=wanted.id, error=str(error))

@@ -39,6 +39,7 @@ SESSION_VARIABLE = "MUSTER_TUNNEL"
 """Variable of a command that a user runs inside a job: the id of its tunnel."""
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUND_S = 0.02
+_SIGNAL_BASE = 128
 _IS_LINUX = sys.platform.startswith("linux")
 
 
@@ -291,6 +292,9 @@ class Child:
     exit_code: int | None = None
     signal: int | None = None
     ended_at_ms: int = 0
+    tells_signals_as_codes: bool = False
+    """Whether the process stands for another one and ends with code 128 + n when a signal n has
+    ended that one, as bubblewrap does."""
 
     @property
     def has_ended(self) -> bool:
@@ -323,8 +327,11 @@ class Children:
         stderr: int | IO[bytes],
         stdin: int | IO[bytes] = subprocess.DEVNULL,
         cgroup: Cgroup | None = None,
+        pass_fds: Sequence[int] = (),
     ) -> tuple[Child, subprocess.Popen[bytes]]:
         """Start `argv` in a session of its own. Raises OSError if it cannot be started.
+
+        pass_fds: open descriptors that the process inherits.
 
         Use the Popen for its pipes only; never wait on it.
         """
@@ -337,6 +344,7 @@ class Children:
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
+                pass_fds=pass_fds,
             )
         child = Child(process.pid)
         self._known[process.pid] = (child, process)
@@ -358,7 +366,9 @@ class Children:
             child.ended_at_ms = unix_ms()
             code = os.waitstatus_to_exitcode(status)
             process.returncode = code  # Keeps Popen from waiting for a pid that is gone.
-            if code < 0:
+            if code > _SIGNAL_BASE and child.tells_signals_as_codes:
+                child.signal = code - _SIGNAL_BASE
+            elif code < 0:
                 child.signal = -code
             else:
                 child.exit_code = code

@@ -77,6 +77,19 @@ class AgentSettings(BaseSettings):
     tunnels: bool = True
     """Whether users may open commands, shells and ports inside their running jobs on this node
     (`muster exec`, `shell` and `port`)."""
+    isolation: Literal["auto", "none", "user", "sandbox"] = "none"
+    """Walls around jobs. `sandbox`: bubblewrap; an agent that runs as root gives each project a user
+    id besides. `user`: that user id alone; needs root. `none`: jobs can do all that the agent can.
+    `auto`: `sandbox` where bubblewrap works and the slots are CPUs, else `none`. With `sandbox` and
+    `user` the agent does not start where the level does not work. See docs/concepts/security.md."""
+    uid_base: int = Field(400_000, ge=1_000, le=2_000_000_000)
+    """First user id of jobs: that of a project is this number plus the project's. The 100,000 ids
+    from here on must be nobody else's. The same on all nodes that share a storage folder."""
+    job_reads: Annotated[tuple[Path, ...], NoDecode] = ()
+    """Further folders that jobs in a sandbox can read, for example `/home/ann/data`: data sets and
+    environments in home folders, which a sandbox hides."""
+    job_writes: Annotated[tuple[Path, ...], NoDecode] = ()
+    """Further folders that jobs in a sandbox can write, for example `/scratch,/data/hf-cache`."""
     stop_allocations: bool = False
     """Whether to stop running allocations on SIGTERM. Otherwise training goes on without the agent.
     """
@@ -127,6 +140,17 @@ class AgentSettings(BaseSettings):
                     f"must be names or patterns such as WANDB_API_KEY,AWS_*; {name!r} is neither"
                 )
         return names
+
+    @field_validator("job_reads", "job_writes", mode="before")
+    @classmethod
+    def _split_folders(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        folders = tuple(Path(part.strip()) for part in value.split(",") if part.strip())
+        for folder in folders:
+            if not folder.is_absolute() or folder == Path("/"):
+                raise ValueError(f"must be absolute paths such as /scratch,/data; not {folder}")
+        return folders
 
     @field_validator("home", "storage_dir", "join_token_file", mode="after")
     @classmethod

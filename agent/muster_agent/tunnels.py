@@ -21,7 +21,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,8 +38,10 @@ from muster.wire import (
     TunnelChannel,
 )
 from muster_agent.client import ControlPlane
+from muster_agent.isolation import Walls
 from muster_agent.process import SESSION_VARIABLE, Cgroup, Identity, identify
 from muster_agent.shim.control import ShimUnreachable
+from muster_agent.walls import Isolation, Program, confined, outer_environment
 
 log = structlog.get_logger("muster.agent")
 
@@ -74,6 +76,10 @@ class Job:
     cgroup: str
     """Folder of its cgroup; "" if it has none."""
     members: Callable[[], Iterable[Identity]] = field(repr=False)
+    isolation: Isolation = field(default_factory=Isolation)
+    """Walls around the job."""
+    beside: int | None = None
+    """Process of the job beside which a command runs, behind the same walls; None without walls."""
 
 
 class TunnelOpener:
@@ -191,15 +197,17 @@ class _Command:
             environment.setdefault("TERM", "xterm-256color")
             argv = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL, *argv]
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                env=environment,
-                cwd=self._job.folder,
-                start_new_session=True,
-            )
+            with self._inside(argv, environment) as started:
+                process = await asyncio.create_subprocess_exec(
+                    *started.argv,
+                    stdin=stdin,
+                    stdout=stdout,
+                    stderr=stderr,
+                    env=started.environment,
+                    cwd=started.folder,
+                    start_new_session=True,
+                    pass_fds=started.fds,
+                )
         except OSError as error:
             self._close()
             raise CannotOpen(f"{argv[0]} cannot be started: {error.strerror or error}.") from None
@@ -217,6 +225,18 @@ class _Command:
         code = process.returncode
         assert code is not None, "it has ended"
         return {"exit_code": code if code >= 0 else 128 - code, "message": ""}
+
+    @contextlib.contextmanager
+    def _inside(self, argv: list[str], environment: Mapping[str, str]) -> Iterator[Program]:
+        """Yield how to start the command behind the walls of the job."""
+        job = self._job
+        if job.beside is None:
+            yield Program(argv=argv, environment=dict(environment), folder=job.folder)
+            return
+        process = {"argv": argv, "environment": environment, "folder": job.folder}
+        around = Walls(level=job.isolation.level, uid=job.isolation.uid)
+        with confined(around, [process], beside=job.beside) as (command, fd):
+            yield Program(argv=command, environment=outer_environment(), folder="/", fds=(fd,))
 
     def _argv(self) -> list[str]:
         if self._tunnel.kind == "exec":

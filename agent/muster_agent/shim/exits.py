@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from muster_agent.exits import WorkerEnd, parse_error_file, parse_torchrun_failures
-from muster_agent.logs import error_file, find_logs, launcher_log, tail
+from muster_agent.logs import error_file, find_logs, launcher_log, read_error, tail
 from muster_agent.masking import NO_MASK, Mask
 from muster_agent.process import Child
 
@@ -66,7 +66,7 @@ def _with_words(
     path = error_file(logs, end.local_rank)
     if path is not None:
         with contextlib.suppress(OSError):
-            error = parse_error_file(mask.text(path.read_text(errors="replace")))
+            error = parse_error_file(mask.text(read_error(path)))
     own = stderr.get(end.local_rank)
     words = tail(own, mask=mask) if own is not None else shared_words
     return replace(end, error=error, stderr_tail=words)

@@ -50,6 +50,7 @@ from muster_agent.shim.code_hash import hash_code
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.work import PreparedWork, Tell, prepare_work
 from muster_agent.storage import RefusedPath, Storage
+from muster_agent.walls import Isolation, why_not_readable
 from muster_agent.work import OUTPUT_FOLDER
 
 LOOPBACK_INTERFACE = "lo" if sys.platform == "linux" else "lo0"
@@ -82,8 +83,8 @@ def prepare(
     `is_canceled` answers True.
     """
     _check_disk(folder.path, options.min_disk_free_bytes)
-    _check_data(spec)
-    installed = _find_installed(spec)
+    _check_data(spec, options.isolation)
+    installed = _find_installed(spec, options.isolation)
     work = prepare_work(spec, options, folder, tell=tell)
     work_dir = installed or work.work.files
     folder.logs.mkdir(exist_ok=True)
@@ -92,11 +93,17 @@ def prepare(
     inherited = activated(inheritable(environment), python)
     lock: int | None = None
     if needs_building(environment_of(spec)):
-        _check_interpreter(spec, python, cache=Path(options.interpreter_cache), is_base=True)
+        if options.isolation.is_on:
+            raise PrepareFailed(
+                "environment.requirements and environment.setup run code, and this node, which "
+                "isolates jobs, does not build environments: install the packages on the node, or "
+                "use a node with MUSTER_AGENT_ISOLATION=none"
+            )
+        _check_interpreter(spec, python, options, is_base=True)
         built = _build(spec, options, folder, python, work_dir, inherited, is_canceled)
         python, lock = built.python, built.lock
         inherited = activated(inherited, python)
-    interpreter = _check_interpreter(spec, python, cache=Path(options.interpreter_cache))
+    interpreter = _check_interpreter(spec, python, options)
     sdk_path = "" if is_our_own(python) else options.sdk_path
     _check_entrypoint(spec, work_dir)
     if commands.is_command(spec.entrypoint):
@@ -105,7 +112,7 @@ def prepare(
         shared = shared_environment(
             spec, inherited=inherited, sdk_path=sdk_path, loopback_interface=LOOPBACK_INTERFACE
         )
-        _check_module(spec.entrypoint[1], python, work_dir, environment=shared)
+        _check_module(spec.entrypoint[1], python, work_dir, shared, options.isolation)
     checkpoint_dir = _make_checkpoint_dir(spec, options, folder)
     (folder.cache / "inductor").mkdir(parents=True, exist_ok=True)
     (folder.cache / "triton").mkdir(exist_ok=True)
@@ -182,11 +189,16 @@ def _check_disk(path: Path, min_free_bytes: int) -> None:
         )
 
 
-def _check_data(spec: wire.AllocationSpec) -> None:
+def _check_data(spec: wire.AllocationSpec, isolation: Isolation) -> None:
     for name, where in sorted(data_of(spec).items()):
         if "://" in where:
             continue  # Whether the job may read it depends on its own credentials.
         path = Path(where)
+        if why := why_not_readable(isolation, path):
+            raise PrepareFailed(
+                f"a job in a sandbox cannot read the data set {name} ({where}): {why}; name the "
+                "folder in MUSTER_AGENT_JOB_READS on the node"
+            )
         try:
             mode = path.stat().st_mode
         except OSError as error:
@@ -199,7 +211,7 @@ def _check_data(spec: wire.AllocationSpec) -> None:
             )
 
 
-def _find_installed(spec: wire.AllocationSpec) -> Path | None:
+def _find_installed(spec: wire.AllocationSpec, isolation: Isolation) -> Path | None:
     """Return the folder of code that is on the node already; None for any other code."""
     if spec.code.kind != "installed":
         return None
@@ -210,6 +222,8 @@ def _find_installed(spec: wire.AllocationSpec) -> Path | None:
         )
     if not path.is_dir():
         raise PrepareFailed(f"the code folder {path} does not exist on this node")
+    if why := why_not_readable(isolation, path):
+        raise PrepareFailed(f"a job in a sandbox cannot read the code folder {path}: {why}")
     return path
 
 
@@ -247,11 +261,12 @@ def _build(
 
 
 def _check_interpreter(
-    spec: wire.AllocationSpec, python: str, *, cache: Path, is_base: bool = False
+    spec: wire.AllocationSpec, python: str, options: ShimOptions, *, is_base: bool = False
 ) -> Interpreter:
     """Return facts about the interpreter; `is_base`: workers run in an environment over it."""
+    cache = Path(options.interpreter_cache)
     try:
-        interpreter = describe(python, cache=cache)
+        interpreter = describe(python, cache=cache, isolation=options.isolation)
     except InterpreterError as error:
         lasts = spec.python is not None and not error.passes
         raise PrepareFailed(str(error), blames="placement" if lasts else "node") from error
@@ -323,9 +338,15 @@ def _check_program(entrypoint: list[str], work_dir: Path, *, python: str, path: 
 
 
 def _check_module(
-    module: str, python: str, work_dir: Path, *, environment: Mapping[str, str]
+    module: str,
+    python: str,
+    work_dir: Path,
+    environment: Mapping[str, str],
+    isolation: Isolation,
 ) -> None:
-    missing = find_missing(module, python, folder=work_dir, environment=environment)
+    missing = find_missing(
+        module, python, folder=work_dir, environment=environment, isolation=isolation
+    )
     if missing:
         of = "" if missing == module else f" of the entry point {module}"
         raise PrepareFailed(

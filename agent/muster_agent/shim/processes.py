@@ -8,7 +8,8 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,6 +38,7 @@ from muster_agent.process import (
     kill_all,
     num_system_oom_kills,
 )
+from muster_agent.shim.confinement import Confinement
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared
@@ -76,15 +78,18 @@ class Processes:
         self.workers = Workers(num_expected=num_expected, is_open=self.is_script, on_end=on_end)
         mark = folder.owner.partition("@")[0]
         self.cgroup = Cgroup.create(f"{mark}-{spec.allocation_id}")
+        self.confinement = Confinement(spec, options, folder)
         self.launcher: Child | None = None
         self.keeper: Keeper | None = None
         """Parent of the workers in place of a launcher, if they are forked from a warm parent."""
         self.rendezvous_host = RendezvousHost(spec, options, folder)
-        self.session: dict[str, Any] | None = None
+        self._session: dict[str, Any] | None = None
         """Environment and folder for a command inside the job; None before its start."""
         self._on_end = on_end
         self._record = record
         self._find_again_at = 0.0
+        self._is_lone_hidden = False
+        """Whether launcher "plain" has started its process behind walls, where it is not seen yet."""
         self._num_oom_kills_before = num_system_oom_kills()
 
     # ------------------------------------------------------------ starting
@@ -105,7 +110,9 @@ class Processes:
                 return self.rendezvous_host.lease(self.options.node_address)
             except NoPortFree as error:
                 raise PrepareFailed(str(error), blames="node") from error
-        self.rendezvous_host.start_store(prepared.place, self.children, self.cgroup)
+        self.rendezvous_host.start_store(
+            prepared.place, self.children, self.cgroup, self.confinement
+        )
         while (rendezvous := self.rendezvous_host.find_store()) is None:
             if not await wait(0.02):
                 return None
@@ -171,7 +178,11 @@ class Processes:
         if self.spec.launcher in ("direct", "shell") and rendezvous is None:
             rendezvous = self.rendezvous_host.lease("127.0.0.1")
         self._num_oom_kills_before = num_system_oom_kills()
-        for command in build_commands(self.spec, prepared.place, rendezvous=rendezvous):
+        commands = build_commands(self.spec, prepared.place, rendezvous=rendezvous)
+        if self.confinement.is_on:
+            self._start_confined(commands, prepared)
+            return
+        for command in commands:
             with self._outputs(command) as (stdout, stderr):
                 child, _ = self.children.start(
                     command.argv,
@@ -188,10 +199,48 @@ class Processes:
                 self._record(self.workers.add_child(child, _LONE | command.environment))
 
     def _open_to_sessions(self, environment: Mapping[str, str], work_dir: str) -> None:
-        self.session = {
+        self._session = {
             "environment": {**session_environment(environment), **self.children.marks},
             "folder": work_dir,
         }
+
+    def session(self) -> dict[str, Any] | None:
+        """Return what a command inside the job needs; None while the job does not run."""
+        if self._session is None or not self.confinement.is_on:
+            return self._session
+        pid = self.confinement.launcher_pid()
+        return {**self._session, "beside": pid} if pid else None
+
+    def _start_confined(self, commands: Sequence[Command], prepared: Prepared) -> None:
+        """Start the commands behind walls, where one program stands for all of them."""
+        is_lone = self.spec.launcher == "plain"
+        outputs = {}
+        for command in commands:
+            with self._outputs(command) as (stdout, stderr):
+                if command.local_rank != wire.LAUNCHER_LOCAL_RANK and not is_lone:
+                    outputs[command.local_rank] = (stdout.name, stderr.name)
+        first = commands[0]
+        inside = self.confinement.environment(first.environment)
+        self._open_to_sessions(inside, prepared.place.work_dir)
+        if not is_lone:
+            first = replace(first, local_rank=wire.LAUNCHER_LOCAL_RANK)
+        with self._outputs(first) as (stdout, stderr):
+            child = self.confinement.start(
+                self.children,
+                commands,
+                prepared.place,
+                outputs=outputs,
+                stdout=stdout,
+                stderr=stderr,
+                cgroup=self.cgroup,
+            )
+        if is_lone:
+            self.workers.add_child(child, _LONE | first.environment)
+            # A signal to the program that stands for it would end it without a word.
+            self.workers.by_local_rank[0].identity = None
+            self._is_lone_hidden = True
+        else:
+            self.launcher = child
 
     @contextlib.contextmanager
     def _outputs(self, command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
@@ -207,13 +256,33 @@ class Processes:
 
     def find(self) -> list[wire.WorkerRecord]:
         """Find workers of the launcher that were not known before."""
+        if self._is_lone_hidden:
+            return self._find_lone()
         if self.launcher is None or self.workers.are_all_known:
             return []
         if self.is_script:
             if time.monotonic() < self._find_again_at:
                 return []
             self._find_again_at = time.monotonic() + FIND_AGAIN_S
-        return self.workers.discover(self.launcher.pid)
+        pid = self._launcher_pid()
+        return self.workers.discover(pid) if pid else []
+
+    def _find_lone(self) -> list[wire.WorkerRecord]:
+        """Find the one process behind the walls, which until then is known by what stands for it."""
+        identity = identify(self.confinement.launcher_pid())
+        worker = self.workers.by_local_rank[0]
+        if identity is None or worker.gone_at_ms:
+            return []
+        self._is_lone_hidden = False
+        worker.identity = identity
+        worker.record = replace(worker.record, pid=identity.pid)
+        return [worker.record]
+
+    def _launcher_pid(self) -> int:
+        """Return the pid of the process that starts the workers; 0 if there is none yet."""
+        if self.confinement.is_on:
+            return self.confinement.launcher_pid()
+        return self.launcher.pid if self.launcher is not None else 0
 
     @property
     def has_ended(self) -> bool:
@@ -235,8 +304,11 @@ class Processes:
         if self.launcher is None:
             return []
         if self.is_script:
-            return [i for i in self.members() if _group_of(i) == self.launcher.pid]
-        identity = identify(self.launcher.pid)
+            walls = self.confinement.pids()
+            members = [i for i in self.members() if i.pid not in walls]
+            return [i for i in members if _group_of(i) == self.launcher.pid]
+        pid = self._launcher_pid()
+        identity = identify(pid) if pid else None
         return [identity] if identity is not None else []
 
     def num_oom_kills(self) -> tuple[int, int]:
@@ -260,9 +332,11 @@ class Processes:
 
     def num_leftovers(self) -> int:
         """Return the number of processes that the workers left behind, once they have ended."""
+        store_pid = self.rendezvous_host.store_pid
         ours = {
-            self.rendezvous_host.store_pid,
+            store_pid,
             self.keeper.child.pid if self.keeper is not None else 0,
+            *(identity.pid for identity in (descendants(store_pid) if store_pid else ())),
         }
         left = [identity for identity in self.members() if identity.pid not in ours]
         return len([identity for identity in left if not is_of_user(identity)])
@@ -284,6 +358,7 @@ class Processes:
 
     def close(self) -> None:
         """Release everything after the end."""
+        self.confinement.close()
         if self.cgroup is not None:
             self.cgroup.remove()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from muster import wire
 from muster.measure import profiling
 from muster_agent.shim.workers import Worker
+from muster_agent.untrusted import opened
 
 MAX_TRACE_BYTES = 8 * 1024 * 1024
 """Largest trace of one rank in bytes, compressed: some 100,000 events."""
@@ -90,7 +91,8 @@ class Profiling:
                     f"{MAX_TRACE_BYTES >> 20} MiB are kept: ask for fewer steps",
                 )
                 return
-            trace = path.read_bytes()
+            with opened(path, base=self._folder.parent) as file:
+                trace = file.read(MAX_TRACE_BYTES)
         except OSError as error:
             self._refuse(rank, f"the trace cannot be read: {error.strerror}")
             return

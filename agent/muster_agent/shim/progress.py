@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import subprocess
 import time
@@ -18,6 +19,7 @@ from muster import wire
 from muster.measure import stacks
 from muster_agent.process import Identity, is_alive, send_signal
 from muster_agent.shim.workers import Worker
+from muster_agent.untrusted import opened
 
 PROGRESS_INTERVAL_S = 10.0
 """Seconds between two looks at the workers' progress; unchanged progress is not reported again."""
@@ -156,7 +158,7 @@ def take_stacks(workers: Sequence[Identity | None], folder: Path) -> list[StackA
     return [
         _without_handler(identity)
         if size is None or identity is None
-        else _collect(stacks.file_of(folder, identity.pid), size, identity, deadline)
+        else _collect(_file_of(folder, identity), size, identity, deadline)
         for identity, size in zip(workers, asked, strict=True)
     ]
 
@@ -168,15 +170,18 @@ def _ask(identity: Identity | None, folder: Path) -> int | None:
         return None
     if stacks.SIGNAL is None or not stacks.can_answer(folder, identity.pid):
         return None
-    path = stacks.file_of(folder, identity.pid)
+    path = _file_of(folder, identity)
     if path.stat().st_size > MAX_FILE_BYTES:
-        with (
-            path.open("r+b") as file
-        ):  # The worker appends, so the new output starts at the beginning of an empty file.
+        with opened(path, base=folder.parent, flags=os.O_RDWR) as file:
+            # The worker appends, so the new output starts at the beginning of an empty file.
             file.truncate(0)
     size = path.stat().st_size
     send_signal(identity, stacks.SIGNAL)
     return size
+
+
+def _file_of(folder: Path, identity: Identity) -> Path:
+    return stacks.file_of(folder, stacks.own_pid(identity.pid))
 
 
 def _collect(path: Path, size: int, identity: Identity, deadline: float) -> StackAnswer:
@@ -189,9 +194,12 @@ def _collect(path: Path, size: int, identity: Identity, deadline: float) -> Stac
         elif (last > size and now - since >= QUIET_S) or now > deadline:
             break
         time.sleep(0.02)
-    with path.open("rb") as file:
-        file.seek(max(size, last - MAX_STACKS_BYTES))
-        text = file.read(MAX_STACKS_BYTES).decode(errors="replace")
+    try:
+        with opened(path, base=path.parents[1]) as file:
+            file.seek(max(size, last - MAX_STACKS_BYTES))
+            text = file.read(MAX_STACKS_BYTES).decode(errors="replace")
+    except OSError as error:
+        return StackAnswer(problem=f"its file cannot be read: {error.strerror}")
     if not text:
         state = state_of(identity)
         why = f"; it is {state}" if state else ""

@@ -15,6 +15,7 @@ from muster_agent.folder import SOCKET_DIR_PREFIX, AllocationFolder, ShimOptions
 from muster_agent.launch import LaunchContext
 from muster_agent.logs import tail
 from muster_agent.process import Cgroup, Child, Children
+from muster_agent.shim.confinement import Confinement
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.ports import PortLease, lease_port
 
@@ -54,7 +55,13 @@ class RendezvousHost:
         self._lease = lease_port(host)
         return wire.Rendezvous(host=host, port=self._lease.port, run_id=self._run_id)
 
-    def start_store(self, place: LaunchContext, children: Children, cgroup: Cgroup | None) -> None:
+    def start_store(
+        self,
+        place: LaunchContext,
+        children: Children,
+        cgroup: Cgroup | None,
+        confinement: Confinement,
+    ) -> None:
         """Start `muster.launch.rendezvous`, which binds port 0. Raises PrepareFailed."""
         environment = dict(place.inherited)
         if place.sdk_path:
@@ -63,16 +70,23 @@ class RendezvousHost:
         stdout_read, stdout_write = os.pipe()
         os.set_blocking(stdout_read, False)
         self._stdin, self._stdout = os.fdopen(stdin_write, "wb"), os.fdopen(stdout_read, "rb", 0)
+        argv = [place.python, "-m", "muster.launch.rendezvous", "--host", self._host]
+        fds: tuple[int, ...] = ()
         try:
-            with self._words.open("ab") as stderr:
+            with contextlib.ExitStack() as stack:
+                stderr = stack.enter_context(self._words.open("ab"))
+                if confinement.is_on:
+                    helper = confinement.helper(argv, environment, place)
+                    argv, environment, fds = stack.enter_context(helper)
                 self._store, _ = children.start(
-                    [place.python, "-m", "muster.launch.rendezvous", "--host", self._host],
+                    argv,
                     environment=environment,
                     folder=self._folder.path,
                     stdin=stdin_read,
                     stdout=stdout_write,
                     stderr=stderr,
                     cgroup=cgroup,
+                    pass_fds=fds,
                 )
         except OSError as error:
             raise PrepareFailed(

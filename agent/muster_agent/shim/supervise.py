@@ -124,6 +124,7 @@ class Shim:
             hello=self._on_hello,
             warn=self._warn,
             profiled=lambda rank, said: self.profiling.take(rank, said),
+            uid=self.processes.confinement.uid,
         )
         self.watching = Watching(
             folder=folder.stacks,
@@ -168,12 +169,13 @@ class Shim:
 
         lifeline.watch(on_lifeline_cut)
         await self.reports.listen(self.report_socket)
+        self.processes.confinement.open_sockets(self.report_socket.parent)
         control = await serve_commands(
             self.socket_dir / "control",
             self.commands,
             status=self._status,
             job_secrets=self.secrets,
-            session=lambda: self.processes.session,
+            session=self.processes.session,
         )
         try:
             await self._live()
@@ -203,6 +205,8 @@ class Shim:
         self.standing.enter("PREPARING")
         try:
             prepared = await self._prepare()
+            if prepared is not None:
+                self.processes.confinement.check(prepared.place)
             rendezvous = await self._open_rendezvous(prepared) if prepared else None
         except PrepareFailed as error:
             await self._end_processes()

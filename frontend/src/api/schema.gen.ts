@@ -3085,6 +3085,11 @@ export interface components {
              */
             on_disconnect: "continue" | "stop";
             outputs?: components["schemas"]["OutputsSpec"] | null;
+            /**
+             * Project Id
+             * @default 0
+             */
+            project_id: number;
             /** Python */
             python: string | null;
             /** Rank Offset */
@@ -4892,6 +4897,17 @@ export interface components {
             driver_version: string;
             /** Hostname */
             hostname: string;
+            /**
+             * Isolation
+             * @default none
+             * @enum {string}
+             */
+            isolation: "none" | "user" | "sandbox";
+            /**
+             * Isolation Reason
+             * @default
+             */
+            isolation_reason: string;
             /** Memory Bytes */
             memory_bytes: number;
             /** Num Cpus */
@@ -5534,6 +5550,13 @@ export interface components {
             hostname: string;
             /** Id */
             id: string;
+            /**
+             * Isolation
+             * @enum {string}
+             */
+            isolation: "none" | "user" | "sandbox";
+            /** Isolation Reason */
+            isolation_reason: string;
             /** Labels */
             labels: {
                 [key: string]: string;

@@ -53,9 +53,17 @@ def url_of(port: int, address: str | None = None) -> str:
     return f"http://{address or HOST}:{port}"
 
 
-_PASSED_ON = "MUSTER_AGENT_PASS_ENVIRONMENT"
-"""Setting of agents that is taken from the environment of `muster up`: it is about what else is in
-there."""
+_PASSED_ON = frozenset(
+    {
+        "MUSTER_AGENT_PASS_ENVIRONMENT",
+        "MUSTER_AGENT_ISOLATION",
+        "MUSTER_AGENT_UID_BASE",
+        "MUSTER_AGENT_JOB_READS",
+        "MUSTER_AGENT_JOB_WRITES",
+    }
+)
+"""Settings of agents that are taken from the environment of `muster up`: what jobs may see and touch
+of this machine."""
 
 
 def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
@@ -69,7 +77,7 @@ def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
     kept = {
         key: value
         for key, value in os.environ.items()
-        if key not in names and (not key.startswith("MUSTER_AGENT_") or key == _PASSED_ON)
+        if key not in names and (not key.startswith("MUSTER_AGENT_") or key in _PASSED_ON)
     }
     return {
         **kept,

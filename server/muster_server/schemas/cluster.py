@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from muster.wire import IsolationLevel
+
 from .base import Input, Output, PartOut
 
 RowId = Annotated[int, Field(ge=1, lt=2**31)]
@@ -65,6 +67,10 @@ class NodeOut(Output):
     torch_version: str
     cuda_version: str
     driver_version: str
+    isolation: IsolationLevel
+    """Walls around the jobs of this node; see docs/concepts/security.md."""
+    isolation_reason: str
+    """Why the level is no stronger one; "" for the strongest."""
     num_cpus: int
     memory_bytes: int
     num_slots: int

@@ -95,6 +95,7 @@ def show(name: NodeArgument, as_json: JsonOption = False) -> None:
         ("address", f"{node['address']} ({node['hostname']})"),
         ("slots", f"{node['num_slots_used']} of {node['num_slots']} in use"),
         ("versions", _versions(node)),
+        ("isolation", _isolation(node)),
         ("labels", ", ".join(f"{k}={v}" for k, v in sorted(node["labels"].items())) or "none"),
     ]
     for label, text in lines:
@@ -240,6 +241,11 @@ def _versions(node: dict[str, Any]) -> str:
         "driver": node["driver_version"],
     }
     return ", ".join(f"{what} {version}" for what, version in known.items() if version) or "unknown"
+
+
+def _isolation(node: dict[str, Any]) -> str:
+    level, reason = node["isolation"], node["isolation_reason"]
+    return f"{level}: {reason}" if reason else str(level)
 
 
 def _client() -> Client:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+IsolationLevel = Literal["none", "user", "sandbox"]
+ISOLATION_LEVELS: tuple[IsolationLevel, ...] = ("none", "user", "sandbox")
+"""Walls around the jobs of a node, the strongest last. See docs/concepts/security.md."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SlotInfo:
@@ -42,6 +46,10 @@ class Inventory:
     chores: list[str] = field(default_factory=list)
     """Short jobs that the agent carries out besides those that every agent does, such as DESCRIBES.
     """
+    isolation: IsolationLevel = "none"
+    """Level at which jobs run on this node."""
+    isolation_reason: str = ""
+    """Why it is no stronger one, as a sentence; "" if it is the strongest."""
 
 
 @dataclass(frozen=True, kw_only=True)

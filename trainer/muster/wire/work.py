@@ -64,6 +64,9 @@ class AllocationSpec:
     cluster_id: str = ""
     """Id of the server: marks its folders in the storage, which another server may have used too.
     """
+    project_id: int = 0
+    """Project of the experiment: jobs of one project run as one user where a node separates them; 0
+    from an older server."""
     outputs: OutputsSpec | None = None
     """What is kept of the files that the job writes; None: nothing, as an older server says."""
     work_from: list[WorkSource] = field(default_factory=list)

@@ -161,6 +161,13 @@ function NodeFacts({ node }: { node: Node }) {
             .join(" · "),
         ],
         [
+          t("nodes.isolation"),
+          <span key="i" title={node.isolation_reason}>
+            {t(`nodes.isolationLevel.${node.isolation}`)}
+            {node.isolation_reason ? <span className="dim"> · {node.isolation_reason}</span> : null}
+          </span>,
+        ],
+        [
           t("nodes.labels"),
           Object.keys(node.labels).length === 0 ? (
             <span key="l" className="dim">

@@ -55,6 +55,12 @@ export const cluster = {
     hostname: "Host name",
     address: "Address",
     versions: "Versions",
+    isolation: "Job isolation",
+    isolationLevel: {
+      none: "None: jobs have all rights of the agent’s user",
+      user: "Separate users",
+      sandbox: "Sandbox",
+    },
     labels: "Labels",
     registered: "Joined",
     lostTitle: "This node sends no heartbeat.",

@@ -57,6 +57,12 @@ export const cluster: Same<typeof english> = {
     hostname: "主机名",
     address: "地址",
     versions: "版本",
+    isolation: "作业隔离",
+    isolationLevel: {
+      none: "无：作业拥有代理用户的全部权限",
+      user: "独立用户",
+      sandbox: "沙箱",
+    },
     labels: "标签",
     registered: "加入时间",
     lostTitle: "收不到此节点的心跳。",

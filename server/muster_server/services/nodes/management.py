@@ -344,6 +344,8 @@ def _node_out(row: NodeRow, slots: list[SlotOut], *, now: dt.datetime | None) ->
         torch_version=inventory.get("torch_version", ""),
         cuda_version=inventory.get("cuda_version", ""),
         driver_version=inventory.get("driver_version", ""),
+        isolation=inventory.get("isolation", "none"),
+        isolation_reason=inventory.get("isolation_reason", ""),
         num_cpus=inventory.get("num_cpus", 0),
         memory_bytes=inventory.get("memory_bytes", 0),
         num_slots=len(slots),

@@ -61,6 +61,7 @@ class PlacedExperiment(StartingExperiment):
     """The columns of an experiment that the allocations of its trials are made from."""
 
     name: str
+    project_id: int
     blob_sha256: str | None
 
 
@@ -134,6 +135,7 @@ def build_spec(
         allocation_id=allocation_id,
         experiment_id=experiment.id,
         experiment_name=experiment.name,
+        project_id=experiment.project_id,
         trial_id=trial.id,
         trial_no=trial.no,
         attempt_id=attempt_id,

@@ -1,0 +1,258 @@
+"""The walls around one allocation: what its job is given, and its processes seen from outside.
+
+One sandbox holds the launcher and all workers. The shim stays outside: bubblewrap is its child, the
+job's first process a grandchild of that, and a signal to bubblewrap would never reach the job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from muster import wire
+from muster_agent import walls
+from muster_agent.folder import AllocationFolder, ShimOptions
+from muster_agent.isolation import Walls
+from muster_agent.launch import Command, LaunchContext, data_of
+from muster_agent.process import Cgroup, Child, Children
+from muster_agent.shim.failures import PrepareFailed
+
+JOB_TMP = "tmp"
+"""Folder beside the sockets that stands at /tmp in the job."""
+_DEFAULT_PATH = walls.OUTER_PATH
+_OUTSIDE_VARIABLES = ("TMP", "TEMP", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "LOGNAME", "USER")
+"""Variables of the agent's user that lead nowhere in the job, or to another user."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfinedLauncher:
+    """The program that stands for a launcher."""
+
+    child: Child
+    status: IO[bytes] | None
+    """Where bubblewrap tells the pid of the first process inside; None for the level `user`."""
+
+
+class Confinement:
+    """The walls around one allocation. `is_on` is False where the node has none."""
+
+    def __init__(
+        self, spec: wire.AllocationSpec, options: ShimOptions, folder: AllocationFolder
+    ) -> None:
+        self._spec = spec
+        self._folder = folder
+        self._isolation = options.isolation
+        self._storage = Path(options.storage_dir)
+        self._started: ConfinedLauncher | None = None
+        self._said = b""
+        self._init_pid = 0
+
+    @property
+    def is_on(self) -> bool:
+        return self._isolation.is_on
+
+    @property
+    def uid(self) -> int:
+        """Return the user that the workers run as."""
+        return os.getuid() if self._isolation.uid is None else self._isolation.uid
+
+    # ------------------------------------------------------------ what the job is given
+
+    def open_sockets(self, sockets: Path) -> None:
+        """Let the job's user reach the report socket in `sockets`, and nothing beside it."""
+        uid = self._isolation.uid
+        if uid is not None:
+            os.chown(sockets, uid, uid)
+            os.chown(sockets / "report", uid, uid)
+            sockets.parent.chmod(0o711)
+
+    def prepare(self, place: LaunchContext) -> Walls:
+        """Hand the job its folders and return its walls. Raises OSError."""
+        sockets = Path(place.report_socket).parent
+        tmp = sockets.parent / JOB_TMP
+        tmp.mkdir(mode=0o700, exist_ok=True)
+        own = [
+            p
+            for p in (Path(place.cache_dir), self._folder.logs, *self._own_folders(place))
+            if p.exists()
+        ]
+        home = Path(self._isolation.home)
+        if self._isolation.home:
+            home.mkdir(parents=True, mode=0o700, exist_ok=True)
+        uid = self._isolation.uid
+        if uid is not None:
+            walls.hand_over(own, uid)
+            if self._isolation.home:
+                os.chown(home, uid, uid)
+            for file in (place.config_file, place.hostfile):
+                if file:
+                    Path(file).chmod(0o644)
+            if self._isolation.level == "user":
+                # The way to them; what else lies there is of mode 0600.
+                work = Path(place.files_dir).parent
+                for path in (self._folder.path, work):
+                    path.chmod(0o711)
+                    path.parent.chmod(0o711)
+        return walls.make_walls(
+            self._isolation,
+            tmp=tmp,
+            read=[*self._named(place), place.config_file, place.sdk_path, place.attach_path,
+                  self._folder.launchers, place.hostfile, *walls.prefixes_of(place.python)],
+            write=[*own, sockets, self._isolation.home],
+            with_devices=self._spec.slot_type != "cpu",
+        )  # fmt: skip
+
+    def _own_folders(self, place: LaunchContext) -> list[Path]:
+        """Return the folders that Muster has made for this trial and its job writes to."""
+        found = [Path(place.files_dir)]
+        checkpoints = Path(place.checkpoint_dir)
+        if checkpoints.is_relative_to(self._storage) or checkpoints.is_relative_to(
+            self._folder.path
+        ):
+            found.append(checkpoints)
+        return found
+
+    def check(self, place: LaunchContext) -> None:
+        """Refuse a checkpoint folder of the document's own that a job in a sandbox may not write.
+        Raises PrepareFailed."""
+        if self._isolation.level != "sandbox":
+            return
+        checkpoints = Path(place.checkpoint_dir)
+        is_own = checkpoints in self._own_folders(place)
+        if not is_own and not any(checkpoints.is_relative_to(f) for f in self._isolation.write):
+            raise PrepareFailed(
+                f"a job in a sandbox cannot write {place.checkpoint_dir}: name the folder in "
+                "MUSTER_AGENT_JOB_WRITES on the node, or let Muster choose where checkpoints go"
+            )
+
+    def _named(self, place: LaunchContext) -> list[str]:
+        """Return the paths that the document names and that the job reads."""
+        found = [p for p in (place.resume_from, place.weights_from) if p and "://" not in p]
+        found += [where for where in data_of(self._spec).values() if "://" not in where]
+        if self._spec.code.kind == "installed":
+            found += [place.work_dir, str(Path(place.work_dir).resolve())]
+        return found
+
+    def environment(self, command: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a process: its own home and temporary folder, unless the
+        document names others."""
+        of_user = self._spec.environment
+        left_out = {name for name in _OUTSIDE_VARIABLES if name not in of_user}
+        found = {k: v for k, v in command.items() if k not in left_out}
+        own = {"TMPDIR": "/tmp", "HOME": self._isolation.home or "/tmp"}  # noqa: S108
+        if self._isolation.uid is not None:
+            own |= {"USER": "job", "LOGNAME": "job"}
+        found |= {name: value for name, value in own.items() if name not in of_user}
+        return {"PATH": _DEFAULT_PATH, **found}
+
+    # ------------------------------------------------------------ starting
+
+    def start(
+        self,
+        children: Children,
+        commands: Sequence[Command],
+        place: LaunchContext,
+        *,
+        outputs: Mapping[int, tuple[str, str]],
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        cgroup: Cgroup | None,
+    ) -> Child:
+        """Start the commands of the allocation in one sandbox and return the process that stands
+        for them. Raises OSError.
+
+        outputs: the files of each worker's output, by local rank; empty for a launcher.
+        """
+        inside = self.prepare(place)
+        processes = []
+        for command in commands:
+            process: dict[str, object] = {
+                "argv": command.argv,
+                "environment": {**self.environment(command.environment), **children.marks},
+                "folder": place.work_dir,
+            }
+            if command.local_rank in outputs:
+                out, err = outputs[command.local_rank]
+                process |= {"stdout": out, "stderr": err}
+            processes.append(process)
+        if self._spec.launcher == "shell":
+            processes[0]["lingers"] = True
+        is_sandbox = inside.level == "sandbox"
+        status_read, status_write = os.pipe() if is_sandbox else (-1, -1)
+        try:
+            with walls.confined(
+                inside, processes, status_fd=status_write if is_sandbox else None
+            ) as (argv, fd):
+                child, _ = children.start(
+                    argv,
+                    environment=walls.outer_environment(),
+                    folder=Path("/"),
+                    stdout=stdout,
+                    stderr=stderr,
+                    cgroup=cgroup,
+                    pass_fds=(fd, status_write) if is_sandbox else (fd,),
+                )
+        finally:
+            if is_sandbox:
+                os.close(status_write)
+        child.tells_signals_as_codes = is_sandbox
+        status = None
+        if is_sandbox:
+            os.set_blocking(status_read, False)
+            status = os.fdopen(status_read, "rb", 0)
+        self._started = ConfinedLauncher(child=child, status=status)
+        return child
+
+    @contextlib.contextmanager
+    def helper(
+        self, argv: Sequence[str], environment: Mapping[str, str], place: LaunchContext
+    ) -> Iterator[tuple[list[str], dict[str, str], tuple[int, ...]]]:
+        """Yield how to start a program of the job that is no worker, behind walls of its own:
+        command, environment and descriptors to inherit."""
+        inside = self.prepare(place)
+        process = {
+            "argv": list(argv),
+            "environment": self.environment(environment),
+            "folder": "/",
+        }
+        with walls.confined(inside, [process]) as (command, fd):
+            yield command, walls.outer_environment(), (fd,)
+
+    # ------------------------------------------------------------ seen from outside
+
+    def pids(self) -> set[int]:
+        """Return the processes that are the sandbox itself: a signal to one of them would end it."""
+        if self._started is None or self._started.status is None:
+            return set()
+        self.launcher_pid()
+        return {self._started.child.pid, self._init_pid}
+
+    def launcher_pid(self) -> int:
+        """Return the pid of the job's first process, as this process sees it; 0 while it is not
+        known."""
+        if self._started is None:
+            return 0
+        if self._started.status is None:
+            return self._started.child.pid
+        if not self._init_pid:
+            self._said += self._started.status.read(4096) or b""
+            for line in self._said.splitlines():
+                with contextlib.suppress(ValueError):
+                    self._init_pid = self._init_pid or int(json.loads(line).get("child-pid", 0))
+        try:
+            children = psutil.Process(self._init_pid).children() if self._init_pid else []
+        except psutil.Error:
+            return 0
+        # The init of the sandbox collects orphans, which are younger.
+        return min(children, key=lambda p: p.create_time()).pid if children else 0
+
+    def close(self) -> None:
+        if self._started is not None and self._started.status is not None:
+            self._started.status.close()

@@ -1,0 +1,376 @@
+"""The walls around jobs on this machine: which level works, and what one allocation is given.
+
+The argument lists are in muster_agent.isolation; this module looks at the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import muster
+from muster import wire
+from muster_agent.environment import MARK
+from muster_agent.isolation import CONTROL_DEVICES, RootEntry, Walls, enter, enter_running, refusal
+
+if TYPE_CHECKING:
+    from muster_agent.settings import AgentSettings
+
+PROBE_TIMEOUT_S = 20.0
+STARTER = Path(muster.__file__).parent / "launch" / "confined.py"
+OUTER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where the programs that build the walls are looked for: never where a job's PATH says."""
+_USERNS_SWITCH = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+
+
+class CannotIsolate(Exception):
+    """The level that the settings ask for does not work here; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isolation:
+    """The level of a node, or of one allocation on it, as it is written into a shim's options."""
+
+    level: wire.IsolationLevel = "none"
+    reason: str = ""
+    """Why it is no stronger one, as a sentence."""
+    uid: int | None = None
+    """User id of the processes; None for the agent's."""
+    hidden: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    write: list[str] = field(default_factory=list)
+    home: str = ""
+    """Home folder of the job."""
+
+    @property
+    def is_on(self) -> bool:
+        return self.level != "none"
+
+
+# ---------------------------------------------------------------- the level of this machine
+
+
+def choose(settings: AgentSettings, *, has_devices: bool) -> Isolation:
+    """Return the level at which jobs run on this machine. Raises CannotIsolate.
+
+    has_devices: whether the slots are accelerators.
+    """
+    asked = settings.isolation
+    if asked == "none":
+        return Isolation(
+            reason="MUSTER_AGENT_ISOLATION is none; auto uses sandboxes where they work."
+        )
+    if asked == "auto" and has_devices:
+        return Isolation(
+            reason="MUSTER_AGENT_ISOLATION is auto, which does not put jobs with GPUs into a "
+            "sandbox; set it to sandbox or user to do so."
+        )
+    if sys.platform != "linux":
+        problem = "Walls around jobs need Linux."
+    elif asked == "user" and os.geteuid() != 0:
+        problem = "The level user needs an agent that runs as root."
+    else:
+        level: wire.IsolationLevel = "user" if asked == "user" else "sandbox"
+        offer = _offer(settings, level)
+        problem = probe(offer)
+        if not problem:
+            reason = "" if level == "sandbox" else "MUSTER_AGENT_ISOLATION is user."
+            return replace(offer, reason=reason)
+    if asked != "auto":
+        raise CannotIsolate(
+            f"MUSTER_AGENT_ISOLATION is {asked}, which does not work here. {problem}"
+        )
+    return Isolation(reason=problem)
+
+
+def _offer(settings: AgentSettings, level: wire.IsolationLevel) -> Isolation:
+    """Return the level with what every job of this node is given."""
+    protected = [settings.home, settings.storage, _own_home() / ".muster"]
+    if os.environ.get(MARK):
+        protected.append(Path(os.environ[MARK]))
+    reads = [*_trusted(), *prefixes_of(settings.python), settings.home / "sdk", *settings.job_reads]
+    reads += [Path(p) for p in os.environ.get("PYTHONPATH", "").split(":") if p.startswith("/")]
+    return Isolation(
+        level=level,
+        uid=settings.uid_base if os.geteuid() == 0 else None,
+        hidden=_existing(path for folder in protected for path in (folder, folder.resolve())),
+        read=[str(path) for path in reads],
+        write=[str(path) for path in settings.job_writes],
+    )
+
+
+def probe(isolation: Isolation) -> str:
+    """Return why no process can be started at this level, as a sentence; "" if one can be.
+
+    Starts the agent's interpreter twice, one after the other, behind exactly the walls that jobs
+    get: the first is found with the agent's rights, and only the second with the job's.
+    """
+    for program in ("bwrap",) if isolation.level == "sandbox" else ("unshare",):
+        if shutil.which(program, path=OUTER_PATH) is None:
+            return _NO_BWRAP if program == "bwrap" else f"{program} is not installed."
+    if isolation.uid is not None and shutil.which("setpriv", path=OUTER_PATH) is None:
+        return "setpriv (of util-linux) is not installed."
+    with tempfile.TemporaryDirectory(prefix="muster-probe-") as folder:
+        walls = make_walls(isolation, tmp=Path(folder))
+        try:
+            again = [sys.executable, "-I", "-c", "pass"]
+            done = run(walls, again, environment={"PATH": OUTER_PATH}, timeout=PROBE_TIMEOUT_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"The walls cannot be built: {error}."
+    if done.returncode == 0:
+        return ""
+    words = done.stderr.decode(errors="replace").strip().splitlines()
+    return _explain(isolation, words[-1] if words else f"exit code {done.returncode}")
+
+
+_NO_BWRAP = "bubblewrap is not installed: install the package bubblewrap and start the agent again."
+
+
+def _explain(isolation: Isolation, words: str) -> str:
+    said = words if words.endswith(".") else f"{words}."
+    with contextlib.suppress(OSError):
+        if isolation.uid is None and _USERNS_SWITCH.read_text().strip() == "1":
+            return (
+                f"{said} This system allows user namespaces only to programs with an AppArmor "
+                "profile: add one for bwrap, or run the agent as root."
+            )
+    if isolation.level == "sandbox" and ("roc" in words or "amespace" in words):
+        return (
+            f"{said} If this is a container, it does not allow nested sandboxes: start it with "
+            "--security-opt unmask=ALL --security-opt seccomp=unconfined and CAP_SYS_ADMIN."
+        )
+    if isolation.level == "user" and "ermission denied" in words:
+        return (
+            f"{said} Other users cannot reach the agent's interpreter {sys.executable}: install it "
+            "where they can, or use the level sandbox."
+        )
+    return said
+
+
+# ---------------------------------------------------------------- the walls of one allocation
+
+
+def make_walls(
+    isolation: Isolation,
+    *,
+    tmp: Path,
+    read: Iterable[Path | str] = (),
+    write: Iterable[Path | str] = (),
+    with_devices: bool = False,
+) -> Walls:
+    """Return the walls of one allocation, with what it is given besides the node's own."""
+    devices = find_devices() if with_devices else ()
+    if isolation.uid is not None:
+        os.chown(tmp, isolation.uid, isolation.uid)
+    return Walls(
+        level=isolation.level,
+        uid=isolation.uid,
+        groups=tuple(sorted({gid for d in devices if (gid := Path(d).stat().st_gid)})),
+        root=_root(),
+        hidden=tuple(isolation.hidden),
+        read=tuple(_existing([*isolation.read, *read])),
+        write=tuple(_existing([*isolation.write, *write])),
+        devices=devices,
+        tmp=str(tmp),
+    )
+
+
+def why_not_readable(isolation: Isolation, path: Path) -> str:
+    """Return why a job may not read a folder that its document names, as a clause; "" if it may."""
+    real = path.resolve()
+    given = [*isolation.write, *isolation.read]
+    if isolation.level != "sandbox" or any(real.is_relative_to(folder) for folder in given):
+        return ""
+    return refusal(str(real), protected=isolation.hidden)
+
+
+def find_devices() -> tuple[str, ...]:
+    """Return the device files that jobs on accelerators need. All devices of the node are among
+    them: which of them a job uses is CUDA_VISIBLE_DEVICES' to say."""
+    found = sorted(str(path) for path in Path("/dev").glob("nvidia*"))
+    return (*found, *(path for path in CONTROL_DEVICES if Path(path).exists()))
+
+
+def prefixes_of(python: str) -> list[Path]:
+    """Return the folders that an interpreter needs: its environment's and its installation's.
+
+    Only what looks like an installation of Python counts, because a document can name any path.
+    """
+    executable = shutil.which(python)
+    if executable is None:
+        return []
+    found = []
+    for path in (Path(executable).absolute(), Path(executable).resolve()):
+        found.append(path.parent.parent)
+        with contextlib.suppress(OSError):
+            for line in (path.parent.parent / "pyvenv.cfg").read_text().splitlines():
+                name, _, value = line.partition("=")
+                if name.strip() == "home":
+                    found += [Path(value.strip()).parent, Path(value.strip()).resolve().parent]
+    return [path for path in found if any(path.glob("lib*/python3*"))]
+
+
+def _trusted() -> list[Path]:
+    """Return where the agent's own interpreter and packages lie."""
+    here = Path(__file__).parent
+    found = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent]
+    found += [here, Path(muster.__file__).parent, here.parent, Path(muster.__file__).parent.parent]
+    return [path for path in found if path != Path("/")]
+
+
+def _own_home() -> Path:
+    """Return the home folder of the agent's user, whatever HOME says."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return Path.home()
+
+
+def _root() -> tuple[RootEntry, ...]:
+    found = []
+    for path in sorted(Path("/").iterdir()):
+        if path.is_symlink():
+            found.append(RootEntry(name=path.name, target=str(path.readlink())))
+        elif path.is_dir():
+            found.append(RootEntry(name=path.name))
+    return tuple(found)
+
+
+def _existing(paths: Iterable[Path | str]) -> list[str]:
+    return sorted({str(Path(p).absolute()) for p in paths if str(p) and Path(p).exists()})
+
+
+# ---------------------------------------------------------------- starting
+
+
+@contextlib.contextmanager
+def confined(
+    walls: Walls,
+    processes: Sequence[Mapping[str, object]],
+    *,
+    status_fd: int | None = None,
+    beside: int | None = None,
+) -> Iterator[tuple[list[str], int]]:
+    """Yield the command that starts `processes` behind the walls (see muster.launch.confined), and
+    the descriptor that it must inherit.
+
+    beside: a process that is behind these walls, which are not built again then.
+    """
+    umask = os.umask(0)
+    os.umask(umask)
+    fd = os.memfd_create("muster-request", 0)
+    try:
+        with os.fdopen(os.dup(fd), "w") as file:
+            json.dump({"umask": umask, "processes": list(processes)}, file)
+        os.lseek(fd, 0, os.SEEK_SET)
+        argv = [sys.executable, "-I", "-S", str(STARTER), str(fd)]
+        if beside is not None:
+            yield enter_running(walls, argv, pid=beside), fd
+        else:
+            yield enter(walls, argv, status_fd=status_fd), fd
+    finally:
+        os.close(fd)
+
+
+def outer_environment(marks: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of the programs that build the walls: nothing of the job's."""
+    # The agent's interpreter, which runs first behind the walls, may need its libraries.
+    kept = {name: os.environ[name] for name in (MARK, "LD_LIBRARY_PATH") if name in os.environ}
+    return {"PATH": OUTER_PATH, **kept, **(marks or {})}
+
+
+def run(
+    walls: Walls,
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path | str = "/",
+    timeout: float,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a short program behind the walls and capture its output. Raises OSError and
+    TimeoutExpired."""
+    process = {"argv": list(argv), "environment": dict(environment), "folder": str(folder)}
+    with confined(walls, [process]) as (command, fd):
+        return subprocess.run(
+            command,
+            env=outer_environment(),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            pass_fds=(fd,),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """How to start a program that does not belong to an allocation."""
+
+    argv: list[str]
+    environment: dict[str, str]
+    folder: str
+    fds: tuple[int, ...] = ()
+    """Descriptors that it must inherit."""
+
+
+@contextlib.contextmanager
+def program(
+    isolation: Isolation,
+    argv: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path | str,
+    read: Iterable[Path | str] = (),
+    write: Iterable[Path] = (),
+) -> Iterator[Program]:
+    """Yield how to start a short program of a job, or with an interpreter that a document names, at
+    this level. It must have ended when the block ends.
+
+    write: folders of the agent that are handed over to the job's user.
+    """
+    if not isolation.is_on:
+        yield Program(argv=list(argv), environment=dict(environment), folder=str(folder))
+        return
+    given = {k: v for k, v in environment.items() if k not in ("TMPDIR", "TMP", "TEMP")}
+    process = {
+        "argv": list(argv),
+        "environment": {"PATH": OUTER_PATH, **given, "HOME": "/tmp"},  # noqa: S108
+        "folder": str(folder),
+    }
+    writable = list(write)
+    if isolation.uid is not None:
+        hand_over(writable, isolation.uid)
+    with tempfile.TemporaryDirectory(prefix="muster-job-") as tmp:
+        reads = [*read, *prefixes_of(argv[0])]
+        inside = make_walls(isolation, tmp=Path(tmp), read=reads, write=writable)
+        with confined(inside, [process]) as (command, fd):
+            yield Program(argv=command, environment=outer_environment(), folder="/", fds=(fd,))
+
+
+def hand_over(paths: Iterable[Path], uid: int) -> None:
+    """Give folders with all that is in them to the user of a job.
+
+    Only what belongs to this process's user changes hands, and no file with a second name, which
+    might lie somewhere else. Links are not followed.
+    """
+    for top in paths:
+        for _, _, names, fd in os.fwalk(top, follow_symlinks=False):
+            for name in [".", *names]:
+                about = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if about.st_uid != os.geteuid() or (
+                    stat.S_ISREG(about.st_mode) and about.st_nlink > 1
+                ):
+                    continue
+                os.chown(name, uid, uid, dir_fd=fd, follow_symlinks=False)

@@ -1,0 +1,286 @@
+"""What a hostile job can do at each level: the table of docs/concepts/security.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import muster
+import muster_agent
+from muster import wire
+from muster_agent.environment import MARK
+
+NOBODY = 65_534
+
+ALWAYS = {"connect to ports of this machine"}
+"""What no level prevents: jobs of a gang need the network of the machine."""
+OF_ROOT = {"become root", "keep a capability"}
+OF_SAME_USER = {
+    "read the administrator's token",
+    "read the agent's credential",
+    "read the database",
+    "read another job's files",
+    "read another job's environment",
+    "command its own shim",
+    "command another job's shim",
+    "signal its shim",
+    "signal another job",
+    "trace another job",
+    "write into the agent's home",
+    "gain rights by a setuid program",
+}
+
+WRITES = {
+    "write into the agent's home": "home",
+    "write into the agent's environment": "environment",
+}
+"""What is judged from outside: a folder of that name may be the sandbox's own."""
+
+
+@dataclass
+class Site:
+    """A machine on which `muster up` has its home, with one agent at the level that is tested."""
+
+    folder: Path
+    plane: Any
+    uid: int
+    python: str
+    process: subprocess.Popen[bytes] | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def up(self) -> Path:
+        return self.folder / "up"
+
+    @property
+    def home(self) -> Path:
+        return self.up / "agents" / "local-1"
+
+    def make(self) -> None:
+        for path in (self.up, self.up / "data", self.up / "agents", self.home):
+            path.mkdir()
+            path.chmod(0o711)
+        for secret in (self.up / "cli.json", self.up / "data" / "muster.db"):
+            secret.write_text("secret")
+            secret.chmod(0o600)
+        for path in (self.up, *self.up.rglob("*")):
+            os.chown(path, self.uid, self.uid)
+
+    def start(self, level: str) -> None:
+        packages = [
+            Path(muster_agent.__file__).parents[1],
+            Path(muster.__file__).parents[1],
+            sysconfig.get_path("purelib"),
+        ]
+        self.environment = {
+            "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+            "HOME": str(self.folder),
+            "PYTHONPATH": ":".join(str(path) for path in packages),
+            MARK: str(self.up),
+            "MUSTER_AGENT_SERVER_URL": self.plane.url,
+            "MUSTER_AGENT_JOIN_TOKEN": self.plane.join_token,
+            "MUSTER_AGENT_HOME": str(self.home),
+            "MUSTER_AGENT_NAME": "local-1",
+            "MUSTER_AGENT_SLOTS": "2",
+            "MUSTER_AGENT_ADDRESS": "127.0.0.1",
+            "MUSTER_AGENT_ISOLATION": level,
+            "MUSTER_AGENT_WARM_WORKERS": "none",
+            "LD_LIBRARY_PATH": libraries_of(self.python),
+        }
+        uid = str(self.uid)
+        change = ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"]
+        with (self.folder / "agent.log").open("wb") as words:
+            self.process = subprocess.Popen(
+                [
+                    *(change if self.uid != os.geteuid() else []),
+                    self.python,
+                    "-m",
+                    "muster_agent.cli",
+                    "run",
+                    "--stop-allocations",
+                ],
+                env=self.environment,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                start_new_session=True,
+            )
+
+    def words(self) -> str:
+        return (self.folder / "agent.log").read_text()
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(timeout=60)
+            finally:
+                self.process.kill()
+                self.process.wait()
+
+
+def reaches(uid: int, python: str) -> bool:
+    """Whether that user can run that interpreter with our packages."""
+    uids = ["--reuid", str(uid), "--regid", str(uid), "--clear-groups"]
+    site = sysconfig.get_path("purelib")
+    done = subprocess.run(
+        # Twice, for the first is found with our rights.
+        ["setpriv", *uids, "sh", "-c", f"{python} -c 'import pydantic_core, psutil, ssl'"],
+        env={
+            "PYTHONPATH": site,
+            "PATH": "/usr/bin:/bin",
+            "LD_LIBRARY_PATH": libraries_of(python),
+        },
+        cwd="/",
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+def libraries_of(python: str) -> str:
+    """Where a copied interpreter has its shared library."""
+    return str(Path(python).absolute().parent.parent / "lib")
+
+
+def python_for(uid: int, place: Path) -> str:
+    """An interpreter that this user can run: our own, or else a copy of it without its packages."""
+    if not reaches(uid, sys.executable):
+        shutil.copytree(
+            sys.base_prefix,
+            place / "python",
+            symlinks=True,
+            ignore=shutil.ignore_patterns("site-packages", "test", "__pycache__", "share", "*.a"),
+        )
+        (place / "python").chmod(0o755)
+        copy = str(place / "python" / "bin" / Path(sys.executable).resolve().name)
+        if not reaches(uid, copy):
+            pytest.skip(f"no interpreter with our packages can be reached by user {uid}")
+        return copy
+    return sys.executable
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="muster-hostile-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def skip_unless_it_works(level: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to run agents as root and as another user")
+    for program in ("setpriv", *(["bwrap"] if level == "sandbox" else ["unshare"])):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+
+
+@pytest.mark.parametrize(
+    ("level", "is_root", "possible"),
+    [
+        pytest.param("none", True, ALWAYS | OF_ROOT | OF_SAME_USER
+                     | {"write into the agent's environment"}, id="none"),
+        pytest.param("none", False, ALWAYS | OF_SAME_USER, id="none-unprivileged"),
+        pytest.param("user", True, ALWAYS, id="user"),
+        pytest.param("sandbox", True, ALWAYS, id="sandbox"),
+        pytest.param("sandbox", False, ALWAYS, id="sandbox-unprivileged"),
+    ],
+)  # fmt: skip
+def test_what_a_hostile_job_can_do(
+    place: Path,
+    plane: Any,
+    make_spec: Callable[..., wire.AllocationSpec],
+    wait_for: Callable[..., Any],
+    level: str,
+    is_root: bool,
+    possible: set[str],
+) -> None:
+    skip_unless_it_works(level)
+    uid = 0 if is_root else NOBODY
+    python = python_for(NOBODY, place)
+    from control_plane import JOIN_TOKEN
+
+    plane.join_token = JOIN_TOKEN
+    site = Site(place, plane, uid, python)
+    site.make()
+    hostile, victim = place / "hostile", place / "victim"
+    for folder in (hostile, victim):
+        folder.mkdir()
+        folder.chmod(0o755)
+    shutil.copy(Path(__file__).parents[1] / "support" / "hostile_job.py", hostile / "main.py")
+    (victim / "main.py").write_text(
+        "import os, time\n"
+        "path = os.path.join(os.environ['MUSTER_CHECKPOINT_DIR'], 'weights')\n"
+        "os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))\n"
+        "open(path, 'w').write('x')\nprint('up', flush=True)\ntime.sleep(600)\n"
+    )
+    site.start(level)
+    try:
+        one = {"slots": [0], "world_size": 1, "launcher": "direct"}
+        code = wire.CodeSpec(kind="installed", path=str(victim))
+        plane.want(make_spec("victim", code=code, project_id=1, checkpoint_dir="trial-1", **one))
+        code = wire.CodeSpec(kind="installed", path=str(hostile))
+        plane.want(
+            make_spec(
+                "hostile",
+                code=code,
+                project_id=2,
+                checkpoint_dir="trial-2",
+                **{**one, "slots": [1]},
+            )
+        )
+        try:
+            for name in ("victim", "hostile"):
+                wait_for(lambda n=name: "up" in plane.of(n).log_text(0), timeout_s=60)
+        except BaseException:
+            print(site.words(), [plane.of(n).exit() for n in ("victim", "hostile")])
+            raise
+        folders = {n: site.home / "allocations" / n for n in ("victim", "hostile")}
+        states = {n: json.loads((f / "shim.json").read_text()) for n, f in folders.items()}
+        records = [r.record for r in plane.of("victim").records]
+        (other,) = [r for r in records if isinstance(r, wire.WorkerRecord)][:1]
+        targets = {
+            "token": str(site.up / "cli.json"),
+            "credential": str(site.home / "credential.json"),
+            "database": str(site.up / "data" / "muster.db"),
+            "other_file": str(site.home / "storage" / "trial-1" / "weights"),
+            "other_pid": other.pid,
+            "other_control": states["victim"]["control_socket"],
+            "shim_pid": states["hostile"]["pid"],
+            "home": str(site.home),
+            "environment": sysconfig.get_path("purelib"),
+            "port": int(plane.url.rpartition(":")[2]),
+            "pid_namespace": str(Path("/proc/self/ns/pid").readlink()),
+        }
+        draft = hostile / "draft.json"
+        draft.write_text(json.dumps(targets))
+        draft.chmod(0o644)
+        draft.rename(hostile / "targets.json")
+        wait_for(lambda: plane.of("hostile").exit(), timeout_s=60)
+        said = plane.of("hostile").log_text(0)
+        error = plane.of("hostile").log_text(0, "stderr")
+        assert plane.of("hostile").exit().cause == "success", (said, error, site.words())
+        found = json.loads(said.splitlines()[1])
+        for what, key in WRITES.items():
+            file = Path(targets[key]) / "hostile"
+            found[what] = file.exists()
+            file.unlink(missing_ok=True)
+        assert {name for name, succeeded in found.items() if succeeded} == possible
+        assert plane.of("victim").exit() is None
+    finally:
+        plane.forget("victim")
+        plane.forget("hostile")
+        site.close()

@@ -1,0 +1,373 @@
+"""Jobs behind walls: real sandboxes on real processes. Says what it skips where they do not work."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from muster import wire
+from muster_agent import walls
+from muster_agent.isolation import Walls
+from muster_agent.settings import AgentSettings
+from muster_agent.walls import CannotIsolate, Isolation
+
+WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
+
+
+def make_settings(**changes: Any) -> AgentSettings:
+    return AgentSettings(**{"server_url": "http://127.0.0.1", **changes})
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that every user reaches."""
+    folder = Path(tempfile.mkdtemp(prefix="muster-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Isolation:
+    """The level that an agent with its home in `tmp_path` would offer."""
+    home = tmp_path / "home"
+    home.mkdir()
+    settings = make_settings(home=home, isolation="sandbox")
+    try:
+        offer = walls.choose(settings, has_devices=False)
+    except CannotIsolate as error:
+        pytest.skip(str(error))
+    return dataclasses.replace(offer, home=str(home / "homes" / "p1"))
+
+
+def run(shims: Any, script: str, isolation: Isolation, **changes: Any) -> Any:
+    shim = shims(script, options={"isolation": isolation}, **changes)
+    shim.start()
+    return shim
+
+
+def test_workers_in_a_sandbox_run_to_success_and_see_little(shims: Any, sandbox: Isolation) -> None:
+    shim = run(
+        shims,
+        "import json, os, sys\n"
+        "seen = [p for p in os.listdir('/proc') if p.isdigit()]\n"
+        "print(json.dumps([os.environ['RANK'], os.getuid(), len(seen), os.listdir('/home'),"
+        " os.environ['HOME'], os.environ['TMPDIR'], os.getcwd()]))\n",
+        sandbox,
+    )
+    info = shim.wait_exit()
+    assert info.cause == "success", shim.words()
+    assert [w.exit_code for w in info.workers] == [0, 0]
+    for rank in (0, 1):
+        said, uid, num_processes, homes, home, tmp, folder = json.loads(shim.log(rank).read_text())
+        assert said == str(rank)
+        assert uid == (os.getuid() if sandbox.uid is None else sandbox.uid)
+        assert num_processes <= 5  # init, the starter, both ranks: one sandbox holds them all
+        assert (homes, home, tmp) == ([], sandbox.home, "/tmp")
+        assert folder == str(shim.folder.path.parent.parent.parent / "code")
+
+
+def test_exit_code_of_a_rank_in_a_sandbox_is_the_cause(shims: Any, sandbox: Isolation) -> None:
+    shim = run(
+        shims,
+        "import os, sys, time\n"
+        "if os.environ['RANK'] == '0': time.sleep(600)\n"
+        "raise SystemExit(7)\n",
+        sandbox,
+    )
+    info = shim.wait_exit()
+    assert (info.cause, info.message) == ("user_error", "rank 1 exited with code 7")
+    assert {w.rank: w.signal for w in info.workers}[0] == signal.SIGTERM
+
+
+def test_a_rank_killed_by_sigkill_in_a_sandbox_is_told_apart(
+    shims: Any, sandbox: Isolation
+) -> None:
+    shim = run(shims, WAIT, sandbox)
+    shim.wait_state("RUNNING")
+    os.kill(shim.of(wire.WorkerRecord)[1].pid, signal.SIGKILL)
+    info = shim.wait_exit()
+    assert info.cause == "killed_by_signal"
+    assert "rank 1 was killed by SIGKILL" in info.message
+
+
+def test_a_stop_lets_the_sigterm_handler_of_a_sandboxed_script_run(
+    shims: Any, sandbox: Isolation, wait_for: Any
+) -> None:
+    shim = run(
+        shims,
+        "import signal, sys, time\n"
+        "def end(*_):\n    print('saved', flush=True); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\nprint('up', flush=True)\ntime.sleep(600)\n",
+        sandbox,
+    )
+    wait_for(lambda: all(shim.log(r).exists() and shim.log(r).read_text() for r in (0, 1)))
+    shim.command("stop", reason="a test")
+    assert shim.wait_exit().cause == "stopped"
+    assert [shim.log(rank).read_text() for rank in (0, 1)] == ["up\nsaved\n"] * 2
+
+
+def test_a_sandbox_dies_with_its_shim_and_leaves_nothing(
+    shims: Any, sandbox: Isolation, wait_for: Any
+) -> None:
+    shim = run(
+        shims,
+        "import os, signal, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('up', flush=True)\ntime.sleep(600)\n",
+        sandbox,
+    )
+    shim.wait_state("RUNNING")
+    wait_for(lambda: len(shim.folder.processes()) >= 4, what="both ranks and what they forked")
+    shim.process.kill()
+    shim.process.wait()
+    wait_for(lambda: not shim.folder.processes(), what="nothing is left")
+
+
+def test_stacks_of_a_sandboxed_worker_are_found_though_it_has_another_pid_inside(
+    shims: Any, sandbox: Isolation, wait_for: Any
+) -> None:
+    shim = run(
+        shims,
+        "import os, time\nfrom muster.sdk.run import init\n"
+        "def training_thread():\n    print(os.getpid(), flush=True); time.sleep(600)\n"
+        "init()\ntraining_thread()\n",
+        sandbox,
+        slots=[0],
+        world_size=1,
+    )
+    wait_for(lambda: shim.log(0).exists() and shim.log(0).read_text())
+    wait_for(lambda: [w for w in shim.of(wire.WorkerRecord) if w.reports])
+    (worker,) = [w for w in shim.of(wire.WorkerRecord) if w.reports]
+    assert int(shim.log(0).read_text()) != worker.pid
+    assert psutil.Process(worker.pid).environ()["RANK"] == "0"
+    shim.command("stacks", no=1)
+    wait_for(lambda: shim.of(wire.StacksRecord), what="stacks")
+    (record,) = shim.of(wire.StacksRecord)
+    assert (record.problem, "training_thread" in record.text) == ("", True)
+
+
+def test_torchrun_and_its_workers_run_in_one_sandbox(shims: Any, sandbox: Isolation) -> None:
+    shim = run(
+        shims,
+        "import os, torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "total = torch.ones(1); dist.all_reduce(total)\n"
+        "print('sum', total.item(), flush=True)\n"
+        "dist.destroy_process_group()\n",
+        sandbox,
+        launcher="torchrun",
+    )
+    info = shim.wait_exit(timeout_s=180)
+    assert info.cause == "success", shim.words()
+    logs = sorted(shim.folder.logs.glob("torchrun/*/attempt_0/*/stdout.log"))
+    assert [log.read_text() for log in logs] == ["sum 2.0\n"] * 2
+    workers = [w for w in shim.of(wire.WorkerRecord) if not w.reports]
+    assert {w.rank for w in workers} == {0, 1}
+
+
+def test_a_job_writes_its_checkpoints_and_its_work_folder(shims: Any, sandbox: Isolation) -> None:
+    shim = run(
+        shims,
+        "import os\n"
+        "open(os.path.join(os.environ['MUSTER_CHECKPOINT_DIR'], 'w'), 'w').write('x')\n"
+        "open('/tmp/t', 'w').write('x'); open('/dev/shm/s', 'w').write('x')\n"
+        "open(os.path.expanduser('~/h'), 'w').write('x')\n",
+        sandbox,
+        slots=[0],
+        world_size=1,
+    )
+    assert shim.wait_exit().cause == "success", shim.log(0, "stderr").read_text()
+
+
+@pytest.mark.parametrize("folder", ["/root", "/home/ann", "/root/.ssh", "/", "HOME"])
+def test_a_document_cannot_open_what_the_sandbox_closes(
+    shims: Any, sandbox: Isolation, tmp_path: Path, folder: str
+) -> None:
+    path = str(tmp_path / "home") if folder == "HOME" else folder
+    if not Path(path).is_dir():
+        pytest.skip(f"{path} does not exist here")
+    (tmp_path / "x.py").write_text("")
+    shim = shims(
+        options={"isolation": sandbox},
+        code=wire.CodeSpec(kind="installed", path=path),
+        entrypoint=[str(tmp_path / "x.py")],
+    )
+    state = shim.wait_state("PREPARE_FAILED")
+    assert "a job in a sandbox cannot read the code folder" in state.message
+
+
+def test_a_level_that_does_not_work_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walls, "OUTER_PATH", str(tmp_path))
+    asked = make_settings(home=tmp_path, isolation="sandbox")
+    with pytest.raises(CannotIsolate, match="bubblewrap is not installed: install the package"):
+        walls.choose(asked, has_devices=False)
+    auto = walls.choose(asked.model_copy(update={"isolation": "auto"}), has_devices=False)
+    assert (auto.level, auto.reason.split(":")[0]) == ("none", "bubblewrap is not installed")
+
+
+def test_auto_leaves_jobs_with_gpus_alone(tmp_path: Path) -> None:
+    settings = make_settings(home=tmp_path, isolation="auto")
+    found = walls.choose(settings, has_devices=True)
+    assert found.level == "none"
+    assert "does not put jobs with GPUs into a sandbox" in found.reason
+
+
+SANDBOXED = {"MUSTER_AGENT_ISOLATION": "sandbox"}
+
+
+@pytest.fixture
+def sandboxed(agent: Any, sandbox: Isolation) -> Any:
+    """An agent that puts its jobs into sandboxes."""
+    agent.kill()
+    agent.environment.update(SANDBOXED)
+    agent.start()
+    return agent
+
+
+def test_an_agent_tells_its_level_and_runs_jobs_at_it(
+    sandboxed: Any, plane: Any, make_spec: Any, code: Any, tmp_path: Path, wait_for: Any
+) -> None:
+    secret = tmp_path / "agent" / "credential.json"
+    script = (
+        "import os\n"
+        f"print('sees', os.path.exists({str(secret)!r}), os.listdir('/root'), flush=True)\n"
+        f"print('others', [d for d in os.listdir({str(tmp_path / 'agent')!r})])\n"
+        "open('/tmp/x', 'w').close()\n"
+    )
+    wait_for(
+        lambda: plane.registrations and plane.registrations[-1]["inventory"]["isolation"] != "none"
+    )
+    inventory = plane.registrations[-1]["inventory"]
+    assert (inventory["isolation"], inventory["isolation_reason"]) == ("sandbox", "")
+    plane.want(make_spec(code=code(script), project_id=3, slots=[0], world_size=1))
+    info = sandboxed.wait_exit("a1")
+    assert info.cause == "success", (info, sandboxed.words())
+    assert secret.exists()
+    said = plane.of("a1").log_text(0)
+    assert "sees False" in said
+    assert "credential" not in said
+
+
+def test_what_a_killed_agent_and_shim_leave_of_a_sandbox_is_ended_by_the_next_agent(
+    sandboxed: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any
+) -> None:
+    plane.want(make_spec(code=code(WAIT)))
+    sandboxed.wait_state("a1", "RUNNING")
+    folder = sandboxed.folder("a1")
+    sandboxed.kill()
+    os.kill(folder.read_state().pid, signal.SIGKILL)
+    sandboxed.start()
+    assert sandboxed.wait_exit("a1").cause == "shim_lost"
+    assert folder.processes() == set()
+
+
+def test_an_agent_whose_level_does_not_work_says_so_and_ends(tmp_path: Path) -> None:
+    run_agent = [sys.executable, "-m", "muster_agent.cli", "run", "--home", str(tmp_path / "agent")]
+    # A container without this capability forbids what both levels need.
+    weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    done = subprocess.run(
+        [*weak, *run_agent] if os.geteuid() == 0 else run_agent,
+        env={
+            **os.environ,
+            "MUSTER_AGENT_SERVER_URL": "http://127.0.0.1:1",
+            "MUSTER_AGENT_ISOLATION": "user",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "MUSTER_AGENT_ISOLATION is user, which does not work here." in done.stderr
+
+
+def test_a_plain_process_behind_walls_is_stopped_by_a_signal_of_its_own(
+    shims: Any, sandbox: Isolation, wait_for: Any
+) -> None:
+    shim = run(
+        shims,
+        "import signal, sys, time\n"
+        "def end(*_):\n    print('saved', flush=True); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\nprint('up', flush=True)\ntime.sleep(600)\n",
+        sandbox,
+        launcher="plain",
+    )
+    wait_for(lambda: shim.log(0).exists() and shim.log(0).read_text())
+    wait_for(lambda: "bwrap" not in psutil.Process(shim.of(wire.WorkerRecord)[-1].pid).name())
+    shim.command("stop", reason="a test")
+    assert shim.wait_exit().cause == "stopped"
+    assert shim.log(0).read_text() == "up\nsaved\n"
+
+
+def test_a_stop_of_a_sandboxed_shell_script_waits_for_what_it_has_started(
+    shims: Any, sandbox: Isolation, tmp_path: Path, wait_for: Any
+) -> None:
+    (tmp_path / "code" / "run.sh").write_text(
+        'python3 -c "\n'
+        "import signal, sys, time\n"
+        "def end(*_): time.sleep(1); print('saved', flush=True); sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end); print('up', flush=True); time.sleep(600)\n"
+        '"\n'
+    )
+    shim = run(
+        shims,
+        "",
+        sandbox,
+        launcher="shell",
+        entrypoint=["bash", "run.sh"],
+        slots=[0],
+        world_size=1,
+        stop_grace_s=20.0,
+    )
+    log = shim.folder.logs / "launcher" / "stdout.log"
+    wait_for(lambda: log.exists() and "up" in log.read_text())
+    shim.command("stop", reason="a test")
+    assert shim.wait_exit().cause == "stopped"
+    assert log.read_text() == "up\nsaved\n"
+
+
+def test_a_command_inside_a_sandboxed_job_is_behind_the_same_walls(
+    shims: Any, sandbox: Isolation, wait_for: Any
+) -> None:
+    shim = run(shims, WAIT, sandbox)
+    shim.wait_state("RUNNING")
+    session = wait_for(lambda: shim.command("session")["session"])
+    process = {
+        "argv": ["sh", "-c", "id -u; ls /proc | grep -c '^[0-9]'; ls /home; echo $RANK$HOME; pwd"],
+        "environment": session["environment"],
+        "folder": session["folder"],
+    }
+    around = Walls(level=sandbox.level, uid=sandbox.uid)
+    with walls.confined(around, [process], beside=session["beside"]) as (command, fd):
+        done = subprocess.run(
+            command, capture_output=True, text=True, pass_fds=(fd,), check=False, timeout=60
+        )
+    uid, num_processes, *said = done.stdout.split()
+    assert int(uid) == (os.getuid() if sandbox.uid is None else sandbox.uid), done.stderr
+    assert int(num_processes) <= 10
+    assert said == [sandbox.home, session["folder"]]
+
+
+def test_environments_are_not_built_where_jobs_are_isolated(shims: Any, sandbox: Isolation) -> None:
+    shim = shims(
+        "",
+        options={"isolation": sandbox},
+        config={"name": "digits", "environment": {"requirements": ["einops"]}},
+    )
+    assert "does not build environments" in shim.wait_state("PREPARE_FAILED").message

@@ -1,0 +1,123 @@
+"""The first program behind an allocation's walls: starts the job's processes.
+
+The agent cannot start them directly. The programs that build the walls (bwrap, unshare, setpriv) run
+with the agent's rights until they are done, so they must not see the job's environment: a
+`LD_PRELOAD` in it would be code of the job with these rights. Environments do not belong on a command
+line either, where everybody could read them.
+
+`confined.py FD` therefore reads from descriptor FD what to start, as JSON:
+
+    {"umask": 18, "processes": [{"argv": [...], "environment": {...}, "folder": "/w",
+                                 "stdout": "/logs/0/stdout.log", "stderr": "..."}]}
+
+One process without `stdout` takes this one's place. With `"lingers": true` it becomes a child, and after
+a SIGTERM this one does not end before all has ended that the child has started: the shell of a script
+ends at once, and with this process the whole sandbox. Several become its children, each in a session of
+its own and with its output in files; it ends when all have ended, with 0 if all ended well, else with
+1. Until then none of them is collected, so that the shim can still read how each has ended. SIGTERM is
+passed on to them.
+
+Needs the standard library alone, and Python 3.11 or later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+COLLECT_AFTER_S = 0.5
+"""Seconds that the shim is given to read how the last process has ended."""
+SIGNAL_DELAY_S = 0.2
+"""Seconds by which a SIGTERM to all may reach this process later than the shell."""
+CANNOT_START = 127
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def main() -> int:
+    fd = int(sys.argv[1])
+    with os.fdopen(fd) as file:
+        request = json.load(file)
+    os.umask(request["umask"])
+    processes = request["processes"]
+    if processes[0].get("lingers"):
+        return _linger(processes[0])
+    if "stdout" not in processes[0]:
+        return _become(processes[0])
+    return _host(processes)
+
+
+def _become(process: dict[str, Any]) -> int:
+    try:
+        os.chdir(process["folder"])
+        os.execvpe(process["argv"][0], process["argv"], process["environment"])  # noqa: S606
+    except OSError as error:
+        sys.stderr.write(f"{error.filename or process['argv'][0]}: {error.strerror}\n")
+        return CANNOT_START
+
+
+def _linger(process: dict[str, Any]) -> int:
+    was_asked = []
+    signal.signal(signal.SIGTERM, lambda number, frame: was_asked.append(number))
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        child = subprocess.Popen(process["argv"], env=process["environment"], cwd=process["folder"])
+    except OSError as error:
+        sys.stderr.write(f"{error.filename or process['argv'][0]}: {error.strerror}\n")
+        return CANNOT_START
+    status = child.wait()
+    if status != -signal.SIGTERM and not was_asked:
+        time.sleep(SIGNAL_DELAY_S)
+    if status == -signal.SIGTERM or was_asked:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.wait()
+    return status if status >= 0 else 128 - status
+
+
+def _host(processes: list[dict[str, Any]]) -> int:
+    children: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, _frame: object) -> None:
+        for child in children:
+            os.kill(child.pid, number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    for process in processes:
+        with open(process["stdout"], "ab") as out, open(process["stderr"], "ab") as err:  # noqa: PTH123
+            children.append(
+                subprocess.Popen(
+                    process["argv"],
+                    env=process["environment"],
+                    cwd=process["folder"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            )
+    failures: list[int] = []
+
+    def wait(pid: int) -> None:
+        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        if ended is None or ended.si_status:
+            failures.append(pid)
+
+    threads = [threading.Thread(target=wait, args=(child.pid,)) for child in children]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    time.sleep(COLLECT_AFTER_S)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
