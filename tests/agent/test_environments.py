@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,24 +29,9 @@ from muster_agent.environments import (
 )
 from muster_agent.interpreters import choose
 from muster_agent.logs import launcher_log
+from support.wheels import make_wheel
 
 pytestmark = pytest.mark.timeout(300)
-
-
-def make_wheel(folder: Path, name: str, version: str, *, script: bool = False) -> None:
-    """A wheel with one module that knows its version."""
-    info = f"{name}-{version}.dist-info"
-    files = {
-        f"{name}.py": f"VERSION = '{version}'\n\n\ndef main():\n    print('program', VERSION)\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    if script:
-        files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{name} = {name}:main\n"
-    record = "".join(f"{file},,\n" for file in [*files, f"{info}/RECORD"])
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
-        for file, text in {**files, f"{info}/RECORD": record}.items():
-            wheel.writestr(file, text)
 
 
 @pytest.fixture
