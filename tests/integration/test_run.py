@@ -140,3 +140,22 @@ def test_a_batch_script_runs_by_both_commands(stack: Stack, client: Client, fold
     assert "line 6: --output=out-%j.txt ignored" in err
     number = int(err.split("Submitted experiment ")[1].split()[0])
     assert client.experiment(number)["name"] == "from-slurm"
+
+
+def test_one_starts_after_the_other(stack: Stack, client: Client, folder: Path) -> None:
+    def submit(name: str, *words: str) -> int:
+        options = ("-d", "--name", name, "--launcher", "plain")
+        code, out, err = run(stack, folder, *options, *words)
+        assert code == 0, err
+        return int(out)
+
+    first = submit("first", "train.py", "--sleep")
+    second = submit("second", "--set", f"after=[{{experiment: {first}, when: any}}]", "train.py")
+    third = submit("third", "--set", f"after={second}", "train.py")
+    strict = submit("strict", "--set", f"after={first}", "train.py")
+    assert stack.cli("kill", str(first)).returncode == 0
+    ended = [client.wait(n, timeout_s=120) for n in (first, second, third, strict)]
+    states = [experiment["state"] for experiment in ended]
+    assert states == ["CANCELED", "COMPLETED", "COMPLETED", "CANCELED"]
+    assert f"experiment {first}, which must be COMPLETED first" in ended[3]["reason"]
+    assert client.trials(third)[0]["started_at"] >= client.trials(second)[0]["ended_at"]

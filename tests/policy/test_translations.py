@@ -23,6 +23,7 @@ MADE_UP = {
 NOT_IN_A_BROWSER = ("agent.", "cli.", "client.", "local.")
 """These are said to agents and to who types commands."""
 COMPOSED = {
+    "pending.after": {"experiments"},
     "pending.coming_free": {"givers"},
     "placed.next": {"placement"},
     "placed.slots": {"nodes"},

@@ -55,6 +55,10 @@ SENTENCES: Mapping[str, str] = {
     "pending.more_givers": "{num:other trial}",
     "pending.next_pass": "Will be considered in the next scheduling pass: this one has already started {num:trial}",
     "pending.restarts": "Restarts at {at}: {reason}",
+    "pending.after": "Starts after other experiments: {experiments:and}",
+    "pending.after_success": "experiment {experiment:#} must be COMPLETED (it is {state})",
+    "pending.after_any": "experiment {experiment:#} must have ended (it is {state})",
+    "pending.more_experiments": "{num:other experiment}",
     "pending.external": "Waiting for an external worker to claim it",
     # What helps, or that nothing has to be done.
     "help.fewer_slots": "Ask for at most {slots:slot}, or add nodes.",

@@ -45,6 +45,7 @@ from muster_server.telemetry.process import ControllerTelemetry
 from . import leader as holders
 from .budgets import BudgetLoop
 from .cleaning import CleaningLoop
+from .dependencies import DependencyLoop
 from .diagnoses import DiagnosisLoop
 from .heartbeats import Sightings
 from .lifecycle import LifecycleLoop, lifecycle_policy
@@ -87,6 +88,7 @@ class Controller:
         self._lifecycle = LifecycleLoop(database, policy, sightings)
         self._budgets = BudgetLoop(database)
         self._cleaning = CleaningLoop(database)
+        self._dependencies = DependencyLoop(database)
         self._diagnoses = DiagnosisLoop(database)
         self._stuck = StuckLoop(
             database,
@@ -131,6 +133,7 @@ class Controller:
             "lifecycle": lambda: self._lifecycle.run(lease=lease, now=now),
             "search": lambda: len(search_pass(self.database, now)),
             "budgets": lambda: self._budgets.run(lease=lease, now=now),
+            "dependencies": lambda: self._dependencies.run(lease=lease, now=now),
             "scheduler": lambda: self._scheduler.run(lease=lease, now=now),
             "cleaning": lambda: self._cleaning.run(lease=lease, now=now),
             "diagnoses": lambda: self._diagnoses.run(lease=lease, now=now),

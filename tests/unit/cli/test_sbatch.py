@@ -88,6 +88,16 @@ def test_nodes_tasks_and_gpus_become_slots(
         ("--export=ALL", {}),
         ("--signal=B:USR1@120", {"stop_grace_s": 120}),
         ("--signal=SIGUSR1", {"stop_grace_s": 60}),
+        (
+            "-d afterok:12:13,afterany:14",
+            {
+                "after": [
+                    {"experiment": 12, "when": "success"},
+                    {"experiment": 13, "when": "success"},
+                    {"experiment": 14, "when": "any"},
+                ]
+            },
+        ),
         ("--no-requeue", {"resources": {"slots": 1, "nodes": 1, "preemptible": False}}),
         ("--requeue", {"resources": {"slots": 1, "nodes": 1, "preemptible": True}}),
         ("-p gpu,debug", {"resources": {"slots": 1, "nodes": 1, "pool": "debug"}}),
@@ -155,6 +165,10 @@ def test_directives_end_at_the_first_command() -> None:
             "Line 3: --gres=gpu:4 gives 4 GPUs on a node, and line 2, --gpus-per-node=2, 2.",
         ),
         (["--chdir=/data"], None, "Line 2: --chdir=/data names another folder"),
+        (["-d afternotok:12"], None, "Line 2: -d afternotok:12 has the kind 'afternotok'"),
+        (["-d singleton"], None, "Line 2: -d singleton has the kind 'singleton'"),
+        (["-d afterok:12?afterok:13"], None, "Line 2: -d afterok:12?afterok:13 names no"),
+        (["--array=0-9"], None, "Line 2: --array=0-9 is not supported."),
         (["--signal=@"], None, "Line 2: --signal=@ is no signal."),
         (["--nodes=2"], None, "asks for 2 nodes and does not call srun"),
         (["--nodes=2"], TORCHRUN + TORCHRUN, "calls srun more than once"),

@@ -346,6 +346,9 @@ def _print_preview(preview: dict[str, Any]) -> None:
         out.print(f"  clones inherit {escape(', '.join(preview['copied']))}", highlight=False)
     if (cost := preview.get("search_cost")) is not None:
         out.print(_cost_text(cost))
+    if after := preview["config"]["after"]:
+        numbers = ", ".join(str(entry["experiment"]) for entry in after)
+        out.print(f"Starts after experiment {numbers}; its place then:")
     out.print(_fit_text(preview))
     for node in preview["plan"]:
         out.print(

@@ -59,6 +59,7 @@ _HANDLED = frozenset({
     "signal", "chdir", "export",
 })  # fmt: skip
 _KNOWN = _HANDLED | _IGNORED.keys() | _OTHERS | _FLAGS
+_WHEN = {"afterok": "success", "afterany": "any"}
 _SHELLS = frozenset({"bash", "sh", "zsh", "ksh", "dash"})
 _SRUN = re.compile(r"(?:^|[|;&(]|\$\(|\bexec\s|\btime\s)\s*srun\b(?P<rest>[^\n]*)", re.MULTILINE)
 _SECONDS = {1: (60,), 2: (60, 1), 3: (3600, 60, 1)}
@@ -426,12 +427,28 @@ def _export(job: _BatchDraft, option: SbatchOption) -> None:
     job.note(option, f"environment.variables: {names}")
 
 
-def _not_yet(job: _BatchDraft, option: SbatchOption) -> None:
-    hints = {
-        "array": "write a search: method grid tries every value of a hyperparameter",
-        "dependency": "submit it when the others have ended: muster submit --follow ends with them",
-    }
-    raise option.error("is not supported", hints[option.name])
+def _array(job: _BatchDraft, option: SbatchOption) -> None:
+    raise option.error(
+        "is not supported", "write a search: method grid tries every value of a hyperparameter"
+    )
+
+
+def _dependency(job: _BatchDraft, option: SbatchOption) -> None:
+    entries: list[dict[str, Any]] = []
+    for part in option.value.split(","):
+        kind, *numbers = part.split(":")
+        if kind not in _WHEN:
+            raise option.error(
+                f"has the kind {kind!r}, which has no meaning here", "use afterok:12 or afterany:12"
+            )
+        if not numbers or not all(n.isdigit() and int(n) > 0 for n in numbers):
+            raise option.error(
+                "names no experiments", "afterok:12:13, with the numbers of experiments"
+            )
+        entries += [{"experiment": int(number), "when": _WHEN[kind]} for number in numbers]
+    job.document["after"] = entries
+    shown = ", ".join(f"{entry['experiment']} ({entry['when']})" for entry in entries)
+    job.note(option, f"after: {shown}", "numbers are those of experiments")
 
 
 def _partition(job: _BatchDraft, option: SbatchOption, pools: Sequence[str]) -> None:
@@ -453,8 +470,8 @@ _TRANSLATIONS: Mapping[str, Callable[[_BatchDraft, SbatchOption], None]] = {
     "signal": _signal,
     "chdir": _chdir,
     "export": _export,
-    "array": _not_yet,
-    "dependency": _not_yet,
+    "array": _array,
+    "dependency": _dependency,
 }
 
 

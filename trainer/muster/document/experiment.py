@@ -27,6 +27,17 @@ from .training import TrainerSection
 
 
 @dataclass(frozen=True, kw_only=True)
+class AfterSection:
+    """An experiment that must have ended before this one starts."""
+
+    experiment: Annotated[int, Bounds(ge=1, le=2**63 - 1)]
+    """Number of the experiment."""
+    when: Literal["success", "any"] = "success"
+    """`success`: it must be COMPLETED; if it ends otherwise, this one is canceled. `any`: however it
+    ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExperimentConfig:
     """One experiment."""
 
@@ -68,6 +79,8 @@ class ExperimentConfig:
     is the number of values a grid takes of it."""
     search: SearchSection = field(default_factory=SearchSection)
     """How trials are chosen."""
+    after: Annotated[tuple[AfterSection, ...], Bounds(max_length=100)] = ()
+    """Experiments to wait for before anything starts. A number stands for `{experiment: number}`."""
     budget: BudgetSection | None = None
     """What it may cost. Default: as much as its project."""
     from_: FromSection | None = None

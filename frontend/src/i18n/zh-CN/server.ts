@@ -219,6 +219,7 @@ export const events: Readonly<Record<string, string>> = {
   "checkpoints.unpinned": "检查点已取消固定",
   "experiment.budget_changed": "预算已更改",
   "experiment.budget_stop": "因预算停止",
+  "experiment.dependency": "所等待的实验已结束",
   "experiment.created": "实验已创建",
   "experiment.forked": "实验已派生",
   "experiment.pause_requested": "要求暂停",

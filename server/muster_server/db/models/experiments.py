@@ -58,6 +58,11 @@ class ExperimentRow(Base):
     """Uploaded code bundle, if any."""
     left_out: Mapped[list[Any] | None]
     """Paths that ignore files left out of it; folders end with a slash. None: nothing is known."""
+    waits_for: Mapped[list[Any] | None]
+    """[{"experiment", "when"}]: experiments that must end before its trials are placed. None: it
+    waits for none, or not any more."""
+    stop_reason: Mapped[str] = mapped_column(default="")
+    """Why it was stopped, where that was not the wish of a user."""
     priority: Mapped[int]
     slots_per_trial: Mapped[int]
     search_state: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)

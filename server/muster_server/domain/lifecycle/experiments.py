@@ -50,7 +50,7 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
             go(ExperimentState.CANCELED, experiment.exhausted_reason, Termination.BUDGET_EXHAUSTED)
         return tuple(actions)
     if experiment.desired in ("stop", "kill") and state != ExperimentState.STOPPING:
-        go(ExperimentState.STOPPING, "stop requested")
+        go(ExperimentState.STOPPING, experiment.stop_reason or "stop requested")
     if state == ExperimentState.PAUSED and over:
         go(ExperimentState.STOPPING, "all its trials were stopped")
     elif state == ExperimentState.PAUSED and experiment.desired == "run":
@@ -59,7 +59,8 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
         if num_open == 0 and over and num_well == num_trials > 0:
             go(ExperimentState.COMPLETED, "it had finished by itself before the stop took effect")
         elif num_open == 0:
-            go(ExperimentState.CANCELED, "stopped; nothing of it runs any more")
+            why = experiment.stop_reason or "stopped; nothing of it runs any more"
+            go(ExperimentState.CANCELED, why)
         return tuple(actions)
     if state == ExperimentState.QUEUED:
         if num_trials == 0 and experiment.search_finished:

@@ -205,7 +205,11 @@ def stop_sentence(case: TrialCase) -> str:
 def own_words(case: TrialCase) -> str:
     """Return what to say about the stop if more is known than who wants it; otherwise an empty
     string."""
-    by_who = {"budget": case.trial.exhausted_reason, "early": case.trial.early_reason}
+    by_who = {
+        "budget": case.trial.exhausted_reason,
+        "early": case.trial.early_reason,
+        "stop": case.trial.stop_reason,
+    }
     return by_who.get(case.trial.stop_wanted or "", "")
 
 

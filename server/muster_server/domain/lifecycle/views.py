@@ -171,6 +171,8 @@ class TrialView:
     """run | pause | stop | kill."""
     exhausted_reason: str = ""
     """The sentence that names the budget it has used up; empty while there is some left."""
+    stop_reason: str = ""
+    """Why its experiment was stopped, where that was not the wish of a user."""
     early_reason: str = ""
     """Who has it end early and why, where that is not the searcher but what launched the run."""
     not_before: dt.datetime | None = None
@@ -236,6 +238,8 @@ class ExperimentView:
     state: ExperimentState
     desired: str = "run"
     """run | pause | stop | kill."""
+    stop_reason: str = ""
+    """Why it was stopped, where that was not the wish of a user."""
     exhausted_reason: str = ""
     """The sentence that names the budget it has used up; empty while there is some left."""
     search_finished: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -155,7 +155,9 @@ def _as_problem(problem: Unreadable) -> FieldProblem:
 def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentConfig | None:
     arguments, problem = entrypoints.normalise(raw.get("entrypoint"), raw.get("launcher"))
     try:
-        written = Document.model_validate({**_with_lists(raw), "entrypoint": arguments})
+        written = Document.model_validate(
+            {**_with_lists(raw), "entrypoint": arguments, **_after(raw)}
+        )
     except ValidationError as error:
         problems += [explain(e, Document) for e in error.errors(include_url=False)]
         written = None
@@ -189,6 +191,15 @@ def _space(raw: Any, problems: list[FieldProblem]) -> list[sampling.SearchParame
         path = f"hyperparameters.{problem.path}" if problem.path else "hyperparameters"
         problems.append(FieldProblem(path, problem.message, problem.hint))
     return None if bad else parameters
+
+
+def _after(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `after` with `{experiment: 12}` for the number 12, alone or in a list."""
+    written = raw.get("after")
+    if written is None:
+        return {}
+    entries = written if isinstance(written, list) else [written]
+    return {"after": [{"experiment": e} if isinstance(e, int) else e for e in entries]}
 
 
 def _filled_in(

@@ -106,7 +106,8 @@ def continue_experiment(
     experiment.search_state = searcher.state()
     experiment.state, experiment.desired = ExperimentState.QUEUED, "run"
     experiment.ended_at = experiment.archived_at = experiment.termination = None
-    experiment.exhausted_reason = ""
+    experiment.exhausted_reason = experiment.stop_reason = ""
+    experiment.waits_for = None
     experiment.num_continued += 1
     experiment.priority = config.resources.priority
     experiment.slots_per_trial = config.resources.slots

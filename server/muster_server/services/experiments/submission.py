@@ -35,6 +35,7 @@ from ..core import blobs, idempotency
 from ..core.events import add_event
 from ..core.ownership import require_charge
 from ..documents import Resolved, check_entry_file, resolve, search_spec
+from ..lifecycle.dependencies import check_after, waits_of
 from ..quota import budgets, projects, spending
 from ..search import concurrency, warm_start
 from ..search.decide import carry_out
@@ -85,6 +86,7 @@ def resolve_submission(
         )
         if p is not None
     ]
+    problems += check_after(session, config.after)
     if problems:
         return Resolved(problems=tuple(problems))
     if isinstance(found, sources.Source) and config.from_ is not None:
@@ -224,6 +226,7 @@ def _insert(
         purpose=purpose,
         blob_sha256=body.blob_sha256,
         left_out=body.left_out or None,
+        waits_for=waits_of(config.after),
         priority=config.resources.priority,
         slots_per_trial=config.resources.slots,
         search_state=searcher.state(),

@@ -64,6 +64,7 @@ _START = (
             _experiments.c.id == _trials.c.experiment_id,
             _experiments.c.desired == "run",
             _experiments.c.exhausted_reason == "",
+            _experiments.c.waits_for.is_(None),
         )
         .exists(),
     )

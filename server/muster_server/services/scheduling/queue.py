@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, or_, select
 from sqlalchemy.orm import Session
 
 from muster.document.experiment import ExperimentConfig
@@ -49,11 +49,11 @@ def list_queue(
 ) -> tuple[list[QueueItem], int | None]:
     """Waiting trials in the scheduler's order (from `cursor`, 0 is the first), and where the next
     page starts: the scheduler's own decisions on what is true now, so that what is shown is what
-    will happen. Then come trials whose project has used up its budget, and last those that wait to
-    restart, soonest first. `project` leaves out those of others, and changes neither position nor
+    will happen. Then come trials whose project has used up its budget or whose experiment starts
+    after others, and last those that wait to restart, soonest first. `project` leaves out those of others, and changes neither position nor
     estimate.
     """
-    others = [*session.scalars(_OUT_OF_BUDGET), *session.scalars(_RESTARTING)]
+    others = [*session.scalars(_NOT_YET), *session.scalars(_RESTARTING)]
     mine = None if project is None else set(session.scalars(_waiting_of(project)))
     with foresight.ask(now) as foreseen:
         order = chain(_order(foreseen.decided), ((trial_id, None) for trial_id in others))
@@ -77,7 +77,7 @@ def _told(what: Placement | WaitingTrial | None) -> Placement | Wait | None:
     return what.tell() if isinstance(what, WaitingTrial) else what
 
 
-_OUT_OF_BUDGET = (
+_NOT_YET = (
     select(TrialRow.id)
     .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
     .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)
@@ -85,7 +85,7 @@ _OUT_OF_BUDGET = (
         TrialRow.state == TrialState.QUEUED,
         TrialRow.is_external.is_(False),
         ExperimentRow.desired == "run",
-        ProjectRow.exhausted_reason != "",
+        or_(ProjectRow.exhausted_reason != "", ExperimentRow.waits_for.is_not(None)),
     )
     .order_by(TrialRow.id)
 )
@@ -185,7 +185,8 @@ def _restart_reason(trial: TrialRow) -> AnyMessage:
         at = f"{trial.not_before.astimezone(dt.UTC):%H:%M:%S} UTC"
         reason = Message("pending.restarts", at=at, reason=trial.reason)
         return Message("all.advised", reason=reason, advice=Message("help.restarts"))
-    # QUEUED, and not for the scheduler to decide on: the budget of its project is used up.
+    # QUEUED, and not for the scheduler to decide on: the budget of its project is used up, or its
+    # experiment starts after others.
     return from_columns(trial.pending_reason, trial.pending_parts) or Rendered(trial.reason)
 
 

@@ -85,6 +85,7 @@ def load_nodes(session: Session) -> list[NodeView]:
 _MAY_RUN = and_(
     ExperimentRow.desired == "run",
     ExperimentRow.exhausted_reason == "",
+    ExperimentRow.waits_for.is_(None),
     ExperimentRow.state.in_((ExperimentState.QUEUED, ExperimentState.RUNNING)),
 )
 _OPEN = (
