@@ -39,7 +39,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "no_attempt_fence",
         "records of a superseded attempt, or of an allocation given up as lost, are taken",
-        48,
+        370,
         records._judge,
         'is_superseded=not is_current or allocation.observed in ("LOST", "CLEANED"),',
         "is_superseded=False,",
