@@ -236,11 +236,13 @@ class _Build:
             size_bytes = _size(self.path)
             (self.path / COMPLETE).write_text(json.dumps({"size_bytes": size_bytes}))
         except OSError as error:
+            shutil.rmtree(self.path, ignore_errors=True)
             raise BuildFailed(
                 f"the environment cannot be written: {error}", fault="node"
             ) from error
-        except BuildFailed as error:
-            self._say(f"failed: {error}")
+        except (BuildFailed, BuildCanceled) as error:
+            shutil.rmtree(self.path, ignore_errors=True)
+            self._say(f"failed: {error}" if isinstance(error, BuildFailed) else "canceled")
             raise
         self._say(f"the environment is ready after {time.monotonic() - began:.1f} s")
 
@@ -388,10 +390,14 @@ class _Build:
 
 
 def collect(folder: Path, *, limit_bytes: int) -> int:
-    """Delete the least recently used environments until the rest fits, except those in use. Return
-    the number deleted."""
+    """Delete the least recently used environments until the rest fits, except those in use, and what
+    is left of builds. Return the number of environments deleted."""
     for rest in folder.glob(".old-*"):
         shutil.rmtree(rest, ignore_errors=True)
+    for path in folder.iterdir():
+        is_left = path.is_dir() and path.name != UV_CACHE and not (path / COMPLETE).exists()
+        if is_left:  # By a builder that was killed; one that builds holds the lock.
+            _delete(path)
     found: list[tuple[float, int, Path]] = []
     for marker in folder.glob(f"*/{COMPLETE}"):
         with contextlib.suppress(OSError, ValueError, KeyError):

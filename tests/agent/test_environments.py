@@ -136,6 +136,7 @@ def test_what_cannot_be_resolved_is_said_in_uvs_words(
         build(*requirements)
     assert words in str(caught.value)
     assert caught.value.fault == "document"
+    assert not [p for p in (build.folder / "environments").iterdir() if (p / "bin").exists()]
     if words.startswith("there"):
         assert "there is no version" in build.log.read_text()
 
@@ -218,6 +219,10 @@ def test_the_least_recently_used_is_deleted_unless_it_is_in_use(build: Builder) 
     os.close(used.lock)
     assert collect(build.folder / "environments", limit_bytes=0) == 2
     assert not any(folder.exists() for folder in folders)
+    # A builder that was killed leaves a part.
+    (folders[0] / "bin").mkdir(parents=True)
+    assert collect(build.folder / "environments", limit_bytes=10**12) == 0
+    assert not folders[0].exists()
     # What was deleted is built again.
     assert Path(build("tinypkg").python).exists()
 

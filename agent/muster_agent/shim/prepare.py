@@ -17,6 +17,7 @@ from pathlib import Path
 import muster
 from muster import __version__, wire
 from muster.launch import commands
+from muster.launch.variables import expand
 from muster_agent.environments import (
     BuildFailed,
     BuiltEnvironment,
@@ -242,6 +243,7 @@ def _build(
         uv=options.uv,
         limit_bytes=options.environments_limit_bytes,
     )
+    of_user = {name: expand(value, inherited) for name, value in spec.environment.items()}
     marks = {TOKEN_VARIABLE: spec.allocation_id, OWNER_VARIABLE: folder.owner}
     try:
         return cache.open(
@@ -249,7 +251,7 @@ def _build(
             python=python,
             code=work_dir,
             code_id=spec.code.sha256 if spec.code.kind == "bundle" else "",
-            environment={**inherited, **spec.environment, **marks},
+            environment={**inherited, **of_user, **marks},
             log=launcher_log(folder.logs, "stdout"),
             is_canceled=is_canceled,
         )

@@ -4,6 +4,7 @@ out of that."""
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.byte_sizes import byte_size
+from muster.launch.commands import entry_file
 
 from .exit_codes import EXIT_USAGE
 from .output import CommandFailure, say
@@ -138,6 +140,15 @@ def _size_text(entries: Sequence[LeftOutEntry]) -> str:
     return least + byte_size(sum(entry.size_bytes for entry in entries))
 
 
+def _script_of(entrypoint: Any) -> str:
+    """Return the file that an entry point runs, as far as it can be read; "" if there is none."""
+    try:
+        words = shlex.split(entrypoint) if isinstance(entrypoint, str) else list(entrypoint or ())
+    except (TypeError, ValueError):
+        return ""  # The server says what is wrong with it.
+    return entry_file([str(word) for word in words])
+
+
 def code_folder(file: str, document: str, overrides: Sequence[str]) -> CodeFolder | None:
     """Return the folder to send: `code.path` relative to the document, "." for an entry point without
     `code`. None if nothing is to be sent. The server explains what cannot be read here."""
@@ -157,9 +168,9 @@ def code_folder(file: str, document: str, overrides: Sequence[str]) -> CodeFolde
     code = dict(code) if isinstance(code, dict) else {}
     code |= {k.removeprefix("code."): v for k, v in written.items() if k.startswith("code.")}
     entrypoint = written.get("entrypoint", parsed.get("entrypoint"))
-    first = str(entrypoint[0] if isinstance(entrypoint, list) and entrypoint else entrypoint)
+    script = _script_of(entrypoint)
     path = code.get("path")
-    if path is None and entrypoint and "installed" not in code and not first.startswith("/"):
+    if path is None and entrypoint and "installed" not in code and not script.startswith("/"):
         path = "."
     if not isinstance(path, str) or not path:
         return None
