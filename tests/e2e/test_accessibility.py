@@ -31,6 +31,7 @@ PAGES = [
     "/trials/{trial}?tab=performance",
     "/trials/{trial}?tab=ranks",
     "/trials/{trial}?tab=logs",
+    "/trials/{trial}?tab=outputs",
     "/trials/{trial}?tab=checkpoints",
     "/trials/{trial}?tab=evaluation",
     "/trials/{trial}?tab=config",

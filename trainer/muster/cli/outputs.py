@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +24,11 @@ from .output import (
     table,
 )
 from .trials import TrialArgument, find_trial
+
+if TYPE_CHECKING:
+    from muster.client import Client
+
+WAIT_POLL_S = 1.0
 
 app = typer.Typer(no_args_is_help=True, help="Files that jobs wrote: list, get.")
 
@@ -112,6 +118,10 @@ def get(
     force: Annotated[
         bool, typer.Option("--force", help="Replace files that have other content.")
     ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait", help="Wait until the job does not run, and all is collected."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fetch files that a trial wrote.
@@ -126,6 +136,8 @@ def get(
         raise CommandFailure(f"{folder} is not a folder.", exit_code=EXIT_USAGE)
     with client_of_environment() as client:
         found = find_trial(client, trial)
+        if wait:
+            _wait(client, found["id"])
         done = fetch_outputs(client, found["id"], paths or [], folder, force=force, on_progress=say)
     if as_json:
         print_json(
@@ -145,3 +157,17 @@ def get(
     for file in done.skipped:
         why = f"a link to {file['target']}" if file["state"] == "link" else file["reason"]
         say(printable(f"  not fetched: {file['path']} ({byte_size(file['size_bytes'])}): {why}"))
+
+
+def _wait(client: Client, trial_id: int) -> None:
+    """Return once nothing more comes. What an agent cannot collect is said meanwhile, once."""
+    said: set[str] = set()
+    while True:
+        summary = client.get(f"/trials/{trial_id}/outputs/summary")
+        if summary["state"] in ("complete", "off"):
+            return
+        for sentence in _sentences(summary)[1:]:
+            if sentence not in said:
+                said.add(sentence)
+                say(sentence)
+        time.sleep(WAIT_POLL_S)
