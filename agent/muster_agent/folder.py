@@ -4,6 +4,7 @@ allocations/<allocation id>/
   spec.json      wire.AllocationSpec, written by the agent
   options.json   ShimOptions, written by the agent
   secrets.json   which secrets the shim was given: versions by name, no values
+  messages.json  what the agent has to say in the trial's events, if anything
   shim.lock      held by the shim while it lives: the truth about "is it alive"
   shim.json      ShimState, replaced by the shim whenever it changes
   shim.log       the shim's own words
@@ -190,6 +191,16 @@ class AllocationFolder:
             return wire.loads(ShimState, (self.path / "shim.json").read_text())
         except (OSError, ValueError):
             return None
+
+    def write_messages(self, messages: list[list[str]]) -> None:
+        """Keep messages for the trial's events, level and text, which the shim is to report."""
+        write_atomically(self.path / "messages.json", wire.dump(messages))
+
+    def read_messages(self) -> list[list[str]]:
+        try:
+            return wire.loads(list[list[str]], (self.path / "messages.json").read_text())
+        except (OSError, ValueError):
+            return []
 
     def has_options(self) -> bool:
         return (self.path / "options.json").exists()

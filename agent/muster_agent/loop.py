@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import time
 import uuid
@@ -30,6 +31,7 @@ from muster_agent.client import (
     SessionSuperseded,
     persistently,
 )
+from muster_agent.folder import ShimOptions
 from muster_agent.housekeeping import Housekeeping
 from muster_agent.joining import CannotJoin, introduce, take_credential
 from muster_agent.machine import Machine
@@ -48,6 +50,7 @@ from muster_agent.plan import (
     plan,
 )
 from muster_agent.settings import AgentSettings
+from muster_agent.shim.fetch import FetchResult
 from muster_agent.storage import is_within
 from muster_agent.tunnels import CannotOpen, Job
 from muster_agent.uploads import Uploader
@@ -58,6 +61,7 @@ PLAN_INTERVAL_S = 0.1
 NAME_TAKEN_PAUSE_S = 3.0
 SHUTDOWN_UPLOAD_S = 10.0
 CREATE_RETRY_S = 5.0
+FETCH_LOOK_S = 0.5
 SECRETS_RETRY_S = 1.0
 _LASTING_SECRET_ERRORS = frozenset({"secrets.missing", "secrets.off", "secrets.unreadable"})
 """Errors after which another node or another try would not get the secrets either."""
@@ -471,12 +475,14 @@ class Agent:
         if secrets is None:
             await self._settle(allocation, "stopped before it began")
             return
+        options = self._machine.shim_options(
+            allocation.spec, bundle=bundle, deadline_boot_s=self._deadline_boot_s
+        )
+        if allocation.spec.work_from and not await self._fetch_work(allocation, options):
+            return
         try:
             allocation.start_shim(
-                self._machine.shim_options(
-                    allocation.spec, bundle=bundle, deadline_boot_s=self._deadline_boot_s
-                ),
-                secrets,
+                dataclasses.replace(options, deadline_boot_s=self._deadline_boot_s), secrets
             )
         except OSError as error:
             allocation.end_by_ourselves(
@@ -486,6 +492,42 @@ class Agent:
                     blames="node",
                 )
             )
+
+    async def _fetch_work(self, allocation: Allocation, options: ShimOptions) -> bool:
+        """Restore the work folder from an object store, where necessary. Return False if the
+        allocation has ended instead."""
+        fetching = asyncio.create_task(self._machine.fetch_work(allocation, options))
+        try:
+            while not (await asyncio.wait({fetching}, timeout=FETCH_LOOK_S))[0]:
+                if not self._is_wanted(allocation.allocation_id):
+                    await self._settle(allocation, "stopped before it began")
+                    return False
+            result = fetching.result()
+        except (OSError, RuntimeError, ValueError) as error:
+            result = FetchResult(failed=f"the work folder could not be restored: {error}")
+        finally:
+            fetching.cancel()
+            await asyncio.gather(fetching, return_exceptions=True)
+        if result.failed:
+            allocation.end_by_ourselves(
+                wire.StateRecord(
+                    observed="PREPARE_FAILED",
+                    message=result.failed,
+                    blames=result.blames,
+                    passes=result.passes,
+                )
+            )
+            return False
+        if result.messages:
+            allocation.folder.write_messages(result.messages)
+        return True
+
+    def _is_wanted(self, allocation_id: str) -> bool:
+        """Return whether the server still wants an allocation to run; True while it is unheard."""
+        if self._desired is None:
+            return True
+        wanted = self._desired.get(allocation_id)
+        return wanted is not None and wanted.desired not in ("stop", "kill")
 
     async def _fetch_secrets(self, allocation: Allocation) -> list[wire.SecretValue] | None:
         """Return the values of an allocation's secrets; None if it is not wanted any more. Waits
@@ -502,8 +544,7 @@ class Agent:
                     "secrets_not_fetched", allocation_id=spec.allocation_id, error=str(error)
                 )
             await asyncio.sleep(SECRETS_RETRY_S)
-            wanted = self._desired.get(spec.allocation_id) if self._desired is not None else None
-            if self._desired is not None and (wanted is None or wanted.desired in ("stop", "kill")):
+            if not self._is_wanted(spec.allocation_id):
                 return None
 
     def _dispute(self, allocation_id: str) -> None:

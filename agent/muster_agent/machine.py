@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import os
@@ -19,6 +20,7 @@ from muster_agent.allocations import Allocation, recover
 from muster_agent.environments import find_uv
 from muster_agent.exports import Model
 from muster_agent.folder import AllocationFolder, ShimOptions
+from muster_agent.helpers import result_of
 from muster_agent.history import AllocationHistory
 from muster_agent.interpreters import activated, choose, is_our_own
 from muster_agent.isolation import uid_of
@@ -35,6 +37,7 @@ from muster_agent.outputs.keeper import OutputsKeeper
 from muster_agent.outputs.store import BucketOutputs, FolderOutputs
 from muster_agent.preflights import PreflightCommand
 from muster_agent.settings import AgentSettings
+from muster_agent.shim.fetch import FetchResult, needs_fetch
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
 from muster_agent.storage import Storage, require_own_path
 from muster_agent.walls import Isolation
@@ -286,6 +289,18 @@ class Machine:
             uid = uid_of(spec.project_id, base=self._settings.uid_base)
         home = self._home / "homes" / f"project-{spec.project_id}"
         return dataclasses.replace(found, uid=uid, home=str(home))
+
+    async def fetch_work(self, allocation: Allocation, options: ShimOptions) -> FetchResult:
+        """Restore an allocation's work folder if it lies in an object store, for which the shim has
+        no credentials."""
+        if not await asyncio.to_thread(needs_fetch, self._home, allocation.spec):
+            return FetchResult()
+        line = await result_of(
+            "muster_agent.shim.fetch",
+            *("--dir", str(allocation.folder.path)),
+            given=wire.dump(options),
+        )
+        return wire.loads(FetchResult, line)
 
     def _warm_socket(self, spec: wire.AllocationSpec) -> str:
         wanted = self._settings.warm_workers

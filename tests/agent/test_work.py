@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import hashlib
 import io
@@ -9,16 +10,19 @@ import json
 import os
 import subprocess
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from muster import wire
+from muster_agent.outputs import keeper
 from muster_agent.outputs.index import unpacked
 from muster_agent.process import kill_all
-from muster_agent.work import OUTPUT_FOLDER, TrialWork
+from muster_agent.storage import Storage
+from muster_agent.work import OUTPUT_FOLDER, TrialWork, WorkUse
+from support.buckets import Buckets, buckets
 
 TRIAL = 7
 CLUSTER = "aaaa1111"
@@ -549,6 +553,105 @@ def test_two_nodes_that_write_the_same_path_are_both_kept(
     assert len(list((storage / FOLDER / "objects").glob("??/*"))) == 3
 
 
+@pytest.fixture
+def s3() -> Iterator[Buckets]:
+    with buckets("bucket") as started:
+        yield started
+
+
+def test_a_bucket_keeps_the_files_and_another_node_goes_on_from_it(
+    s3: Buckets, agent: Any, other: Any, plane: Any, attempt: Any, wait_for: Any
+) -> None:
+    code = bundle(plane, CHECKPOINTING)
+    url = f"s3://bucket/muster-{CLUSTER}/experiment-3/trial-2"
+    assert run(agent, plane, attempt(1, code=code, checkpoint_url=url)).cause == "success"
+    request = final_of(plane, wait_for)
+    assert (request.storage_id, request.storage_url) == ("", f"{url}/outputs")
+    ckpt = files_of(request)["ckpt.txt"]
+    assert s3.get(f"{url}/outputs/objects/{ckpt.sha256[:2]}/{ckpt.sha256}") == b"60"
+    export = wire.Export(
+        id=1,
+        storage_id="",
+        storage_url="s3://bucket",
+        path=FOLDER,
+        cluster_id=CLUSTER,
+        max_bytes=1000,
+        files=[ckpt],
+    )
+    plane.want_exported(export)
+    wait_for(lambda: plane.export_results)
+    assert plane.export_results[0].outcome == "done"
+    assert plane.exported[1] == {0: b"60"}
+
+    other.environment["MUSTER_AGENT_STORAGE_DIR"] = str(other.home / "nothing in it")
+    move(agent, other, plane)
+    plane.want(attempt(2, code=code, checkpoint_url=url, work_from=[source_of(request)]))
+    assert other.wait_exit("a2").cause == "success"
+    assert plane.of("a2").log_text(0).startswith("resumed at 60\n")
+    assert stored_in(s3, url, files_of(final_of(plane, wait_for, 2))["ckpt.txt"]) == b"120"
+
+
+def stored_in(s3: Buckets, url: str, file: wire.OutputFile) -> bytes:
+    return b"".join(s3.get(f"{url}/outputs/objects/{part[:2]}/{part}") for part in file.parts)
+
+
+def test_a_file_that_grows_for_ever_is_listed_with_its_size(
+    agent: Any, plane: Any, attempt: Any, wait_for: Any
+) -> None:
+    script = (
+        "import os, time\n"
+        "log = open('log', 'wb')\n"
+        "while not os.path.exists('enough'):\n"
+        "    log.write(bytes(20_000)); log.flush(); time.sleep(0.02)\n"
+    )
+    outputs = wire.OutputsSpec(every_s=0.5, max_bytes=300_000)
+    plane.want(attempt(1, code=bundle(plane, script), outputs=outputs))
+
+    def is_left_out() -> bool:
+        found = files_of(plane.outputs[-1]).get("log") if plane.outputs else None
+        return found is not None and found.state == "left_out"
+
+    wait_for(is_left_out)
+    file = files_of(plane.outputs[-1])["log"]
+    assert file.size_bytes > 300_000
+    assert file.reason.startswith("a node keeps at most 300,000 bytes")
+    (TrialWork(agent.home, TRIAL).files / "enough").touch()
+    assert agent.wait_exit("a1").cause == "success"
+    assert final_of(plane, wait_for).summary.left_out_bytes > 300_000
+
+
+def test_versions_that_nobody_needs_are_deleted_from_the_storage(
+    agent: Any, plane: Any, attempt: Any, wait_for: Any
+) -> None:
+    script = (
+        "import os, time\n"
+        "for number in range(3):\n"
+        "    open('new', 'w').write(str(number)); os.replace('new', 'ckpt')\n"
+        "    while not os.path.exists(f'go {number}'): time.sleep(0.02)\n"
+    )
+    plane.want(attempt(1, code=bundle(plane, script)))
+    storage, files = agent.home / "storage", TrialWork(agent.home, TRIAL).files
+    versions = []
+    for number in range(3):
+
+        def has_version(number: int = number) -> bool:
+            found = files_of(plane.outputs[-1]).get("ckpt") if plane.outputs else None
+            return found is not None and stored(storage, found) == str(number).encode()
+
+        wait_for(has_version)
+        (sha256,) = files_of(plane.outputs[-1])["ckpt"].parts
+        versions.append(storage / FOLDER / "objects" / sha256[:2] / sha256)
+        os.utime(versions[-1], (1e9, 1e9))  # Long ago: nobody is about to use it.
+        (files / f"go {number}").touch()
+    agent.wait_exit("a1")
+    final_of(plane, wait_for)
+    assert not versions[0].exists()
+    assert versions[2].exists()
+    manifests = {p.name for p in (storage / FOLDER / "manifests").iterdir()}
+    assert f"n0-a1-{plane.outputs[-1].summary.seq}.json" in manifests
+    assert "n0-a1-1.json" not in manifests
+
+
 # ---------------------------------------------------------------- reports
 
 
@@ -615,6 +718,56 @@ def test_reports_go_on_across_outages_and_sessions(
     num_registrations = len(plane.registrations)
     wait_for(lambda: len(plane.registrations) > num_registrations or plane.work_folders)
     assert len([r for r in plane.outputs if r.summary.is_final]) == num_reports == 1
+
+
+def test_the_server_hears_of_a_storage_that_stays_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "LOOK_S", 0.05)
+    monkeypatch.setattr(keeper, "RETRY_FIRST_S", 0.05)
+    monkeypatch.setattr(keeper, "TELL_AFTER_S", 0.2)
+    storage, work = tmp_path / "storage", TrialWork(tmp_path, TRIAL)
+    work.files.mkdir(parents=True)
+    (work.files / "file").write_text("content")
+    work.write_use(
+        WorkUse(
+            cluster_id=CLUSTER,
+            experiment_id=3,
+            trial_id=TRIAL,
+            attempt_no=1,
+            allocation_id="a1",
+            node_rank=0,
+            code_sha256="",
+            outputs=wire.OutputsSpec(),
+            storage_id="s1",
+            folder=FOLDER,
+            url="",
+            first_seq=4,
+        )
+    )
+
+    async def go() -> None:
+        outputs = keeper.OutputsKeeper(tmp_path, storage=storage, bytes_per_s=10**9)
+        running = asyncio.create_task(outputs.run())
+        try:
+            async with asyncio.timeout(60):
+                await outputs.has_news.wait()
+                problem = outputs.problem_of(work)
+                assert problem == f"the storage folder {storage} is not there"
+                told = keeper.with_problem(work.read_use(), work.read_manifest(), problem)
+                assert (told.summary.seq, told.summary.problem) == (4, problem)
+                outputs.has_news.clear()
+                storage_id = Storage(storage).id()
+                await outputs.has_news.wait()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+        written = work.read_manifest()
+        assert outputs.problem_of(work) == written.summary.problem == ""
+        assert (written.storage_id, written.summary.is_final) == (storage_id, True)
+        assert written.summary.seq == 5
+
+    asyncio.run(go())
 
 
 # ---------------------------------------------------------------- downloads

@@ -10,9 +10,9 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
+from muster_agent.helpers import answer, read_given
 from muster_agent.outputs.collect import CollectionResult, Collector, Interrupted, say
 from muster_agent.outputs.store import StorageAway, open_outputs, why
 from muster_agent.work import TrialWork
@@ -27,15 +27,14 @@ def main() -> int:
     parser.add_argument("--final", action="store_true")
     options = parser.parse_args()
     _step_back(is_final=options.final)
-    threading.Thread(target=_end_with_agent, daemon=True).start()
+    read_given()
     # A writer that opens a file in the moment in which it is looked at is told by this signal.
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     work = TrialWork(options.home, options.trial)
     result = _collect(
         work, options.storage, is_final=options.final, bytes_per_s=options.bytes_per_s
     )
-    sys.stdout.write(say(result) + "\n")
-    sys.stdout.flush()
+    answer(say(result))
     return 0
 
 
@@ -55,6 +54,7 @@ def _collect(
             url=use.url,
             sending=work.sending,
             cluster_id=use.cluster_id,
+            writer=f"n{use.node_rank}",
         )
         with contextlib.closing(store):
             store.clear_drafts()
@@ -86,13 +86,6 @@ def _step_back(*, is_final: bool) -> None:
         import psutil
 
         psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)
-
-
-def _end_with_agent() -> None:
-    with contextlib.suppress(OSError):
-        while os.read(sys.stdin.fileno(), 1):
-            pass
-    os._exit(1)
 
 
 if __name__ == "__main__":

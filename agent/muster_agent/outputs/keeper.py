@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ import structlog
 
 from muster import wire
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
+from muster_agent.helpers import result_of
 from muster_agent.outputs.collect import CollectionResult, understand
 from muster_agent.outputs.index import packed, read_index
 from muster_agent.process import owner_of, tagged
@@ -183,35 +182,15 @@ class OutputsKeeper:
         schedule.next_at = now + max(every_s, result.scan_s / SCAN_SHARE)
 
     async def _run_collector(self, work: TrialWork, *, is_final: bool) -> CollectionResult:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            "-m",
+        line = await result_of(
             "muster_agent.outputs",
             *("--home", str(self.home)),
             *("--trial", str(work.trial_id)),
             *("--storage", str(self._storage)),
             *("--bytes-per-s", str(self._bytes_per_s)),
             *(["--final"] if is_final else []),
-            stdin=asyncio.subprocess.PIPE,  # Its end is the end of the collector.
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
-        try:
-            assert process.stdout is not None
-            output = await process.stdout.read()
-            code = await process.wait()
-        except asyncio.CancelledError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-            raise
-        lines = output.decode(errors="replace").splitlines()
-        try:
-            return understand(lines[-1])
-        except (ValueError, IndexError):
-            raise RuntimeError(f"the collector ended with code {code} and no result") from None
+        return understand(line)
 
 
 def has_final(work: TrialWork, use: WorkUse) -> bool:

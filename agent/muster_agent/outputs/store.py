@@ -30,6 +30,7 @@ KEPT_UNUSED_S = 900.0
 be about to name it, and somebody may be downloading it."""
 _MANIFEST = re.compile(r"n(\d{1,6})-a(\d{1,9})-(\d{1,12})\.json")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_DRAFT = ".tmp-"
 _LISTED_FROM = 50
 """Number of parts from which the objects of a bucket are listed instead of asked for one by one."""
 
@@ -85,32 +86,36 @@ def parse_manifest_name(name: str) -> tuple[int, int, int] | None:
 class FolderOutputs:
     """Outputs in a storage folder. A job may write to the trial's folder: no link is followed."""
 
-    def __init__(self, storage: Path, folder: str, *, create: bool = True) -> None:
-        """Open the folder. Raises OSError; the storage folder itself is never created."""
+    def __init__(
+        self, storage: Path, folder: str, *, create: bool = True, writer: str = ""
+    ) -> None:
+        """Open the folder. Raises OSError; the storage folder itself is never created.
+
+        writer: name of whoever writes here one collection at a time; what an interrupted one of
+            the same name has left is deleted by `clear_drafts`."""
         self.id = ""
         root = beneath.open_root(storage)
         try:
             self._root = beneath.open_folder(root, beneath.parts_of(folder), create=create)
         finally:
             os.close(root)
+        self._drafts = f"{_DRAFT}{writer}-"
         self._mark = secrets.token_hex(6)
 
     def close(self) -> None:
         os.close(self._root)
 
-    def clear_drafts(self, older_than_s: float = 86_400.0) -> None:
-        """Delete parts that were never completed."""
+    def clear_drafts(self) -> None:
+        """Delete parts that an earlier collection of this writer has not completed."""
         with beneath.folder(self._root, ["objects"], create=True) as objects:
             for name in beneath.names_in(objects):
-                if name.startswith(".tmp-"):
+                if name.startswith(self._drafts):
                     with contextlib.suppress(FileNotFoundError):
-                        found = os.stat(name, dir_fd=objects, follow_symlinks=False)
-                        if time.time() - found.st_mtime > older_than_s:
-                            os.unlink(name, dir_fd=objects)
+                        os.unlink(name, dir_fd=objects)
 
     def write(self, content: Iterable[bytes]) -> tuple[str, int]:
         with beneath.folder(self._root, ["objects"], create=True) as objects:
-            draft = f".tmp-{self._mark}"
+            draft = f"{self._drafts}{self._mark}"
             fd = _create(draft, objects)
             try:
                 digest, size = hashlib.sha256(), 0
@@ -160,7 +165,7 @@ class FolderOutputs:
 
     def write_manifest(self, name: str, content: bytes) -> None:
         with beneath.folder(self._root, ["manifests"], create=True) as folder:
-            draft = f".tmp-{self._mark}"
+            draft = f"{self._drafts}{self._mark}"
             fd = _create(draft, folder)
             try:
                 _write_all(fd, content)
@@ -278,7 +283,7 @@ class BucketOutputs:
 
 
 def open_outputs(
-    *, storage: Path, folder: str, url: str, sending: Path, cluster_id: str = ""
+    *, storage: Path, folder: str, url: str, sending: Path, cluster_id: str, writer: str
 ) -> FolderOutputs | BucketOutputs:
     """Open the outputs of a trial for writing. Raises StorageAway."""
     if url:
@@ -290,7 +295,7 @@ def open_outputs(
     try:
         if cluster_id:
             found.claim(folder, cluster_id)
-        opened = FolderOutputs(storage, folder)
+        opened = FolderOutputs(storage, folder, writer=writer)
     except (RefusedPath, beneath.LeadsOutside) as error:
         raise StorageAway(str(error)) from error
     except OSError as error:

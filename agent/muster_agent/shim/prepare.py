@@ -84,6 +84,8 @@ def prepare(
     `is_canceled` answers True.
     """
     _check_disk(folder.path, options.min_disk_free_bytes)
+    for level, text in folder.read_messages():
+        tell("warning" if level == "warning" else "info", text)
     _check_data(spec, options.isolation)
     installed = _find_installed(spec, options.isolation)
     work = prepare_work(spec, options, folder, tell=tell)
