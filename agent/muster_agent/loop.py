@@ -93,7 +93,7 @@ class Agent:
         self._desired: dict[str, wire.Assignment] | None = None
         self._forget: set[str] = set()
         self._disputed: set[str] = set()
-        self._outputs = self._machine.outputs
+        self._outputs = self._machine.keep_outputs(self._is_running)
         self._housekeeping = Housekeeping(self._machine, is_kept=self._is_kept)
         self._deadline_boot_s = 0.0
         self._lease_s = 0.0
@@ -323,6 +323,13 @@ class Agent:
         ]
         paths = [p for s in specs for p in (s.checkpoint_dir, s.resume_from, s.weights_from) if p]
         return any(is_within(used, path) for used in paths)
+
+    def _is_running(self, allocation_id: str) -> bool:
+        """Return whether an allocation is on this node and has not ended."""
+        allocation = self._allocations.get(allocation_id)
+        return allocation is not None and not (
+            allocation.has_ended and allocation.liveness() in ("dead", "rebooted")
+        )
 
     def _has_trial(self, trial_id: int) -> bool:
         """Return whether an allocation of a trial is on this node."""

@@ -155,11 +155,14 @@ class Machine:
         folder.create(spec)
         return Allocation(folder, spec, inherited=self._inherited)
 
-    @cached_property
-    def outputs(self) -> OutputsKeeper | None:
-        """Collections of the files that jobs write; None on a computer where jobs write none."""
+    def keep_outputs(self, is_running: Callable[[str], bool]) -> OutputsKeeper | None:
+        """Return what collects the files that jobs write; None on a computer where jobs write none.
+
+        is_running: whether an allocation is on this node and has not ended.
+        """
         return OutputsKeeper(
             self._home,
+            is_running=is_running,
             storage=self._settings.storage,
             bytes_per_s=self._settings.outputs_bytes_per_s,
         )

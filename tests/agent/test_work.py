@@ -747,7 +747,9 @@ def test_the_server_hears_of_a_storage_that_stays_away(
     )
 
     async def go() -> None:
-        outputs = keeper.OutputsKeeper(tmp_path, storage=storage, bytes_per_s=10**9)
+        outputs = keeper.OutputsKeeper(
+            tmp_path, storage=storage, bytes_per_s=10**9, is_running=lambda allocation_id: False
+        )
         running = asyncio.create_task(outputs.run())
         try:
             async with asyncio.timeout(60):

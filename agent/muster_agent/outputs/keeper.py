@@ -65,11 +65,21 @@ class _Schedule:
 class OutputsKeeper:
     """All work folders of a node. `run` collects; `is_changed` is set when there is news to report."""
 
-    def __init__(self, home: Path, *, storage: Path, bytes_per_s: int) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        storage: Path,
+        bytes_per_s: int,
+        is_running: Callable[[str], bool],
+    ) -> None:
+        """Create the keeper; `is_running` tells whether an allocation is on this node and has not
+        ended."""
         self.home = home
         self.has_news = asyncio.Event()
         self._storage = storage
         self._bytes_per_s = bytes_per_s
+        self._is_running = is_running
         self._schedules: dict[int, _Schedule] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
 
@@ -78,9 +88,11 @@ class OutputsKeeper:
         await asyncio.to_thread(clear_trash, self.home)
         try:
             while True:
-                for work, is_final in await asyncio.to_thread(self._due):
+                for work, use, is_final in await asyncio.to_thread(self._due):
                     if len(self._running) >= COLLECTIONS_MAX:
                         break
+                    if is_final and self._is_running(use.allocation_id):
+                        continue  # Its shim is about to begin, or was killed.
                     task = asyncio.create_task(self._collect(work, is_final=is_final))
                     self._running[work.trial_id] = task
                 await asyncio.sleep(LOOK_S)
@@ -96,7 +108,7 @@ class OutputsKeeper:
 
     # ------------------------------------------------------------ what is due
 
-    def _due(self) -> list[tuple[TrialWork, bool]]:
+    def _due(self) -> list[tuple[TrialWork, WorkUse, bool]]:
         """Return the folders to collect now, and whether nothing of the job lives any more."""
         found = []
         works = find_work(self.home)
@@ -121,9 +133,9 @@ class OutputsKeeper:
                 if has_final(work, use):
                     schedule.ended = use.allocation_id
                     continue
-            found.append((work, not is_used))
+            found.append((work, use, not is_used))
         # What has ended is waited for.
-        return sorted(found, key=lambda item: not item[1])
+        return sorted(found, key=lambda item: not item[2])
 
     def _use(self, work: TrialWork, schedule: _Schedule) -> WorkUse | None:
         try:

@@ -241,8 +241,7 @@ class SimulatedMachine(Machine):
         folder.path.mkdir(parents=True)
         return SimulatedAllocation(self._computer, spec.allocation_id)
 
-    @property
-    def outputs(self) -> None:
+    def keep_outputs(self, is_running: Callable[[str], bool]) -> None:
         """Simulated jobs write no files."""
 
     def close(self) -> None:
