@@ -1,4 +1,4 @@
-import { Anchor, Badge, Button, Group, TextInput } from "@mantine/core";
+import { Badge, Button, Group, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -19,6 +19,7 @@ import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
+import css from "./trials.module.css";
 import { DownloadOutputs } from "./DownloadOutputs";
 import { OutputPreview } from "./OutputPreview";
 
@@ -192,17 +193,14 @@ function useColumns(
       sort: by("path", "asc"),
       cell: (file) =>
         isKept(file) ? (
-          <Anchor
-            component="button"
+          <button
             type="button"
-            size="sm"
-            ta="left"
-            className={`mono ${layout["anywhere"]}`}
+            className={`mono ${css["openFile"]}`}
             onClick={() => onShow(file)}
             data-testid="output-open"
           >
             {file.path}
-          </Anchor>
+          </button>
         ) : (
           <span className={`mono ${layout["anywhere"]}`}>{file.path}</span>
         ),
