@@ -321,3 +321,21 @@ def test_the_only_trial_needs_no_number(muster, submit):
         experiment_id = submit()
     said = muster("performance", str(experiment_id))
     assert f"Trial {experiment_id}.1 has measured no steps" in said.output
+
+
+def test_a_command_line_is_submitted_with_what_its_options_say(
+    muster, tmp_path, monkeypatch, database
+):
+    (tmp_path / "train.py").write_text("print(1)\n")
+    monkeypatch.chdir(tmp_path)
+    unknown = muster("run", "-d", "--secret", "HF_TOKEN", "train.py")
+    assert unknown.exception.fields[0]["path"].startswith("environment.secrets")
+    options = ("-n", "4", "--nodes", "2", "-e", "SEED=1", "--pool", "gpus")
+    number = ok(muster("run", "-d", *options, "--json", "--", "python", "train.py", "--lr", "1"))
+    config = json.loads(number[number.index("{") :])["config"]
+    assert config["entrypoint"] == ["train.py", "--lr", "1"]
+    assert config["environment"]["variables"] == {"SEED": "1"}
+    resources = config["resources"]
+    assert (resources["slots"], resources["nodes"], resources["pool"]) == (4, 2, "gpus")
+    wrong = muster("run", "-d", "-e", "SEED", "train.py").exception
+    assert "--env 'SEED' sets no variable" in wrong.message

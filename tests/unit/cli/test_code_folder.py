@@ -42,6 +42,7 @@ def test_the_folder(
     [
         ("entrypoint: train.py\ncode: {include: [data/x.bin]}", []),
         ("entrypoint: train.py", ["code.include=[data/x.bin]"]),
+        ("entrypoint: train.py", ["code.include=data/x.bin"]),
         ("entrypoint: train.py", ["code={include: [data/x.bin]}"]),
     ],
 )

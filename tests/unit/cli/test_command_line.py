@@ -44,6 +44,8 @@ def test_errors_are_json_when_asked_for(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["submit", "no-such-file.yaml"], "no-such-file.yaml cannot be read"),
+        (["submit", "train.py"], "run it: muster run -- python train.py"),
+        (["validate", "-"], "The input is empty."),
         (["up", "--no-agents", "--demo"], "--no-agents goes with neither"),
         (["logs", "1", "--stream", "stdin"], "'stdout'"),
         (["logs", "1", "--tail", "0"], "--tail"),

@@ -145,3 +145,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except Unreadable:
         return
     json.dumps(value, allow_nan=False)
+
+
+def test_a_tab_that_indents_is_named() -> None:
+    with pytest.raises(Unreadable) as caught:
+        read_document("name: x\nresources:\n\tslots: 2\n")
+    assert caught.value.hint == "indent with spaces, not tabs"

@@ -45,6 +45,10 @@ def run(
         list[str] | None,
         typer.Option("--env", "-e", metavar="NAME=VALUE", help="Set a variable; repeatable."),
     ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Pass a secret as a variable; repeatable."),
+    ] = None,
     pool: Annotated[str | None, typer.Option(help="Pool of nodes to run in.")] = None,
     slot_type: Annotated[
         Literal["cpu", "cuda"] | None, typer.Option(help="Kind of slot. Default: cpu.")
@@ -74,7 +78,7 @@ def run(
     from .command_lines import parse_command
 
     if (script := _batch_script(command[0])) is not None:
-        if any((slots, nodes, name, env, pool, slot_type, launcher, python, code, include)):
+        if any((slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)):
             raise CommandFailure(
                 "The #SBATCH lines of a batch script say on what it runs.",
                 "--set changes a value: --set resources.slots=4",
@@ -85,15 +89,12 @@ def run(
     folder = Path.cwd() if code is None else code
     parsed = parse_command(command, folder)
     document = _document(parsed, slots=slots, nodes=nodes, name=name)
-    resources, environment = document["resources"], document.setdefault("environment", {})
-    resources |= {k: v for k, v in (("pool", pool), ("slot_type", slot_type)) if v is not None}
-    if launcher is not None:
-        document["launcher"] = launcher
-    if python is not None or parsed.python is not None:
-        environment["python"] = python if python is not None else parsed.python
-    if env:
-        environment["variables"] = _variables(env)
-    document["code"] = {"path": ".", **({"include": include} if include else {})}
+    document["resources"] |= _given(pool=pool, slot_type=slot_type)
+    document["environment"] = _given(
+        python=python or parsed.python, variables=_variables(env or ()), secrets=secret
+    )
+    document["code"] = {"path": ".", **_given(include=include)}
+    document |= _given(launcher=launcher)
     for note in parsed.notes:
         say(note)
     start(
@@ -190,6 +191,11 @@ def _document(
         "entrypoint": list(parsed.entrypoint),
         "resources": resources,
     }
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Return the values that are neither None nor empty."""
+    return {name: value for name, value in values.items() if value}
 
 
 def _variables(texts: Sequence[str]) -> dict[str, str]:

@@ -549,7 +549,9 @@ def _shell(text: str, path: str) -> list[str]:
     if name not in _SHELLS:
         raise CommandFailure(
             f"{path} is a script of {name or 'nothing'}, and batch scripts are those of a shell.",
-            f"run it: muster run -- {path}" if name.startswith("python") else "#!/bin/bash",
+            f"give it a name that ends with .py: muster run -- python {PurePath(path).stem}.py"
+            if name.startswith("python")
+            else "begin with #!/bin/bash",
             exit_code=EXIT_USAGE,
         )
     return [name, *words[1:]]

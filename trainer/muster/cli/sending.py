@@ -60,16 +60,29 @@ class SentCode:
 
 
 def read_document(file: str) -> str:
-    """Return the text of a document. Raises CommandFailure."""
+    """Return the text of a document or batch script. Raises CommandFailure."""
+    if file.endswith(".py"):
+        raise CommandFailure(
+            f"{file} is a Python script, not a document.",
+            f"run it: muster run -- python {file}",
+            exit_code=EXIT_USAGE,
+        )
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return data.decode()
+        text = data.decode()
     except OSError as error:
         raise CommandFailure(
             f"{file} cannot be read: {error.strerror}.", exit_code=EXIT_USAGE
         ) from None
     except UnicodeDecodeError:
         raise CommandFailure(f"{file} is not UTF-8 text.", exit_code=EXIT_USAGE) from None
+    if not text.strip():
+        raise CommandFailure(
+            f"{'The input' if file == '-' else file} is empty.",
+            "a document needs `name` and `entrypoint`; `muster run -- python train.py` needs none",
+            exit_code=EXIT_USAGE,
+        )
+    return text
 
 
 def send_code(
@@ -175,6 +188,7 @@ def code_folder(file: str, document: str, overrides: Sequence[str]) -> CodeFolde
     if not isinstance(path, str) or not path:
         return None
     include = code.get("include")
-    patterns = tuple(p for p in include if isinstance(p, str)) if isinstance(include, list) else ()
+    written_patterns = include if isinstance(include, list) else [include]
+    patterns = tuple(p for p in written_patterns if isinstance(p, str))
     base = Path.cwd() if file == "-" else Path(file).resolve().parent
     return CodeFolder(path=(base / Path(path).expanduser()).resolve(), include=patterns)

@@ -69,7 +69,7 @@ def read_value(text: str) -> Any:
     try:
         return _Builder().build(text)
     except yaml.YAMLError as error:
-        raise _syntax_error(error) from None
+        raise _syntax_error(error, text) from None
 
 
 def _read_json(text: str) -> Any:
@@ -141,11 +141,13 @@ def _at(mark: _TextMark | None) -> str:
     return f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
 
 
-def _syntax_error(error: yaml.YAMLError) -> Unreadable:
+def _syntax_error(error: yaml.YAMLError, text: str) -> Unreadable:
     if isinstance(error, yaml.MarkedYAMLError):
         problem = error.problem or error.context or "unexpected input"
         hint = None
-        if "\\t" in problem or "tab" in problem:
+        mark = error.problem_mark
+        line = (text.splitlines()[mark.line : mark.line + 1] or [""])[0] if mark else ""
+        if "\t" in line[: len(line) - len(line.lstrip())] or "\\t" in problem:
             hint = "indent with spaces, not tabs"
         return Unreadable(f"not valid YAML or JSON: {problem}{_at(error.problem_mark)}", hint=hint)
     return Unreadable("not valid YAML or JSON: it contains characters that are not allowed")

@@ -170,15 +170,13 @@ def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentCo
 
 def _with_lists(raw: dict[str, Any]) -> dict[str, Any]:
     """Return the document with a list where one entry may stand alone."""
-    environment = raw.get("environment")
-    if not isinstance(environment, dict):
-        return raw
-    lists = {
-        key: [environment[key]]
-        for key in ("requirements", "setup")
-        if isinstance(environment.get(key), str)
-    }
-    return {**raw, "environment": {**environment, **lists}}
+    completed = dict(raw)
+    for section, keys in (("environment", ("requirements", "setup")), ("code", ("include",))):
+        written = raw.get(section)
+        if isinstance(written, dict):
+            lists = {key: [written[key]] for key in keys if isinstance(written.get(key), str)}
+            completed[section] = {**written, **lists}
+    return completed
 
 
 def _space(raw: Any, problems: list[FieldProblem]) -> list[sampling.SearchParameter] | None:
