@@ -87,6 +87,7 @@ function SecretForm({
         />
         <Textarea
           ref={valueRef}
+          size="xs"
           className={css["value"]}
           label={t("secrets.value")}
           value={value}
