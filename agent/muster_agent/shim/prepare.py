@@ -86,6 +86,7 @@ def prepare(
     _check_disk(folder.path, options.min_disk_free_bytes)
     for level, text in folder.read_messages():
         tell("warning" if level == "warning" else "info", text)
+    _check_isolation(spec, options.isolation)
     _check_data(spec, options.isolation)
     installed = _find_installed(spec, options.isolation)
     work = prepare_work(spec, options, folder, tell=tell)
@@ -189,6 +190,15 @@ def _check_disk(path: Path, min_free_bytes: int) -> None:
             "are needed for logs and reports",
             blames="node",
             passes=True,
+        )
+
+
+def _check_isolation(spec: wire.AllocationSpec, isolation: Isolation) -> None:
+    wanted = (spec.config.get("resources") or {}).get("isolation", "none")
+    levels: list[str] = list(wire.ISOLATION_LEVELS)
+    if wanted in levels and levels.index(isolation.level) < levels.index(wanted):
+        raise PrepareFailed(
+            f"resources.isolation is {wanted}, and this node's level is {isolation.level} now"
         )
 
 

@@ -40,6 +40,12 @@ CASES = {
         "pending.none_allowed", "help.loosen", True,
         "or add a node that meets them.",
     ),
+    "isolation": (
+        [make_node("a", 2), make_node("b", 2, isolation="user")],
+        [make_queued(1, 1, isolation="sandbox")], {},
+        "pending.no_isolation", "help.isolation", True,
+        "on a node that meets the other conditions.",
+    ),
     "3 on 2 + 2": (
         TWO_NODES, [make_queued(1, 3)], {},
         "pending.indivisible", "help.uneven_now", True,

@@ -79,6 +79,9 @@ class ResourcesSection:
     """Names of nodes it must not run on."""
     topology: Topology | None = None
     """Whether its nodes must be close to each other."""
+    isolation: Literal["none", "user", "sandbox"] = "none"
+    """Weakest level of isolation at which its jobs may run: they wait for nodes that offer this
+    level or a stronger one (`muster node show`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

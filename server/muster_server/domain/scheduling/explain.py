@@ -97,6 +97,11 @@ class Explainer:
         state = self._state_of(self._nodes.section(request), reservation)
         return _needs(request, state, Message("help.rest"))
 
+    def _lacks_isolation(self, request: Request) -> bool:
+        """Return whether nodes would be allowed if the request did not ask for isolation."""
+        anywhere = self._nodes.section(replace(request, isolation="none"))
+        return request.isolation != "none" and len(anywhere.ordinals) > 0
+
     def _why_never(self, request: Request) -> Message | None:
         """Return why no nodes of the group could ever hold the request; None if some are only not
         open."""
@@ -116,6 +121,10 @@ class Explainer:
             )
         section = self._nodes.section(request)
         totals = {n: self._nodes[n].total for n in section.ordinals.tolist()}
+        if not totals and self._lacks_isolation(request):
+            return because(
+                Message("pending.no_isolation", level=request.isolation), Message("help.isolation")
+            )
         if not totals:
             return because(
                 Message("pending.none_allowed", nodes=len(self._nodes)), Message("help.loosen")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from muster_server.domain.scheduling.fitting import Shares, fit
 from muster_server.domain.scheduling.offers import Offer
-from muster_server.domain.scheduling.resources import NodeView, Request
+from muster_server.domain.scheduling.resources import NodeView, Request, is_isolated
 
 Ints = NDArray[np.int64]
 
@@ -32,6 +32,7 @@ class Node:
     shut: str | None
     """Why nothing may be placed on the node, in a word; None if it is open."""
     labels: dict[str, str]
+    isolation: str
     total: int
     free: tuple[int, ...]
     """Indexes of the free slots, ascending."""
@@ -49,6 +50,7 @@ class Node:
             strikes=view.strikes,
             shut=view.unavailable,
             labels=dict(view.labels),
+            isolation=view.isolation,
             total=len(slots),
             free=tuple(idx for idx, _ in free),
             free_since=tuple(since for _, since in free),
@@ -57,7 +59,7 @@ class Node:
     @property
     def is_like(self) -> tuple[object, ...]:
         """What decides its ordinal, its sections and its number of slots: it rarely changes."""
-        return (self.name, self.host, self.labels, self.total)
+        return (self.name, self.host, self.labels, self.isolation, self.total)
 
 
 class NodeSection:
@@ -185,11 +187,11 @@ class GroupNodes:
     # ---- sections
 
     def section(self, request: Request) -> NodeSection:
-        """The nodes that `request` may use, as far as labels and names decide."""
+        """The nodes that `request` may use, as far as labels, names and isolation decide."""
         names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
-        if not (request.labels or any(names)):
+        if not (request.labels or any(names) or request.isolation != "none"):
             return self.whole
-        key = (tuple(sorted(request.labels.items())), *names)
+        key = (tuple(sorted(request.labels.items())), *names, request.isolation)
         section = self._sections.get(key)
         if section is None:
             found = (n for n, node in enumerate(self.nodes) if may_use(request, node))
@@ -226,10 +228,12 @@ class GroupNodes:
 
 
 def may_use(request: Request, node: Node | NodeView) -> bool:
-    """Return whether labels and names allow a gang of `request` on the node."""
+    """Return whether labels, names and isolation allow a gang of `request` on the node."""
     if request.allow_nodes and node.name not in request.allow_nodes:
         return False
     if node.name in request.deny_nodes or node.name in request.avoid_nodes:
+        return False
+    if request.isolation != "none" and not is_isolated(node.isolation, request.isolation):
         return False
     return all(node.labels.get(key) == value for key, value in request.labels.items())
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from muster.document.running import ResourcesSection
+from muster.wire import ISOLATION_LEVELS
 
 from ..messages import Message, shortened
 from ..states import NodeState
@@ -45,6 +46,9 @@ class Request:
     """How strict the topology is. `require`: wait rather than spread over several values. `prefer`:
     spread if one value is not enough."""
 
+    isolation: str = "none"
+    """Weakest level of isolation, one of ISOLATION_LEVELS, that its nodes may have."""
+
     @property
     def least_slots(self) -> int:
         """The fewest slots it can start with: `min_slots` of an elastic request, else `slots`."""
@@ -76,6 +80,8 @@ class Request:
         if self.labels:
             labels = ", ".join(f"{k}={v}" for k, v in sorted(self.labels.items()))
             yield Message("wish.labels", labels=labels)
+        if self.isolation != ISOLATION_LEVELS[0]:
+            yield Message("wish.isolation", level=self.isolation)
         if self.topology_key is not None and self.topology_mode == "require":
             yield Message("wish.within", key=self.topology_key)
         if self.allow_nodes:
@@ -116,6 +122,8 @@ class NodeView:
     strikes: int = 0
     """Prepare failures in a row; other nodes are preferred while there are any."""
     labels: Mapping[str, str] = field(default_factory=dict)
+    isolation: str = "none"
+    """Level of isolation of its jobs, one of ISOLATION_LEVELS."""
     slots: tuple[SlotView, ...] = ()
 
     @property
@@ -130,6 +138,14 @@ class NodeView:
         return "unhealthy" if self.problem else None
 
 
+def is_isolated(node_level: str, wanted: str) -> bool:
+    """Return whether a node's level of isolation is `wanted` or stronger. A level that this server
+    does not know counts as none."""
+    known: list[str] = list(ISOLATION_LEVELS)
+    level = known.index(node_level) if node_level in known else 0
+    return level >= known.index(wanted)
+
+
 def request_of(resources: ResourcesSection) -> Request:
     """The request in the `resources` of a document."""
     topology = resources.topology
@@ -142,6 +158,7 @@ def request_of(resources: ResourcesSection) -> Request:
         max_nodes=resources.max_nodes,
         uneven=resources.uneven,
         labels=resources.labels,
+        isolation=resources.isolation,
         allow_nodes=tuple(sorted(resources.allow_nodes)),
         deny_nodes=tuple(sorted(resources.deny_nodes)),
         topology_key=topology.key if topology is not None else None,

@@ -67,6 +67,7 @@ NODES = select(
     NodeRow.hostname,
     NodeRow.strikes,
     NodeRow.labels,
+    NodeRow.inventory["isolation"].as_string().label("isolation"),
 ).order_by(NodeRow.name)
 """What `node_view` is made from, of every node."""
 
@@ -84,6 +85,7 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
         host=node.hostname or node.name,
         strikes=node.strikes,
         labels={str(key): str(value) for key, value in node.labels.items()},
+        isolation=node.isolation or "none",
         slots=tuple(
             SlotView(
                 idx=slot.idx,
