@@ -244,13 +244,16 @@ function State({ file }: { file: OutputFile }) {
   const { t } = useTranslation();
   if (file.state === "kept") return <>{t("outputs.kept")}</>;
   if (file.state === "link") return <>{t("outputs.link", { target: file.target })}</>;
-  const isGrowing = file.state === "growing";
+  if (file.state === "growing")
+    return (
+      <Badge size="xs" variant="light">
+        {t("outputs.growing")}
+      </Badge>
+    );
   return (
     <>
-      <Badge size="xs" variant="light" color={isGrowing ? undefined : "yellow"}>
-        {t(isGrowing ? "outputs.growing" : "outputs.notKept")}
-      </Badge>
-      {file.reason ? <span lang="en"> {file.reason}</span> : null}
+      <b>{t("outputs.notKept")}</b>
+      {file.reason ? <span lang="en">: {file.reason}</span> : null}
     </>
   );
 }
