@@ -58,7 +58,7 @@ class WorkUse:
     url: str
     """URL of the folder in an object store; "" for the storage folder."""
     first_seq: int
-    """Number of the last manifest of this rank that was known when the attempt began."""
+    """Number that no earlier manifest of this rank exceeds: the attempt's own come after it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -234,7 +234,7 @@ def test_a_trial_that_moves_to_another_node_goes_on(
     assert (files / "secret").stat().st_mtime == 1e9
     assert messages(plane, "a2")[0].startswith("Restoring the work folder of attempt 1 (node 0): ")
     second = final_of(plane, wait_for, 2)
-    assert second.summary.seq > source.seq
+    assert second.summary.seq > 200_000 > source.seq
     assert not (TrialWork(other.home, TRIAL).path / "files.new").exists()
 
 
@@ -649,7 +649,7 @@ def test_versions_that_nobody_needs_are_deleted_from_the_storage(
     assert versions[2].exists()
     manifests = {p.name for p in (storage / FOLDER / "manifests").iterdir()}
     assert f"n0-a1-{plane.outputs[-1].summary.seq}.json" in manifests
-    assert "n0-a1-1.json" not in manifests
+    assert "n0-a1-100001.json" not in manifests
 
 
 # ---------------------------------------------------------------- reports
@@ -757,7 +757,7 @@ def test_the_server_hears_of_a_storage_that_stays_away(
                 problem = outputs.problem_of(work)
                 assert problem == f"the storage folder {storage} is not there"
                 told = keeper.with_problem(work.read_use(), work.read_manifest(), problem)
-                assert (told.summary.seq, told.summary.problem) == (4, problem)
+                assert (told.summary.seq, told.summary.problem) == (0, problem)
                 outputs.has_news.clear()
                 storage_id = Storage(storage).id()
                 await outputs.has_news.wait()

@@ -343,7 +343,7 @@ def _is_older(error: RequestRefused) -> bool:
 
 def with_problem(use: WorkUse, last: WrittenManifest | None, problem: str) -> WrittenManifest:
     """Return the last manifest with a problem that arose after it; before the first, an empty one
-    with the number that precedes it."""
+    with number 0."""
     if last is not None:
         summary = dataclasses.replace(last.summary, is_final=False, problem=problem)
         return dataclasses.replace(last, summary=summary)
@@ -357,7 +357,7 @@ def with_problem(use: WorkUse, last: WrittenManifest | None, problem: str) -> Wr
             trial_id=use.trial_id,
             attempt_no=use.attempt_no,
             node_rank=use.node_rank,
-            seq=use.first_seq,
+            seq=0,
             is_final=False,
             num_files=0,
             size_bytes=0,

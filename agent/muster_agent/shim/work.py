@@ -45,6 +45,9 @@ USED_WAIT_S = 120.0
 """Longest wait in seconds for an earlier attempt of the trial to be gone from this node."""
 READ_WAIT_S = 60.0
 """Longest wait in seconds for a collection to let go of the files."""
+SEQS_PER_ATTEMPT = 100_000
+"""Distance of the first manifests of two attempts. A node may not know the last number of its rank: after
+a change of the number of nodes it is told of rank 0 alone."""
 _POLL_S = 0.1
 
 Tell = Callable[[Literal["info", "warning"], str], None]
@@ -173,7 +176,7 @@ def _bring_up_to_date(
         storage_id=storage_id,
         folder=f"{spec.checkpoint_dir}/outputs",
         url=f"{spec.checkpoint_url}/outputs" if spec.checkpoint_url else "",
-        first_seq=max([s.seq for s in spec.work_from], default=0),
+        first_seq=max([spec.attempt_no * SEQS_PER_ATTEMPT, *(s.seq for s in spec.work_from)]),
     )
     is_outdated = before is None or not is_current(
         before.attempt_no, before.node_rank, source=source, wanted_rank=spec.node_rank
