@@ -182,10 +182,12 @@ def test_a_problem_after_a_manifest_changes_no_file(ended_on_one, controller, me
 
 def test_files_of_two_nodes_are_one_list_and_none_is_lost(ended_on_two, show):
     (first, a), (second, b) = ended_on_two
-    first.send_outputs(a, [kept("ckpt.pt", b"0"), kept("same.txt")])
+    first.send_outputs(a, [left_out("big"), kept("ckpt.pt", b"0"), kept("same.txt")])
     assert show("/trials/1/outputs/summary")["state"] == "incomplete"
-    second.send_outputs(b, [kept("ckpt.pt", b"1"), kept("same.txt"), kept("only.txt")])
-    items = show("/trials/1/outputs")["items"]
+    second.send_outputs(
+        b, [left_out("big"), kept("ckpt.pt", b"1"), kept("same.txt"), kept("only.txt")]
+    )
+    items = show("/trials/1/outputs?state=kept")["items"]
     assert [(f["path"], f["nodes"], f["is_conflict"]) for f in items] == [
         ("ckpt.pt", [first.name], False),
         ("ckpt.pt @node1", [second.name], True),
@@ -194,6 +196,7 @@ def test_files_of_two_nodes_are_one_list_and_none_is_lost(ended_on_two, show):
     ]
     summary = show("/trials/1/outputs/summary")
     assert (summary["state"], summary["num_files"], summary["num_conflicts"]) == ("complete", 4, 1)
+    assert (summary["num_left_out"], summary["left_out_bytes"]) == (1, 100), "on both nodes, once"
     conflicts = [message for kind, message in events(show) if kind == "outputs.conflict"]
     assert conflicts == [
         "Nodes wrote different content under the same name; all of it is kept: ckpt.pt @node1."

@@ -4,7 +4,7 @@ export const outputs = {
     none: "No outputs yet",
     noneHint: "Files that the job writes into its working directory appear here while it runs, and stay when it ends.",
     off: "Outputs are not kept",
-    offHint: "The experiment's document says `outputs: null`. Leave that out to keep the files that the job writes.",
+    offHint: "The experiment's document says outputs: null. Leave that out to keep the files that the job writes.",
     empty: "The job wrote no files",
     noMatch: "No matching files",
     files: "Files",
@@ -29,8 +29,7 @@ export const outputs = {
     unreachable: "{{node}}: no node is online that can read the storage with its files.",
     leftOut_one: "{{count}} file was not kept, {{size}}",
     leftOut_other: "{{count}} files were not kept, {{size}}",
-    leftOutHint:
-      "The table gives the reason for each. `outputs.max_size` and `outputs.exclude` in the document decide.",
+    leftOutHint: "The table gives the reason for each. outputs.max_size and outputs.exclude in the document decide.",
     showLeftOut: "Show them",
     showAll: "Show all files",
     conflicts_one: "{{count}} file differs between nodes",

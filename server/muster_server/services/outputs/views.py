@@ -134,17 +134,30 @@ def summary(session: Session, trial_id: int, *, settings: Settings) -> OutputsSu
     entries = read_union(session, rows)
     kept = [entry for entry in entries if entry.is_kept]
     nodes = _nodes(session, trial, rows)
+    num_left_out, left_out_bytes = _left_out(entries, rows)
     return OutputsSummaryOut(
         trial_id=trial_id,
         state=_state(trial, nodes, is_on=experiment.config.outputs is not None),
         num_files=len(kept),
         size_bytes=sum(entry.file.size_bytes for entry in kept),
-        num_left_out=sum(row.num_left_out for row in rows),
-        left_out_bytes=sum(row.left_out_bytes for row in rows),
+        num_left_out=num_left_out,
+        left_out_bytes=left_out_bytes,
         num_conflicts=sum(entry.is_conflict for entry in entries),
         max_export_bytes=settings.export_max_bytes,
         nodes=nodes,
     )
+
+
+def _left_out(entries: Sequence[OutputEntry], rows: Sequence[TrialOutputsRow]) -> tuple[int, int]:
+    """Return number and bytes of the files that were not kept: those that are listed count once, and
+    those beyond the longest list as often as nodes counted them."""
+    listed = [entry for entry in entries if entry.file.state == "left_out"]
+    on_nodes = sum(len(entry.node_ranks) for entry in listed)
+    bytes_on_nodes = sum(len(entry.node_ranks) * entry.file.size_bytes for entry in listed)
+    unlisted = max(0, sum(row.num_left_out for row in rows) - on_nodes)
+    unlisted_bytes = max(0, sum(row.left_out_bytes for row in rows) - bytes_on_nodes)
+    listed_bytes = sum(entry.file.size_bytes for entry in listed)
+    return len(listed) + unlisted, listed_bytes + unlisted_bytes
 
 
 def _state(
