@@ -371,3 +371,41 @@ def test_environments_are_not_built_where_jobs_are_isolated(shims: Any, sandbox:
         config={"name": "digits", "environment": {"requirements": ["einops"]}},
     )
     assert "does not build environments" in shim.wait_state("PREPARE_FAILED").message
+
+
+def test_a_gang_of_two_nodes_meets_from_inside_two_sandboxes(
+    shims: Any, sandbox: Isolation
+) -> None:
+    script = (
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "total = torch.ones(1); dist.all_reduce(total)\n"
+        "print('sum', total.item(), flush=True)\n"
+        "dist.destroy_process_group()\n"
+    )
+    nodes = [
+        shims(
+            script,
+            # torchruns are told apart by address and pid, and in sandboxes the pids are the same.
+            options={"isolation": sandbox, "node_address": f"127.0.0.{1 + node_rank}"},
+            allocation_id=f"gang{node_rank}",
+            # Two nodes of one trial have no work folder in common, as these have.
+            trial_id=7 + node_rank,
+            launcher="torchrun",
+            node_rank=node_rank,
+            num_nodes=2,
+            slots=[0],
+            rank_offset=node_rank,
+            world_size=2,
+        )
+        for node_rank in (0, 1)
+    ]
+    rendezvous = nodes[0].wait_state("READY", timeout_s=120).rendezvous
+    nodes[1].wait_state("READY", timeout_s=120)
+    for node in nodes:
+        node.start(rendezvous)
+    infos = [node.wait_exit(timeout_s=180) for node in nodes]
+    assert [info.cause for info in infos] == ["success", "success"], infos
+    for node in nodes:
+        (log,) = node.folder.logs.glob("torchrun/*/attempt_0/*/stdout.log")
+        assert log.read_text() == "sum 2.0\n"
