@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine, inspect, text
 
 from muster_server.db.engine import Database
-from muster_server.db.migrations import current_revision, head_revision, upgrade
+from muster_server.db.migrations import current_revision, downgrade, head_revision, upgrade
 
 FOLDER = Path(__file__).resolve().parents[1] / "databases"
 NAMES = sorted({path.name.partition(".")[0] for path in FOLDER.glob("*.sql.gz")})
@@ -80,3 +80,30 @@ def test_an_old_database_has_the_tables_of_the_models_and_works(
     places = {assignment.spec.experiment_id for assignment in node.poll().values()}
     assert {new, 4} <= places, "the new one and the one that has waited"
     assert show(f"/experiments/{new}")["name"] == "test"
+
+
+def test_an_export_and_its_file_survive_up_and_down(load_database, kind):
+    """SQLite copies the tables, because it cannot let a column be null otherwise."""
+    database = Database(load_database("0007", kind))
+    row = {
+        "id": 1, "checkpoint_id": 1, "trial_id": 1, "trial_no": 1, "experiment_id": 1, "step": 2,
+        "storage_id": "s", "storage_url": "", "path": "p", "node_name": "n", "state": "done",
+        "message": "", "room_bytes": 3, "size_bytes": 3, "sha256": "aa", "requested_by": "user:ada",
+        "requested_at": "2026-01-01 00:00:00+00", "expires_at": "2027-01-01 00:00:00+00",
+    }  # fmt: skip
+    with database.engine.begin() as connection:
+        values = ", ".join(f":{name}" for name in row)
+        connection.execute(text(f"INSERT INTO exports ({', '.join(row)}) VALUES ({values})"), row)
+        chunk = "INSERT INTO export_chunks VALUES (1, 0, :data)"
+        connection.execute(text(chunk), {"data": b"abc"})
+
+    def stored():
+        query = "SELECT e.checkpoint_id, c.data FROM exports e JOIN export_chunks c ON c.export_id = e.id"
+        with database.engine.connect() as connection:
+            return [(number, bytes(data)) for number, data in connection.execute(text(query))]
+
+    upgrade(database)
+    assert stored() == [(1, b"abc")]
+    downgrade(database, "0007")
+    assert stored() == [(1, b"abc")]
+    database.dispose()
