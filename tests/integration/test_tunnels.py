@@ -83,7 +83,7 @@ def test_a_command_has_the_jobs_folder_and_variables_and_its_exit_code_comes_bac
     script = "echo $COLOR; ls; echo wrong >&2; env | grep -E '^(RANK|MASTER_ADDR)='; exit 7"
     done = stack.cli("exec", str(job), "--", "sh", "-c", script)
     assert (done.returncode, done.stderr.strip()) == (7, "wrong")
-    assert done.stdout.split() == ["blue", "inside.yaml", "serve.py"]
+    assert done.stdout.split() == ["blue", "inside.yaml", "muster-outputs", "serve.py"]
 
 
 def test_input_of_any_size_arrives_as_it_was_sent(stack: Stack, job: int) -> None:
