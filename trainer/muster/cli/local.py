@@ -150,13 +150,21 @@ def _home(given: Path | None) -> Path:
 def _announce(access: Access, seconds: float) -> None:
     """The one block that people look for; plain lines, so that it survives a log file."""
     first = "make your account" if access.is_first_time else "signs you in once"
+    has_walls = os.environ.get("MUSTER_AGENT_ISOLATION", "none") != "none"
+    jobs = (
+        ""
+        if has_walls
+        else "  Jobs        can do whatever your user can; MUSTER_AGENT_ISOLATION=auto runs them in\n"
+        "              sandboxes where bubblewrap works\n"
+    )
     print(
         f"\n  Muster is ready after {seconds:.1f} s.\n\n"
         f"  Dashboard   {access.url}\n"
         f"  Sign in     {access.sign_in_url}\n"
         f"              ({first}; valid for 30 minutes)\n"
         f"  Try         {_command()} node list\n"
-        f"  Stop        Ctrl-C\n",
+        f"  Stop        Ctrl-C\n"
+        f"{jobs}",
         flush=True,
     )
 

@@ -157,7 +157,7 @@ def _prefetch(without_data: IntervalEstimate) -> Advice:
     turn = (0.5,) if without_data.low < 0.5 < without_data.high else ()
     return Advice(
         kind="prefetch",
-        text=f"Fetch {PREFETCH} batches ahead, beside the computation.",
+        text=f"Fetch {PREFETCH} batches ahead, during computation.",
         overrides=(f"trainer.prefetch={PREFETCH}",),
         gain=without_data.through(lambda r: 1 / max(r, 1 - r, 0.05) - 1, *turn),
         values={"prefetch": PREFETCH},
