@@ -33,6 +33,7 @@ NOT_OF_ANOTHER = {
     "preview_bulk": "keeps nothing, and says for each whether it is refused",
     "run_bulk": "refuses each by itself: test_bulk",
     "move_in_queue": "names what it moves in the body: test_queue",
+    "open_tunnel": "a WebSocket: test_tunnels",
 }
 """Why the others that members may call need no owner."""
 BODIES = {
