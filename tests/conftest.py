@@ -8,6 +8,7 @@ import gzip
 import itertools
 import os
 import shutil
+import signal
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
@@ -35,6 +36,9 @@ def pytest_configure() -> None:
     Jobs run without walls, whatever this machine offers: tests of them ask for a level.
     """
     os.environ.setdefault("MUSTER_AGENT_ISOLATION", "none")
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # Started in the background by a shell; commands of the tests could not be interrupted.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "TMPDIR" in os.environ or not os.access(MEMORY_DISK, os.W_OK):
         return
     facts = os.statvfs(MEMORY_DISK)

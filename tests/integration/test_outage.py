@@ -149,7 +149,9 @@ def node(settings: Any, database: Database, tmp_path: Path) -> Iterator[Node]:
             trial_id, allocation_id = trial.id, row.id
         folder = AllocationFolder(tmp_path, allocation_id)
         writer = RecordWriter(folder.records, limit_bytes=SPOOL_BYTES)
-        spec = cast(wire.AllocationSpec, SimpleNamespace(attempt_no=1, log_limit_bytes=1 << 20))
+        spec = cast(
+            wire.AllocationSpec, SimpleNamespace(attempt_no=1, log_limit_bytes=1 << 20, secrets=[])
+        )
         yield Node(
             url=url,
             token=token,
