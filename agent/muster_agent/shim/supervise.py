@@ -205,8 +205,6 @@ class Shim:
         self.standing.enter("PREPARING")
         try:
             prepared = await self._prepare()
-            if prepared is not None:
-                self.processes.confinement.check(prepared.place)
             rendezvous = await self._open_rendezvous(prepared) if prepared else None
         except PrepareFailed as error:
             await self._end_processes()
@@ -280,6 +278,7 @@ class Shim:
             prepared = task.result()
         except BuildCanceled:
             return None
+        self.processes.confinement.check(prepared.place)
         return replace(prepared, place=replace(prepared.place, secrets=self.secrets))
 
     async def _wait_for(self, task: asyncio.Task[Any]) -> bool:
