@@ -438,6 +438,14 @@ def test_a_waiting_trial_is_stopped_on_the_spot(state, desired, after):
     assert one(actions_of(trial(state=state, desired=desired)), SetTrial).after == after
 
 
+@pytest.mark.parametrize(("on_disconnect", "is_due"), [("continue", True), ("stop", False)])
+def test_a_clock_that_is_set_back_holds_up_only_a_restart_that_must_not_overlap(
+    on_disconnect, is_due
+):
+    waiting = trial(state="RETRY_WAIT", not_before=ago(-3600), on_disconnect=on_disconnect)
+    assert bool(actions_of(waiting)) == is_due
+
+
 def test_a_restart_is_queued_when_its_back_off_is_over():
     assert actions_of(trial(state="RETRY_WAIT", not_before=ago(-1))) == []
     assert one(actions_of(trial(state="RETRY_WAIT", not_before=ago(0))), SetTrial).after == "QUEUED"

@@ -71,7 +71,7 @@ def decide_trial(
 
 def _decide_waiting(case: TrialCase) -> None:
     trial, stop = case.trial, case.trial.stop_wanted
-    due = trial.not_before is None or case.now >= trial.not_before
+    due = _is_due(case)
     if stop is not None:
         ending = leaving.STOPS[stop]
         where = "while it was paused" if case.state == TrialState.PAUSED else "while it waited"
@@ -90,6 +90,16 @@ def _decide_waiting(case: TrialCase) -> None:
             )
     elif case.state == TrialState.RETRY_WAIT and due:
         case.set_trial(TrialState.QUEUED, "its back-off is over")
+
+
+def _is_due(case: TrialCase) -> bool:
+    at = case.trial.not_before
+    if at is None or case.now >= at:
+        return True
+    # Later than any back-off: the clock was set back since. Where a shim that was cut off may still
+    # run, the moment stands, for nothing else keeps two attempts apart.
+    is_too_late = at > case.now + dt.timedelta(seconds=case.policy.restarts.backoff_max_s)
+    return is_too_late and case.trial.on_disconnect != "stop"
 
 
 def _decide_external(case: TrialCase) -> None:

@@ -32,6 +32,7 @@ from muster_server.domain.lifecycle import (
     TrialView,
 )
 from muster_server.domain.lifecycle.avoidance import from_plain
+from muster_server.domain.lifecycle.restarts import RestartPolicy
 from muster_server.domain.scheduling.nodes import could_hold
 from muster_server.domain.scheduling.resources import request_of
 from muster_server.domain.states import (
@@ -71,6 +72,7 @@ _OF_EXPERIMENT = load_only(
 """All that is looked at: the rest of a row, much of it JSON, takes longer to read than to decide."""
 
 ACTIVE = (TrialState.STARTING, TrialState.RUNNING, TrialState.STOPPING)
+LONGEST_BACKOFF = dt.timedelta(seconds=RestartPolicy().backoff_max_s)
 WAITING = (TrialState.QUEUED, TrialState.RETRY_WAIT, TrialState.PAUSED)
 
 # Statements are written down once: putting them together takes longer than carrying them out, and
@@ -114,6 +116,8 @@ _DUE = and_(
             or_(
                 TrialRow.not_before.is_(None),
                 TrialRow.not_before <= bindparam("now", type_=TrialRow.not_before.type),
+                # The clock was set back: see domain.lifecycle.trials.
+                TrialRow.not_before > bindparam("late", type_=TrialRow.not_before.type),
             ),
         ),
     ),
@@ -243,7 +247,7 @@ def load_lifecycle_snapshot(
 
 def _load_trials(session: Session, now: dt.datetime) -> list[TrialView]:
     attempts = _load_attempts(session)
-    rows = session.execute(_TRIALS, {"now": now})
+    rows = session.execute(_TRIALS, {"now": now, "late": now + LONGEST_BACKOFF})
     views = [
         (_trial_view(trial, experiment, checkpoint_step, attempts.get(trial.id)), experiment.config)
         for trial, experiment, checkpoint_step in rows
