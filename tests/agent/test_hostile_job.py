@@ -250,8 +250,13 @@ def test_what_a_hostile_job_can_do(
             raise
         folders = {n: site.home / "allocations" / n for n in ("victim", "hostile")}
         states = {n: json.loads((f / "shim.json").read_text()) for n, f in folders.items()}
-        records = [r.record for r in plane.of("victim").records]
-        (other,) = [r for r in records if isinstance(r, wire.WorkerRecord)][:1]
+
+        def workers_of_victim() -> list[wire.WorkerRecord]:
+            records = [r.record for r in plane.of("victim").records]
+            return [r for r in records if isinstance(r, wire.WorkerRecord)]
+
+        wait_for(workers_of_victim, timeout_s=60)
+        other = workers_of_victim()[0]
         targets = {
             "token": str(site.up / "cli.json"),
             "credential": str(site.home / "credential.json"),

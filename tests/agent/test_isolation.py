@@ -61,12 +61,16 @@ def run(shims: Any, script: str, isolation: Isolation, **changes: Any) -> Any:
 def test_workers_in_a_sandbox_run_to_success_and_see_little(shims: Any, sandbox: Isolation) -> None:
     shim = run(
         shims,
-        "import json, os, sys\n"
+        "import json, os, sys, time\n"
+        "while not os.path.exists('go'): time.sleep(0.02)\n"
         "seen = [p for p in os.listdir('/proc') if p.isdigit()]\n"
         "print(json.dumps([os.environ['RANK'], os.getuid(), len(seen), os.listdir('/home'),"
         " os.environ['HOME'], os.environ['TMPDIR'], os.getcwd()]))\n",
         sandbox,
     )
+    shim.wait_state("RUNNING")  # A worker that ends at once may not have been seen.
+    code = shim.folder.path.parent.parent.parent / "code"
+    (code / "go").touch()
     info = shim.wait_exit()
     assert info.cause == "success", shim.words()
     assert [w.exit_code for w in info.workers] == [0, 0]
@@ -76,7 +80,7 @@ def test_workers_in_a_sandbox_run_to_success_and_see_little(shims: Any, sandbox:
         assert uid == (os.getuid() if sandbox.uid is None else sandbox.uid)
         assert num_processes <= 5  # init, the starter, both ranks: one sandbox holds them all
         assert (homes, home, tmp) == ([], sandbox.home, "/tmp")
-        assert folder == str(shim.folder.path.parent.parent.parent / "code")
+        assert folder == str(code)
 
 
 def test_exit_code_of_a_rank_in_a_sandbox_is_the_cause(shims: Any, sandbox: Isolation) -> None:
@@ -84,19 +88,23 @@ def test_exit_code_of_a_rank_in_a_sandbox_is_the_cause(shims: Any, sandbox: Isol
         shims,
         "import os, sys, time\n"
         "if os.environ['RANK'] == '0': time.sleep(600)\n"
+        "while not os.path.exists('go'): time.sleep(0.02)\n"
         "raise SystemExit(7)\n",
         sandbox,
     )
+    shim.wait_state("RUNNING")
+    (shim.folder.path.parent.parent.parent / "code" / "go").touch()
     info = shim.wait_exit()
     assert (info.cause, info.message) == ("user_error", "rank 1 exited with code 7")
     assert {w.rank: w.signal for w in info.workers}[0] == signal.SIGTERM
 
 
 def test_a_rank_killed_by_sigkill_in_a_sandbox_is_told_apart(
-    shims: Any, sandbox: Isolation
+    shims: Any, sandbox: Isolation, wait_for: Any
 ) -> None:
     shim = run(shims, WAIT, sandbox)
     shim.wait_state("RUNNING")
+    wait_for(lambda: len(shim.of(wire.WorkerRecord)) == 2)
     os.kill(shim.of(wire.WorkerRecord)[1].pid, signal.SIGKILL)
     info = shim.wait_exit()
     assert info.cause == "killed_by_signal"
@@ -309,7 +317,12 @@ def test_a_plain_process_behind_walls_is_stopped_by_a_signal_of_its_own(
         launcher="plain",
     )
     wait_for(lambda: shim.log(0).exists() and shim.log(0).read_text())
-    wait_for(lambda: "bwrap" not in psutil.Process(shim.of(wire.WorkerRecord)[-1].pid).name())
+
+    def is_seen() -> bool:
+        records = shim.of(wire.WorkerRecord)
+        return bool(records) and "bwrap" not in psutil.Process(records[-1].pid).name()
+
+    wait_for(is_seen)
     shim.command("stop", reason="a test")
     assert shim.wait_exit().cause == "stopped"
     assert shim.log(0).read_text() == "up\nsaved\n"
