@@ -23,7 +23,7 @@ SANDBOX = Walls(
     ),
     hidden=("/home/ann/.muster", "/srv/muster", "/srv/muster/storage"),
     read=("/home/ann/code", "/srv/muster/sdk"),
-    write=("/srv/muster/work/7", "/tmp/shim/job"),
+    write=("/srv/muster/trials/7", "/tmp/shim/job"),
     tmp="/tmp/shim/tmp",
 )
 
@@ -54,8 +54,8 @@ def test_command_of_a_sandbox_whose_agent_runs_as_root() -> None:
         "--ro-bind", "/home/ann/code", "/home/ann/code",
         "--ro-bind", "/srv/muster/sdk", "/srv/muster/sdk",
         "--perms", "0755", "--dir", "/tmp/shim", "--bind", "/tmp/shim/job", "/tmp/shim/job",
-        "--perms", "0755", "--dir", "/srv/muster/work",
-        "--bind", "/srv/muster/work/7", "/srv/muster/work/7",
+        "--perms", "0755", "--dir", "/srv/muster/trials",
+        "--bind", "/srv/muster/trials/7", "/srv/muster/trials/7",
         "--remount-ro", "/srv/muster", "--remount-ro", "/",
         "--chdir", "/", "--",
         *SETPRIV, "train",
@@ -125,7 +125,7 @@ def test_without_walls_the_command_is_the_command() -> None:
         ("/home", "a whole home"),
         ("/var/lib", "a folder of the system"),
         ("/home/ann/.ssh", "a hidden folder"),
-        ("/home/ann/work/.git", "a hidden folder"),
+        ("/home/ann/code/.git", "a hidden folder"),
         ("/home/ann/code", ""),
         ("/root/code", ""),
         ("/srv", ""),

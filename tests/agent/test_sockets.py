@@ -1,4 +1,4 @@
-"""Who may command a shim, and who may report to it."""
+"""Only the agent commands a shim, and only its job reports to it."""
 
 from __future__ import annotations
 

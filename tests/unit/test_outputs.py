@@ -132,13 +132,13 @@ def test_when_the_folder_of_a_node_is_good_enough(
         ("a/latest", "../b/./c", "../b/c"),
         ("a/latest", "../../etc", None),
         ("latest", "/etc/passwd", None),
-        ("latest", "/work/files/a", "a"),
-        ("a/latest", "/work/files", ".."),
+        ("latest", "/job/files/a", "a"),
+        ("a/latest", "/job/files", ".."),
         ("latest", "", None),
     ],
 )
 def test_where_a_link_leads(path: str, target: str, inside: str | None) -> None:
-    assert link_inside(path, target, "/work/files") == inside
+    assert link_inside(path, target, "/job/files") == inside
 
 
 @pytest.mark.parametrize("path", ["", "/a", "a/", "a//b", "./a", "a/../b", "..", "a\0b", "x" * 256])
