@@ -422,3 +422,22 @@ def test_a_gang_of_two_nodes_meets_from_inside_two_sandboxes(
     for node in nodes:
         (log,) = node.folder.logs.glob("torchrun/*/attempt_0/*/stdout.log")
         assert log.read_text() == "sum 2.0\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "cause", "message"),
+    [
+        ("", "success", ""),
+        (
+            "import os, sys, time\nif os.environ['RANK'] == '0': time.sleep(600)\nsys.exit(7)\n",
+            "user_error",
+            "rank 1 exited with code 7",
+        ),
+    ],
+)
+def test_ranks_in_a_sandbox_that_end_at_once_are_seen(
+    shims: Any, sandbox: Isolation, script: str, cause: str, message: str
+) -> None:
+    info = run(shims, script, sandbox).wait_exit()
+    assert (info.cause, len(info.workers)) == (cause, 2)
+    assert message in info.message

@@ -51,9 +51,14 @@ def watch_end(identity: Identity, on_end: Callable[[int | None], None]) -> bool:
 def exit_status(identity: Identity) -> int | None:
     """Return the exit code, or minus the signal, of a process that has ended and was not collected
     yet."""
+    return uncollected_status(identity.pid, start_ticks=identity.start_ticks)
+
+
+def uncollected_status(pid: int, *, start_ticks: int | None = None) -> int | None:
+    """Return the same by its pid; None if it lives or is gone, or was started at another time."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        stat = Path(f"/proc/{identity.pid}/stat").read_bytes()
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
         fields = stat[stat.rindex(b")") + 2 :].split()
-        if fields[0] == b"Z" and int(fields[19]) == identity.start_ticks:
+        if fields[0] == b"Z" and start_ticks in (None, int(fields[19])):
             return os.waitstatus_to_exitcode(int(fields[_EXIT_CODE_FIELD]))
     return None

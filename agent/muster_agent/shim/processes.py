@@ -88,6 +88,8 @@ class Processes:
         self._on_end = on_end
         self._record = record
         self._find_again_at = 0.0
+        self._hosted: list[dict[str, str]] = []
+        """Environments of the workers that one program behind walls starts."""
         self._is_lone_hidden = False
         """Whether launcher "plain" has started its process behind walls, where it is not seen yet."""
         self._num_oom_kills_before = num_system_oom_kills()
@@ -241,6 +243,7 @@ class Processes:
             self._is_lone_hidden = True
         else:
             self.launcher = child
+            self._hosted = [command.environment for command in commands] if outputs else []
 
     @contextlib.contextmanager
     def _outputs(self, command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
@@ -265,7 +268,9 @@ class Processes:
                 return []
             self._find_again_at = time.monotonic() + FIND_AGAIN_S
         pid = self._launcher_pid()
-        return self.workers.discover(pid) if pid else []
+        if not pid:
+            return []
+        return [*self.workers.discover(pid), *self.workers.discover_ended(pid, self._hosted)]
 
     def _find_lone(self) -> list[wire.WorkerRecord]:
         """Find the one process behind the walls, which until then is known by what stands for it."""

@@ -7,7 +7,7 @@ environment. What a worker reports about itself (hello) takes precedence over wh
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psutil
@@ -16,7 +16,7 @@ from muster.wire import WorkerRecord
 from muster_agent.clock import unix_ms
 from muster_agent.exits import WorkerEnd
 from muster_agent.process import Child, Identity, identify, is_alive
-from muster_agent.shim.exit_watch import watch_end
+from muster_agent.shim.exit_watch import uncollected_status, watch_end
 
 
 @dataclass
@@ -82,6 +82,33 @@ class Workers:
             if self._is_new(record):
                 self._add(record, identify(process.pid))
                 found.append(record)
+        return found
+
+    def discover_ended(
+        self, launcher_pid: int, environments: Sequence[Mapping[str, str]]
+    ) -> list[WorkerRecord]:
+        """Find workers that ended before they were seen, and that their parent does not collect
+        before all have ended. Their own environment went with them.
+
+        environments: those of all workers, in the order in which the parent starts them.
+        """
+        try:
+            below = psutil.Process(launcher_pid).children()
+        except psutil.Error:
+            return []
+        if len(below) != len(environments):
+            return []
+        found = []
+        for process, environment in zip(
+            sorted(below, key=lambda p: (p.create_time(), p.pid)), environments, strict=True
+        ):
+            record = _record_of(process.pid, environment)
+            status = uncollected_status(process.pid)
+            if status is None or record.local_rank in self.by_local_rank:
+                continue
+            worker = self.by_local_rank[record.local_rank] = Worker(record, None)
+            worker.gone_at_ms, worker.status = unix_ms(), status
+            found.append(record)
         return found
 
     def _is_new(self, record: WorkerRecord) -> bool:
