@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from muster import wire
 from muster_agent.bundles import BundleCache, BundleUnavailable
 from muster_agent.client import ControlPlane, Session
-from muster_agent.deletions import FileDeleter
-from muster_agent.descriptions import Describer
-from muster_agent.exports import Exporter
 from muster_agent.machine import Machine
-from muster_agent.preflights import Preflights
+from muster_agent.node.descriptions import Describer
+from muster_agent.node.preflights import Preflights
+from muster_agent.outputs.deletions import FileDeleter
+from muster_agent.outputs.exports import Exporter
 from muster_agent.tunnels import Job, TunnelOpener
 
 

@@ -23,9 +23,9 @@ from pydantic import ValidationError
 
 from muster import __version__
 from muster.launch import lifeline
-from muster_agent.folder import make_home
+from muster_agent.isolation.walls import CannotIsolate, Isolation, choose
+from muster_agent.jobs.folder import make_home
 from muster_agent.settings import AgentSettings
-from muster_agent.walls import CannotIsolate, Isolation, choose
 
 EXIT_SETTINGS = 2
 EXIT_CANNOT_JOIN = 3
@@ -62,9 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(settings: AgentSettings) -> int:
-    from muster_agent.joining import CannotJoin
     from muster_agent.loop import Agent
     from muster_agent.machine import Machine
+    from muster_agent.node.joining import CannotJoin
 
     log = structlog.get_logger("muster.agent")
     try:
@@ -99,7 +99,7 @@ NOT_ISOLATED = "Jobs run with all rights of the agent's user: they can read its 
 
 def choose_isolation(settings: AgentSettings) -> Isolation:
     """Return the level at which this node's jobs run. Raises CannotIsolate."""
-    from muster_agent.inventory import has_devices
+    from muster_agent.node.inventory import has_devices
 
     return choose(settings, has_devices=has_devices(settings))
 
@@ -108,8 +108,8 @@ def _check(settings: AgentSettings) -> int:
     """Print the settings (secrets masked), what this node would offer, and which environment
     variables its jobs would see."""
     from muster import wire
-    from muster_agent.environment import passed, withheld
-    from muster_agent.inventory import take_inventory
+    from muster_agent.isolation.variables import passed, withheld
+    from muster_agent.node.inventory import take_inventory
 
     inventory = take_inventory(settings)
     try:

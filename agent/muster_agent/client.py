@@ -18,7 +18,7 @@ import tenacity
 from websockets.asyncio.client import ClientConnection, connect
 
 from muster import wire
-from muster_agent.spool import SpoolLine
+from muster_agent.records.spool import SpoolLine
 
 log = structlog.get_logger("muster.agent")
 

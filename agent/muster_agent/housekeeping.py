@@ -9,8 +9,8 @@ from collections.abc import Callable
 import structlog
 
 from muster import wire
-from muster_agent.health import CHECK_INTERVAL_S
 from muster_agent.machine import Machine
+from muster_agent.node.health import CHECK_INTERVAL_S
 
 log = structlog.get_logger("muster.agent")
 

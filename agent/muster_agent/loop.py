@@ -20,7 +20,6 @@ import structlog
 
 from muster import wire
 from muster.launch import lifeline
-from muster_agent.allocations import Allocation
 from muster_agent.bundles import BundleCache, BundleUnavailable
 from muster_agent.chores import Chores
 from muster_agent.client import (
@@ -31,11 +30,13 @@ from muster_agent.client import (
     SessionSuperseded,
     persistently,
 )
-from muster_agent.folder import ShimOptions
 from muster_agent.housekeeping import Housekeeping
-from muster_agent.joining import CannotJoin, introduce, take_credential
+from muster_agent.jobs.allocations import Allocation
+from muster_agent.jobs.folder import ShimOptions
 from muster_agent.machine import Machine
+from muster_agent.node.joining import CannotJoin, introduce, take_credential
 from muster_agent.outputs.keeper import OutputsReporter
+from muster_agent.outputs.storage import is_within
 from muster_agent.plan import (
     Action,
     DeclareLost,
@@ -51,7 +52,6 @@ from muster_agent.plan import (
 )
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.fetch import FetchResult
-from muster_agent.storage import is_within
 from muster_agent.tunnels import CannotOpen, Job
 from muster_agent.uploads import Uploader
 

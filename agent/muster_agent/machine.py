@@ -15,33 +15,36 @@ import muster
 from muster import wire
 from muster.sdk import object_store, shards
 from muster.sdk.checkpoints import CheckpointDamaged, verify_checkpoint
-from muster_agent import clock, descriptions, environment, health, inventory, process
-from muster_agent.allocations import Allocation, recover
-from muster_agent.environments import find_uv
-from muster_agent.exports import Model
-from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.helpers import result_of
-from muster_agent.history import AllocationHistory
-from muster_agent.interpreters import activated, choose, is_our_own
-from muster_agent.isolation import uid_of
-from muster_agent.launch import (
+from muster_agent import clock
+from muster_agent.environments.build import find_uv
+from muster_agent.environments.interpreters import activated, choose, is_our_own
+from muster_agent.isolation import variables as environment
+from muster_agent.isolation.levels import uid_of
+from muster_agent.isolation.walls import Isolation
+from muster_agent.jobs import process
+from muster_agent.jobs.allocations import Allocation, recover
+from muster_agent.jobs.folder import AllocationFolder, ShimOptions
+from muster_agent.jobs.helpers import result_of
+from muster_agent.jobs.history import AllocationHistory
+from muster_agent.jobs.launch import (
     inheritable,
     is_built_in_trainer,
     parent_environment,
     shared_environment,
     why_cold,
 )
-from muster_agent.orphans import end_orphans
+from muster_agent.jobs.orphans import end_orphans
+from muster_agent.jobs.warm import WarmParents
+from muster_agent.node import descriptions, health, inventory
+from muster_agent.node.preflights import PreflightCommand
 from muster_agent.outputs.downloads import opened_files
+from muster_agent.outputs.exports import Model
 from muster_agent.outputs.keeper import OutputsKeeper
+from muster_agent.outputs.storage import Storage, require_own_path
 from muster_agent.outputs.store import BucketOutputs, FolderOutputs
-from muster_agent.preflights import PreflightCommand
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.fetch import FetchResult, needs_fetch
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
-from muster_agent.storage import Storage, require_own_path
-from muster_agent.walls import Isolation
-from muster_agent.warm import WarmParents
 
 
 class Machine:
@@ -127,7 +130,7 @@ class Machine:
         allocation.folder.delete()
 
     def end_orphans(self, is_kept: Callable[[str], bool]) -> tuple[list[str], int]:
-        """Kill processes with this agent's mark that no allocation keeps; see muster_agent.orphans."""
+        """Kill processes with this agent's mark that no allocation keeps; see muster_agent.jobs.orphans."""
         return end_orphans(
             process.owner_of(self._home),
             lambda id: id == self._describing or self._warm.has(id) or is_kept(id),

@@ -38,10 +38,10 @@ from muster.wire import (
     TunnelChannel,
 )
 from muster_agent.client import ControlPlane
-from muster_agent.isolation import Walls
-from muster_agent.process import SESSION_VARIABLE, Cgroup, Identity, identify
+from muster_agent.isolation.levels import Walls
+from muster_agent.isolation.walls import Isolation, Program, confined, outer_environment
+from muster_agent.jobs.process import SESSION_VARIABLE, Cgroup, Identity, identify
 from muster_agent.shim.control import ShimUnreachable
-from muster_agent.walls import Isolation, Program, confined, outer_environment
 
 log = structlog.get_logger("muster.agent")
 

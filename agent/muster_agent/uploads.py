@@ -14,11 +14,11 @@ import json
 import structlog
 
 from muster import wire
-from muster_agent.allocations import Allocation, version_of
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
-from muster_agent.logs import LogFile, cut_size, find_logs, read_cut
-from muster_agent.masking import Mask
-from muster_agent.spool import SpoolLine
+from muster_agent.jobs.allocations import Allocation, version_of
+from muster_agent.records.logs import LogFile, cut_size, find_logs, read_cut
+from muster_agent.records.masking import Mask
+from muster_agent.records.spool import SpoolLine
 
 log = structlog.get_logger("muster.agent")
 

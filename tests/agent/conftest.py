@@ -18,16 +18,16 @@ import psutil
 import pytest
 
 from muster import wire
-from muster_agent.folder import (
+from muster_agent.jobs.folder import (
     AllocationFolder,
     ShimOptions,
     ShimState,
     remove_socket_dir,
     shim_identity,
 )
-from muster_agent.process import Cgroup, kill_all
+from muster_agent.jobs.process import Cgroup, kill_all
+from muster_agent.records.spool import read_records
 from muster_agent.shim.control import send_command
-from muster_agent.spool import read_records
 
 sys.path.insert(0, str(Path(__file__).parent))
 from control_plane import JOIN_TOKEN, TestControlPlane

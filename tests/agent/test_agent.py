@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from muster import wire
-from muster_agent.folder import shim_identity
-from muster_agent.logs import cut_marker
+from muster_agent.jobs.folder import shim_identity
+from muster_agent.records.logs import cut_marker
 
 Code = Callable[[str], wire.CodeSpec]
 

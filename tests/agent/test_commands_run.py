@@ -15,7 +15,7 @@ import pytest
 
 from muster import wire
 from muster.launch import commands
-from muster_agent.logs import find_logs, launcher_log
+from muster_agent.records.logs import find_logs, launcher_log
 
 SEEN = "import json, os; print(json.dumps(dict(os.environ)))"
 REPORTS = """

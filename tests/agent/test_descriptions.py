@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster_agent.descriptions import DescriptionJob, describe
-from muster_agent.interpreters import activated
-from muster_agent.launch import inheritable, parent_environment
-from muster_agent.process import owner_of, tagged
+from muster_agent.environments.interpreters import activated
+from muster_agent.jobs.launch import inheritable, parent_environment
+from muster_agent.jobs.process import owner_of, tagged
+from muster_agent.jobs.warm import WarmParents
+from muster_agent.node.descriptions import DescriptionJob, describe
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
-from muster_agent.warm import WarmParents
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from muster_agent.cli import main
-from muster_agent.environment import PASSED, passed, withheld
-from muster_agent.interpreters import activated
+from muster_agent.environments.interpreters import activated
+from muster_agent.isolation.variables import PASSED, passed, withheld
 from muster_agent.settings import AgentSettings
 
 SECRETS = {

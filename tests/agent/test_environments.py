@@ -19,7 +19,7 @@ import pytest
 
 from muster import wire
 from muster.document.running import EnvironmentSection
-from muster_agent.environments import (
+from muster_agent.environments.build import (
     COMPLETE,
     BuildFailed,
     BuiltEnvironment,
@@ -27,8 +27,8 @@ from muster_agent.environments import (
     collect,
     find_uv,
 )
-from muster_agent.interpreters import choose
-from muster_agent.logs import launcher_log
+from muster_agent.environments.interpreters import choose
+from muster_agent.records.logs import launcher_log
 from support.wheels import make_wheel
 
 pytestmark = pytest.mark.timeout(300)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muster_agent.exits import (
+from muster_agent.jobs.exits import (
     ExitEvidence,
     WorkerEnd,
     classify_exit,

@@ -11,7 +11,7 @@ import pytest
 
 from muster import wire
 from muster.sdk import checkpoints, shards
-from muster_agent.storage import Storage
+from muster_agent.outputs.storage import Storage
 from support.buckets import Buckets, buckets
 from support.small_model import NUMBERS, save_model
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from muster import wire
-from muster_agent.process import identify
+from muster_agent.jobs.process import identify
 from muster_agent.shim.exit_watch import exit_status, watch_end
 
 DEAF = """

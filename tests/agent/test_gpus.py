@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 
 from muster.wire import GpuUsage
-from muster_agent import gpus
-from muster_agent.gpus import GpuMeter
-from muster_agent.inventory import UsageMeter
+from muster_agent.node import gpus
+from muster_agent.node.gpus import GpuMeter
+from muster_agent.node.inventory import UsageMeter
 from support.jobs import wait_for
 
 GPU = GpuUsage(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from muster.wire import ClockReading, SlotInfo
-from muster_agent import health
-from muster_agent.health import check_clock, check_devices, check_disk, find_problems
+from muster_agent.node import health
+from muster_agent.node.health import check_clock, check_devices, check_disk, find_problems
 
 DEVICES = [
     SlotInfo(index=0, slot_type="cuda", name="NVIDIA H200", uuid="GPU-a"),

@@ -19,7 +19,7 @@ import pytest
 import muster
 import muster_agent
 from muster import wire
-from muster_agent.environment import MARK
+from muster_agent.isolation.variables import MARK
 
 NOBODY = 65_534
 

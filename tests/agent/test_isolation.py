@@ -18,10 +18,10 @@ import psutil
 import pytest
 
 from muster import wire
-from muster_agent import walls
-from muster_agent.isolation import Walls
+from muster_agent.isolation import walls
+from muster_agent.isolation.levels import Walls
+from muster_agent.isolation.walls import CannotIsolate, Isolation
 from muster_agent.settings import AgentSettings
-from muster_agent.walls import CannotIsolate, Isolation
 
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from muster_agent.isolation import RootEntry, Walls, enter, refusal, uid_of
+from muster_agent.isolation.levels import RootEntry, Walls, enter, refusal, uid_of
 
 SANDBOX = Walls(
     level="sandbox",

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster_agent.launch import LaunchContext, build_commands, build_warm, inheritable, why_cold
+from muster_agent.jobs.launch import (
+    LaunchContext,
+    build_commands,
+    build_warm,
+    inheritable,
+    why_cold,
+)
 
 PLACE = LaunchContext(
     python="/venv/bin/python",

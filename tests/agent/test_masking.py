@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster import wire
-from muster_agent.logs import cut_marker, read_cut, tail
-from muster_agent.masking import FORM_BYTES_MAX, SECRET_BYTES_MIN, Mask
-from muster_agent.spool import RecordReader, RecordWriter, read_records
+from muster_agent.records.logs import cut_marker, read_cut, tail
+from muster_agent.records.masking import FORM_BYTES_MAX, SECRET_BYTES_MIN, Mask
+from muster_agent.records.spool import RecordReader, RecordWriter, read_records
 
 TOKEN = 'hf_AbCdEfGh"IjKl/+é9'
 KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END KEY-----\n"

@@ -11,10 +11,10 @@ import pytest
 
 from muster_agent.cli import Words, main
 from muster_agent.clock import boot_clock
-from muster_agent.folder import AllocationFolder
-from muster_agent.interpreters import InterpreterError, describe
-from muster_agent.inventory import UsageMeter, interface_of, parse_smi, take_inventory
-from muster_agent.process import identify, is_alive
+from muster_agent.environments.interpreters import InterpreterError, describe
+from muster_agent.jobs.folder import AllocationFolder
+from muster_agent.jobs.process import identify, is_alive
+from muster_agent.node.inventory import UsageMeter, interface_of, parse_smi, take_inventory
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.ports import lease_port
 from muster_agent.shim.reports import valid_metrics

@@ -16,11 +16,11 @@ import psutil
 import pytest
 
 from muster import wire
-from muster_agent import history
-from muster_agent.folder import AllocationFolder
-from muster_agent.history import AllocationHistory
-from muster_agent.orphans import end_orphans
-from muster_agent.process import (
+from muster_agent.jobs import history
+from muster_agent.jobs.folder import AllocationFolder
+from muster_agent.jobs.history import AllocationHistory
+from muster_agent.jobs.orphans import end_orphans
+from muster_agent.jobs.process import (
     OWNER_VARIABLE,
     SHIM_VARIABLE,
     TOKEN_VARIABLE,

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster_agent.folder import make_home
+from muster_agent.jobs.folder import make_home
 from muster_agent.shim.control import Commands, ShimUnreachable, send_command, serve_commands
 
 STRANGER = 200_001

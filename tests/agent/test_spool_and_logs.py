@@ -14,9 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster import wire
-from muster_agent import spool
-from muster_agent.logs import cut_marker, cut_size, find_logs, free_past_limit, read_cut, tail
-from muster_agent.spool import RecordReader, RecordWriter, count_records, last_state, read_records
+from muster_agent.records import spool
+from muster_agent.records.logs import (
+    cut_marker,
+    cut_size,
+    find_logs,
+    free_past_limit,
+    read_cut,
+    tail,
+)
+from muster_agent.records.spool import (
+    RecordReader,
+    RecordWriter,
+    count_records,
+    last_state,
+    read_records,
+)
 
 
 def message(text: str) -> wire.MessageRecord:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster_agent.storage import OWNER_FILE, RefusedPath, Storage, is_within
+from muster_agent.outputs.storage import OWNER_FILE, RefusedPath, Storage, is_within
 
 CLUSTER = "aaaa1111"
 

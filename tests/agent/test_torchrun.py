@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from muster import wire
-from muster_agent.logs import find_logs
+from muster_agent.records.logs import find_logs
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

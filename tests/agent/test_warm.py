@@ -19,12 +19,12 @@ import psutil
 import pytest
 
 from muster import wire
-from muster_agent.interpreters import activated
-from muster_agent.launch import inheritable, shared_environment
-from muster_agent.orphans import end_orphans
-from muster_agent.process import owned, owner_of, tagged
+from muster_agent.environments.interpreters import activated
+from muster_agent.jobs.launch import inheritable, shared_environment
+from muster_agent.jobs.orphans import end_orphans
+from muster_agent.jobs.process import owned, owner_of, tagged
+from muster_agent.jobs.warm import WarmParents
 from muster_agent.shim.warm import NoWarmWorkers, start_keeper
-from muster_agent.warm import WarmParents
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from muster import wire
+from muster_agent.jobs.process import kill_all
 from muster_agent.outputs import keeper
 from muster_agent.outputs.index import unpacked
-from muster_agent.process import kill_all
-from muster_agent.storage import Storage
-from muster_agent.work import OUTPUT_FOLDER, TrialWork, WorkUse
+from muster_agent.outputs.storage import Storage
+from muster_agent.outputs.work import OUTPUT_FOLDER, TrialWork, WorkUse
 from support.buckets import Buckets, buckets
 
 TRIAL = 7

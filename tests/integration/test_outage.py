@@ -23,10 +23,10 @@ import pytest
 
 from muster import wire
 from muster_agent import uploads
-from muster_agent.allocations import Allocation
 from muster_agent.client import ControlPlane, Session
-from muster_agent.folder import AllocationFolder
-from muster_agent.spool import RecordWriter
+from muster_agent.jobs.allocations import Allocation
+from muster_agent.jobs.folder import AllocationFolder
+from muster_agent.records.spool import RecordWriter
 from muster_server import clock
 from muster_server.app import create_app
 from muster_server.db.engine import Database

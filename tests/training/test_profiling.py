@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from muster import wire
-from muster_agent.process import identify
+from muster_agent.jobs.process import identify
 from muster_agent.shim.profiling import MAX_TRACE_BYTES, Profiling
 from muster_agent.shim.reports import ReportServer
 from muster_agent.shim.workers import Worker

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster_agent import beneath
+from muster_agent.isolation import beneath
 from muster_agent.outputs.restore import choose_source, is_current
 from muster_agent.outputs.scan import is_being_written, judge, link_inside
 

@@ -12,10 +12,10 @@ import signal
 import sys
 from pathlib import Path
 
-from muster_agent.helpers import answer, read_given
+from muster_agent.jobs.helpers import answer, read_given
 from muster_agent.outputs.collect import CollectionResult, Collector, Interrupted, say
 from muster_agent.outputs.store import StorageAway, open_outputs, why
-from muster_agent.work import TrialWork
+from muster_agent.outputs.work import TrialWork
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ from pathspec import GitIgnoreSpec
 
 from muster import wire
 from muster.code.bundle import ALWAYS_LEFT_OUT
-from muster_agent import beneath
+from muster_agent.isolation import beneath
 from muster_agent.outputs import scan
 from muster_agent.outputs.index import (
     IndexEntry,
@@ -39,7 +39,7 @@ from muster_agent.outputs.store import (
     parse_manifest_name,
     why,
 )
-from muster_agent.work import OUTPUT_FOLDER, TrialWork, WorkUse, WrittenManifest
+from muster_agent.outputs.work import OUTPUT_FOLDER, TrialWork, WorkUse, WrittenManifest
 
 SAVE_EVERY_S = 20.0
 """Seconds between two writes of the index while files are copied: what a kill makes us copy again."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from muster import wire
 from muster.sdk.checkpoints import CheckpointDamaged
-from muster_agent import beneath
+from muster_agent.isolation import beneath
 from muster_agent.outputs.store import OutputStore, is_absent
 
 _BLOCK = tarfile.BLOCKSIZE

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from muster import wire
-from muster_agent.folder import write_atomically
+from muster_agent.jobs.folder import write_atomically
 from muster_agent.outputs.scan import Signature
 
 FORMAT = 1

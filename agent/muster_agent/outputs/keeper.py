@@ -18,11 +18,11 @@ import structlog
 
 from muster import wire
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
-from muster_agent.helpers import result_of
+from muster_agent.jobs.helpers import result_of
+from muster_agent.jobs.process import owner_of, tagged
 from muster_agent.outputs.collect import CollectionResult, understand
 from muster_agent.outputs.index import packed, read_index
-from muster_agent.process import owner_of, tagged
-from muster_agent.work import (
+from muster_agent.outputs.work import (
     AckedManifest,
     TrialWork,
     WorkUse,

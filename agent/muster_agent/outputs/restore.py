@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from muster import wire
-from muster_agent import beneath
+from muster_agent.isolation import beneath
 from muster_agent.outputs.index import IndexEntry, part_sizes, read_manifest
 from muster_agent.outputs.scan import link_inside, signature_of
 from muster_agent.outputs.store import OutputStore, manifest_name

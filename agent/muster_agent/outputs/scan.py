@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from muster_agent import beneath
+from muster_agent.isolation import beneath
 
 DEPTH_MAX = 64
 """Deepest folder that is looked into."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Protocol
 
 from muster.sdk import object_store
-from muster_agent import beneath
-from muster_agent.storage import RefusedPath, Storage
+from muster_agent.isolation import beneath
+from muster_agent.outputs.storage import RefusedPath, Storage
 
 CHUNK_BYTES = 4 * 2**20
 """Bytes that are read and written at a time."""

@@ -17,11 +17,11 @@ from typing import IO
 import psutil
 
 from muster import wire
-from muster_agent import walls
-from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.isolation import Walls
-from muster_agent.launch import Command, LaunchContext, data_of
-from muster_agent.process import Cgroup, Child, Children
+from muster_agent.isolation import walls
+from muster_agent.isolation.levels import Walls
+from muster_agent.jobs.folder import AllocationFolder, ShimOptions
+from muster_agent.jobs.launch import Command, LaunchContext, data_of
+from muster_agent.jobs.process import Cgroup, Child, Children
 from muster_agent.shim.failures import PrepareFailed
 
 JOB_TMP = "tmp"

@@ -29,7 +29,7 @@ from typing import Any
 
 from muster import wire
 from muster_agent.clock import unix_ms
-from muster_agent.peers import peer_of
+from muster_agent.isolation.peers import peer_of
 
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 8 * 2**20

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from muster_agent.process import Identity, is_alive
+from muster_agent.jobs.process import Identity, is_alive
 
 _EXIT_CODE_FIELD = 49
 """Index of the exit code in /proc/PID/stat, counted from the state, which is 0."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from muster_agent.exits import WorkerEnd, parse_error_file, parse_torchrun_failures
-from muster_agent.logs import error_file, find_logs, launcher_log, read_error, tail
-from muster_agent.masking import NO_MASK, Mask
-from muster_agent.process import Child
+from muster_agent.jobs.exits import WorkerEnd, parse_error_file, parse_torchrun_failures
+from muster_agent.jobs.process import Child
+from muster_agent.records.logs import error_file, find_logs, launcher_log, read_error, tail
+from muster_agent.records.masking import NO_MASK, Mask
 
 
 def collect_ends(

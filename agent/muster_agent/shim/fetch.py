@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Literal
 
 from muster import wire
-from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.helpers import answer, read_given
+from muster_agent.jobs.folder import AllocationFolder, ShimOptions
+from muster_agent.jobs.helpers import answer, read_given
 from muster_agent.outputs.restore import choose_source, is_current
+from muster_agent.outputs.work import TrialWork
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.work import prepare_work
-from muster_agent.work import TrialWork
 
 
 @dataclass(frozen=True, kw_only=True)

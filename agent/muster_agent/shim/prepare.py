@@ -18,14 +18,13 @@ import muster
 from muster import __version__, wire
 from muster.launch import commands
 from muster.launch.variables import expand
-from muster_agent.environments import (
+from muster_agent.environments.build import (
     BuildFailed,
     BuiltEnvironment,
     EnvironmentCache,
     needs_building,
 )
-from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.interpreters import (
+from muster_agent.environments.interpreters import (
     Interpreter,
     InterpreterError,
     activated,
@@ -34,7 +33,9 @@ from muster_agent.interpreters import (
     find_missing,
     is_our_own,
 )
-from muster_agent.launch import (
+from muster_agent.isolation.walls import Isolation, why_not_readable
+from muster_agent.jobs.folder import AllocationFolder, ShimOptions
+from muster_agent.jobs.launch import (
     LaunchContext,
     data_of,
     environment_of,
@@ -45,14 +46,13 @@ from muster_agent.launch import (
     shared_environment,
     shell_argv,
 )
-from muster_agent.logs import launcher_log
-from muster_agent.process import OWNER_VARIABLE, TOKEN_VARIABLE
+from muster_agent.jobs.process import OWNER_VARIABLE, TOKEN_VARIABLE
+from muster_agent.outputs.storage import RefusedPath, Storage
+from muster_agent.outputs.work import OUTPUT_FOLDER
+from muster_agent.records.logs import launcher_log
 from muster_agent.shim.code_hash import hash_code
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.work import PreparedWork, Tell, prepare_work
-from muster_agent.storage import RefusedPath, Storage
-from muster_agent.walls import Isolation, why_not_readable
-from muster_agent.work import OUTPUT_FOLDER
 
 LOOPBACK_INTERFACE = "lo" if sys.platform == "linux" else "lo0"
 

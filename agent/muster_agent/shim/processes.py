@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from muster import wire
-from muster_agent.folder import AllocationFolder, ShimOptions
-from muster_agent.launch import (
+from muster_agent.jobs.folder import AllocationFolder, ShimOptions
+from muster_agent.jobs.launch import (
     Command,
     build_commands,
     build_warm,
@@ -23,8 +23,7 @@ from muster_agent.launch import (
     with_values,
     worker_log_dir,
 )
-from muster_agent.logs import launcher_log
-from muster_agent.process import (
+from muster_agent.jobs.process import (
     OWNER_VARIABLE,
     TOKEN_VARIABLE,
     Cgroup,
@@ -38,6 +37,7 @@ from muster_agent.process import (
     kill_all,
     num_system_oom_kills,
 )
+from muster_agent.records.logs import launcher_log
 from muster_agent.shim.confinement import Confinement
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.ports import NoPortFree

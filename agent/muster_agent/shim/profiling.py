@@ -14,8 +14,8 @@ from pathlib import Path
 
 from muster import wire
 from muster.measure import profiling
+from muster_agent.isolation.untrusted import opened
 from muster_agent.shim.workers import Worker
-from muster_agent.untrusted import opened
 
 MAX_TRACE_BYTES = 8 * 1024 * 1024
 """Largest trace of one rank in bytes, compressed: some 100,000 events."""

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from muster import wire
 from muster.measure import stacks
-from muster_agent.process import Identity, is_alive, send_signal
+from muster_agent.isolation.untrusted import opened
+from muster_agent.jobs.process import Identity, is_alive, send_signal
 from muster_agent.shim.workers import Worker
-from muster_agent.untrusted import opened
 
 PROGRESS_INTERVAL_S = 10.0
 """Seconds between two looks at the workers' progress; unchanged progress is not reported again."""

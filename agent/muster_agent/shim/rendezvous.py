@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import IO
 
 from muster import wire
-from muster_agent.folder import SOCKET_DIR_PREFIX, AllocationFolder, ShimOptions
-from muster_agent.launch import LaunchContext
-from muster_agent.logs import tail
-from muster_agent.process import Cgroup, Child, Children
+from muster_agent.jobs.folder import SOCKET_DIR_PREFIX, AllocationFolder, ShimOptions
+from muster_agent.jobs.launch import LaunchContext
+from muster_agent.jobs.process import Cgroup, Child, Children
+from muster_agent.records.logs import tail
 from muster_agent.shim.confinement import Confinement
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.ports import PortLease, lease_port

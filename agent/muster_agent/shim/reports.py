@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from muster import wire
-from muster_agent.peers import Peer, peer_of
+from muster_agent.isolation.peers import Peer, peer_of
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_CONNECTIONS = 4_096

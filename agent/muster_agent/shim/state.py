@@ -9,10 +9,10 @@ import os
 from pathlib import Path
 
 from muster import wire
-from muster_agent.folder import AllocationFolder, ShimState, with_changes
-from muster_agent.process import boot_id, identify
+from muster_agent.jobs.folder import AllocationFolder, ShimState, with_changes
+from muster_agent.jobs.process import boot_id, identify
+from muster_agent.records.spool import RecordWriter
 from muster_agent.shim.control import Commands
-from muster_agent.spool import RecordWriter
 
 WRITE_AGAIN_S = 0.1
 

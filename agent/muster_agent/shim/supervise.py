@@ -23,20 +23,21 @@ from typing import Any, Literal
 from muster import wire
 from muster.launch import lifeline
 from muster_agent.clock import boot_clock, unix_at_boot_ms
-from muster_agent.environments import BuildCanceled
-from muster_agent.exits import ExitEvidence, classify_exit, without_launchers
-from muster_agent.folder import (
+from muster_agent.environments.build import BuildCanceled
+from muster_agent.jobs.exits import ExitEvidence, classify_exit, without_launchers
+from muster_agent.jobs.folder import (
     AllocationFolder,
     remove_socket_dir,
 )
-from muster_agent.logs import find_logs, free_past_limit, launcher_log, tail
-from muster_agent.masking import Mask
-from muster_agent.plan import TERMINAL
-from muster_agent.process import (
+from muster_agent.jobs.process import (
     Identity,
     become_subreaper,
     send_signal,
 )
+from muster_agent.plan import TERMINAL
+from muster_agent.records.logs import find_logs, free_past_limit, launcher_log, tail
+from muster_agent.records.masking import Mask
+from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
 from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.exits import collect_ends
 from muster_agent.shim.failures import PrepareFailed
@@ -48,7 +49,6 @@ from muster_agent.shim.progress import Watching
 from muster_agent.shim.rendezvous import JOB_SOCKETS, make_socket_dir
 from muster_agent.shim.reports import ReportServer
 from muster_agent.shim.state import Standing, first_state
-from muster_agent.spool import HOLD_BYTES, RecordWriter, last_state
 
 POLL_S = 0.1
 LOG_UPKEEP_S = 5.0

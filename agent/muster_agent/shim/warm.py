@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from muster_agent.clock import unix_ms
-from muster_agent.process import Child, Identity, identify
+from muster_agent.jobs.process import Child, Identity, identify
 
 MAX_LINE_BYTES = 2**20
 _KILLED = -9

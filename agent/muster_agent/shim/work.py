@@ -16,8 +16,9 @@ from typing import Literal
 
 from muster import wire
 from muster.sdk.object_store import StoreRefused
-from muster_agent import beneath
-from muster_agent.folder import AllocationFolder, ShimOptions
+from muster_agent.isolation import beneath
+from muster_agent.jobs.folder import AllocationFolder, ShimOptions
+from muster_agent.jobs.process import tagged
 from muster_agent.outputs import scan
 from muster_agent.outputs.index import (
     IndexEntry,
@@ -34,12 +35,11 @@ from muster_agent.outputs.restore import (
     read_source,
     restore,
 )
+from muster_agent.outputs.storage import Storage
 from muster_agent.outputs.store import BucketOutputs, FolderOutputs, is_absent, why
-from muster_agent.process import tagged
+from muster_agent.outputs.work import TrialWork, WorkUse
 from muster_agent.shim.bundle import ExtractionError, extract_bundle
 from muster_agent.shim.failures import PrepareFailed
-from muster_agent.storage import Storage
-from muster_agent.work import TrialWork, WorkUse
 
 USED_WAIT_S = 120.0
 """Longest wait in seconds for an earlier attempt of the trial to be gone from this node."""

@@ -14,8 +14,8 @@ import psutil
 
 from muster.wire import WorkerRecord
 from muster_agent.clock import unix_ms
-from muster_agent.exits import WorkerEnd
-from muster_agent.process import Child, Identity, identify, is_alive
+from muster_agent.jobs.exits import WorkerEnd
+from muster_agent.jobs.process import Child, Identity, identify, is_alive
 from muster_agent.shim.exit_watch import uncollected_status, watch_end
 
 

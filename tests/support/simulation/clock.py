@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from muster_agent import allocations, loop, spool
+from muster_agent import loop
+from muster_agent.jobs import allocations
+from muster_agent.records import spool
 from muster_agent.shim import control, supervise
 
 EPOCH = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster import wire
-from muster_agent.allocations import Allocation, Liveness
 from muster_agent.client import ControlPlane, Session
 from muster_agent.clock import ClockSync
-from muster_agent.folder import AllocationFolder, ShimOptions, ShimState
-from muster_agent.joining import CannotJoin
+from muster_agent.jobs.allocations import Allocation, Liveness
+from muster_agent.jobs.folder import AllocationFolder, ShimOptions, ShimState
 from muster_agent.loop import Agent
 from muster_agent.machine import Machine
+from muster_agent.node.joining import CannotJoin
+from muster_agent.records.spool import SpoolLine
 from muster_agent.settings import AgentSettings
-from muster_agent.spool import SpoolLine
 from muster_server.services.nodes.sessions import Fence
 
 from .clock import HostClock, SimulatedTask, host

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from muster_agent import allocations as agent_allocations
+from muster_agent.jobs import allocations as agent_allocations
 from muster_agent.shim import supervise
 from muster_server.db import leases
 from muster_server.domain.lifecycle import Hearing, avoidance, restarts

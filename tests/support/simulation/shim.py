@@ -12,13 +12,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from muster import wire
-from muster_agent.exits import ExitEvidence, WorkerEnd, classify_exit
-from muster_agent.folder import AllocationFolder, ShimOptions, ShimState
+from muster_agent.jobs.exits import ExitEvidence, WorkerEnd, classify_exit
+from muster_agent.jobs.folder import AllocationFolder, ShimOptions, ShimState
+from muster_agent.records.spool import RecordWriter
 from muster_agent.shim.control import Commands
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.state import Standing
 from muster_agent.shim.supervise import Shim
-from muster_agent.spool import RecordWriter
 
 from .gang import Gang
 from .scenario import Mishap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from muster_agent.process import Identity, kill_all, owned
+from muster_agent.jobs.process import Identity, kill_all, owned
 
 ORPHAN_TIMEOUT_S = 10.0
 

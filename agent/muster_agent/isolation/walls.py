@@ -1,6 +1,6 @@
 """The walls around jobs on this machine: which level works, and what one allocation is given.
 
-The argument lists are in muster_agent.isolation; this module looks at the machine.
+The argument lists are in muster_agent.isolation.levels; this module looks at the machine.
 """
 
 from __future__ import annotations
@@ -21,8 +21,15 @@ from typing import TYPE_CHECKING
 
 import muster
 from muster import wire
-from muster_agent.environment import MARK
-from muster_agent.isolation import CONTROL_DEVICES, RootEntry, Walls, enter, enter_running, refusal
+from muster_agent.isolation.levels import (
+    CONTROL_DEVICES,
+    RootEntry,
+    Walls,
+    enter,
+    enter_running,
+    refusal,
+)
+from muster_agent.isolation.variables import MARK
 
 if TYPE_CHECKING:
     from muster_agent.settings import AgentSettings

@@ -20,8 +20,8 @@ import structlog
 
 from muster import wire
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
-from muster_agent.launch import inheritable
-from muster_agent.walls import Isolation, program
+from muster_agent.isolation.walls import Isolation, program
+from muster_agent.jobs.launch import inheritable
 
 log = structlog.get_logger("muster.agent")
 

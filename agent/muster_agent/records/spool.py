@@ -29,7 +29,7 @@ from typing import Any
 
 from muster import wire
 from muster_agent.clock import boot_clock, unix_ms
-from muster_agent.masking import NO_MASK, Mask
+from muster_agent.records.masking import NO_MASK, Mask
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 DEFAULT_LIMIT_BYTES = 2 * 1024 * 1024 * 1024

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 
 from muster.wire import ClockReading, NodeProblem, SlotInfo
-from muster_agent.folder import MIN_DISK_FREE_BYTES
-from muster_agent.inventory import ask_smi
+from muster_agent.jobs.folder import MIN_DISK_FREE_BYTES
+from muster_agent.node.inventory import ask_smi
 
 CHECK_INTERVAL_S = 15.0
 LOW_DISK_FREE_BYTES = 1024 * 2**20

@@ -23,9 +23,9 @@ from pathlib import Path
 import structlog
 
 import muster
-from muster_agent.folder import SOCKET_DIR_PREFIX, remove_socket_dir
-from muster_agent.interpreters import fingerprint
-from muster_agent.process import OWNER_VARIABLE, SHIM_VARIABLE
+from muster_agent.environments.interpreters import fingerprint
+from muster_agent.jobs.folder import SOCKET_DIR_PREFIX, remove_socket_dir
+from muster_agent.jobs.process import OWNER_VARIABLE, SHIM_VARIABLE
 
 log = structlog.get_logger("muster.agent")
 

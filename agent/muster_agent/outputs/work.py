@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from muster import wire
-from muster_agent import beneath
-from muster_agent.folder import write_atomically
+from muster_agent.isolation import beneath
+from muster_agent.jobs.folder import write_atomically
 
 T = TypeVar("T")
 

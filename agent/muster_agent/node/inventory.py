@@ -18,8 +18,8 @@ import psutil
 
 from muster import __version__
 from muster.wire import DESCRIBES, InterfaceUsage, Inventory, NodeUsage, SlotInfo
-from muster_agent.gpus import GpuMeter
-from muster_agent.interpreters import Interpreter, InterpreterError, describe
+from muster_agent.environments.interpreters import Interpreter, InterpreterError, describe
+from muster_agent.node.gpus import GpuMeter
 from muster_agent.settings import AgentSettings
 
 _SMI_TIMEOUT_S = 20.0

@@ -17,7 +17,7 @@ import structlog
 from muster import wire
 from muster.sdk.checkpoints import CheckpointDamaged
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
-from muster_agent.storage import RefusedPath
+from muster_agent.outputs.storage import RefusedPath
 
 log = structlog.get_logger("muster.agent")
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Literal
 
 from muster.document.running import EnvironmentSection, is_requirements_file
-from muster_agent.interpreters import activated
+from muster_agent.environments.interpreters import activated
 
 BUILD_TIMEOUT_S = 7200.0
 """Seconds for one step of a build: flash-attn compiles for an hour."""

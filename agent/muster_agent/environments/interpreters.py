@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from muster_agent.walls import Isolation, Program, program
+from muster_agent.isolation.walls import Isolation, Program, program
 
 _PROBE = """
 import importlib.metadata, importlib.util, json, platform, re, sys

@@ -20,17 +20,14 @@ import structlog
 
 from muster import wire
 from muster.launch import lifeline
-from muster_agent.folder import (
+from muster_agent.jobs.folder import (
     AllocationFolder,
     ShimOptions,
     ShimState,
     remove_socket_dir,
     shim_identity,
 )
-from muster_agent.logs import tail
-from muster_agent.masking import NO_MASK, Mask
-from muster_agent.plan import TERMINAL, Local
-from muster_agent.process import (
+from muster_agent.jobs.process import (
     OWNER_VARIABLE,
     SHIM_VARIABLE,
     Cgroup,
@@ -40,8 +37,11 @@ from muster_agent.process import (
     kill_all,
     send_signal,
 )
+from muster_agent.plan import TERMINAL, Local
+from muster_agent.records.logs import tail
+from muster_agent.records.masking import NO_MASK, Mask
+from muster_agent.records.spool import RecordReader, RecordWriter, count_records, last_state
 from muster_agent.shim.control import ShimUnreachable, send_command
-from muster_agent.spool import RecordReader, RecordWriter, count_records, last_state
 from muster_agent.tunnels import CannotOpen, Job, job_members
 
 log = structlog.get_logger("muster.agent")

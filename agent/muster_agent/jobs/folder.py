@@ -15,7 +15,7 @@ allocations/<allocation id>/
   cache/ config.json
 
 The files of the job are not here but in the work folder of its trial, which outlives allocations: see
-muster_agent.work.
+muster_agent.outputs.work.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from muster import wire
-from muster_agent.process import Identity, boot_id, is_alive, owner_of, tagged
-from muster_agent.walls import Isolation
+from muster_agent.isolation.walls import Isolation
+from muster_agent.jobs.process import Identity, boot_id, is_alive, owner_of, tagged
 
 MIN_DISK_FREE_BYTES = 64 * 2**20
 """Free disk space in bytes below which an allocation refuses to prepare."""

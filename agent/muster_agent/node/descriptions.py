@@ -19,11 +19,11 @@ import structlog
 
 from muster import wire
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
-from muster_agent.process import OWNER_VARIABLE, TOKEN_VARIABLE, kill_all, tagged
+from muster_agent.isolation.untrusted import opened, read_text
+from muster_agent.isolation.walls import Isolation, program, why_not_readable
+from muster_agent.jobs.process import OWNER_VARIABLE, TOKEN_VARIABLE, kill_all, tagged
 from muster_agent.shim.bundle import ExtractionError, extract_bundle
 from muster_agent.shim.warm import NoWarmWorkers, start_keeper
-from muster_agent.untrusted import opened, read_text
-from muster_agent.walls import Isolation, program, why_not_readable
 
 log = structlog.get_logger("muster.agent")
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from muster.wire import LAUNCHER_LOCAL_RANK
-from muster_agent.masking import NO_MASK, Mask
-from muster_agent.untrusted import opened, read_text
+from muster_agent.isolation.untrusted import opened, read_text
+from muster_agent.records.masking import NO_MASK, Mask
 
 Stream = Literal["stdout", "stderr"]
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")

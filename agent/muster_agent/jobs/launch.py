@@ -102,7 +102,7 @@ def inheritable(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the part of the shim's environment that workers inherit.
 
     Left out: everything of ours (the lifeline) and another launcher's variables. What the shim has
-    of the agent's environment is decided in muster_agent.environment.
+    of the agent's environment is decided in muster_agent.isolation.variables.
     """
     return {
         name: value

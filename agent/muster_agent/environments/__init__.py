@@ -1,0 +1,1 @@
+"""Python environments that jobs ask for, built once per node and content."""

@@ -1,0 +1,1 @@
+"""Allocations on this node: their folders, processes and ends."""

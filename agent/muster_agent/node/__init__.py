@@ -1,0 +1,1 @@
+"""The machine itself: what it has, how it is, how it joins."""

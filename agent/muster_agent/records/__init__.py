@@ -1,0 +1,1 @@
+"""Numbered records and log bytes: kept on disk until the server has them."""
