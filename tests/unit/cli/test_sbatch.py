@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from muster.cli.output import CommandFailure
-from muster.cli.sbatch import SbatchJob, read_sbatch
+from muster.cli.sbatch import read_sbatch
+from muster.cli.sbatch_draft import SbatchJob
 
 TORCHRUN = """
 export OMP_NUM_THREADS=4
@@ -168,7 +169,11 @@ def test_directives_end_at_the_first_command() -> None:
         (["-d afternotok:12"], None, "Line 2: -d afternotok:12 has the kind 'afternotok'"),
         (["-d singleton"], None, "Line 2: -d singleton has the kind 'singleton'"),
         (["-d afterok:12?afterok:13"], None, "Line 2: -d afterok:12?afterok:13 names no"),
-        (["--array=0-9"], None, "Line 2: --array=0-9 is not supported."),
+        (["--array=word"], None, "Line 2: --array=word is neither a range nor a list"),
+        (["--array=0-9999999"], None, "Line 2: --array=0-9999999 names 10000000 elements"),
+        (["--array=9-0"], None, "Line 2: --array=9-0 names no element: 0 is less than 9."),
+        (["--array=0-9%"], None, "Line 2: --array=0-9% has no number after %."),
+        (["--array=0-9%x"], None, "Line 2: --array=0-9%x has no number after %."),
         (["--signal=@"], None, "Line 2: --signal=@ is no signal."),
         (["--nodes=2"], None, "asks for 2 nodes and does not call srun"),
         (["--nodes=2"], TORCHRUN + TORCHRUN, "calls srun more than once"),
@@ -180,6 +185,25 @@ def test_nonsense_names_line_and_value(options: list[str], body: str | None, sai
     assert said in caught.value.message
     assert caught.value.hint
     assert caught.value.exit_code == 2
+
+
+def test_an_array_is_one_with_the_variables_of_slurm() -> None:
+    job = read("--array=1,3-9:3%2", "--output=slurm-%A_%a.out")
+    assert job.document["array"] == {"SLURM_ARRAY_TASK_ID": "1,3-9:3"}
+    assert job.document["max_concurrent"] == 2
+    assert job.document["environment"]["variables"] == {
+        "SLURM_ARRAY_JOB_ID": "${MUSTER_EXPERIMENT_ID}",
+        "SLURM_ARRAY_TASK_COUNT": "4",
+        "SLURM_ARRAY_TASK_MIN": "1",
+        "SLURM_ARRAY_TASK_MAX": "9",
+    }
+    assert (
+        job.translations[0]
+        .text()
+        .startswith(
+            "line 2: --array=1,3-9:3%2 → array.SLURM_ARRAY_TASK_ID: 1,3-9:3, max_concurrent: 2"
+        )
+    )
 
 
 def test_a_script_that_is_none_of_a_shell_is_refused() -> None:

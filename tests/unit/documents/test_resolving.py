@@ -93,6 +93,38 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "0.9",
         ),
         (BASE + "resource: {}", "resource", "does not exist", "'resources'"),
+        (BASE + "array: {i: []}", "array.i", "names no element", "[1, 3, 7]"),
+        (BASE + "array: {i: word}", "array.i", "neither a range nor a list", "0-9"),
+        (BASE + "array: {i: true}", "array.i", "neither a range nor a list", "0-9"),
+        (BASE + "array: {i: 9-0}", "array.i", "0 is less than 9", "0-9"),
+        (BASE + "array: {i: '0-9:0'}", "array.i", "a step of 0", "0-9:2"),
+        (BASE + "array: {i: [1, 1]}", "array.i", "an element twice", "leave one"),
+        (BASE + "array: {i: 4294967296}", "array.i", "greater than 2147483647", "smaller"),
+        (BASE + "array: {i: 0-9999999}", "array.i", "10000000 elements", "submit several"),
+        (BASE + "array: {i: 0-200, j: 0-200}", "array", "40401 combinations", "at most 100"),
+        (BASE + "array: [1]", "array", "a mapping, not a list", None),
+        (BASE + "array: {1a: 0-3}", "array.1a", "must match", None),
+        (BASE + "array: {RANK: 0-3}", "array.RANK", "every job has", "for example i"),
+        (BASE + "array: {PATH: 0-3}", "array.PATH", "every job has", "for example i"),
+        (
+            BASE + "array: {i: 0-3}\nenvironment: {variables: {i: '1'}}",
+            "array.i",
+            "set in the section environment",
+            "another name",
+        ),
+        (BASE + "array: {i: 0-3}\nhyperparameters: {i: 4}", "hyperparameters.i", "array.i", None),
+        (
+            BASE + "array: {i: 0-3}\nsearch: {method: random, trials: 4}",
+            "search.method",
+            "array",
+            "leave it",
+        ),
+        (
+            BASE + "max_concurrent: 2",
+            "max_concurrent",
+            "no effect without array",
+            "array: {i: 0-9}",
+        ),
         (BASE + "resources: {slot: 2}", "resources.slot", "does not exist", "'slots'"),
         (
             BASE + "resources: {zzz: 2}",
@@ -622,3 +654,18 @@ def test_the_first_of_several_objectives_is_shown_as_the_best() -> None:
         ("loss", "min"),
         ("size", "min"),
     )
+
+
+def test_an_array_is_a_grid_without_a_metric() -> None:
+    document = BASE + "array: {i: '0-9:4', j: [7, 3]}\nmax_concurrent: 2\nentrypoint: a.py ${i}"
+    document = document.replace("entrypoint: train.py\n", "")
+    resolved = resolve(document)
+    assert resolved.config is not None, resolved.problems
+    assert [english(w.message) for w in resolved.warnings] == []
+    searcher = Searcher(search_spec(resolved.config))
+    points = searcher.preview(10)
+    assert points == [{"i": i, "j": j} for i in (0, 4, 8) for j in (7, 3)]
+    assert (resolved.config.search.trials, resolved.config.search.concurrent) == (6, 2)
+    again = resolve(json.dumps(dump(resolved.config)))
+    assert again.config == resolved.config, "a resolved document can be submitted again"
+    assert config(BASE + "array: {i: 5}")["hyperparameters"] == {"i": {"choice": [5]}}

@@ -59,6 +59,14 @@ def run(
     python: Annotated[
         str | None, typer.Option(metavar="PATH", help="Interpreter on the nodes.")
     ] = None,
+    array: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ELEMENTS",
+            help="Run once for each element: i=0-9, or i=0-9%2 for two at a time; repeatable. The "
+            "command finds its element as a variable and as '${i}'.",
+        ),
+    ] = None,
     set_: SetOption = None,
     code: CodeOption = None,
     include: Annotated[
@@ -78,7 +86,8 @@ def run(
     from .command_lines import parse_command
 
     if (script := _batch_script(command[0])) is not None:
-        if any((slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)):
+        own = (slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)
+        if any((*own, array)):
             raise CommandFailure(
                 "The #SBATCH lines of a batch script say on what it runs.",
                 "--set changes a value: --set resources.slots=4",
@@ -94,7 +103,7 @@ def run(
         python=python or parsed.python, variables=_variables(env or ()), secrets=secret
     )
     document["code"] = {"path": ".", **_given(include=include)}
-    document |= _given(launcher=launcher)
+    document |= _given(launcher=launcher) | _array(array or ())
     for note in parsed.notes:
         say(note)
     start(
@@ -196,6 +205,35 @@ def _document(
 def _given(**values: Any) -> dict[str, Any]:
     """Return the values that are neither None nor empty."""
     return {name: value for name, value in values.items() if value}
+
+
+def _array(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the array of `--array` options, as it stands in a document. Raises CommandFailure."""
+    from muster.document.arrays import InvalidArray, elements_of, ranges_of
+
+    found: dict[str, str] = {}
+    at_once: int | None = None
+    for text in texts:
+        name, equals, written = text.partition("=")
+        if not equals or not name:
+            raise CommandFailure(
+                f"--array {text!r} names no elements.", "--array i=0-9", exit_code=EXIT_USAGE
+            )
+        try:
+            found[name], most = elements_of(written)
+            ranges_of(found[name])
+        except InvalidArray as invalid:
+            raise CommandFailure(
+                f"--array {text!r} {invalid.problem}.", invalid.hint, exit_code=EXIT_USAGE
+            ) from None
+        if most is not None and at_once not in (None, most):
+            raise CommandFailure(
+                f"--array {text!r} contradicts the {at_once} at a time of another --array.",
+                "write % once",
+                exit_code=EXIT_USAGE,
+            )
+        at_once = most or at_once
+    return _given(array=found, max_concurrent=at_once)
 
 
 def _variables(texts: Sequence[str]) -> dict[str, str]:

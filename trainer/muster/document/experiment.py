@@ -25,6 +25,12 @@ from .searching import FromSection, SearchSection
 from .strategy import StrategySection
 from .training import TrainerSection
 
+ARRAY_KEYS_MAX = 8
+"""Names of an array."""
+ElementName = Annotated[str, Bounds(max_length=64, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+"""Name of the elements of an array, which is that of a variable."""
+ElementText = Annotated[str, Bounds(min_length=1, max_length=131_072)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class AfterSection:
@@ -79,6 +85,17 @@ class ExperimentConfig:
     is the number of values a grid takes of it."""
     search: SearchSection = field(default_factory=SearchSection)
     """How trials are chosen."""
+    array: Annotated[dict[ElementName, ElementText], Bounds(max_length=ARRAY_KEYS_MAX)] = field(
+        default_factory=dict
+    )
+    """A job array: one trial for each element, `{i: 0-9}`, in steps `{i: "0-9:2"}`, or a list
+    `{i: [1, 3, 7]}`; several names make all combinations, 10000 trials at most. A job finds its
+    element as the variable `i`, arguments and variables of the document use `${i}`, and it is a
+    hyperparameter. Elements that fail do not stop the others (`search.max_failures` does); when the
+    others have ended, the experiment is FAILED."""
+    max_concurrent: Annotated[int, Bounds(ge=1, le=10_000)] | None = None
+    """Elements of `array` that may run or wait in the queue at once. Default: as many as fit.
+    `search.concurrent`, which can be changed while it runs, goes before it."""
     after: Annotated[tuple[AfterSection, ...], Bounds(max_length=100)] = ()
     """Experiments to wait for before anything starts. A number stands for `{experiment: number}`."""
     budget: BudgetSection | None = None

@@ -39,6 +39,11 @@ def expand(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
+def fill_in(text: str, values: Mapping[str, str]) -> str:
+    """Return the text with each `${NAME}` of `values` replaced, and no other."""
+    return _REFERENCE.sub(lambda match: values.get(match[1], match[0]), text)
+
+
 def uses_variables(text: str) -> bool:
     """Return whether the text has a `${NAME}` that is replaced."""
     return any(is_replaced(match[1]) for match in _REFERENCE.finditer(text))

@@ -68,7 +68,15 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
         elif num_trials > num.get(TrialState.QUEUED, 0) + num_paused:
             go(ExperimentState.RUNNING, "its first trial started")
     if state == ExperimentState.RUNNING and over:
-        if num_well and experiment.unjudged:
+        num_elements = max(experiment.num_planned or 0, num_trials)
+        if experiment.is_array and num_well < num_elements:
+            why = f"{num_well} of {num_elements} elements of the array ended well"
+            if num.get(TrialState.FAILED, 0):
+                go(ExperimentState.FAILED, f"{why}; {experiment.failure}")
+            else:
+                go(ExperimentState.STOPPING, why)
+                go(ExperimentState.CANCELED, why)
+        elif num_well and experiment.unjudged:
             go(ExperimentState.FAILED, experiment.unjudged)
         elif num_well:
             go(ExperimentState.COMPLETED, "every trial has ended")

@@ -249,6 +249,8 @@ class ExperimentView:
     """Trials per state."""
     failure: str = ""
     """Why the first of its failed trials failed."""
+    is_array: bool = False
+    """Whether its trials are the elements of an array, each of which is needed. Known at its end."""
     unjudged: str = ""
     """Why a search that is over found nothing although trials ended well; empty if it did."""
 

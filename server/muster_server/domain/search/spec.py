@@ -54,6 +54,9 @@ class SearchSpec:
     """The search ends when so many trials in a row have ended without a better value."""
     max_failures: int | None = None
     """The search ends when so many trials in a row have failed."""
+    independent: bool = False
+    """Whether its trials have nothing to do with each other, so that the first of them failing alike
+    says nothing about the others."""
     max_invalid: int = 10
     """So many trials with invalid hyperparameters are replaced by others, in all."""
     min_trials: int = 3

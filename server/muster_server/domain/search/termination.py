@@ -57,6 +57,8 @@ class Ends:
     def _first_alike(self, spec: SearchSpec, event: TrialEnded) -> str | None:
         """Return why the search is over if its first trials fail alike before any of them has
         reported; None otherwise."""
+        if spec.independent:
+            return None
         cause = alike(event.cause)
         if not cause or event.outcome != "failed":
             self._cause, self._num_alike = "", 0

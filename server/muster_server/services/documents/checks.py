@@ -20,6 +20,8 @@ from .entrypoints import check_launcher
 from .recipes import check_trainer, has_own_functions, shape_of
 from .searching import check_search
 
+_NOT_ELEMENTS = frozenset({"PATH", "HOME", "PYTHONPATH", "TMPDIR", "USER", "VIRTUAL_ENV"})
+"""Variables that a job cannot do without, so that no element of an array takes their names."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED_PREFIXES = ("MUSTER_", "TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
 RESERVED_VARIABLES = frozenset(
@@ -62,6 +64,7 @@ def check(
         *_storage(document),
         *_outputs(document),
         *_variables(document),
+        *_array(document),
         *_environment(document),
         *_data(document),
         *_budget(document),
@@ -119,6 +122,29 @@ def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
     if code.path is None and code.installed is None and not is_default:
         yield FieldProblem(
             "code", Message("field.empty"), "write {path: .} or {installed: /folder}"
+        )
+
+
+def _array(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    environment = document.environment
+    for name in document.array:
+        if is_reserved(name) or name in _NOT_ELEMENTS:
+            yield FieldProblem(
+                f"array.{name}",
+                "is the name of a variable that every job has",
+                "choose another, for example i",
+            )
+        elif name in environment.variables or name in environment.secrets:
+            yield FieldProblem(
+                f"array.{name}",
+                "is set in the section environment as well",
+                "choose another name, for example i",
+            )
+    if document.array and document.search.runner == "external":
+        yield FieldProblem(
+            "array",
+            Message("field.no_effect", other="search.runner: external"),
+            "leave one of them out",
         )
 
 

@@ -23,6 +23,7 @@ from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document
 
 from . import checks, entrypoints, recipes, warnings
+from .arrays import with_array
 from .explaining import explain
 from .overrides import apply_overrides
 from .reading import Unreadable, read_document
@@ -53,6 +54,8 @@ def resolve(text: str, overrides: Sequence[str] = ()) -> Resolved:
         return Resolved(problems=(_as_problem(problem),))
     raw, overridden, bad_overrides = apply_overrides(written, overrides)
     problems = [_as_problem(p) for p in bad_overrides]
+    raw, bad_array = with_array(raw)
+    problems += bad_array
     document = _validate(raw, problems)
     parameters = _space(raw.get("hyperparameters"), problems)
     if document is not None and parameters is not None:
@@ -94,6 +97,7 @@ def search_spec(config: ExperimentConfig) -> SearchSpec:
         target=search.target,
         patience=search.patience,
         max_failures=search.max_failures,
+        independent=bool(config.array),
         max_invalid=search.max_invalid,
         explore=_explore(search),
         objectives=tuple((o.metric, o.goal) for o in search.objectives or ()),

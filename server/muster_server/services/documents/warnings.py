@@ -39,14 +39,15 @@ def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
         for name, value in document.environment.variables.items()
     ]
     for path, text in texts:
-        for written in not_replaced(text)[:1]:
+        own = {f"${{{name}}}" for name in document.array}
+        for written in [w for w in not_replaced(text) if w not in own][:1]:
             name = written.strip("${}")
             message = Message("warning.not_replaced", variable=written)
             yield FieldProblem(
                 path,
                 message,
                 f"write ${{{name}}}"
-                if is_replaced(name)
+                if is_replaced(name) or name in document.array
                 else "read the variable in your program, or run the program from a shell script",
             )
 

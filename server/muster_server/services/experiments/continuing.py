@@ -51,6 +51,7 @@ CHANGEABLE = (
     "search.max_length",
     "search.trials",
     "search.concurrent",
+    "max_concurrent",
     "resources",
     "restarts",
     "checkpoints",

@@ -366,12 +366,20 @@ def _load_experiments(session: Session) -> list[ExperimentView]:
             failure=_first_failure(session, row.id)
             if counts[row.id].get(TrialState.FAILED)
             else "",
+            is_array=_is_array(session, row.id)
+            if row.finished and TERMINAL_TRIAL.issuperset(counts[row.id])
+            else False,
             unjudged=notices.unjudged(session, row.id, row.finish_reason or "")
             if row.finished and TERMINAL_TRIAL.issuperset(counts[row.id])
             else "",
         )
         for row in rows
     ]
+
+
+def _is_array(session: Session, experiment_id: int) -> bool:
+    config = session.scalar(select(ExperimentRow.config).where(ExperimentRow.id == experiment_id))
+    return config is not None and bool(config.array)
 
 
 def _first_failure(session: Session, experiment_id: int) -> str:

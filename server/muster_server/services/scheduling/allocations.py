@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 
 from muster.document.codec import dump
 from muster.document.experiment import ExperimentConfig
+from muster.launch.variables import fill_in
 from muster.wire import AllocationSpec, CodeSpec
 from muster_server.db.engine import touch
 from muster_server.db.models import (
@@ -130,6 +131,7 @@ def build_spec(
 ) -> AllocationSpec:
     """Everything an agent needs to run its part of an attempt."""
     config = experiment.config
+    element = {name: str(trial.hparams[name]) for name in config.array if name in trial.hparams}
     resumes = start is not None and not start.weights_only
     return AllocationSpec(
         allocation_id=allocation_id,
@@ -147,10 +149,13 @@ def build_spec(
         rank_offset=share.rank_offset,
         world_size=world_size,
         launcher=config.launcher or default_launcher(config),
-        entrypoint=_entrypoint(config),
+        entrypoint=[fill_in(word, element) for word in _entrypoint(config)],
         code=_code(experiment, config),
         python=config.environment.python,
-        environment=config.environment.variables,
+        environment={
+            **{k: fill_in(v, element) for k, v in config.environment.variables.items()},
+            **element,
+        },
         secrets=list(config.environment.secrets),
         hparams=trial.hparams,
         config=_with_hold(config),
