@@ -16,6 +16,7 @@ from muster_server import clock
 from muster_server.db.models import EventRow, NodeRow, TrialOutputsRow, TrialRow
 from muster_server.services.core import output_lists
 from muster_server.services.experiments import deletion
+from muster_server.services.outputs import manifests
 
 from .test_lineage import API, post, start
 
@@ -128,6 +129,21 @@ def test_the_largest_list_is_taken_and_read_in_time(ended_on_one, show):
     assert show("/trials/1/outputs/summary")["num_files"] == 20_000
     files.append(kept("z"))
     node.send_outputs(allocation_id, files, seq=2, expect=413)
+
+
+def test_pages_are_decoded_once_and_a_new_manifest_is_seen_at_once(ended_on_one, show):
+    node, _, allocation_id = ended_on_one
+    node.send_outputs(allocation_id, [kept(f"a{n}") for n in range(250)], is_final=False)
+    manifests._unite.cache_clear()
+    before = manifests._unite.cache_info()
+    first = show("/trials/1/outputs?limit=100")
+    show(f"/trials/1/outputs?limit=100&cursor={first['next']}")
+    show("/trials/1/outputs?sort=size&order=desc")
+    after = manifests._unite.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (1, 2)
+    assert names(show, query="?order=desc&limit=2") == ["a99", "a98"]
+    node.send_outputs(allocation_id, [kept("b")], seq=2)
+    assert names(show) == ["b"]
 
 
 def test_what_is_missing_or_left_out_is_said_with_its_size(ended_on_one, show):

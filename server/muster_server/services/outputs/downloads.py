@@ -67,7 +67,7 @@ def request(
     """
     trial = get_trial(session, trial_id)
     rows = rows_of(session, trial_id, with_files=True)
-    chosen = _chosen(trial_id, read_union(session, rows), wanted.paths)
+    chosen = _chosen(trial, read_union(rows), wanted.paths)
     if wanted.part is not None:
         entry, file = _part(chosen, wanted.part)
         made = [_row(trial, _place(session, rows, entry), [file], caller, settings)]
@@ -84,7 +84,7 @@ def request_preview(
     """Have the beginning of a file fetched, to be shown. Raises NotFound and InvalidRequest."""
     trial = get_trial(session, trial_id)
     rows = rows_of(session, trial_id, with_files=True)
-    (entry,) = _chosen(trial_id, read_union(session, rows), [path])
+    (entry,) = _chosen(trial, read_union(rows), [path])
     num_bytes = preview_bytes(entry.file.path, entry.file.size_bytes)
     if num_bytes is None:
         raise _no_preview(path)
@@ -134,12 +134,13 @@ def _no_preview(name: str) -> InvalidRequest:
 
 
 def _chosen(
-    trial_id: int, entries: Sequence[OutputEntry], paths: Sequence[str] | None
+    trial: TrialRow, entries: Sequence[OutputEntry], paths: Sequence[str] | None
 ) -> list[OutputEntry]:
+    number = f"{trial.experiment_id}.{trial.no}"
     if paths is None:
         kept = [entry for entry in entries if entry.is_kept]
         if not kept:
-            raise NotFound("outputs.none", f"Nothing is kept of what trial {trial_id} wrote.")
+            raise NotFound("outputs.none", f"Nothing is kept of what trial {number} wrote.")
         return kept
     by_name = {entry.name: entry for entry in entries}
     found = []
@@ -148,8 +149,8 @@ def _chosen(
         if entry is None:
             raise NotFound(
                 "outputs.not_found",
-                f"Trial {trial_id} has no output {path!r}.",
-                hint=f"GET /api/v1/trials/{trial_id}/outputs lists them.",
+                f"Trial {number} has no output {path!r}.",
+                hint=f"`muster outputs list {number}` lists them.",
             )
         if not entry.is_kept:
             raise InvalidRequest("outputs.not_kept", f"{path} has no content: {_why(entry)}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from functools import lru_cache
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
@@ -24,6 +25,10 @@ from ..core.events import Level, add_event
 from ..core.output_lists import decode_files, unpack_base64
 
 MAX_PROBLEM_CHARS = 1000
+UNION_CACHE_SIZE = 8
+"""Trials whose files stay decoded, so that their next page costs no decoding."""
+UNION_CACHE_FILES = 40_000
+"""Most files of a trial, over all its nodes, that stay decoded; longer lists are decoded each time."""
 
 
 def outputs_folder(experiment_id: int, trial_no: int) -> str:
@@ -196,7 +201,7 @@ def _tell_conflicts(
     ).all()
     if len(rows) < 2 or not all(other.is_final for other in rows):
         return
-    names = [entry.name for entry in read_union(session, rows) if entry.is_conflict]
+    names = [entry.name for entry in read_union(rows) if entry.is_conflict]
     if not names:
         return
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if names[3:] else "")
@@ -227,6 +232,16 @@ def rows_of(session: Session, trial_id: int, *, with_files: bool = False) -> lis
     )
 
 
-def read_union(session: Session, rows: Sequence[TrialOutputsRow]) -> list[OutputEntry]:
+def read_union(rows: Sequence[TrialOutputsRow]) -> Sequence[OutputEntry]:
     """Return the files of several nodes of one trial as one list, by name."""
-    return unite({row.node_rank: decode_files(row.files) for row in rows})
+    manifests = tuple((row.node_rank, row.files) for row in rows)
+    if sum(row.num_files for row in rows) > UNION_CACHE_FILES:
+        return _unite.__wrapped__(manifests)
+    return _unite(manifests)
+
+
+@lru_cache(maxsize=UNION_CACHE_SIZE)
+def _unite(manifests: tuple[tuple[int, bytes], ...]) -> tuple[OutputEntry, ...]:
+    """Return the union of packed lists by rank. The content is the key: a new manifest is never
+    answered with the files of an old one."""
+    return tuple(unite({rank: decode_files(packed) for rank, packed in manifests}))

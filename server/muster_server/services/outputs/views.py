@@ -69,8 +69,11 @@ def list_outputs(
     get_trial(session, trial_id)
     rows = rows_of(session, trial_id, with_files=True)
     matches = wanted.matcher()
-    entries = [entry for entry in read_union(session, rows) if matches(entry)]
-    entries.sort(key=_key(sort), reverse=descending)
+    entries = [entry for entry in read_union(rows) if matches(entry)]
+    if sort != "path":
+        entries.sort(key=_key(sort), reverse=descending)
+    elif descending:
+        entries.reverse()
     start = _start(entries, decode_cursor(cursor, int, str))
     page = entries[start : start + limit]
     following = None
@@ -80,12 +83,10 @@ def list_outputs(
     return Page(items=[_file_out(entry, names) for entry in page], next=following)
 
 
-def _key(sort: Sort) -> Callable[[OutputEntry], tuple[int, str]]:
+def _key(sort: Literal["size", "modified"]) -> Callable[[OutputEntry], tuple[int, str]]:
     if sort == "size":
         return lambda entry: (entry.file.size_bytes, entry.name)
-    if sort == "modified":
-        return lambda entry: (entry.file.mtime_ms, entry.name)
-    return lambda entry: (0, entry.name)
+    return lambda entry: (entry.file.mtime_ms, entry.name)
 
 
 def _start(entries: Sequence[OutputEntry], after: CursorKey | None) -> int:
@@ -131,7 +132,7 @@ def summary(session: Session, trial_id: int, *, settings: Settings) -> OutputsSu
     trial = get_trial(session, trial_id)
     experiment = session.get_one(ExperimentRow, trial.experiment_id)
     rows = rows_of(session, trial_id, with_files=True)
-    entries = read_union(session, rows)
+    entries = read_union(rows)
     kept = [entry for entry in entries if entry.is_kept]
     nodes = _nodes(session, trial, rows)
     num_left_out, left_out_bytes = _left_out(entries, rows)
