@@ -45,6 +45,7 @@ BODIES = {
     "ask_search": {},
     "tell_search": {"no": 1, "metrics": {"loss": 1.0}},
     "clean_checkpoints": {},
+    "clean_outputs": {"older_than_days": 1},
     "create_scaling_report": {"slots": [1]},
     "profile_trial": {},
 }

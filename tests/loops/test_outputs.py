@@ -11,15 +11,24 @@ import zlib
 import pytest
 from sqlalchemy import func, select, update
 
-from muster.wire import EXPORT_PIECE_BYTES, OUTPUT_PART_BYTES, ExportResult, OutputFile, WorkFolder
+from muster.wire import (
+    EXPORT_PIECE_BYTES,
+    OUTPUT_PART_BYTES,
+    CheckpointRecord,
+    DeletionResult,
+    ExportResult,
+    OutputFile,
+    WorkFolder,
+)
 from muster_server import clock
-from muster_server.db.models import EventRow, NodeRow, TrialOutputsRow, TrialRow
+from muster_server.db.models import AuditRow, EventRow, NodeRow, TrialOutputsRow, TrialRow
 from muster_server.services.core import output_lists
 from muster_server.services.experiments import deletion
 from muster_server.services.outputs import manifests
 
 from .test_lineage import API, post, start
 
+DAY = dt.timedelta(days=1)
 STORE = 'checkpoints: {storage: "s3://bucket/runs"}\n'
 
 
@@ -575,3 +584,99 @@ def test_the_list_of_an_export_is_stored_packed(ended_on_one, member_client, dat
         packed_list = session.scalars(select(TrialOutputsRow.files)).one()
     assert [file.path for file in output_lists.decode_files(packed_list)] == ["a", "b"]
     assert json.loads(zlib.decompress(packed_list))[0]["path"] == "a"
+
+
+# ---------------------------------------------------------------- retention
+
+
+def clean(client, experiment_id, status=202, code=None, **policy):
+    url = f"/experiments/{experiment_id}/outputs:clean"
+    return post(client, url, status=status, code=code, **policy)
+
+
+def plan_of(show, experiment_id, query):
+    plan = show(f"/experiments/{experiment_id}/outputs:plan?{query}")
+    return plan, [(row["trial_no"], row["is_kept"], row["reason"]) for row in plan["trials"]]
+
+
+def test_outputs_are_deleted_by_age_and_said_with_their_size(
+    ended_on_one, show, member_client, database
+):
+    node, experiment_id, allocation_id = ended_on_one
+    node.send_outputs(allocation_id, [kept("a", b"abc"), kept("b", b"de"), left_out("c")])
+    plan, rows = plan_of(show, experiment_id, "older_than_days=30")
+    assert rows == [(1, True, "within the policy")]
+    with database.transaction() as session:
+        session.execute(update(TrialOutputsRow).values(updated_at=clock.now() - 31 * DAY))
+    plan, rows = plan_of(show, experiment_id, "older_than_days=30")
+    assert rows == [(1, False, "31.0 d old")]
+    assert (plan["num_dropped"], plan["freed_bytes"], plan["kept_bytes"]) == (1, 5, 0)
+    assert names(show) == ["a", "b", "c"], "a dry run changes nothing"
+    done = clean(member_client, experiment_id, older_than_days=30)
+    assert (done["num_deleted"], done["freed_bytes"]) == (1, 5)
+    assert names(show) == []
+    summary = show("/trials/1/outputs/summary")
+    assert (summary["state"], summary["deleted_bytes"]) == ("deleted", 5)
+    message = dict(events(show))["outputs.cleaned"]
+    assert message.startswith("Outputs are deleted: 2 files, 5 bytes, 31.0 d old"), message
+    (deletion,) = node.deletions()
+    assert deletion.path == f"experiment-{experiment_id}/trial-1/outputs"
+    assert node.send_outputs(allocation_id, [kept("a", b"abc")]), "an agent says its list again"
+    assert names(show) == [], "what was deleted does not come back"
+    node.report_deletions(DeletionResult(id=deletion.id, outcome="done", freed_bytes=5))
+    assert node.deletions() == []
+    with database.read() as session:
+        action = AuditRow.action == "outputs.clean_requested"
+        audit = session.scalars(select(AuditRow).where(action)).one()
+        assert audit.detail == {"num_trials": 1, "freed_bytes": 5}
+    assert clean(member_client, experiment_id, older_than_days=30)["num_deleted"] == 0
+
+
+def test_outputs_that_somebody_needs_stay(controller, agent, submit, show, member_client):
+    node = agent(slots=1)
+    experiment_id = submit(slots=1)
+    controller.tick()
+    allocation_id = start(controller, node)
+    node.send_outputs(allocation_id, [kept("a")], is_final=False)
+    _, rows = plan_of(show, experiment_id, "max_bytes=0")
+    assert rows == [(1, True, "its trial may still run")]
+    record = CheckpointRecord(step=7, path="step-7", size_bytes=1, files={}, metrics={})
+    node.send(allocation_id, record)
+    node.exit(allocation_id, "success")
+    controller.tick()
+    _, rows = plan_of(show, experiment_id, "max_bytes=0")
+    assert rows == [(1, True, "its last files have not been collected")]
+    node.send_outputs(allocation_id, [kept("a")], seq=2)
+    checkpoint_id = show("/trials/1/checkpoints")["items"][0]["id"]
+    post(member_client, f"/checkpoints/{checkpoint_id}:pin", status=200)
+    _, rows = plan_of(show, experiment_id, "max_bytes=0")
+    assert rows == [(1, True, "its checkpoint of step 7 is pinned")]
+    assert clean(member_client, experiment_id, max_bytes=0)["num_deleted"] == 0
+    assert names(show) == ["a"]
+    post(member_client, f"/checkpoints/{checkpoint_id}:unpin", status=200)
+    assert clean(member_client, experiment_id, max_bytes=0)["num_deleted"] == 1
+
+
+def test_an_attempt_after_a_clean_up_keeps_what_it_writes(
+    controller, ended_on_one, show, member_client
+):
+    node, experiment_id, allocation_id = ended_on_one
+    node.send_outputs(allocation_id, [kept("a")], seq=5)
+    clean(member_client, experiment_id, max_bytes=0)
+    assert len(node.deletions()) == 1
+    post(member_client, f"/experiments/{experiment_id}:continue", status=202)
+    controller.tick()
+    assert node.deletions() == [], "not while something may be written there"
+    assert node.only().spec.work_from == [], "there is nothing to restore"
+    again = start(controller, node)
+    assert node.send_outputs(again, [kept("new")], seq=1)
+    node.exit(again, "success")
+    controller.tick()
+    assert names(show) == ["new"]
+    assert node.deletions() == [], "the folder has files again"
+
+
+def test_a_clean_up_without_a_limit_is_refused(ended_on_one, member_client):
+    _, experiment_id, _ = ended_on_one
+    clean(member_client, experiment_id, code="outputs.no_limit", status=422, keep_best=1)
+    clean(member_client, experiment_id, code="request.invalid", status=422, max_bytes=-1)

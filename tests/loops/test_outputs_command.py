@@ -206,3 +206,34 @@ def test_no_name_leads_out_of_the_folder(tmp_path, name):
     (folder / "escape").symlink_to(tmp_path)
     with pytest.raises(NotSafe, match="outside of"):
         fetching._path_in(folder, name)
+
+
+def test_old_or_large_outputs_are_shown_before_they_are_deleted(ended_on_one, muster):
+    node, experiment_id, allocation_id = ended_on_one
+    node.send_outputs(allocation_id, [kept("a", b"x" * 2000), kept("b", b"y" * 1000)])
+    name = str(experiment_id)
+    dry = ok(muster("outputs", "clean", name, "--max-size", "2.5kB", "--dry-run"))
+    assert re.search(rf"{name}\.1 +2 +3\.0 kB .* delete +the oldest while", dry.stdout)
+    assert "The outputs of 1 of 1 trial would be deleted, 3.0 kB; 0 B would stay" in dry.stderr
+    stays = ok(muster("outputs", "clean", name, "--older-than", "30d", "--dry-run", "--json"))
+    assert json.loads(stays.stdout)["num_dropped"] == 0
+    assert "2 files kept" in ok(muster("outputs", "list", name)).stderr
+    done = ok(muster("outputs", "clean", name, "--max-size", "0"))
+    assert "Deleted the outputs of 1 trial, 3.0 kB; agents delete the files." in done.stderr
+    assert "Its outputs, 3.0 kB, were deleted" in ok(muster("outputs", "list", name)).stderr
+    assert isinstance(muster("outputs", "clean", name).exception, CommandFailure)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("--older-than", "30", "write an age such as"),
+        ("--older-than", "0d", "write an age such as"),
+        ("--older-than", "9999w", "write an age such as"),
+        ("--max-size", "much", "write a size such as"),
+    ],
+)
+def test_an_age_or_size_that_is_none_is_refused(muster, option, value, says):
+    refused = muster("outputs", "clean", "1", option, value)
+    assert refused.exit_code == 2
+    assert says in " ".join(refused.stderr.replace("│", " ").split())

@@ -888,6 +888,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}/outputs:clean": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Clean Outputs
+         * @description Delete the outputs of an experiment that a policy does not keep, once. They stay of a trial that
+         *     may still run, has a pinned checkpoint, or has not been collected completely.
+         */
+        post: operations["clean_outputs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/outputs:plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preview Outputs Cleaning
+         * @description Return which outputs of an experiment a policy keeps, and why, without deleting any.
+         */
+        get: operations["preview_outputs_cleaning"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}/scaling-reports": {
         parameters: {
             query?: never;
@@ -5851,6 +5892,38 @@ export interface components {
             target: string;
         };
         /**
+         * OutputsCleaningOut
+         * @description What was deleted of the outputs of an experiment.
+         */
+        OutputsCleaningOut: {
+            /** Experiment Id */
+            experiment_id: number;
+            /** Freed Bytes */
+            freed_bytes: number;
+            /** Num Deleted */
+            num_deleted: number;
+        };
+        /**
+         * OutputsCleaningPlanOut
+         * @description What a policy keeps of the outputs of an experiment.
+         */
+        OutputsCleaningPlanOut: {
+            /** Experiment Id */
+            experiment_id: number;
+            /** Freed Bytes */
+            freed_bytes: number;
+            /** Kept Bytes */
+            kept_bytes: number;
+            /** Num Dropped */
+            num_dropped: number;
+            /** Num Kept */
+            num_kept: number;
+            /** Policy */
+            policy: string;
+            /** Trials */
+            trials: components["schemas"]["OutputsVerdictOut"][];
+        };
+        /**
          * OutputsExportIn
          * @description Outputs to download.
          */
@@ -5868,6 +5941,21 @@ export interface components {
         OutputsExportOut: {
             /** Exports */
             exports: components["schemas"]["ExportOut"][];
+        };
+        /**
+         * OutputsPolicyIn
+         * @description Which outputs of an experiment are deleted. At least one of the limits is given.
+         */
+        OutputsPolicyIn: {
+            /**
+             * Keep Best
+             * @default 0
+             */
+            keep_best: number;
+            /** Max Bytes */
+            max_bytes?: number | null;
+            /** Older Than Days */
+            older_than_days?: number | null;
         };
         /**
          * OutputsPreviewIn
@@ -5957,6 +6045,10 @@ export interface components {
          * @description What is there of a trial's outputs.
          */
         OutputsSummaryOut: {
+            /** Deleted At */
+            deleted_at: string | null;
+            /** Deleted Bytes */
+            deleted_bytes: number;
             /** Left Out Bytes */
             left_out_bytes: number;
             /** Max Export Bytes */
@@ -5975,9 +6067,34 @@ export interface components {
              * State
              * @enum {string}
              */
-            state: "off" | "none" | "collecting" | "complete" | "incomplete";
+            state: "off" | "none" | "collecting" | "complete" | "incomplete" | "deleted";
             /** Trial Id */
             trial_id: number;
+        };
+        /**
+         * OutputsVerdictOut
+         * @description Whether the outputs of a trial stay.
+         */
+        OutputsVerdictOut: {
+            /**
+             * Collected At
+             * Format: date-time
+             */
+            collected_at: string;
+            /** Is Kept */
+            is_kept: boolean;
+            /** Num Files */
+            num_files: number;
+            /** Reason */
+            reason: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Trial Id */
+            trial_id: number;
+            /** Trial No */
+            trial_no: number;
+            /** Value */
+            value: number | ("NaN" | "Infinity" | "-Infinity") | null;
         };
         /** Page[AuditOut] */
         Page_AuditOut_: {
@@ -12360,6 +12477,166 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogHistogram"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    clean_outputs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OutputsPolicyIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutputsCleaningOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_outputs_cleaning: {
+        parameters: {
+            query?: {
+                older_than_days?: number | null;
+                max_bytes?: number | null;
+                keep_best?: number;
+            };
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutputsCleaningPlanOut"];
                 };
             };
             /** @description Not signed in */

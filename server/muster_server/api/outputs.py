@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from muster.wire import OutputState
+from muster_server import clock
 from muster_server.api.deps import By, Config, Cursor, Db, Id
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.outputs.previews import TEXT
@@ -14,12 +15,15 @@ from muster_server.schemas.base import Page, SafeStr
 from muster_server.schemas.exports import ExportOut
 from muster_server.schemas.outputs import (
     OutputFileOut,
+    OutputsCleaningOut,
+    OutputsCleaningPlanOut,
     OutputsExportIn,
     OutputsExportOut,
+    OutputsPolicyIn,
     OutputsPreviewIn,
     OutputsSummaryOut,
 )
-from muster_server.services.outputs import downloads, views
+from muster_server.services.outputs import downloads, retention, views
 
 router = APIRouter(tags=["outputs"])
 
@@ -66,6 +70,32 @@ def get_outputs_summary(trial_id: Id, db: Db, settings: Config) -> OutputsSummar
     with db.read() as session:
         begin_snapshot(session)
         return views.summary(session, trial_id, settings=settings)
+
+
+@router.get("/experiments/{experiment_id}/outputs:plan", operation_id="preview_outputs_cleaning")
+def preview_outputs_cleaning(
+    experiment_id: Id,
+    db: Db,
+    older_than_days: Annotated[float | None, Query(gt=0, le=36_500)] = None,
+    max_bytes: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    keep_best: Annotated[int, Query(ge=0, le=100_000)] = 0,
+) -> OutputsCleaningPlanOut:
+    """Return which outputs of an experiment a policy keeps, and why, without deleting any."""
+    policy = retention.policy_of(
+        OutputsPolicyIn(older_than_days=older_than_days, max_bytes=max_bytes, keep_best=keep_best)
+    )
+    with db.read() as session:
+        return retention.plan(session, experiment_id, policy, now=clock.now())
+
+
+@router.post(
+    "/experiments/{experiment_id}/outputs:clean", status_code=202, operation_id="clean_outputs"
+)
+def clean_outputs(experiment_id: Id, body: OutputsPolicyIn, db: Db, by: By) -> OutputsCleaningOut:
+    """Delete the outputs of an experiment that a policy does not keep, once. They stay of a trial that
+    may still run, has a pinned checkpoint, or has not been collected completely."""
+    with db.transaction() as session:
+        return retention.clean_now(session, experiment_id, retention.policy_of(body), by)
 
 
 @router.post(

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from muster.wire import OutputState
 
-from .base import Input, Output, SafeStr
+from .base import Input, Output, SafeStr, WireFloat
 from .exports import ExportOut
 
 OutputPath = Annotated[SafeStr, Field(min_length=1, max_length=4200)]
@@ -67,10 +67,11 @@ class OutputsSummaryOut(Output):
     """What is there of a trial's outputs."""
 
     trial_id: int
-    state: Literal["off", "none", "collecting", "complete", "incomplete"]
+    state: Literal["off", "none", "collecting", "complete", "incomplete", "deleted"]
     """`off`: the document says `outputs: null`. `none`: the trial has not started. `collecting`: it
     runs, or is being collected. `complete`: it does not run, and everything is in the storage.
-    `incomplete`: a node has ended and not everything of it was collected."""
+    `incomplete`: a node has ended and not everything of it was collected. `deleted`: it was in the
+    storage until somebody deleted it."""
     num_files: int
     """Number of files in the storage, equal ones of several nodes counted once."""
     size_bytes: int
@@ -80,7 +81,60 @@ class OutputsSummaryOut(Output):
     """Number of files that another node wrote with other content."""
     max_export_bytes: int
     """Largest file that is downloaded in one piece."""
+    deleted_at: dt.datetime | None
+    """When what was there was deleted to keep within an age or a size; null if it was not."""
+    deleted_bytes: int
+    """Size of what was deleted then, equal files of several nodes counted for each."""
     nodes: list[NodeOutputsOut]
+
+
+class OutputsPolicyIn(Input):
+    """Which outputs of an experiment are deleted. At least one of the limits is given."""
+
+    older_than_days: Annotated[float, Field(gt=0, le=36_500)] | None = None
+    """Outputs whose last change was collected longer ago are deleted."""
+    max_bytes: Annotated[int, Field(ge=0, le=2**53)] | None = None
+    """The oldest are deleted until those of the experiment have no more bytes."""
+    keep_best: Annotated[int, Field(ge=0, le=100_000)] = 0
+    """Number of trials, the best by the search metric, whose outputs stay regardless."""
+
+
+class OutputsVerdictOut(Output):
+    """Whether the outputs of a trial stay."""
+
+    trial_id: int
+    trial_no: int
+    num_files: int
+    size_bytes: int
+    """Size over all nodes, equal files counted for each."""
+    collected_at: dt.datetime
+    value: WireFloat | None
+    """Best value of the search metric; null if the trial has none."""
+    is_kept: bool
+    reason: str
+
+
+class OutputsCleaningPlanOut(Output):
+    """What a policy keeps of the outputs of an experiment."""
+
+    experiment_id: int
+    policy: str
+    num_kept: int
+    """Number of trials whose outputs stay."""
+    num_dropped: int
+    kept_bytes: int
+    freed_bytes: int
+    trials: list[OutputsVerdictOut]
+    """Verdicts by number of the trial, at most 1,000; trials without files are not among them."""
+
+
+class OutputsCleaningOut(Output):
+    """What was deleted of the outputs of an experiment."""
+
+    experiment_id: int
+    num_deleted: int
+    """Number of trials whose outputs can no longer be fetched; agents delete their files."""
+    freed_bytes: int
 
 
 class OutputsExportIn(Input):

@@ -98,6 +98,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "run_bulk": "submit",
     "preview_checkpoint_cleaning": "view",
     "clean_checkpoints": "submit",
+    "preview_outputs_cleaning": "view",
+    "clean_outputs": "submit",
     "pin_checkpoint": "submit",
     "unpin_checkpoint": "submit",
     "request_export": "submit",

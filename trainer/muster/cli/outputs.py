@@ -1,16 +1,18 @@
-"""Commands about the files that jobs wrote: list, get."""
+"""Commands about the files that jobs wrote: list, get, clean up."""
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from muster.byte_sizes import byte_size
+from muster.byte_sizes import SIZE_EXAMPLES, byte_size, parse_size
 
 from .exit_codes import EXIT_USAGE
+from .experiments import ExperimentArgument
 from .operations import client_of_environment, count
 from .output import (
     CommandFailure,
@@ -18,6 +20,7 @@ from .output import (
     age,
     console,
     escape,
+    number,
     print_json,
     printable,
     say,
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 WAIT_POLL_S = 1.0
 
-app = typer.Typer(no_args_is_help=True, help="Files that jobs wrote: list, get.")
+app = typer.Typer(no_args_is_help=True, help="Files that jobs wrote: list, get, clean up.")
 
 
 @app.command("list")
@@ -85,6 +88,11 @@ def _table(files: list[dict[str, Any]], *, long: bool) -> Any:
 
 
 def _sentences(summary: dict[str, Any]) -> list[str]:
+    if summary["state"] == "deleted":
+        size = byte_size(summary["deleted_bytes"])
+        return [
+            f"Its outputs, {size}, were deleted {age(summary['deleted_at'])} ago; its events say why."
+        ]
     if summary["state"] == "off":
         return ["Nothing is kept: the document says `outputs: null`."]
     kept = f"{count(summary['num_files'], 'file')} kept, {byte_size(summary['size_bytes'])}"
@@ -164,10 +172,116 @@ def _wait(client: Client, trial_id: int) -> None:
     said: set[str] = set()
     while True:
         summary = client.get(f"/trials/{trial_id}/outputs/summary")
-        if summary["state"] in ("complete", "off"):
+        if summary["state"] in ("complete", "off", "deleted"):
             return
         for sentence in _sentences(summary)[1:]:
             if sentence not in said:
                 said.add(sentence)
                 say(sentence)
         time.sleep(WAIT_POLL_S)
+
+
+AGE_EXAMPLES = "write an age such as 12h, 30d or 8w"
+_AGE = re.compile(r"(\d{1,5}(?:\.\d{1,3})?) ?([hdw])")
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
+MAX_AGE_DAYS = 36_500
+
+
+def parse_days(text: str) -> float:
+    """Return the days that "12h", "30d" or "8w" stand for. Raises BadParameter."""
+    found = _AGE.fullmatch(text.strip())
+    days = float(found[1]) * _DAYS[found[2]] if found is not None else 0.0
+    if not 0 < days <= MAX_AGE_DAYS:
+        raise typer.BadParameter(f"{text!r} is not an age: {AGE_EXAMPLES}.")
+    return days
+
+
+def parse_bytes(text: str) -> int:
+    """Return the bytes that "50GB" stands for; "0" is allowed. Raises BadParameter."""
+    try:
+        return 0 if text.strip() == "0" else parse_size(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} {error}: {SIZE_EXAMPLES}.") from None
+
+
+@app.command("clean")
+def clean(
+    experiment: ExperimentArgument,
+    older_than: Annotated[
+        float | None,
+        typer.Option(
+            "--older-than",
+            metavar="AGE",
+            parser=parse_days,
+            help="Delete outputs whose last change was collected longer ago: 12h, 30d or 8w.",
+        ),
+    ] = None,
+    max_size: Annotated[
+        int | None,
+        typer.Option(
+            "--max-size",
+            metavar="SIZE",
+            parser=parse_bytes,
+            help="Delete the oldest until those of the experiment take no more, such as 50GiB.",
+        ),
+    ] = None,
+    keep_best: Annotated[
+        int, typer.Option("--keep-best", min=0, help="Keep those of the best N trials regardless.")
+    ] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted, without deleting it.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete, once, the outputs of an experiment's trials by age and size.
+
+    The outputs of a trial are deleted as a whole. They stay of a trial that may still run, that has a
+    pinned checkpoint, whose last files have not been collected, or that somebody downloads now.
+    """
+    if older_than is None and max_size is None:
+        raise CommandFailure(
+            "Neither an age nor a size is given: nothing says what is to be deleted.",
+            "use --older-than, --max-size or both",
+            exit_code=EXIT_USAGE,
+        )
+    policy = {"older_than_days": older_than, "max_bytes": max_size, "keep_best": keep_best}
+    given = {name: value for name, value in policy.items() if value is not None}
+    with client_of_environment() as client:
+        if dry_run:
+            plan = client.get(f"/experiments/{experiment}/outputs:plan", **given)
+        else:
+            done = client.post(f"/experiments/{experiment}/outputs:clean", given)
+    if as_json:
+        print_json(plan if dry_run else done)
+    elif dry_run:
+        _print_plan(plan)
+    else:
+        of = count(done["num_deleted"], "trial")
+        say(
+            f"Deleted the outputs of {of}, {byte_size(done['freed_bytes'])}; agents delete the files."
+        )
+
+
+def _print_plan(plan: dict[str, Any]) -> None:
+    if plan["trials"]:
+        right = ("files", "size", "metric")
+        shown = table("trial", "files", "size", "collected", "metric", "", "reason", right=right)
+        for row in plan["trials"]:
+            shown.add_row(
+                f"{plan['experiment_id']}.{row['trial_no']}",
+                f"{row['num_files']:,}",
+                byte_size(row["size_bytes"]),
+                f"{age(row['collected_at'])} ago",
+                number(row["value"]),
+                "keep" if row["is_kept"] else "delete",
+                row["reason"],
+            )
+        console().print(shown)
+    num = plan["num_dropped"] + plan["num_kept"]
+    if num > len(plan["trials"]):
+        say(f"The first {len(plan['trials']):,} of {num:,} trials are shown.")
+    say(
+        f"The outputs of {plan['num_dropped']:,} of {count(num, 'trial')} would be deleted, "
+        f"{byte_size(plan['freed_bytes'])}; {byte_size(plan['kept_bytes'])} would stay "
+        f"({plan['policy']})."
+    )

@@ -33,10 +33,21 @@ export function Outputs({ trial }: { trial: TrialDetail }) {
   return (
     <QueryView query={query}>
       {(summary) =>
-        summary.nodes.length === 0 ? <NothingYet state={summary.state} /> : <Files trial={trial} summary={summary} />
+        summary.state === "deleted" ? (
+          <Deleted size={format.bytes(summary.deleted_bytes)} />
+        ) : summary.nodes.length === 0 ? (
+          <NothingYet state={summary.state} />
+        ) : (
+          <Files trial={trial} summary={summary} />
+        )
       }
     </QueryView>
   );
+}
+
+function Deleted({ size }: { size: string }) {
+  const { t } = useTranslation();
+  return <Empty title={t("outputs.deleted", { size })}>{t("outputs.deletedHint")}</Empty>;
 }
 
 function NothingYet({ state }: { state: OutputsSummary["state"] }) {

@@ -25,6 +25,8 @@ export const outputs = {
     command: "On the command line:",
     incomplete: "Some files are missing",
     attention: "Some files may be missing",
+    deleted: "The outputs of this trial were deleted ({{size}})",
+    deletedHint: "The events say when, by whom and why. Checkpoints, metrics and logs are still there.",
     notCollected: "{{node}}: its last files have not been collected yet. They stay on the node until they are.",
     unreachable: "{{node}}: no node is online that can read the storage with its files.",
     leftOut_one: "{{count}} file was not kept, {{size}}",

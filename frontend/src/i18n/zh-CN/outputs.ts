@@ -27,6 +27,8 @@ export const outputs: Same<typeof english> = {
     command: "命令行：",
     incomplete: "缺少部分文件",
     attention: "可能缺少部分文件",
+    deleted: "该试验的输出文件已删除（{{size}}）",
+    deletedHint: "事件中记录了时间、操作者和原因。检查点、指标和日志仍然保留。",
     notCollected: "{{node}}：最后的文件尚未收集，在收集之前会留在该节点上。",
     unreachable: "{{node}}：没有在线的节点能读取存放其文件的存储。",
     leftOut_one: "{{count}} 个文件未保留，共 {{size}}",

@@ -39,5 +39,9 @@ class TrialOutputsRow(Base):
     files: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     """zlib of a JSON list of wire.OutputFile, sorted by path."""
     updated_at: Mapped[dt.datetime]
+    deleted_at: Mapped[dt.datetime | None]
+    """When retention deleted everything of it; null: it has not, or there are newer files."""
+    deleted_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
+    """Size of what retention deleted."""
 
     __table_args__ = (UniqueConstraint("trial_id", "node_rank"),)

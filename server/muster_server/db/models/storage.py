@@ -35,7 +35,8 @@ class FileDeletionRow(Base):
     experiment_id: Mapped[int]
     experiment_name: Mapped[str] = mapped_column(String(200))
     checkpoint_id: Mapped[int | None] = mapped_column(BigInteger)
-    """The one checkpoint it is about; null: the whole experiment was deleted."""
+    """The one checkpoint it is about; null: the whole experiment was deleted, or the outputs of a
+    trial, as `path` says."""
     node_name: Mapped[str] = mapped_column(String(128))
     """A node that had the storage when it was requested."""
     size_bytes: Mapped[int] = mapped_column(BigInteger)

@@ -1,6 +1,6 @@
-"""Checkpoint files nobody keeps: which agent is to delete them, and how that went.
+"""Files nobody keeps: which agent is to delete them, and how that went.
 
-One row per deleted experiment or checkpoint and storage folder, wanted until an agent that has the storage reports that
+One row per deleted experiment, checkpoint or trial's outputs and storage folder, wanted until an agent that has the storage reports that
 it is done. Nothing is asked of an agent by a call: the row is part of what the node should do, and
 is said again with every answer until it is reported.
 """
@@ -22,8 +22,10 @@ from muster_server.db.models import (
     ExportRow,
     FileDeletionRow,
     NodeRow,
+    TrialOutputsRow,
+    TrialRow,
 )
-from muster_server.domain.states import NodeState
+from muster_server.domain.states import TERMINAL_TRIAL, NodeState
 from muster_server.errors import Conflict, NotFound
 from muster_server.schemas.base import Page
 from muster_server.schemas.operations import FileDeletionOut
@@ -79,6 +81,16 @@ _PENDING = (
                 CheckpointRow.id == FileDeletionRow.checkpoint_id,
                 CheckpointRow.state == "deleting",
             ),
+            exists()
+            .where(
+                TrialOutputsRow.storage_id == FileDeletionRow.storage_id,
+                TrialOutputsRow.folder == FileDeletionRow.path,
+                TrialOutputsRow.deleted_at.is_not(None),
+                TrialOutputsRow.trial_id == TrialRow.id,
+                TrialRow.experiment_id == FileDeletionRow.experiment_id,
+                TrialRow.state.in_(TERMINAL_TRIAL),
+            )
+            .correlate(FileDeletionRow),
         ),
     )
     .order_by(FileDeletionRow.id)

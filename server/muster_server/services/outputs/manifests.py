@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from functools import lru_cache
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session, undefer
 
 from muster.wire import OutputsRequest
@@ -14,6 +14,7 @@ from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
     ExperimentRow,
+    FileDeletionRow,
     NodeRow,
     TrialOutputsRow,
     TrialRow,
@@ -63,7 +64,10 @@ def take(session: Session, node: NodeRow, request: OutputsRequest, *, now: dt.da
         or (summary.attempt_no == row.attempt_no and summary.seq < row.seq)
     ):
         return False
-    if row is not None and summary.seq <= row.seq:
+    is_deleted = row is not None and row.deleted_at is not None
+    if row is not None and is_deleted and summary.attempt_no == row.attempt_no:
+        return True  # Said again; what it lists was deleted since.
+    if row is not None and not is_deleted and summary.seq <= row.seq:
         # The same files, and what has happened since: the storage is away, or is back.
         row.problem = summary.problem[:MAX_PROBLEM_CHARS]
         if summary.attempt_no == row.attempt_no:
@@ -90,10 +94,25 @@ def take(session: Session, node: NodeRow, request: OutputsRequest, *, now: dt.da
     row.problem = summary.problem[:MAX_PROBLEM_CHARS]
     row.files = packed
     row.updated_at = now
+    row.deleted_at, row.deleted_bytes = None, 0
     session.flush()
+    _dismiss_deletion(session, row, now)
     _tell(session, trial, row, had_problem=had_problem, had_left_out=had_left_out, now=now)
     touch(session, f"trial:{trial.id}")
     return True
+
+
+def _dismiss_deletion(session: Session, row: TrialOutputsRow, now: dt.datetime) -> None:
+    """Give up a deletion of this folder that no agent has made yet: there are files again."""
+    session.execute(
+        update(FileDeletionRow)
+        .where(
+            FileDeletionRow.storage_id == row.storage_id,
+            FileDeletionRow.path == row.folder,
+            FileDeletionRow.state == "pending",
+        )
+        .values(state="dismissed", message="a later attempt wrote outputs again", ended_at=now)
+    )
 
 
 def _trial_of(session: Session, node: NodeRow, request: OutputsRequest) -> TrialRow | None:

@@ -38,8 +38,9 @@ def work_sources(
     After an attempt on another number of nodes there is one set of files that makes sense to all,
     that of rank 0.
     """
-    # Before its first manifest a node may have told of a problem: there is nothing to restore.
-    rows = [row for row in rows_of(session, trial_id) if row.seq > 0]
+    # Before its first manifest a node may have told of a problem: there is nothing to restore, as
+    # there is not after retention has deleted it.
+    rows = [row for row in rows_of(session, trial_id) if row.seq > 0 and row.deleted_at is None]
     if not rows:
         return {}
     newest = max(row.attempt_no for row in rows)

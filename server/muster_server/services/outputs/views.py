@@ -138,13 +138,19 @@ def summary(session: Session, trial_id: int, *, settings: Settings) -> OutputsSu
     num_left_out, left_out_bytes = _left_out(entries, rows)
     return OutputsSummaryOut(
         trial_id=trial_id,
-        state=_state(trial, nodes, is_on=experiment.config.outputs is not None),
+        state="deleted"
+        if rows and trial.state in TERMINAL_TRIAL and all(row.deleted_at for row in rows)
+        else _state(trial, nodes, is_on=experiment.config.outputs is not None),
         num_files=len(kept),
         size_bytes=sum(entry.file.size_bytes for entry in kept),
         num_left_out=num_left_out,
         left_out_bytes=left_out_bytes,
         num_conflicts=sum(entry.is_conflict for entry in entries),
         max_export_bytes=settings.export_max_bytes,
+        deleted_at=max(
+            (row.deleted_at for row in rows if row.deleted_at is not None), default=None
+        ),
+        deleted_bytes=sum(row.deleted_bytes for row in rows),
         nodes=nodes,
     )
 

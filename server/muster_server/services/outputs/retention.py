@@ -1,0 +1,210 @@
+"""Deleting outputs by age and size.
+
+What goes is decided in domain.outputs.retention. Its entries take effect at once: nobody can download
+it any more, and an event of each trial says how much went. The files are deleted afterwards by an
+agent that has the storage (services.checkpoints.file_deletions).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import touch
+from muster_server.db.models import ExperimentRow, FileDeletionRow, TrialOutputsRow, TrialRow
+from muster_server.domain.outputs.retention import (
+    OutputsPolicy,
+    OutputsVerdict,
+    TrialOutputsView,
+    judge,
+)
+from muster_server.errors import InvalidRequest
+from muster_server.schemas.outputs import (
+    OutputsCleaningOut,
+    OutputsCleaningPlanOut,
+    OutputsPolicyIn,
+    OutputsVerdictOut,
+)
+
+from ..checkpoints import file_deletions
+from ..core.callers import Caller, note
+from ..core.events import add_event
+from ..core.lookup import get_experiment
+from ..core.output_lists import encode_files
+from ..core.ownership import require_charge
+from .holding import held_trials
+
+SHOWN_MAX = 1000
+"""Trials named one by one in a plan."""
+
+
+def policy_of(asked: OutputsPolicyIn) -> OutputsPolicy:
+    """Return the policy that a request asks for. Raises InvalidRequest for one without a limit."""
+    if asked.older_than_days is None and asked.max_bytes is None:
+        raise InvalidRequest(
+            "outputs.no_limit",
+            "Neither older_than_days nor max_bytes is given: nothing says what is to be deleted.",
+            hint="Give an age, a size, or both: `--older-than 30d --max-size 50GB`.",
+        )
+    age = dt.timedelta(days=asked.older_than_days) if asked.older_than_days is not None else None
+    return OutputsPolicy(older_than=age, max_bytes=asked.max_bytes, keep_best=asked.keep_best)
+
+
+def plan(
+    session: Session, experiment_id: int, policy: OutputsPolicy, *, now: dt.datetime
+) -> OutputsCleaningPlanOut:
+    """Return what a policy would keep and delete, without deleting anything. Raises NotFound."""
+    experiment = get_experiment(session, experiment_id)
+    found = verdicts(session, experiment, policy, now=now)
+    gone = [verdict for verdict in found if not verdict.is_kept]
+    return OutputsCleaningPlanOut(
+        experiment_id=experiment_id,
+        policy=policy.sentence(),
+        num_kept=len(found) - len(gone),
+        num_dropped=len(gone),
+        kept_bytes=sum(verdict.outputs.size_bytes for verdict in found if verdict.is_kept),
+        freed_bytes=sum(verdict.outputs.size_bytes for verdict in gone),
+        trials=[
+            OutputsVerdictOut(
+                trial_id=verdict.outputs.trial_id,
+                trial_no=verdict.outputs.trial_no,
+                num_files=verdict.outputs.num_files,
+                size_bytes=verdict.outputs.size_bytes,
+                collected_at=verdict.outputs.written_at,
+                value=verdict.outputs.value,
+                is_kept=verdict.is_kept,
+                reason=verdict.reason,
+            )
+            for verdict in found[:SHOWN_MAX]
+        ],
+    )
+
+
+def clean_now(
+    session: Session, experiment_id: int, policy: OutputsPolicy, caller: Caller
+) -> OutputsCleaningOut:
+    """Delete what a policy does not keep, once. Raises NotFound, Forbidden."""
+    experiment = get_experiment(session, experiment_id, lock=True)
+    require_charge(session, caller.principal, experiment)
+    gone = [
+        verdict
+        for verdict in verdicts(session, experiment, policy, now=caller.now)
+        if not verdict.is_kept
+    ]
+    storages: set[str] = set()
+    for verdict in gone:
+        storages |= _delete(session, experiment, verdict, policy, caller)
+    session.flush()
+    file_deletions.wake_nodes(session, storages)
+    freed_bytes = sum(verdict.outputs.size_bytes for verdict in gone)
+    note(
+        session,
+        "outputs.clean_requested",
+        experiment_id,
+        caller,
+        {"num_trials": len(gone), "freed_bytes": freed_bytes},
+    )
+    touch(session, f"experiment:{experiment_id}")
+    return OutputsCleaningOut(
+        experiment_id=experiment_id, num_deleted=len(gone), freed_bytes=freed_bytes
+    )
+
+
+def verdicts(
+    session: Session, experiment: ExperimentRow, policy: OutputsPolicy, *, now: dt.datetime
+) -> Sequence[OutputsVerdict]:
+    """Return a policy's verdict on each trial of an experiment that has outputs in a storage."""
+    held = held_trials(session, experiment.id)
+    rows = session.execute(
+        select(
+            TrialRow.id,
+            TrialRow.no,
+            TrialRow.metric,
+            func.sum(TrialOutputsRow.num_files).label("num_files"),
+            func.sum(TrialOutputsRow.size_bytes).label("size_bytes"),
+            func.max(TrialOutputsRow.updated_at).label("written_at"),
+        )
+        .join(TrialOutputsRow, TrialOutputsRow.trial_id == TrialRow.id)
+        .where(
+            TrialRow.experiment_id == experiment.id,
+            TrialOutputsRow.deleted_at.is_(None),
+            TrialOutputsRow.num_files > 0,
+        )
+        .group_by(TrialRow.id, TrialRow.no, TrialRow.metric)
+    )
+    views = [
+        TrialOutputsView(
+            trial_id=row.id,
+            trial_no=row.no,
+            num_files=int(row.num_files),
+            size_bytes=int(row.size_bytes),
+            written_at=row.written_at,
+            value=row.metric,
+            held=held.get(row.id, ""),
+        )
+        for row in rows
+    ]
+    return judge(views, policy, maximise=experiment.metric_goal == "max", now=now)
+
+
+def _delete(
+    session: Session,
+    experiment: ExperimentRow,
+    verdict: OutputsVerdict,
+    policy: OutputsPolicy,
+    caller: Caller,
+) -> set[str]:
+    """Take the outputs of one trial away, say so, and request their files; the storages they are in."""
+    view = verdict.outputs
+    rows = session.scalars(
+        select(TrialOutputsRow)
+        .where(TrialOutputsRow.trial_id == view.trial_id)
+        .order_by(TrialOutputsRow.node_rank)
+        .with_for_update()
+    ).all()
+    by_place: dict[tuple[str, str, str], list[TrialOutputsRow]] = defaultdict(list)
+    for row in rows:
+        by_place[row.storage_id, row.storage_url, row.folder].append(row)
+    for (storage_id, storage_url, folder), here in by_place.items():
+        session.execute(
+            delete(FileDeletionRow).where(
+                FileDeletionRow.storage_id == storage_id, FileDeletionRow.path == folder
+            )
+        )
+        session.add(
+            FileDeletionRow(
+                storage_id=storage_id,
+                storage_url=storage_url,
+                path=folder,
+                experiment_id=experiment.id,
+                experiment_name=experiment.name,
+                checkpoint_id=None,
+                node_name=here[0].node_name,
+                size_bytes=sum(row.size_bytes for row in here),
+                state="pending",
+                message="",
+                requested_by=caller.principal.actor,
+                requested_at=caller.now,
+            )
+        )
+    for row in rows:
+        row.deleted_at, row.deleted_bytes = caller.now, row.size_bytes
+        row.files = encode_files([])
+        row.num_files = row.size_bytes = row.num_left_out = row.left_out_bytes = 0
+    files = "1 file" if view.num_files == 1 else f"{view.num_files:,} files"
+    add_event(
+        session,
+        "outputs.cleaned",
+        f"Outputs are deleted: {files}, {view.size_bytes:,} bytes, {verdict.reason} "
+        f"({policy.sentence()}); requested by {caller.principal.actor}.",
+        now=caller.now,
+        experiment_id=experiment.id,
+        trial_id=view.trial_id,
+        data={"num_files": view.num_files, "size_bytes": view.size_bytes},
+    )
+    touch(session, f"trial:{view.trial_id}")
+    return {row.storage_id for row in rows}
