@@ -32,6 +32,8 @@ from muster_agent.shim.control import send_command
 sys.path.insert(0, str(Path(__file__).parent))
 from control_plane import JOIN_TOKEN, TestControlPlane
 
+from support.work_folders import CLUSTER, TRIAL
+
 T = TypeVar("T")
 
 
@@ -330,3 +332,23 @@ def _make_spec_fixture() -> Callable[..., wire.AllocationSpec]:
 @pytest.fixture(name="wait_for")
 def _wait_for_fixture() -> Callable[..., Any]:
     return wait_for
+
+
+@pytest.fixture
+def attempt(make_spec: Any) -> Callable[..., wire.AllocationSpec]:
+    """An attempt of the one trial, on one worker."""
+
+    def make(number: int = 1, **changes: Any) -> wire.AllocationSpec:
+        fields = {
+            "trial_id": TRIAL,
+            "attempt_no": number,
+            "slots": [0],
+            "world_size": 1,
+            "checkpoint_dir": "experiment-3/trial-2",
+            "cluster_id": CLUSTER,
+            "outputs": wire.OutputsSpec(every_s=0.5),
+            **changes,
+        }
+        return make_spec(f"a{number}", **fields)
+
+    return make

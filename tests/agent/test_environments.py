@@ -19,14 +19,9 @@ import pytest
 
 from muster import wire
 from muster.document.running import EnvironmentSection
-from muster_agent.environments.build import (
-    COMPLETE,
-    BuildFailed,
-    BuiltEnvironment,
-    EnvironmentCache,
-    collect,
-    find_uv,
-)
+from muster_agent.environments.build import BuiltEnvironment, EnvironmentCache, find_uv
+from muster_agent.environments.cleaning import COMPLETE, collect
+from muster_agent.environments.failures import BuildFailed
 from muster_agent.environments.interpreters import choose
 from muster_agent.records.logs import launcher_log
 from support.wheels import make_wheel
@@ -173,11 +168,15 @@ def test_a_lock_is_installed_as_it_is(build: Builder, index: dict[str, str]) -> 
     environment = {**os.environ, **index, "UV_PYTHON_DOWNLOADS": "never"}
     command = [find_uv(), "lock", "--quiet", "--python", sys.executable]
     subprocess.run(command, cwd=code, env=environment, check=True)
+    build("uv.lock")
+    assert "is older than" not in build.log.read_text()
     (code / "pyproject.toml").write_text(
         (code / "pyproject.toml").read_text().replace("tinypkg<1.1", "tinypkg")
     )
     locked = build("uv.lock")
     assert build.output(locked, "import tinypkg; print(tinypkg.VERSION)") == "1.0"
+    said = "uv.lock is older than pyproject.toml, which has other requirements of tinypkg"
+    assert said in build.log.read_text()
     unlocked = build("pyproject.toml")
     assert build.output(unlocked, "import tinypkg; print(tinypkg.VERSION)") == "1.1"
 

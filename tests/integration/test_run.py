@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.cli.exit_codes import EXIT_FAILED
 from muster.client import Client
 from support.stack import Stack
 
@@ -159,3 +160,40 @@ def test_one_starts_after_the_other(stack: Stack, client: Client, folder: Path) 
     assert states == ["CANCELED", "COMPLETED", "COMPLETED", "CANCELED"]
     assert f"experiment {first}, which must be COMPLETED first" in ended[3]["reason"]
     assert client.trials(third)[0]["started_at"] >= client.trials(second)[0]["ended_at"]
+
+
+ARRAY_SCRIPT = """#!/bin/bash
+#SBATCH --job-name=array
+#SBATCH --array=3-7:4%1
+#SBATCH --output=out-%A_%a.txt
+
+echo "element $SLURM_ARRAY_TASK_ID of $SLURM_ARRAY_TASK_COUNT in $SLURM_ARRAY_JOB_ID"
+exit $((SLURM_ARRAY_TASK_ID == 7))
+"""
+
+
+def test_a_batch_script_with_an_array_runs_for_each_element(
+    stack: Stack, client: Client, folder: Path
+) -> None:
+    (folder / "array.sbatch").write_text(ARRAY_SCRIPT)
+    code, _, err = run(stack, folder, "array.sbatch")
+    assert code == EXIT_FAILED, err
+    assert "line 3: --array=3-7:4%1 → array.SLURM_ARRAY_TASK_ID: 3-7:4, max_concurrent: 1" in err
+    number = int(err.split("Submitted experiment ")[1].split()[0])
+    reason = client.experiment(number)["reason"]
+    assert reason.startswith("1 of 2 elements of the array ended well; trial 2: ")
+    trials = sorted(client.trials(number), key=lambda trial: trial["no"])
+    assert [trial["state"] for trial in trials] == ["COMPLETED", "FAILED"]
+    for trial, element in zip(trials, (3, 7), strict=True):
+        words = [line["text"] for line in client.log_lines(trial["id"], ranks=(), follow=True)]
+        assert f"element {element} of 2 in {number}" in words
+    assert client.experiment(number)["config"]["search"]["concurrent"] == 1
+
+
+def test_a_command_line_runs_for_each_element(stack: Stack, client: Client, folder: Path) -> None:
+    code, out, err = run(
+        stack, folder, "-d", "--array", "i=4-5", "--", "sh", "-c", 'test "$0" = "$i"', "${i}"
+    )
+    assert code == 0, err
+    assert client.wait(int(out), timeout_s=60)["state"] == "COMPLETED"
+    assert len(client.trials(int(out))) == 2

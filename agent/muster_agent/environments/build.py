@@ -12,10 +12,8 @@ while its uv still writes.
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import re
@@ -24,53 +22,28 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from muster.document.running import EnvironmentSection, is_requirements_file
+from muster_agent.environments.base import BaseInterpreter, link_programs, read_base
+from muster_agent.environments.cleaning import COMPLETE, USED, UV_CACHE, collect, size_on_disk
+from muster_agent.environments.content import key_of
+from muster_agent.environments.failures import BuildCanceled, BuildFailed
 from muster_agent.environments.interpreters import activated
+from muster_agent.environments.locks import why_outdated
 
 BUILD_TIMEOUT_S = 7200.0
 """Seconds for one step of a build: flash-attn compiles for an hour."""
 POLL_S = 0.1
 MAX_MESSAGE_CHARS = 1500
-COMPLETE = ".complete"
-USED = ".used"
-UV_CACHE = "uv-cache"
-_TORCH = re.compile(r"(torch|torchvision|torchaudio|triton|nvidia[-_].*)", re.IGNORECASE)
-"""Packages of the base that an environment must not install in another version beside it."""
 BUILT_WITH_TORCH = ("causal-conv1d", "deepspeed", "flash-attn", "mamba-ssm", "xformers")
 """Packages whose builds import torch, which uv otherwise builds without the environment."""
-_INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)", re.MULTILINE)
-_EDITABLE = re.compile(r"^\s*(?:-e|--editable)\b", re.MULTILINE)
-_LOCAL = re.compile(r"^\s*(?:\.{0,2}/|file:)|@\s*(?:\.{0,2}/|file:)", re.MULTILINE)
 _NODES_FAULT = re.compile(
     r"error sending request|dns error|timed out|[Cc]onnection (refused|reset)|tcp connect|"
     r"Failed to (fetch|download)|No space left|Permission denied|Disk quota|Read-only file system"
 )
-_BASE_FACTS = """
-import json, os, site, sys, sysconfig
-paths = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
-sites = [p for p in dict.fromkeys(paths) if os.path.isdir(p)]
-print(json.dumps({"version": sys.version, "sites": sites, "platform": sysconfig.get_platform()}))
-"""
-
-Fault = Literal["document", "node"]
-
-
-class BuildFailed(Exception):
-    """The environment cannot be built; the message is one sentence for people."""
-
-    def __init__(self, message: str, *, fault: Fault) -> None:
-        """Create the error; fault: "node" if it may succeed on another node, or later."""
-        super().__init__(message)
-        self.fault = fault
-
-
-class BuildCanceled(Exception):
-    """Nobody wants the environment any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,34 +53,6 @@ class BuiltEnvironment:
     python: str
     lock: int
     """Descriptor that holds the shared lock."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Base:
-    python: str
-    version: str
-    platform: str
-    sites: tuple[str, ...]
-    """Folders of installed packages."""
-
-    def metadata(self) -> Iterator[Path]:
-        """Yield the metadata folder of each package; the first of several versions counts."""
-        seen = set()
-        for site in self.sites:
-            for folder in sorted(Path(site).glob("*.dist-info")):
-                name = folder.name.partition("-")[0].lower()
-                if name not in seen:
-                    seen.add(name)
-                    yield folder
-
-    def constraints(self) -> list[str]:
-        """Return the versions of torch and what belongs to it, as requirements."""
-        found = []
-        for folder in self.metadata():
-            name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-            if _TORCH.fullmatch(name):
-                found.append(f"{name.replace('_', '-')}=={version}")
-        return found
 
 
 def needs_building(environment: EnvironmentSection) -> bool:
@@ -157,8 +102,8 @@ class EnvironmentCache:
                 fault="node",
             )
         self._folder.mkdir(parents=True, exist_ok=True)
-        base = _describe(python)
-        key = _key(wanted, base, code=code, code_id=code_id, environment=environment)
+        base = read_base(python)
+        key = key_of(wanted, base, code=code, code_id=code_id, environment=environment)
         path = self._folder / key
         lock = os.open(self._folder / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         build = _Build(
@@ -200,7 +145,7 @@ class EnvironmentCache:
 @dataclass(frozen=True, kw_only=True)
 class _Build:
     wanted: EnvironmentSection
-    base: _Base
+    base: BaseInterpreter
     path: Path
     code: Path
     uv: str
@@ -231,9 +176,9 @@ class _Build:
             shutil.rmtree(self.path, ignore_errors=True)
             self._overlay()
             self._install()
-            _link_programs(self.base, self.path)
+            link_programs(self.base, self.path)
             self._set_up()
-            size_bytes = _size(self.path)
+            size_bytes = size_on_disk(self.path)
             (self.path / COMPLETE).write_text(json.dumps({"size_bytes": size_bytes}))
         except OSError as error:
             shutil.rmtree(self.path, ignore_errors=True)
@@ -249,7 +194,7 @@ class _Build:
     def free_cache(self, limit_bytes: int) -> None:
         """Delete what uv keeps for environments that are gone: their files are freed only then."""
         cache = Path(self.environment["UV_CACHE_DIR"])
-        command = "clean" if _size(cache) > limit_bytes // 2 else "prune"
+        command = "clean" if size_on_disk(cache) > limit_bytes // 2 else "prune"
         with contextlib.suppress(BuildCanceled, BuildFailed):
             self._uv("cache", command, "--quiet")
 
@@ -304,6 +249,8 @@ class _Build:
 
     def _export_lock(self, lock: Path) -> Path:
         """Return the requirements of a uv.lock. Never locks again: a node is not the place."""
+        if outdated := why_outdated(lock):
+            self._say(outdated)
         target = self.path / "muster-lock.txt"
         arguments = ["--frozen", "--no-hashes", "--no-emit-workspace", "--no-header", "--quiet"]
         if self.wanted.torch != "own":
@@ -389,155 +336,6 @@ class _Build:
             log.write(f"[setup] {text}\n")
 
 
-def collect(folder: Path, *, limit_bytes: int) -> int:
-    """Delete the least recently used environments until the rest fits, except those in use, and what
-    is left of builds. Return the number of environments deleted."""
-    for rest in folder.glob(".old-*"):
-        shutil.rmtree(rest, ignore_errors=True)
-    for path in folder.iterdir():
-        is_left = path.is_dir() and path.name != UV_CACHE and not (path / COMPLETE).exists()
-        if is_left:  # By a builder that was killed; one that builds holds the lock.
-            _delete(path)
-    found: list[tuple[float, int, Path]] = []
-    for marker in folder.glob(f"*/{COMPLETE}"):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            size_bytes = int(json.loads(marker.read_text())["size_bytes"])
-            found.append(((marker.parent / USED).stat().st_mtime, size_bytes, marker.parent))
-    total, num_deleted = 0, 0
-    for _, size_bytes, path in sorted(found, reverse=True):
-        total += size_bytes
-        if total > limit_bytes and _delete(path):
-            total -= size_bytes
-            num_deleted += 1
-    return num_deleted
-
-
-def _delete(path: Path) -> bool:
-    """Delete an environment unless somebody uses it."""
-    lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        trash = path.with_name(f".old-{path.name}")
-        path.rename(trash)
-    except OSError:
-        return False
-    finally:
-        os.close(lock)
-    shutil.rmtree(trash, ignore_errors=True)
-    return True
-
-
-def _describe(python: str) -> _Base:
-    try:
-        done = subprocess.run(
-            [python, "-c", _BASE_FACTS],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-            check=True,
-            cwd="/",
-        )
-        facts = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise BuildFailed(
-            f"the interpreter {python} does not run: {error}", fault="node"
-        ) from error
-    return _Base(
-        python=python,
-        version=facts["version"],
-        platform=facts["platform"],
-        sites=tuple(facts["sites"]),
-    )
-
-
-def _key(
-    wanted: EnvironmentSection,
-    base: _Base,
-    *,
-    code: Path,
-    code_id: str,
-    environment: Mapping[str, str],
-) -> str:
-    """Return a name that differs whenever the environment could. Raises BuildFailed."""
-    texts: dict[str, str] = {}
-    for item in wanted.requirements:
-        if is_requirements_file(item):
-            _read(code / item, code, texts)
-            if Path(item).name == "uv.lock":
-                _read((code / item).with_name("pyproject.toml"), code, texts)
-        else:
-            texts[item] = ""
-    if code_id and any(_EDITABLE.search(text) for text in texts.values()):
-        raise BuildFailed(
-            "environment.requirements has an editable package (-e), whose folder belongs to one "
-            "trial; leave -e out, or use code.installed",
-            fault="document",
-        )
-    is_of_code = bool(wanted.setup) or any(
-        _LOCAL.search(f"{name}\n{text}") for name, text in texts.items()
-    )
-    content = {
-        "requirements": texts,
-        "torch": wanted.torch,
-        "setup": wanted.setup,
-        "code": (code_id or str(code)) if is_of_code else "",
-        "base": [os.path.realpath(base.python), base.version, base.platform, base.sites],
-        "packages": [folder.name for folder in base.metadata()],
-        "indexes": {
-            name: value
-            for name, value in sorted(environment.items())
-            if name.startswith("UV_") and name not in ("UV_CACHE_DIR", "UV_OFFLINE")
-        },
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
-
-
-def _read(path: Path, code: Path, texts: dict[str, str]) -> None:
-    """Read a requirements file and what it includes into `texts`. Raises BuildFailed."""
-    name = os.path.relpath(path, code)
-    if name in texts:
-        return
-    try:
-        text = texts[name] = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise BuildFailed(
-            f"environment.requirements: {name} cannot be read in the code folder: {reason}",
-            fault="document",
-        ) from error
-    if path.suffix == ".txt":
-        for included in _INCLUDED.findall(text):
-            if "://" not in included:
-                _read(path.parent / included, code, texts)
-
-
-def _link_programs(base: _Base, path: Path) -> None:
-    """Write the console scripts of the base's packages that the environment has not replaced: those
-    of the base run in the base, without what is installed here."""
-    python = path / "bin" / "python"
-    for metadata in path.glob("lib/python3*/site-packages/*.dist-info"):
-        installer = metadata / "INSTALLER"
-        if not installer.exists() or installer.read_text() != "muster-base":
-            continue
-        parser = configparser.ConfigParser(delimiters=("=",), interpolation=None, strict=False)
-        parser.optionxform = str  # type: ignore[assignment,method-assign] # names keep their case
-        with contextlib.suppress(OSError, configparser.Error):
-            parser.read(metadata / "entry_points.txt")
-        if not parser.has_section("console_scripts"):
-            continue
-        for name, value in parser.items("console_scripts"):
-            module, _, function = value.partition("[")[0].strip().partition(":")
-            program = path / "bin" / name
-            if program.exists() or not function or "/" in name:
-                continue
-            first = function.partition(".")[0]
-            program.write_text(
-                f"#!/bin/sh\n'''exec' {shlex.quote(str(python))} \"$0\" \"$@\"\n' '''\n"
-                f"import sys\nfrom {module} import {first}\nsys.exit({function}())\n"
-            )
-            program.chmod(0o755)
-
-
 def _explain(output: str) -> str:
     """Return what uv says about a failure, on one line, without hints and progress."""
     lines = [line.strip() for line in output.splitlines()]
@@ -548,14 +346,3 @@ def _explain(output: str) -> str:
         return " ".join(lines[-3:]).strip()
     kept = [re.sub(r"^(error:|×|╰─▶|├─▶|cause:|x )\s*", "", line) for line in lines[start:]]
     return " ".join(line for line in kept if line and not line.startswith("hint:"))
-
-
-def _size(path: Path) -> int:
-    """Return the bytes that deleting a folder frees. Files shared with uv's cache count in part."""
-    total = 0
-    for folder, _, files in os.walk(path):
-        for name in files:
-            with contextlib.suppress(OSError):
-                found = os.lstat(os.path.join(folder, name))  # noqa: PTH118
-                total += found.st_blocks * 512 // max(found.st_nlink, 1)
-    return total

@@ -19,11 +19,11 @@ from muster import __version__, wire
 from muster.launch import commands
 from muster.launch.variables import expand
 from muster_agent.environments.build import (
-    BuildFailed,
     BuiltEnvironment,
     EnvironmentCache,
     needs_building,
 )
+from muster_agent.environments.failures import BuildFailed
 from muster_agent.environments.interpreters import (
     Interpreter,
     InterpreterError,

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from muster import wire
 from muster.launch import lifeline
 from muster_agent.clock import boot_clock, unix_at_boot_ms
-from muster_agent.environments.build import BuildCanceled
+from muster_agent.environments.failures import BuildCanceled
 from muster_agent.jobs.exits import ExitEvidence, classify_exit, without_launchers
 from muster_agent.jobs.folder import (
     AllocationFolder,
