@@ -46,10 +46,14 @@ def open_folder(root: int, parts: Sequence[str], *, create: bool = False) -> int
     fd = os.dup(root)
     try:
         for part in parts:
-            if create:
+            try:
+                inner = _open_one(part, fd)
+            except FileNotFoundError:
+                if not create:
+                    raise
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, 0o755, dir_fd=fd)
-            inner = _open_one(part, fd)
+                inner = _open_one(part, fd)
             os.close(fd)
             fd = inner
     except BaseException:

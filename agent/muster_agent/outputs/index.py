@@ -129,7 +129,7 @@ def read_base(path: Path) -> dict[str, tuple[Signature, str]]:
 
 def packed(files: Sequence[wire.OutputFile]) -> str:
     """Return a list of files as it travels to the server."""
-    text = json.dumps([dataclasses.asdict(file) for file in files], separators=(",", ":"))
+    text = json.dumps([vars(file) for file in files], separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode())).decode()
 
 
@@ -144,7 +144,7 @@ def manifest_text(summary: wire.OutputsSummary, files: Sequence[wire.OutputFile]
     document = {
         "format": FORMAT,
         "summary": dataclasses.asdict(summary),
-        "files": [dataclasses.asdict(file) for file in files],
+        "files": [vars(file) for file in files],
     }
     return json.dumps(document, indent=1).encode()
 

@@ -27,6 +27,7 @@ from muster_agent.outputs.work import (
     TrialWork,
     WorkUse,
     WrittenManifest,
+    clear_aside,
     clear_trash,
     find_work,
 )
@@ -36,6 +37,8 @@ log = structlog.get_logger("muster.agent")
 LOOK_S = 1.0
 """Seconds between two looks at which collections are due."""
 REPORT_FOLDERS_S = 600.0
+CLEAR_ASIDE_S = 3600.0
+"""Seconds between two looks at what was moved aside."""
 SCAN_SHARE = 0.005
 """Largest share of the time that looking at a work folder may take while the job runs."""
 COLLECTIONS_MAX = 2
@@ -86,8 +89,14 @@ class OutputsKeeper:
     async def run(self) -> None:
         """Collect until canceled."""
         await asyncio.to_thread(clear_trash, self.home)
+        next_clearing = 0.0
         try:
             while True:
+                if time.monotonic() >= next_clearing:
+                    next_clearing = time.monotonic() + CLEAR_ASIDE_S
+                    gone = await asyncio.to_thread(clear_aside, self.home, now_s=time.time())
+                    for name, size_bytes in gone:
+                        log.info("aside_deleted", folder=name, size_bytes=size_bytes)
                 for work, use, is_final in await asyncio.to_thread(self._due):
                     if len(self._running) >= COLLECTIONS_MAX:
                         break

@@ -19,6 +19,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +35,11 @@ T = TypeVar("T")
 WORK = "work"
 OUTPUT_FOLDER = "muster-outputs"
 """Folder within the files whose content is always kept: MUSTER_OUTPUT_DIR."""
+ASIDE_KEPT_DAYS = 30
+"""Days after which the agent deletes what was moved aside; events say so when it is moved."""
+ASIDE = f".aside-{ASIDE_KEPT_DAYS}d-"
+"""Beginning of the names of folders with files that were in no storage when they had to make room.
+Folders without the days were moved when nothing was said of a bound: they stay."""
 _POLL_S = 0.05
 
 
@@ -217,6 +223,39 @@ def clear_trash(home: Path) -> None:
                         beneath.remove(parent, name)
         finally:
             os.close(parent)
+
+
+def clear_aside(home: Path, *, now_s: float) -> list[tuple[str, int]]:
+    """Delete what was moved aside more than ASIDE_KEPT_DAYS ago; names and bytes of what went.
+
+    now_s: the time in seconds since 1970. One that cannot be deleted stays until the next time."""
+    gone = []
+    with contextlib.suppress(FileNotFoundError):
+        parent = beneath.open_root(home / WORK)
+        try:
+            for name in beneath.names_in(parent):
+                if not name.startswith(ASIDE):
+                    continue
+                with contextlib.suppress(OSError):
+                    moved = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                    if now_s - max(moved.st_ctime, moved.st_mtime) < ASIDE_KEPT_DAYS * 86_400:
+                        continue
+                    size_bytes = _size_bytes(parent, name)
+                    beneath.remove(parent, name)
+                    gone.append((name, size_bytes))
+        finally:
+            os.close(parent)
+    return gone
+
+
+def _size_bytes(parent: int, name: str) -> int:
+    """Return the bytes of all regular files below a folder; links are not followed."""
+    total = 0
+    for _, _, names, fd in os.fwalk(name, dir_fd=parent):
+        for file in names:
+            found = os.stat(file, dir_fd=fd, follow_symlinks=False)
+            total += found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return total
 
 
 def _lock(path: Path) -> int | None:

@@ -37,7 +37,7 @@ from muster_agent.outputs.restore import (
 )
 from muster_agent.outputs.storage import Storage
 from muster_agent.outputs.store import BucketOutputs, FolderOutputs, is_absent, why
-from muster_agent.outputs.work import TrialWork, WorkUse
+from muster_agent.outputs.work import ASIDE, ASIDE_KEPT_DAYS, TrialWork, WorkUse
 from muster_agent.shim.bundle import ExtractionError, extract_bundle
 from muster_agent.shim.failures import PrepareFailed
 
@@ -49,6 +49,7 @@ SEQS_PER_ATTEMPT = 100_000
 """Distance of the first manifests of two attempts. A node may not know the last number of its rank: after
 a change of the number of nodes it is told of rank 0 alone."""
 _POLL_S = 0.1
+_ASIDE_BOUND = f"The agent deletes them {ASIDE_KEPT_DAYS} days after that."
 
 Tell = Callable[[Literal["info", "warning"], str], None]
 
@@ -145,13 +146,16 @@ def _set_foreign_aside(work: TrialWork, spec: wire.AllocationSpec, tell: Tell) -
     aside = _aside(work, f"server-{use.cluster_id[:16]}")
     with work.files_alone(timeout_s=READ_WAIT_S):
         work.files.rename(aside)
-    tell("warning", f"The files of another server's trial of this number were moved to {aside}.")
+    tell(
+        "warning",
+        f"The files of another server's trial of this number were moved to {aside}. {_ASIDE_BOUND}",
+    )
     for name in ("attempt.json", "manifest.json", "acked.json", "index.json", "base.json"):
         (work.path / name).unlink(missing_ok=True)
 
 
 def _aside(work: TrialWork, mark: str) -> Path:
-    return work.path.parent / f".aside-{work.trial_id}-{mark}-{secrets.token_hex(3)}"
+    return work.path.parent / f"{ASIDE}{work.trial_id}-{mark}-{secrets.token_hex(3)}"
 
 
 # ---------------------------------------------------------------- content
@@ -337,7 +341,10 @@ def _restore(
 
             _build(work, use, bundle, fill=fill, aside=aside)
             if aside is not None:
-                tell("warning", f"Files that are in no storage yet were moved to {aside}.")
+                tell(
+                    "warning",
+                    f"Files that are in no storage yet were moved to {aside}. {_ASIDE_BOUND}",
+                )
         finally:
             store.close()
     except OutputsDamaged as error:
