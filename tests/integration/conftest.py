@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from guides import ADDRESS
 
 from muster.client import Client
+from support.quick_stack import QuickStack
 from support.stack import Stack
 
 
@@ -28,6 +29,15 @@ def new_home(request: pytest.FixtureRequest) -> Iterator[Path]:
 def own_stack(new_home: Path) -> Iterator[Stack]:
     """A stack of the test's own, to be killed; not started yet."""
     stack = Stack(new_home, agents=1)
+    yield stack
+    stack.close()
+
+
+@pytest.fixture
+def quick_stack(new_home: Path) -> Iterator[QuickStack]:
+    """A stack of the test's own with short leases: two nodes of one slot, to be cut off."""
+    stack = QuickStack(new_home, agents=2, slots=1)
+    stack.start()
     yield stack
     stack.close()
 

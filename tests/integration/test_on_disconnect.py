@@ -16,35 +16,12 @@ from typing import Any
 import psutil
 import pytest
 
+from support.quick_stack import LEASE_S, QuickStack
 from support.stack import Stack, wait_for
 
-HEARTBEAT_S = 3.0
-LEASE_S = 3 * HEARTBEAT_S
-"""Three heartbeats: what an agent is granted, counted from before it asked."""
-SETTINGS = {
-    "MUSTER_HEARTBEAT_S": str(HEARTBEAT_S),
-    "MUSTER_NODE_LOST_S": "12",
-    "MUSTER_TAKEOVER_GRACE_S": "0",
-}
 LATE_S = 5.0
 """What a loaded machine may add between a deadline and the end that follows from it."""
 DEAF = [{"fork_daemon": 600}, {"ignore_sigterm": True}, {"hang": True}]
-
-
-class QuickStack(Stack):
-    """Leases of seconds instead of minutes."""
-
-    @staticmethod
-    def environment(home: Path) -> dict[str, str]:
-        return Stack.environment(home) | SETTINGS
-
-
-@pytest.fixture
-def quick_stack(new_home: Path) -> Iterator[QuickStack]:
-    stack = QuickStack(new_home, agents=2, slots=1)
-    stack.start()
-    yield stack
-    stack.close()
 
 
 def processes_of_attempt(home: Path, trial_id: int, attempt_no: int) -> list[psutil.Process]:
