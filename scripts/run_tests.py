@@ -74,6 +74,8 @@ NICENESS = 19
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 NUM_WAITING_WORKERS = min(6, NUM_WORKERS + 1)
 """Of the areas that wait more than they compute."""
+NUM_BROWSER_WORKERS = min(6, NUM_WORKERS + 2)
+"""Of the browser tests, which wait most: three of them used less than one of two processors."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,8 @@ def pytest(area: str, more: list[str], tests: Tests, output: IO[bytes] | None = 
     deal = PARALLEL_AREAS.get(area)
     parallel: list[str] = []
     if deal == "loadfile":  # begun in the order in which they are collected
-        parallel = [f"-n{NUM_WAITING_WORKERS}", "--dist=loadfile", "--no-loadscope-reorder"]
+        num = NUM_BROWSER_WORKERS if area in BROWSER_AREAS else NUM_WAITING_WORKERS
+        parallel = [f"-n{num}", "--dist=loadfile", "--no-loadscope-reorder"]
     elif deal and NUM_WORKERS > 1:
         parallel = [f"-n{NUM_WORKERS}", f"--dist={deal}"]
     with tempfile.TemporaryDirectory() as folder:

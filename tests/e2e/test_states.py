@@ -21,9 +21,9 @@ SLOW_MS = 60_000
 
 
 def submit(stack: Stack, name: str, script: list[dict[str, Any]], **more: Any) -> int:
-    """Returns the trial's id."""
+    """Return the trial's id. Who is asked to stop afterwards is not waited for: it sleeps."""
     with stack.client() as client:
-        document = scripted(name, script, **more)
+        document = scripted(name, script, stop_grace_s=1.0, **more)
         reply = client.post("/experiments", {"document": document})
     return int(reply["only_trial_id"])
 
@@ -33,7 +33,7 @@ def stop_all(stack: Stack) -> None:
         states = {"state": ["QUEUED", "RUNNING"]}
         for experiment in client.pages("/experiments", **states):
             client.stop(experiment["id"])
-            client.wait(experiment["id"], timeout_s=60)
+            client.wait(experiment["id"], timeout_s=60, poll_s=0.2)
 
 
 @pytest.fixture(autouse=True)
