@@ -50,6 +50,10 @@ def test_one_starts_when_the_other_has_completed(
     assert show(f"/experiments/{second}")["config"]["after"] == [
         {"experiment": first, "when": "success"}
     ]
+    shown = show(f"/experiments/{second}")
+    assert shown["after"] == [{"id": first, "name": "t", "state": "QUEUED", "when": "success"}]
+    awaited = show(f"/experiments/{first}")
+    assert (awaited["num_before"], awaited["before"][0]["id"]) == (1, second)
     controller.tick()
     assert len(node.poll()) == 1, "there is a free slot, but it waits"
     run(controller, node)

@@ -4274,8 +4274,12 @@ export interface components {
         };
         /** ExperimentDetail */
         ExperimentDetail: {
+            /** After */
+            after: components["schemas"]["OrderedExperimentOut"][];
             /** Archived At */
             archived_at: string | null;
+            /** Before */
+            before: components["schemas"]["OrderedExperimentOut"][];
             /** Best Metric */
             best_metric: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Best Trial Id */
@@ -4321,6 +4325,8 @@ export interface components {
             notes: string;
             /** Notices */
             notices: components["schemas"]["NoticeOut"][];
+            /** Num Before */
+            num_before: number;
             /** Num Children */
             num_children: number;
             /** Num Continued */
@@ -5811,6 +5817,24 @@ export interface components {
         OneTimeIn: {
             /** Token */
             token: string;
+        };
+        /**
+         * OrderedExperimentOut
+         * @description The other end of an `after`: an experiment that this one waits for, or that waits for this
+         *     one.
+         */
+        OrderedExperimentOut: {
+            /** Id */
+            id: number;
+            /** Name */
+            name: string | null;
+            /** State */
+            state: string | null;
+            /**
+             * When
+             * @enum {string}
+             */
+            when: "success" | "any";
         };
         /**
          * OutputFile

@@ -191,6 +191,19 @@ class NoticeOut(Output):
     """`text` as message parts, for translation."""
 
 
+class OrderedExperimentOut(Output):
+    """The other end of an `after`: an experiment that this one waits for, or that waits for this
+    one."""
+
+    id: int
+    name: str | None
+    """Null when it was deleted."""
+    state: str | None
+    """Null when it was deleted."""
+    when: Literal["success", "any"]
+    """End that is waited for: COMPLETED, or any end."""
+
+
 class ExperimentDetail(ExperimentOut):
     notices: list[NoticeOut]
     """Notices about a search: failed trials with their common cause, and a metric that trials ended
@@ -211,6 +224,12 @@ class ExperimentDetail(ExperimentOut):
     not a fork."""
     num_children: int
     """Number of experiments forked from this one."""
+    after: list[OrderedExperimentOut]
+    """Experiments that its document names in `after`, also those that have ended meanwhile."""
+    before: list[OrderedExperimentOut]
+    """Experiments that wait for this one now, oldest first; 20 at most."""
+    num_before: int
+    """Number of experiments that wait for this one now."""
     num_continued: int
     """Number of times the experiment was continued after it had ended."""
 

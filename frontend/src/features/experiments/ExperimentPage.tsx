@@ -26,6 +26,7 @@ import { ExperimentActions } from "../../common/experiments/ExperimentActions";
 import { Origin } from "../../common/experiments/Origin";
 import { Lineage } from "./Lineage";
 import { LogsTab } from "./LogsTab";
+import { Order } from "./Order";
 import { SearchTab } from "./SearchTab";
 import { BestTrial, TrialsTab } from "./TrialsTab";
 import layout from "../../components/layout.module.css";
@@ -230,6 +231,7 @@ function OverviewTab({ experiment: data }: { experiment: ExperimentDetail }) {
           </Section>
           <BudgetSection experiment={data} />
           <ScalingSection experiment={data} />
+          <Order experiment={data} />
           <Lineage experiment={data} />
           <Notes experiment={data} />
         </div>

@@ -200,6 +200,15 @@ export const experiments = {
       stay_other: "{{count}} completed trials stay as they are.",
     },
   },
+  order: {
+    title: "Order",
+    after: "Starts after",
+    before: "Waiting for this one",
+    success: "must complete",
+    any: "may end in any way",
+    more_one: "and {{count}} more",
+    more_other: "and {{count}} more",
+  },
   lineage: {
     title: "Lineage",
     from: "forked from",

@@ -22,7 +22,7 @@ export const trials = {
     waited: "never ran; ended after",
     failed: "The trial failed.",
     impossible: "Cannot start on the current nodes",
-    pending: "Waiting for slots",
+    pending: "Waiting to start",
     retry: "The trial failed and will restart.",
     diverged: "{{name}} is {{value}} at step {{step}}.",
     divergedHint:

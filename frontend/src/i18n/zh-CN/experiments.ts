@@ -196,6 +196,15 @@ export const experiments: Same<typeof english> = {
       stay_other: "{{count}} 个已跑完的试验保持不变。",
     },
   },
+  order: {
+    title: "先后顺序",
+    after: "排在其后",
+    before: "等待它的实验",
+    success: "须成功完成",
+    any: "以任何方式结束均可",
+    more_one: "另有 {{count}} 个",
+    more_other: "另有 {{count}} 个",
+  },
   lineage: {
     title: "来源与派生",
     from: "派生自",

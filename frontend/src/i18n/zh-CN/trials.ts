@@ -24,7 +24,7 @@ export const trials: Same<typeof english> = {
     waited: "未运行，结束于提交后",
     failed: "试验失败。",
     impossible: "现有节点无法运行",
-    pending: "正在等待槽位",
+    pending: "等待启动",
     retry: "试验失败，将会重启。",
     diverged: "{{name}} 在第 {{step}} 步为 {{value}}。",
     divergedHint: "非有限的损失很少能恢复。请降低学习率、裁剪梯度，或检查该步的数据。",

@@ -24,12 +24,14 @@ from muster_server.schemas.experiments import (
     ExperimentDetail,
     ExperimentOut,
     NoticeOut,
+    OrderedExperimentOut,
     RungOut,
     RungTrial,
     SearchOut,
 )
 
 from ..core.lookup import get_experiment
+from ..lifecycle import dependencies
 from ..quota import budgets, spending
 from ..runtime import notices as script_notices
 from ..scheduling import held_slots
@@ -41,6 +43,8 @@ from .filters import ExperimentFilter, conditions
 RUNG_TRIALS_MAX = 300
 """Trials shown per rung; of more, the best RUNG_BEST and others evenly by rank. All are counted."""
 RUNG_BEST = 150
+BEFORE_SHOWN = 20
+"""Experiments shown that wait for another; all are counted."""
 
 
 def list_experiments(
@@ -98,6 +102,7 @@ def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) ->
     (fields,) = _fields(session, [found])
     row: ExperimentRow = found[0]
     spent = spending.of_experiment(session, experiment_id, now)
+    waiting = dependencies.waiting_for(session, experiment_id)
     return ExperimentDetail(
         **fields,
         notices=[
@@ -121,8 +126,28 @@ def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) ->
         ),
         parent=forks.parent_out(session, row),
         num_children=forks.num_children(session, row.id),
+        after=_ordered(session, [(entry.experiment, entry.when) for entry in row.config.after]),
+        before=_ordered(session, waiting[:BEFORE_SHOWN]),
+        num_before=len(waiting),
         num_continued=row.num_continued,
     )
+
+
+def _ordered(session: Session, entries: Sequence[tuple[int, str]]) -> list[OrderedExperimentOut]:
+    """Return the other ends of `after`, in the order given."""
+    found = {
+        id: (name, state)
+        for id, name, state in session.execute(
+            select(ExperimentRow.id, ExperimentRow.name, ExperimentRow.state).where(
+                ExperimentRow.id.in_([id for id, _ in entries]), ExperimentRow.deleting_at.is_(None)
+            )
+        )
+    }
+    return [
+        OrderedExperimentOut.model_validate({"id": id, "when": when, "name": name, "state": state})
+        for id, when in entries
+        for name, state in [found.get(id, (None, None))]
+    ]
 
 
 def _script_notices(session: Session, experiment: ExperimentRow) -> list[Message]:

@@ -66,6 +66,16 @@ def load_dependents(session: Session) -> tuple[DependentExperiment, ...]:
     )
 
 
+def waiting_for(session: Session, experiment_id: int) -> list[tuple[int, str]]:
+    """Return the experiments that wait for one now, oldest first, each with the end it waits for."""
+    return [
+        (id, entry["when"])
+        for id, waits in session.execute(_WAITING)
+        for entry in waits
+        if entry["experiment"] == experiment_id
+    ]
+
+
 def check_after(session: Session, after: Sequence[AfterSection]) -> list[FieldProblem]:
     """Return what is wrong with the experiments that a document names: they must exist, and it
     must still be possible to start after them."""
