@@ -95,7 +95,10 @@ def test_it_goes_on_after_a_pause_a_preemption_and_the_loss_of_its_node(
 ) -> None:
     client = plain.client
     first = plain.runs()
-    client.post(f"/experiments/{plain.experiment_id}:pause")
+    unsaved = client.experiment(plain.experiment_id)["unsaved"]
+    assert unsaved["num_trials"] == 1, "Muster knows of no checkpoint"
+    paused = quick_stack.cli("pause", str(plain.experiment_id))
+    assert "warning: 1 running trial has no checkpoint yet (started " in paused.stderr
     wait_for("it pauses", lambda: plain.state == "PAUSED")
     client.post(f"/experiments/{plain.experiment_id}:resume")
     second = plain.runs(after=first)

@@ -105,6 +105,32 @@ def test_slots_that_are_held_are_told_apart_from_those_that_are_asked_for(
     assert held() == 0
 
 
+def test_what_is_in_no_checkpoint_is_said_before_a_pause(
+    controller, agent, submit, show, member_client
+):
+    node = agent(slots=1)
+    experiment_id = submit(slots=1)
+
+    def previewed(action):
+        body = {"action": action, "ids": [experiment_id]}
+        answer = member_client.post("/api/v1/experiments:bulk-preview", json=body)
+        return answer.json()["unsaved"]
+
+    controller.tick()
+    assert show(f"/experiments/{experiment_id}")["unsaved"] is None
+    allocation_id = start(controller, node)
+    unsaved = show(f"/experiments/{experiment_id}")["unsaved"]
+    assert unsaved["num_trials"] == 1
+    assert 0 <= unsaved["longest_s"] < 60
+    assert previewed("pause")["num_trials"] == previewed("kill")["num_trials"] == 1
+    assert previewed("archive") is None
+    node.send(
+        allocation_id, CheckpointRecord(step=40, path="step-40", size_bytes=3, files={"a": "0"})
+    )
+    assert show(f"/experiments/{experiment_id}")["unsaved"] is None
+    assert previewed("pause") is None
+
+
 def test_a_gang_starts_only_when_every_node_is_ready(controller, agent, submit):
     first, second = agent("node-1", slots=1), agent("node-2", slots=1)
     submit(slots=2, nodes=2)

@@ -3553,6 +3553,7 @@ export interface components {
             num_changes: number;
             /** Num Refused */
             num_refused: number;
+            unsaved: components["schemas"]["UnsavedOut"] | null;
         };
         /** CheckpointListItem */
         CheckpointListItem: {
@@ -4373,6 +4374,7 @@ export interface components {
             state: string;
             /** Termination */
             termination: string | null;
+            unsaved: components["schemas"]["UnsavedOut"] | null;
             /**
              * Values
              * @default {}
@@ -8558,6 +8560,18 @@ export interface components {
              * @default 24
              */
             rows: number;
+        };
+        /**
+         * UnsavedOut
+         * @description Running trials of scripts without any checkpoint. What they have done is repeated when they are
+         *     paused or preempted, unless they save one when asked to stop, or go on from files of their own:
+         *     their work folders are kept.
+         */
+        UnsavedOut: {
+            /** Longest S */
+            longest_s: number;
+            /** Num Trials */
+            num_trials: number;
         };
         /** UserIn */
         UserIn: {

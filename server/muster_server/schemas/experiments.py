@@ -11,7 +11,7 @@ from muster_server.domain.insight.probes import Purpose
 
 from .base import FieldError, Input, Name, Output, PartOut, SafeStr, WireFloat
 from .budgets import BudgetOut, SpendingOut
-from .operations import LabelName, LabelValue, LeftOutNames, ParentOut
+from .operations import LabelName, LabelValue, LeftOutNames, ParentOut, UnsavedOut
 
 
 class ExperimentIn(Input):
@@ -222,6 +222,8 @@ class ExperimentDetail(ExperimentOut):
     parent: ParentOut | None
     """Experiment that this one was forked from, and the checkpoint it started from; null if it is
     not a fork."""
+    unsaved: UnsavedOut | None
+    """What running trials without any checkpoint would repeat; null if there are none."""
     num_children: int
     """Number of experiments forked from this one."""
     after: list[OrderedExperimentOut]

@@ -256,6 +256,16 @@ class BulkItem(Output):
     message: str
 
 
+class UnsavedOut(Output):
+    """Running trials of scripts without any checkpoint. What they have done is repeated when they are
+    paused or preempted, unless they save one when asked to stop, or go on from files of their own:
+    their work folders are kept."""
+
+    num_trials: int
+    longest_s: float
+    """Seconds since the first of their current attempts began to run."""
+
+
 class BulkPreviewOut(Output):
     """Exactly the experiments that the operation will affect."""
 
@@ -270,6 +280,9 @@ class BulkPreviewOut(Output):
     """Experiments, sorted by ID."""
     freed: FreedOut | None
     """Total that all experiments hold, for the action `delete`; null otherwise."""
+    unsaved: UnsavedOut | None
+    """What running trials without any checkpoint would repeat, for the actions `pause`, `stop` and
+    `kill`; null if there are none."""
 
 
 class BulkOut(Output):

@@ -16,7 +16,7 @@ import typer
 from muster.byte_sizes import byte_size
 
 from .exit_codes import EXIT_USAGE
-from .output import CommandFailure, console, escape, print_json, say, styled_state, table
+from .output import CommandFailure, console, duration, escape, print_json, say, styled_state, table
 from .selecting import SelectionOptions, selecting
 from .trials import address, find_trial
 
@@ -54,6 +54,9 @@ def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
             if asked.as_json:
                 print_json({**preview, "num_changed": 0, "num_unchanged": 0})
             return
+        unsaved = preview.get("unsaved")
+        if unsaved and not asked.as_json:
+            _warn_of_unsaved(unsaved)
         must_ask = action in _ALWAYS_ASK or "filter" in asked.which or preview["num"] > 1
         if must_ask and preview["num_changes"] and not asked.yes:
             _ask(action, preview, as_json=asked.as_json)
@@ -70,6 +73,19 @@ def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
         _print_done(action, done)
     if done["num_refused"]:
         raise typer.Exit(1)
+
+
+def _warn_of_unsaved(unsaved: dict[str, Any]) -> None:
+    """Say before anything ends what is in no checkpoint."""
+    num, ran = unsaved["num_trials"], duration(unsaved["longest_s"])
+    who = "1 running trial has" if num == 1 else f"{num:,} running trials have"
+    how_long = f"started {ran} ago" if num == 1 else f"the first started {ran} ago"
+    print(
+        f"warning: {who} no checkpoint yet ({how_long}). Unless one is saved on the request to stop, or "
+        "the script loads files that it saved, training starts from the beginning when it is resumed. "
+        "The work folder is kept.",
+        file=sys.stderr,
+    )
 
 
 def _ask(action: str, preview: dict[str, Any], *, as_json: bool) -> None:

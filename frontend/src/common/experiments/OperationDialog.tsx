@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import type { ExperimentDetail } from "../../api/queries";
 import { Confirm } from "../../components/Confirm";
-import { Lines } from "../../components/basics";
+import { Lines, Notice } from "../../components/basics";
 import * as format from "../../lib/format";
 import { effects, touched } from "./operations";
 
@@ -53,6 +53,16 @@ export function OperationDialog({
     >
       <div data-testid="operation-effect">
         <Lines items={lines} />
+        {data.unsaved && (kind === "pause" || kind === "stop" || kind === "kill") ? (
+          <Notice tone="warn">
+            <span data-testid="unsaved">
+              {t("operation.unsaved", {
+                count: data.unsaved.num_trials,
+                time: format.duration(data.unsaved.longest_s),
+              })}
+            </span>
+          </Notice>
+        ) : null}
         <p className={lines.length > 0 ? "dim" : undefined} style={{ margin: lines.length > 0 ? "8px 0 0" : 0 }}>
           {t(`operation.after.${kind}`)}
         </p>

@@ -88,6 +88,14 @@ export const experiments = {
       endPlanned_one: "{{count}} planned trial is never created.",
       endPlanned_other: "{{count}} planned trials are never created.",
     },
+    unsaved_one:
+      "{{count}} running trial has no checkpoint yet (started {{time}} ago). Unless one is saved on the request to " +
+      "stop, or the script loads files that it saved, training starts from the beginning when it is resumed. " +
+      "The work folder is kept.",
+    unsaved_other:
+      "{{count}} running trials have no checkpoint yet (the first started {{time}} ago). Unless one is saved on " +
+      "the request to stop, or the scripts load files that they saved, training starts from the beginning when " +
+      "they are resumed. Their work folders are kept.",
     after: {
       pause: "This does not count as a restart. A paused experiment holds no slots and costs nothing.",
       resume: "They wait for slots like all other trials.",

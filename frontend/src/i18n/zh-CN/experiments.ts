@@ -86,6 +86,10 @@ export const experiments: Same<typeof english> = {
       endPlanned_one: "计划中的 {{count}} 个试验不再创建。",
       endPlanned_other: "计划中的 {{count}} 个试验不再创建。",
     },
+    unsaved_one:
+      "{{count}} 个运行中的试验还没有检查点（{{time}} 前开始）。除非收到停止请求时保存检查点，或脚本自己加载它保存的文件，否则恢复后会从头训练。工作文件夹会保留。",
+    unsaved_other:
+      "{{count}} 个运行中的试验还没有检查点（最早的在 {{time}} 前开始）。除非收到停止请求时保存检查点，或脚本自己加载它保存的文件，否则恢复后会从头训练。工作文件夹会保留。",
     after: {
       pause: "不计重启次数。不占用的槽位不产生费用。",
       resume: "它们像其他试验一样等待槽位。",

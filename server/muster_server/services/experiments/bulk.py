@@ -28,6 +28,7 @@ from ..core.ownership import require_charge
 from . import continuing, deletion, operations
 from .filters import ExperimentFilter, conditions
 from .operations import ExperimentOperation, Labels
+from .unsaved import unsaved_work
 
 MAX_SELECTED = 1000
 
@@ -45,7 +46,8 @@ def preview(session: Session, body: BulkIn, caller: Caller) -> BulkPreviewOut:
     """Return what a bulk action would change in which experiments. Raises InvalidRequest."""
     ids = _select(session, body)
     items = [_foresee(session, body, id_, caller) for id_ in ids]
-    deletable = [i.id for i in items if i.outcome == "changes"]
+    changed = [i.id for i in items if i.outcome == "changes"]
+    ends = body.action in ("pause", "stop", "kill")
     return BulkPreviewOut(
         action=body.action,
         digest=_digest(body, ids),
@@ -53,7 +55,8 @@ def preview(session: Session, body: BulkIn, caller: Caller) -> BulkPreviewOut:
         num_changes=sum(i.outcome == "changes" for i in items),
         num_refused=sum(i.outcome == "refused" for i in items),
         items=items,
-        freed=deletion.freed_by(session, deletable) if body.action == "delete" else None,
+        freed=deletion.freed_by(session, changed) if body.action == "delete" else None,
+        unsaved=unsaved_work(session, changed, caller.now) if ends else None,
     )
 
 

@@ -39,6 +39,7 @@ from ..search import notices
 from . import columns as experiment_columns
 from . import forks, order
 from .filters import ExperimentFilter, conditions
+from .unsaved import unsaved_work
 
 RUNG_TRIALS_MAX = 300
 """Trials shown per rung; of more, the best RUNG_BEST and others evenly by rank. All are counted."""
@@ -125,6 +126,7 @@ def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) ->
             now=now,
         ),
         parent=forks.parent_out(session, row),
+        unsaved=unsaved_work(session, [row.id], now),
         num_children=forks.num_children(session, row.id),
         after=_ordered(session, [(entry.experiment, entry.when) for entry in row.config.after]),
         before=_ordered(session, waiting[:BEFORE_SHOWN]),
