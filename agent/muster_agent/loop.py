@@ -60,6 +60,8 @@ log = structlog.get_logger("muster.agent")
 PLAN_INTERVAL_S = 0.1
 NAME_TAKEN_PAUSE_S = 3.0
 SHUTDOWN_UPLOAD_S = 10.0
+LATE_ANSWER_S = 3.0
+"""An answer to a poll that the server has given for so long was lost on its way."""
 CREATE_RETRY_S = 5.0
 FETCH_LOOK_S = 0.5
 SECRETS_RETRY_S = 1.0
@@ -98,6 +100,7 @@ class Agent:
         self._deadline_boot_s = 0.0
         self._lease_s = 0.0
         self._patience: asyncio.Timeout | None = None
+        self._polled_index: int | None = None
         """Ends the poll under way."""
         self._wake = asyncio.Event()
         self._is_leaving = False
@@ -253,6 +256,7 @@ class Agent:
             if reply.server_time_ms is not None:
                 self._machine.note_server_time(reply.server_time_ms, sent_boot_s=asked_at)
             heartbeat_s = reply.heartbeat_s
+            self._expect(reply.assignments_index)
             if reply.credential:
                 self._take_credential(reply.credential)
             # Counted from before the request: the lease of a slow answer may have expired on its
@@ -272,13 +276,30 @@ class Agent:
     async def _poll(self, session: Session, index: int | None) -> wire.AssignmentsReply:
         """Return the server's answer, which the server holds back while its state still has number
         `index`."""
+        self._polled_index = index
         try:
             async with asyncio.timeout(None) as self._patience:
                 return await self._plane.assignments(session, index)
         except TimeoutError as error:
-            raise ServerUnreachable("the server was away meanwhile") from error
+            raise ServerUnreachable(
+                "the server was away meanwhile, or its answer was lost"
+            ) from error
         finally:
             self._patience = None
+
+    def _expect(self, index: int | None) -> None:
+        """The server's assignments have this number: if the poll under way was asked with a smaller
+        one, its answer must be on its way. Through a connection that broke unnoticed it never comes,
+        and the poll would wait for it until its own time is over."""
+        poll, known = self._patience, self._polled_index
+        if poll is None or index is None or (known is not None and index <= known):
+            return
+
+        def give_up() -> None:
+            if self._patience is poll:
+                self._ask_anew()
+
+        asyncio.get_running_loop().call_later(LATE_ANSWER_S, give_up)
 
     def _ask_anew(self) -> None:
         """The server is reached again: whoever held the poll under way may have forgotten it, and

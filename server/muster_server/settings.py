@@ -96,7 +96,9 @@ class Settings(BaseSettings):
     node_suspect_missed: int = Field(default=3, ge=1)
     """Heartbeats a node may miss before it is SUSPECT and gets no new work."""
     node_lost_s: float = Field(default=60.0, gt=0)
-    """Silence after which a node is LOST and its trials start again elsewhere."""
+    """Silence after which a node is LOST and its trials start again elsewhere. Keep it at
+    `MUSTER_HEARTBEAT_S` × (`MUSTER_NODE_SUSPECT_MISSED` + 2) or more, or a short outage of the server
+    can cost a node that is well."""
     server_away_s: float = Field(default=900.0, ge=0)
     """While other API servers hear their nodes, the silence of nodes whose own API server is away is
     excused for this long at most."""
@@ -138,7 +140,8 @@ class Settings(BaseSettings):
     worker_port: int | None = Field(default=None, ge=0, le=65535)
     """Port on which a Celery worker answers /healthz, /readyz and /metrics; unset: on none."""
     controller_interval_s: float = Field(default=1.0, gt=0)
-    """The loops run at least this often; hints wake them earlier."""
+    """The loops run at least this often, and at least twice in `MUSTER_HEARTBEAT_S`; hints wake them
+    earlier."""
     series_max_per_trial: int = Field(default=20_000, ge=1)
     """Metric series (name × rank × attempt) one trial may have."""
     sweep_interval_s: float = Field(default=30.0, gt=0)
@@ -178,6 +181,13 @@ class Settings(BaseSettings):
             return ip_address(host).is_loopback
         except ValueError:
             return False
+
+    @property
+    def pass_interval_s(self) -> float:
+        """Seconds between two passes of the controller. At least two fall between two heartbeats of a
+        node: one that comes between the same two passes as the next would go unseen, and the
+        silence look twice as long."""
+        return min(self.controller_interval_s, self.heartbeat_s / 2)
 
     @property
     def own_name(self) -> str:

@@ -77,6 +77,8 @@ class TestControlPlane:
         self.late_heartbeats = 0
         """So many that were given up long ago arrive after the answer to a later one."""
         self.is_mute = False
+        self.num_answers_to_lose = 0
+        """So many answers to polls do not reach the agent, and nothing else tells it."""
         """Polls that are under way now are never answered, and heartbeats find nobody."""
         self.num_unheard = 0
         """Heartbeats that found nobody."""
@@ -284,6 +286,7 @@ class TestControlPlane:
                 heartbeat_s=0.3,
                 credential=credential,
                 server_time_ms=None if ahead_s is None else (time.time() + ahead_s) * 1000,
+                assignments_index=self.index,
             )
 
     def get_assignments(self, index: int, wait: float) -> wire.AssignmentsReply:
@@ -291,7 +294,9 @@ class TestControlPlane:
             self.changed.wait_for(
                 lambda: self.index != index or self.is_down or self.is_mute, timeout=wait
             )
-            if self.is_mute:
+            is_lost = self.num_answers_to_lose > 0 and self.index != index
+            self.num_answers_to_lose -= is_lost
+            if self.is_mute or is_lost:
                 self.changed.wait_for(lambda: self.is_down)
             return wire.AssignmentsReply(
                 index=self.index,

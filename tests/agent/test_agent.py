@@ -150,6 +150,18 @@ def test_what_is_wanted_after_an_outage_does_not_wait_for_a_poll_from_before(
     assert len(plane.registrations) == 1
 
 
+def test_a_lost_answer_to_a_poll_is_noticed_with_a_heartbeat(
+    agent: Any, plane: Any, make_spec: Any, code: Code, wait_for: Any
+) -> None:
+    wait_for(lambda: plane.leases)
+    plane.num_answers_to_lose = 1
+    plane.want(make_spec(**one_worker(code=code("print('hello')"))))
+    agent.wait_state("a1", "PREPARING", timeout_s=20.0)  # the poll is given up after 55 s
+    assert plane.num_answers_to_lose == 0
+    assert agent.wait_exit("a1").cause == "success"
+    assert len(plane.registrations) == 1
+
+
 def test_records_reach_the_server_within_300_ms(
     agent: Any, plane: Any, make_spec: Any, code: Code, wait_for: Any
 ) -> None:

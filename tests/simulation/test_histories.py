@@ -21,6 +21,11 @@ ONCE_BROKEN = (
         "598",
         "--outages",
     ),  # calls that a frozen server had kept ended the silence before the agents did
+    ("25076", "--outages"),  # the answer to a poll was lost in an outage between two heartbeats
+    ("25082", "--outages"),  # passes as far apart as heartbeats missed every other one
+    ("26916", "--outages"),  # the node crashed under a trial that still ran
+    ("24384",),  # a node was given up sooner than a short outage and two heartbeats last
+    ("20940",),  # of two overlapping cuts, the second gave back what the first took away
     ("200",),  # the database goes away between loading and applying
     ("296",),  # a node boots again, and the server's clock is set back
     ("705",),  # the clock is set back before a restart is decided

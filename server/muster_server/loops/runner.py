@@ -261,7 +261,7 @@ def run(settings: Settings, telemetry: ControllerTelemetry | None = None) -> Non
             Controller(database, settings, telemetry=telemetry),
             stop,
             waker,
-            interval_s=settings.controller_interval_s,
+            interval_s=settings.pass_interval_s,
         )
     finally:
         waker.close()

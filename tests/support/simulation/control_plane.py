@@ -390,7 +390,7 @@ class SimulatedController:
             self.world.violation(f"{self.name} failed: {type(error).__name__}: {error}")
         if self._work is me:
             self._work = None
-            interval_s = self.world.settings.controller_interval_s
+            interval_s = self.world.settings.pass_interval_s
             self._schedule(interval_s * self._rng.uniform(0.8, 1.2))
 
     # ---- called by the database, in the greenlet of a tick

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from . import invariants
 from .computer import Computer
 from .control_plane import ApiServer
 from .scenario import Fault, Weather
@@ -109,6 +110,8 @@ class Faults:
             case "shim_kill" | "worker_kill":
                 self._kill_process(fault)
             case "node_crash":
+                if fault is world.scenario.crash:
+                    invariants.judge_outages(world)
                 if computer.is_up:
                     computer.crash(fault.flavor)
                     later(fault.duration_s, computer.boot)
@@ -131,8 +134,7 @@ class Faults:
         for computer in computers:
             world.trace(computer.name, f"is cut off ({fault.flavor}) for {fault.duration_s:.1f} s")
             computer.cuts.append(fault)
-            computer.link.up = fault.flavor == "down"
-            computer.link.down = fault.flavor == "up"
+            _block(computer)
             computer.link.keeps = world.rng.random() < 0.5
             world.loop.call_later(fault.duration_s, self._mend, computer, fault)
 
@@ -140,7 +142,9 @@ class Faults:
         if fault in computer.cuts:
             computer.cuts.remove(fault)
             _note_end(computer, fault)
-        if not computer.cuts:
+        if computer.cuts:
+            _block(computer)
+        else:
             self._heal(computer)
 
     def _heal(self, computer: Computer) -> None:
@@ -191,6 +195,12 @@ class Faults:
             # With agent and shim both gone nobody is left to keep the promise of "stop".
             self._world.trace(shim.computer.name, f"the shim of {shim.gang.key} is killed")
             shim.die(with_workers=False)
+
+
+def _block(computer: Computer) -> None:
+    """What one of several cuts takes away stays away until that one has ended."""
+    computer.link.up = all(cut.flavor == "down" for cut in computer.cuts)
+    computer.link.down = all(cut.flavor == "up" for cut in computer.cuts)
 
 
 def _note_end(computer: Computer, cut: Fault) -> None:

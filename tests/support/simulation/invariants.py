@@ -74,9 +74,9 @@ def _the_silent_one_was_lost(world: World) -> None:
         )
 
 
-def _nothing_was_charged(world: World) -> None:
-    """Where only the control plane was away: every attempt went well, made room as it was asked to, or
-    was stopped by the searcher; no restart is charged."""
+def judge_outages(world: World) -> None:
+    """Where only the control plane was away: every attempt that has ended went well, made room as it
+    was asked to, or was stopped by the searcher; no restart is charged."""
     for trial, no, state, termination, desired, reason in world.witness.rows(
         "SELECT a.trial_id, a.no, a.state, a.termination, t.desired, a.reason FROM attempts a "
         "JOIN trials t ON t.id = a.trial_id"
@@ -87,7 +87,8 @@ def _nothing_was_charged(world: World) -> None:
             "early",
         )
         # The searcher lets trials pause at their rungs.
-        if state not in (AttemptState.SUCCEEDED, AttemptState.PREEMPTED) and not is_stopped_early:
+        is_well = state in (AttemptState.SUCCEEDED, AttemptState.PREEMPTED) or is_stopped_early
+        if state in TERMINAL_ATTEMPT and not is_well:
             world.violation(f"attempt {no} of trial {trial} is {state}: {reason}")
     for trial, user, infra in world.witness.rows(
         "SELECT id, failures_user, failures_infra FROM trials"
@@ -99,7 +100,8 @@ def _nothing_was_charged(world: World) -> None:
 def judge(world: World) -> None:
     """Find every promise that was broken."""
     if world.scenario.are_only_outages:
-        _nothing_was_charged(world)
+        if world.scenario.crash is None:  # or it was judged before the crash, which costs attempts
+            judge_outages(world)
         _the_silent_one_was_lost(world)
     _everything_has_ended(world)
     _every_slot_is_free(world)

@@ -140,11 +140,11 @@ class Timings:
 
     heartbeat_s: float = 10.0
     node_suspect_missed: int = 2
-    node_lost_s: float = 30.0
+    node_lost_s: float = 40.0
     takeover_grace_s: float = 15.0
-    prepare_timeout_s: float = 30.0
-    start_timeout_s: float = 30.0
-    wind_down_s: float = 30.0
+    prepare_timeout_s: float = 60.0
+    start_timeout_s: float = 60.0
+    wind_down_s: float = 60.0
     controller_lease_s: float = 25.0
     controller_interval_s: float = 10.0
     agent_credential_max_age_s: float = 86_400.0

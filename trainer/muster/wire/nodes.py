@@ -207,3 +207,6 @@ class LeaseReply:
     """Credential to be used from now on; the former one is void once this one has been used."""
     server_time_ms: float | None = None
     """Unix time by the clock of the server's database, taken while the request was served."""
+    assignments_index: int | None = None
+    """Number of the node's assignments now. A poll that was asked with a smaller one should have been
+    answered; its answer was lost on the way if it does not come soon."""

@@ -49,6 +49,7 @@ class _LeasedNode(NodeIdentity):
     credential_at: dt.datetime | None
     registered_at: dt.datetime
     join_id: str
+    assignments_index: int
 
 
 _NODES = cast(Table, NodeRow.__table__)
@@ -130,6 +131,7 @@ def renew(
             heartbeat_s=terms.heartbeat_s,
             credential=one.credential,
             server_time_ms=time_ms,
+            assignments_index=one.node.assignments_index,
         )
         if isinstance(one, _Renewal)
         else one
