@@ -74,7 +74,7 @@ NICENESS = 19
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 NUM_WAITING_WORKERS = min(6, NUM_WORKERS + 1)
 """Of the areas that wait more than they compute."""
-NUM_BROWSER_WORKERS = min(6, NUM_WORKERS + 2)
+NUM_BROWSER_WORKERS = min(6, NUM_WORKERS + 1)
 """Of the browser tests, which wait most: three of them used less than one of two processors."""
 
 
