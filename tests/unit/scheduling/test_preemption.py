@@ -74,6 +74,14 @@ def test_of_equals_the_one_that_loses_least_is_asked():
     assert asked(run({"a": 4, "c": 4}, [urgent()], [running[0], running[2]])) == [10]
 
 
+def test_the_time_in_which_a_trial_was_paused_is_no_work_to_lose():
+    running = [
+        make_running(8, {"a": 4}, started_at=at(-900), last_checkpoint_at=at(-500)),
+        make_running(9, {"b": 4}, started_at=at(-30), last_checkpoint_at=at(-9000)),
+    ]
+    assert asked(run(dict.fromkeys("ab", 4), [urgent()], running)) == [9]
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations((8, 9, 10))), ids=str)
 def test_of_those_that_lose_the_same_the_oldest_trial_is_asked(order):
     """In whatever order they are read, or every pass might ask another one."""

@@ -103,8 +103,9 @@ class RunningTrial:
 
     @property
     def safe_at(self) -> dt.datetime:
-        """Since when its work would be lost, were it killed now."""
-        return self.last_checkpoint_at or self.started_at
+        """Since when its work would be lost, were it killed now. A checkpoint of an earlier attempt
+        is older than this one's start, and no work was done in between."""
+        return max(self.last_checkpoint_at or self.started_at, self.started_at)
 
 
 @dataclass(frozen=True, kw_only=True)
