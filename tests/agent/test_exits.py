@@ -15,6 +15,7 @@ from muster_agent.jobs.exits import (
     last_words,
     parse_error_file,
     parse_torchrun_failures,
+    shown_command,
 )
 
 SUMMARY = """
@@ -49,6 +50,23 @@ def worker(rank: int = 0, **changes: Any) -> WorkerEnd:
 
 def verdict(*workers: WorkerEnd, **changes: Any) -> Any:
     return classify_exit(ExitEvidence(**{"launcher": "torchrun", "workers": workers, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("argv", "shown"),
+    [
+        (
+            ["bash", "-c", 'SLURM_JOB_ID=1\n. "./$0"', "job.sbatch", "--lr", "0.1"],
+            "job.sbatch --lr 0.1",
+        ),
+        (["/bin/sh", "-c", ". ./$0", "my job.sh"], "'my job.sh'"),
+        (["bash", "-c", "make data && make train"], "bash -c 'make data && make train'"),
+        (["bash", "run.sh", "-c", "x"], "bash run.sh -c x"),
+        (["python", "-c", "print(1)", "a"], "python -c 'print(1)' a"),
+    ],
+)
+def test_a_command_is_shown_as_a_person_knows_it(argv: list[str], shown: str) -> None:
+    assert shown_command(argv) == shown
 
 
 def test_summary_of_torchrun_names_the_root_cause_first() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Literal
 
 from muster.wire import ExitInfo, WorkerExit
@@ -41,6 +43,7 @@ _TRACEBACK = "Traceback (most recent"
 _ABORTED_AT_EXIT = "terminate called without"
 _INVALID_HPARAMS = re.compile(r"^([\w.]+\.)?InvalidHyperparameters\b")
 """Name of `muster.InvalidHyperparameters`, or of a script's own exception of that name."""
+_SHELLS = frozenset({"bash", "sh", "zsh", "ksh", "dash"})
 _PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _LAUNCHER_ERROR = re.compile(
     r"^(torch\.distributed\.elastic\.\S+\.ChildFailedError|subprocess\.CalledProcessError)\b", re.M
@@ -239,6 +242,14 @@ def _verdict_of_script(ending: ExitEvidence) -> ExitInfo:
         exit_code=code,
         signal=number,
     )
+
+
+def shown_command(argv: Sequence[str]) -> str:
+    """Return a command as a person knows it. What follows `-c CODE` of a shell is the name that the
+    code goes by, and its arguments: of `muster submit job.sbatch` that is the batch script."""
+    if len(argv) > 3 and argv[1] == "-c" and PurePosixPath(argv[0]).name in _SHELLS:
+        argv = argv[3:]
+    return shlex.join(argv)
 
 
 def without_launchers(output: str) -> str:

@@ -11,7 +11,6 @@ import contextlib
 import json
 import logging
 import os
-import shlex
 import signal
 import sys
 import time
@@ -24,7 +23,12 @@ from muster import wire
 from muster.launch import lifeline
 from muster_agent.clock import boot_clock, unix_at_boot_ms
 from muster_agent.environments.failures import BuildCanceled
-from muster_agent.jobs.exits import ExitEvidence, classify_exit, without_launchers
+from muster_agent.jobs.exits import (
+    ExitEvidence,
+    classify_exit,
+    shown_command,
+    without_launchers,
+)
 from muster_agent.jobs.folder import (
     AllocationFolder,
     remove_socket_dir,
@@ -446,7 +450,7 @@ class Shim:
             launcher_exit_code=launcher.exit_code if launcher else None,
             launcher_signal=launcher.signal if launcher else None,
             launcher_tail=words,
-            script=shlex.join(self.spec.entrypoint) if processes.is_script else "",
+            script=shown_command(self.spec.entrypoint) if processes.is_script else "",
             stop=self._how_asked(),
             stop_reason=self.commands.reason,
             stop_at_ms=self.commands.asked_at_ms,
