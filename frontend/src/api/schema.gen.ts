@@ -5151,6 +5151,8 @@ export interface components {
         };
         /** LeaseReply */
         LeaseReply: {
+            /** Assignments Index */
+            assignments_index?: number | null;
             /** Credential */
             credential?: string | null;
             /** Heartbeat S */
