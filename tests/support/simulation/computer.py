@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster import wire
-from muster_agent.client import ControlPlane, Session
+from muster_agent.client import ControlPlane, RequestRefused, Session
 from muster_agent.clock import ClockSync
 from muster_agent.jobs.allocations import Allocation, Liveness
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions, ShimState
@@ -369,6 +369,10 @@ class SimulatedControlPlane(ControlPlane):
 
         try:
             reply: wire.RegisterReply = await self._ask(serve)
+        except RequestRefused:
+            # With an empty disk it is a stranger, who waits until the node of its name is LOST.
+            self._computer.note_trouble()
+            raise
         finally:
             if waits_in_vain:
                 self._computer.note_trouble()
