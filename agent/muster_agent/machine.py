@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -27,6 +28,7 @@ from muster_agent.jobs.folder import AllocationFolder, ShimOptions
 from muster_agent.jobs.helpers import result_of
 from muster_agent.jobs.history import AllocationHistory
 from muster_agent.jobs.launch import (
+    TRACKING_MARK,
     inheritable,
     is_built_in_trainer,
     parent_environment,
@@ -277,6 +279,7 @@ class Machine:
             environments=str(self._home / "environments"),
             uv=find_uv(),
             environments_limit_bytes=settings.environments_limit_bytes,
+            tracking_token=f"{TRACKING_MARK}{secrets.token_urlsafe(24)}",
             warm_socket=self._warm_socket(spec),
             deadline_boot_s=deadline_boot_s,
             kill_wait_s=settings.kill_wait_s,

@@ -225,7 +225,7 @@ class Uploader:
             problem = error.message
         else:
             if {s.name: version_of(s) for s in secrets} == given:
-                return Mask(secret.value for secret in secrets)
+                return allocation.folder.mask(secret.value for secret in secrets)
             problem = "a secret has another value now"
         log.warning("log_hidden", allocation_id=allocation.allocation_id, problem=problem)
         return Mask(hides_all=True)

@@ -169,6 +169,7 @@ class ShimFactory:
                 storage_dir=str(self.home / "storage"),
                 interpreter_cache=str(self.home.parent / "interpreters"),
                 sdk_path="",
+                tracking_token="muster-token-of-a-test",
                 **(options or {}),
             )
         )

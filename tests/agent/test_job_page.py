@@ -33,6 +33,8 @@ def expected(launcher: str, num_nodes: int) -> set[str]:
     holds = {
         "always": True,
         "CPU slots": True,
+        "the job sets none itself": True,
+        "with Muster's `MLFLOW_TRACKING_URI`": True,
         "several nodes": num_nodes > 1,
         "the document names one": True,
         "it is in one": sys.prefix != sys.base_prefix,

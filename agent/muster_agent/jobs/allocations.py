@@ -39,7 +39,7 @@ from muster_agent.jobs.process import (
 )
 from muster_agent.plan import TERMINAL, Local
 from muster_agent.records.logs import tail
-from muster_agent.records.masking import NO_MASK, Mask
+from muster_agent.records.masking import Mask
 from muster_agent.records.spool import RecordReader, RecordWriter, count_records, last_state
 from muster_agent.shim.control import ShimUnreachable, send_command
 from muster_agent.tunnels import CannotOpen, Job, job_members
@@ -78,7 +78,7 @@ class Allocation:
         self.is_end_reported = False
         """The server was sent the last record, maybe before the shim has shown the state."""
         self.uploads: asyncio.Task[None] | None = None
-        self.mask: Mask | None = None if spec.secrets else NO_MASK
+        self.mask: Mask | None = None if spec.secrets else folder.mask()
         """Hides the job's secrets in its logs; None until the values are known."""
         self._shim: subprocess.Popen[bytes] | None = None
         self._started_at = time.monotonic()
@@ -154,8 +154,8 @@ class Allocation:
         secrets: handed over through a pipe, so that no file, argument or variable holds them.
         """
         values = {secret.name: secret.value for secret in secrets}
+        self.mask = Mask([*values.values(), options.tracking_token])
         if secrets:
-            self.mask = Mask(values.values())
             self.folder.write_secret_versions({s.name: version_of(s) for s in secrets})
         self.folder.write_options(options)
         # The shim sees hardly more than its workers do: if both run as one user, they can read it.
@@ -213,7 +213,7 @@ class Allocation:
             answer = await send_command(state.control_socket, {"command": "secrets"})
         except ShimUnreachable:
             return False
-        self.mask = Mask(answer["secrets"].values())
+        self.mask = self.folder.mask(answer["secrets"].values())
         return True
 
     async def job(self) -> Job:

@@ -28,13 +28,14 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from muster import wire
 from muster_agent.isolation.walls import Isolation
 from muster_agent.jobs.process import Identity, boot_id, is_alive, owner_of, tagged
+from muster_agent.records.masking import Mask
 
 MIN_DISK_FREE_BYTES = 64 * 2**20
 """Free disk space in bytes below which an allocation refuses to prepare."""
@@ -63,6 +64,8 @@ class ShimOptions:
     uv: str = ""
     """Path of uv, which builds them; "" if there is none."""
     environments_limit_bytes: int = 50 * 10**9
+    tracking_token: str = ""
+    """What a script's tracking client must show the shim; "" without a tracking server."""
     warm_socket: str = ""
     """Socket of a warm parent that forks the workers; "" starts them as new processes."""
     warm_wait_s: float = 30.0
@@ -165,6 +168,14 @@ class AllocationFolder:
 
     def read_spec(self) -> wire.AllocationSpec:
         return wire.loads(wire.AllocationSpec, (self.path / "spec.json").read_text())
+
+    def mask(self, secrets: Iterable[str] = ()) -> Mask:
+        """Return what hides these secrets and the token of the tracking server in the log."""
+        try:
+            token = self.read_options().tracking_token
+        except (OSError, ValueError):
+            token = ""
+        return Mask([*secrets, token])
 
     def write_options(self, options: ShimOptions) -> None:
         write_atomically(self.path / "options.json", wire.dump(options))

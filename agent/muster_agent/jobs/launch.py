@@ -25,6 +25,8 @@ RENDEZVOUS_READ_TIMEOUT_S = 300
 """Seconds to wait at the rendezvous. Nodes start together, but importing torch from a slow shared
 disk may take one of them minutes."""
 
+TRACKING_MARK = "muster-"
+"""Beginning of the tokens of tracking servers."""
 _LAUNCHER_VARIABLES = frozenset(
     {
         "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
@@ -69,6 +71,9 @@ class LaunchContext:
     """Files of the trial's work folder: the working directory, unless the code is installed."""
     output_dir: str = ""
     """Folder whose content is always kept."""
+    tracking_uri: str = ""
+    """Where scripts find the shim's tracking server; "" for none."""
+    tracking_token: str = ""
     loopback_interface: str = "lo"
     inherited: Mapping[str, str] = field(default_factory=dict)
     """Part of the agent's environment that is passed on; see `inheritable`."""
@@ -270,10 +275,13 @@ def session_environment(environment: Mapping[str, str]) -> dict[str, str]:
     one of its workers."""
     path = environment.get("PYTHONPATH", "").split(":")
     kept = ":".join(folder for folder in path if not folder.endswith("/attach_site"))
+    left_out = set(_OF_WORKERS_ALONE)
+    if environment.get("MLFLOW_TRACKING_TOKEN", "").startswith(TRACKING_MARK):
+        left_out |= {"MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_TOKEN"}
     found = {
         name: value
         for name, value in environment.items()
-        if name not in _OF_WORKERS_ALONE and not _belongs_to_launcher(name)
+        if name not in left_out and not _belongs_to_launcher(name)
     }
     return found | {"PYTHONPATH": kept} if kept else found
 
@@ -388,6 +396,7 @@ def _shell_environment(
 
 
 _BUILT_IN_TRAINER = ("-m", "muster.training")
+_PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _OF_WORKERS_ALONE = frozenset({"MUSTER_REPORT_SOCKET", "MUSTER_ATTACH", "PYTHONPATH"})
 _OWN_VARIABLES = frozenset(
     {
@@ -438,6 +447,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     known = {**place.inherited, **ours}
     of_user = {k: expand(v, known) for k, v in _of_user(spec).items()}
     merged = {**place.inherited, **defaults, **of_user, **place.secrets, **ours}
+    merged = _with_tracking(merged, place)
     found = _with_path(merged, place.sdk_path)
     if not (place.attach_path and attaches(spec)):
         return found
@@ -467,6 +477,21 @@ def _defaults(interface: str, num_nodes: int) -> dict[str, str]:
 
 def _of_user(spec: AllocationSpec) -> dict[str, str]:
     return {k: v for k, v in spec.environment.items() if not _belongs_to_launcher(k)}
+
+
+def _with_tracking(environment: dict[str, str], place: LaunchContext) -> dict[str, str]:
+    """Return the environment with the tracking server, unless the job has one of its own."""
+    if not place.tracking_uri or "MLFLOW_TRACKING_URI" in environment:
+        return environment
+    ours = {
+        "MLFLOW_TRACKING_URI": place.tracking_uri,
+        "MLFLOW_TRACKING_TOKEN": place.tracking_token,
+    }
+    if any(environment.get(name) for name in _PROXY_VARIABLES):
+        # Clients would ask the proxy for the loopback interface, too.
+        name = "no_proxy" if environment.get("no_proxy") else "NO_PROXY"
+        ours[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1")))
+    return {**environment, **ours}
 
 
 def _with_path(environment: dict[str, str], folder: str) -> dict[str, str]:

@@ -50,7 +50,12 @@ _REPORT_MAX_S = 600.0
 """Largest such interval in seconds. After as long without a loss, the next one is reported at once.
 """
 
-_MASKED_KINDS = ('"type":"message"', '"type":"state"', '"type":"stacks"')
+_MASKED_KINDS = (
+    '"type":"message"',
+    '"type":"state"',
+    '"type":"stacks"',
+    '"type":"tracked_run"',
+)
 
 
 class RecordWriter:

@@ -53,6 +53,7 @@ from muster_agent.shim.progress import Watching
 from muster_agent.shim.rendezvous import JOB_SOCKETS, make_socket_dir
 from muster_agent.shim.reports import ReportServer
 from muster_agent.shim.state import Standing, first_state
+from muster_agent.tracking.tracker import JobTracker
 
 POLL_S = 0.1
 LOG_UPKEEP_S = 5.0
@@ -105,9 +106,9 @@ class Shim:
         """Create the shim; `secrets` are the values of the spec's secrets, kept in memory alone."""
         self.folder = folder
         self.secrets = secrets
-        self.mask = Mask(secrets.values())
         self.spec = folder.read_spec()
         self.options = folder.read_options()
+        self.mask = Mask([*secrets.values(), self.options.tracking_token])
         self.commands = Commands(deadline_boot_s=self.options.deadline_boot_s)
         self.spool = RecordWriter(
             folder.records,
@@ -129,6 +130,15 @@ class Shim:
             warn=self._warn,
             profiled=lambda rank, said: self.profiling.take(rank, said),
             uid=self.processes.confinement.uid,
+        )
+        self.tracker = JobTracker(
+            self.spec,
+            token=self.options.tracking_token,
+            record=self._on_report,
+            warn=self._warn,
+            members=self.processes.members,
+            uid=self.options.isolation.uid,
+            min_free_bytes=self.options.min_disk_free_bytes,
         )
         self.watching = Watching(
             folder=folder.stacks,
@@ -174,6 +184,11 @@ class Shim:
         lifeline.watch(on_lifeline_cut)
         await self.reports.listen(self.report_socket)
         self.processes.confinement.open_sockets(self.report_socket.parent)
+        if self.options.tracking_token:
+            try:
+                await self.tracker.listen()
+            except OSError as error:
+                self._warn(f"Scripts cannot log to MLflow in this attempt: {error}")
         control = await serve_commands(
             self.socket_dir / "control",
             self.commands,
@@ -283,7 +298,16 @@ class Shim:
         except BuildCanceled:
             return None
         self.processes.confinement.check(prepared.place)
-        return replace(prepared, place=replace(prepared.place, secrets=self.secrets))
+        self.tracker.open(Path(prepared.place.files_dir))
+        return replace(
+            prepared,
+            place=replace(
+                prepared.place,
+                secrets=self.secrets,
+                tracking_uri=self.tracker.uri,
+                tracking_token=self.options.tracking_token,
+            ),
+        )
 
     async def _wait_for(self, task: asyncio.Task[Any]) -> bool:
         """Wait until the task is done. Return False if the end was requested meanwhile."""
@@ -483,6 +507,7 @@ class Shim:
         self.watching.close()
         survivors = await self.processes.kill()
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
+        await self.tracker.close()
         return survivors
 
     def _tell_leftovers(self) -> None:

@@ -2736,6 +2736,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/tracked-runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Tracked Runs
+         * @description List the runs that its script has started with MLflow: params and tags.
+         */
+        get: operations["list_tracked_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/workers": {
         parameters: {
             query?: never;
@@ -5804,7 +5824,7 @@ export interface components {
             /** At Ms */
             at_ms: number;
             /** Record */
-            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["StateRecord"];
+            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["StateRecord"];
             /** Seq */
             seq: number;
         };
@@ -6282,6 +6302,13 @@ export interface components {
         Page_TokenOut_: {
             /** Items */
             items: components["schemas"]["TokenOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[TrackedRunOut] */
+        Page_TrackedRunOut_: {
+            /** Items */
+            items: components["schemas"]["TrackedRunOut"][];
             /** Next */
             next: string | null;
         };
@@ -8315,6 +8342,81 @@ export interface components {
              * @enum {string}
              */
             role: "admin" | "member" | "viewer" | "metrics";
+        };
+        /** TrackedRunOut */
+        TrackedRunOut: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Ended At */
+            ended_at: string | null;
+            /** Folder */
+            folder: string;
+            /** Label */
+            label: string;
+            /** Name */
+            name: string;
+            /** Params */
+            params: {
+                [key: string]: string;
+            };
+            /** Parent Run Id */
+            parent_run_id: string;
+            /** Run Id */
+            run_id: string;
+            /**
+             * Started At
+             * Format: date-time
+             */
+            started_at: string;
+            /** Status */
+            status: string;
+            /** Tags */
+            tags: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * TrackedRunRecord
+         * @description What is new of a run that the script has started with a tracking client.
+         */
+        TrackedRunRecord: {
+            /** Ended Ms */
+            ended_ms?: number | null;
+            /** Folder */
+            folder: string;
+            /**
+             * Is New
+             * @default false
+             */
+            is_new: boolean;
+            /** Label */
+            label: string;
+            /** Name */
+            name: string;
+            /** Params */
+            params?: {
+                [key: string]: string;
+            };
+            /** Parent Id */
+            parent_id: string;
+            /** Removed Tags */
+            removed_tags?: string[];
+            /** Run Id */
+            run_id: string;
+            /** Started Ms */
+            started_ms: number;
+            /** Status */
+            status: string;
+            /** Tags */
+            tags?: {
+                [key: string]: string;
+            };
+            /**
+             * Type
+             * @default tracked_run
+             * @constant
+             */
+            type: "tracked_run";
         };
         /** TrialDetail */
         TrialDetail: {
@@ -20666,6 +20768,87 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StacksOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_tracked_runs: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_TrackedRunOut_"];
                 };
             };
             /** @description Not signed in */

@@ -23,12 +23,13 @@ from muster_server.schemas.experiments import (
 from muster_server.schemas.performance import PerformanceOut
 from muster_server.schemas.pipelines import PipelineStepOut
 from muster_server.schemas.progress import ProgressOut, StacksOut
+from muster_server.schemas.tracking import TrackedRunOut
 from muster_server.services.core import audit, lookup
 from muster_server.services.core.callers import Caller
 from muster_server.services.core.event_views import list_events
 from muster_server.services.experiments import search_control, trials
 from muster_server.services.insight import performance
-from muster_server.services.runtime import evaluations, pipelines, progress
+from muster_server.services.runtime import evaluations, pipelines, progress, tracked_runs
 
 router = APIRouter(tags=["trials"])
 
@@ -188,6 +189,15 @@ def list_trial_evaluations(trial_id: Id, db: Db) -> list[EvaluationOut]:
     """List the evaluations of its model by name: scores of each class, confusion matrix."""
     with db.read() as session:
         return evaluations.list_evaluations(session, trial_id)
+
+
+@router.get("/trials/{trial_id}/tracked-runs", operation_id="list_tracked_runs")
+def list_tracked_runs(
+    trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[TrackedRunOut]:
+    """List the runs that its script has started with MLflow: params and tags."""
+    with db.read() as session:
+        return tracked_runs.list_runs(session, trial_id, cursor=cursor, limit=limit)
 
 
 @router.get("/trials/{trial_id}/events", operation_id="list_trial_events")

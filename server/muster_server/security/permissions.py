@@ -169,6 +169,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_trial_checkpoints": "view",
     "list_checkpoints": "view",
     "list_trial_evaluations": "view",
+    "list_tracked_runs": "view",
     "list_trial_events": "view",
     "list_trial_metrics": "view",
     "get_trial_series": "view",

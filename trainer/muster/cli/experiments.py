@@ -21,6 +21,7 @@ from .output import (
 )
 from .sbatch import document_of, is_sbatch
 from .sending import CodeOption, DocumentArgument, SetOption, read_document, send_code
+from .tracked import show_tracked_runs, tracked_runs
 from .trials import ExperimentOrTrialArgument, address, find_trial
 
 if TYPE_CHECKING:
@@ -166,17 +167,21 @@ def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
     with _client() as client:
         if of.no is not None:
             trial = client.get(f"/trials/{find_trial(client, of)['id']}")
+            runs = tracked_runs(client, trial["id"])
             if as_json:
-                print_json(trial)
+                print_json({**trial, "tracked_runs": runs})
             else:
                 _show_trial(trial)
+                show_tracked_runs(runs)
             return
         detail = client.experiment(of.experiment)
         trials = client.trials(of.experiment, limit=1000)
+        runs = tracked_runs(client, trials[0]["id"]) if len(trials) == 1 else []
     if as_json:
         print_json({**detail, "trials": trials})
     else:
         _show_experiment(detail, trials)
+        show_tracked_runs(runs)
 
 
 def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> None:

@@ -21,6 +21,7 @@ from .records import (
     ScheduleRecord,
     StacksRecord,
     StateRecord,
+    TrackedRunRecord,
     WorkerRecord,
 )
 
@@ -33,6 +34,7 @@ RECORD_TYPES: dict[str, type[Any]] = {
     "checkpoint": CheckpointRecord,
     "evaluation": EvaluationRecord,
     "schedule": ScheduleRecord,
+    "tracked_run": TrackedRunRecord,
     "message": MessageRecord,
     "progress": ProgressRecord,
     "stacks": StacksRecord,

@@ -125,6 +125,33 @@ class ScheduleRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrackedRunRecord:
+    """What is new of a run that the script has started with a tracking client."""
+
+    type: Literal["tracked_run"] = "tracked_run"
+    run_id: str
+    """32 hexadecimal digits that follow from the trial and the label."""
+    name: str
+    label: str
+    """Beginning of its metrics' names; "" for the run that stands for the trial."""
+    folder: str
+    """Folder of its artifacts within the outputs that are always kept."""
+    parent_id: str
+    status: str
+    """RUNNING, SCHEDULED, FINISHED, FAILED, KILLED or DELETED."""
+    started_ms: int
+    """Unix time in milliseconds."""
+    ended_ms: int | None = None
+    is_new: bool = False
+    """Whether it starts afresh: what was known of it does not hold any more."""
+    params: dict[str, str] = field(default_factory=dict)
+    """Params that are new or changed."""
+    tags: dict[str, str] = field(default_factory=dict)
+    """Tags that are new or changed."""
+    removed_tags: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
 class MessageRecord:
     """Message for the user in the trial's events."""
 
@@ -330,6 +357,7 @@ Record = (
     | CheckpointRecord
     | EvaluationRecord
     | ScheduleRecord
+    | TrackedRunRecord
     | MessageRecord
     | ProgressRecord
     | StacksRecord

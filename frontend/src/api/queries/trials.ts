@@ -138,6 +138,18 @@ export const trialGroups = (id: number, attempt?: number) =>
       ),
   });
 
+export const trackedRuns = (id: number) =>
+  queryOptions({
+    queryKey: ["trial", id, "trackedRuns"],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/tracked-runs", {
+          params: { path: { trial_id: id }, query: { limit: 200 } },
+          signal,
+        }),
+      ),
+  });
+
 export const trialEvaluations = (id: number) =>
   queryOptions({
     queryKey: ["trial", id, "evaluations"],

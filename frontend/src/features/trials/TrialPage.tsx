@@ -31,6 +31,7 @@ import { Performance } from "./Performance";
 import { Ranks } from "./Ranks";
 import { SendOnDialog } from "./SendOnDialog";
 import { StopDialog } from "./StopDialog";
+import { TrackedRuns } from "./TrackedRuns";
 import { TrialEvents } from "./TrialEvents";
 import css from "./trials.module.css";
 
@@ -435,6 +436,7 @@ function Config({ trial: data }: { trial: TrialDetail }) {
           />
         </Section>
       ) : null}
+      <TrackedRuns trial={data} />
       <Section title={t("trial.attempts")}>
         <KeyValues items={[[t("trial.seed"), String(data.seed)]]} />
       </Section>

@@ -394,6 +394,16 @@ export const trials = {
     really_one: "Delete {{count}} permanently",
     really_other: "Delete {{count}} permanently",
   },
+  tracked: {
+    params: "Parameters of the script",
+    of: "logged with MLflow in run {{name}}",
+    tags: "Tags of the script",
+    runs: "Child runs",
+    first: "the first {{count}}",
+    run: "Run",
+    status: "Status",
+    ran: "Duration",
+  },
   evaluation: {
     none: "Not evaluated yet",
     noneHint:

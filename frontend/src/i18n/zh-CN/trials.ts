@@ -381,6 +381,16 @@ export const trials: Same<typeof english> = {
     really_one: "永久删除 {{count}} 个",
     really_other: "永久删除 {{count}} 个",
   },
+  tracked: {
+    params: "脚本的参数",
+    of: "由 MLflow 运行 {{name}} 记录",
+    tags: "脚本的标签",
+    runs: "子运行",
+    first: "前 {{count}} 个",
+    run: "运行",
+    status: "状态",
+    ran: "时长",
+  },
   evaluation: {
     none: "还没有评估",
     noneHint: "内置训练器在训练结束后用测试集评估；自己的脚本可调用 muster.report_evaluation()。",

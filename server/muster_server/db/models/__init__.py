@@ -52,6 +52,7 @@ from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
 from .secrets import SecretRow
 from .storage import ClusterIdentityRow, FileDeletionRow
+from .tracking import TrackedRunRow
 from .tunnels import TunnelRow
 from .views import SavedViewRow
 
@@ -103,6 +104,7 @@ __all__ = [
     "SessionRow",
     "SpendingRow",
     "StacksRow",
+    "TrackedRunRow",
     "TrialOutputsRow",
     "TrialRow",
     "TunnelRow",

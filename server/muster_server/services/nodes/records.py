@@ -32,6 +32,7 @@ from muster.wire import (
     ScheduleRecord,
     StacksRecord,
     StateRecord,
+    TrackedRunRecord,
     WorkerRecord,
 )
 from muster_server.db.engine import touch
@@ -62,7 +63,7 @@ from ..core.events import add_event
 from ..logs import storage
 from ..metrics import ingest
 from ..quota.spending import lock_accounts
-from ..runtime import evaluations, pipelines, profiles, progress
+from ..runtime import evaluations, pipelines, profiles, progress, tracked_runs
 from ..scheduling.allocations import clean
 from ..search import events
 from .missing_files import explained
@@ -342,6 +343,9 @@ def _apply_other(
         case EvaluationRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
             evaluations.record(session, trial, allocation.attempt_no, record, now)
+        case TrackedRunRecord():
+            trial = session.get_one(TrialRow, allocation.trial_id)
+            tracked_runs.record(session, trial, allocation.attempt_no, record, now)
         case ScheduleRecord():
             pipelines.record(session, allocation, record, now)
         case MessageRecord():

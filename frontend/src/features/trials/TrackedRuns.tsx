@@ -1,0 +1,65 @@
+import { useQuery } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+
+import { trackedRuns, type TrialDetail } from "../../api/queries";
+import type { components } from "../../api/schema.gen";
+import { KeyValues, Section } from "../../components/basics";
+import { DataTable } from "../../components/DataTable";
+import { Elapsed } from "../../components/Time";
+
+type TrackedRun = components["schemas"]["TrackedRunOut"];
+
+/** Runs that the script has started with MLflow: parameters and tags of the trial's own, and its child runs. */
+export function TrackedRuns({ trial }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  const page = useQuery(trackedRuns(trial.id)).data;
+  if (page === undefined || page.items.length === 0) return null;
+  const own = page.items.find((run) => run.label === "");
+  const children = page.items.filter((run) => run.label !== "");
+  const tags = own ? Object.entries(own.tags).filter(([key]) => !key.startsWith("mlflow.")) : [];
+  return (
+    <>
+      {own && Object.keys(own.params).length > 0 ? (
+        <Section title={t("tracked.params")} note={t("tracked.of", { name: own.name })} testId="script-params">
+          <KeyValues items={Object.entries(own.params)} />
+        </Section>
+      ) : null}
+      {tags.length > 0 ? (
+        <Section title={t("tracked.tags")} testId="script-tags">
+          <KeyValues items={tags} />
+        </Section>
+      ) : null}
+      {children.length > 0 ? (
+        <Section title={t("tracked.runs")} note={page.next ? t("tracked.first", { count: page.items.length }) : null}>
+          <DataTable
+            rows={children}
+            rowKey={(run) => run.run_id}
+            label={t("tracked.runs")}
+            testId="tracked-runs"
+            columns={[
+              { id: "run", header: t("tracked.run"), lead: true, cell: (run) => <b>{run.name}</b> },
+              { id: "status", header: t("tracked.status"), cell: (run) => run.status },
+              {
+                id: "ran",
+                header: t("tracked.ran"),
+                cell: (run) => <Elapsed start={run.started_at} end={run.ended_at} />,
+              },
+              { id: "params", header: t("tracked.params"), cell: (run) => <Params run={run} /> },
+            ]}
+          />
+        </Section>
+      ) : null}
+    </>
+  );
+}
+
+function Params({ run }: { run: TrackedRun }) {
+  const text = Object.entries(run.params)
+    .map(([key, value]) => `${key}=${value}`)
+    .join("  ");
+  return (
+    <span className="mono" title={text}>
+      {text.length > 120 ? `${text.slice(0, 120)}…` : text}
+    </span>
+  );
+}

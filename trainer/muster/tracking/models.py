@@ -1,0 +1,163 @@
+"""Models that clients of MLflow 3 log: each is a folder of artifacts with a description."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import search
+from .book import TrackedRun
+from .errors import invalid, missing, no_endpoint
+from .values import TrackedPoint, items_of, pair_of
+
+MODELS_MAX = 1_000
+"""Most models of one job."""
+MODEL_PAIRS_MAX = 1_000
+"""Most params and tags of one model."""
+_STATUSES = ("LOGGED_MODEL_PENDING", "LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED")
+_PATH = re.compile(r"/logged-models/([\w-]+)(/tags(?:/.+)?|/params)?")
+_UNFIT = re.compile(r"[^\w.\-]+")
+
+
+@dataclass(kw_only=True)
+class LoggedModel:
+    model_id: str
+    experiment_id: str
+    name: str
+    folder: str
+    """Folder of its artifacts, relative to that of all runs."""
+    created_ms: int
+    updated_ms: int
+    status: str
+    source_run_id: str
+    model_type: str
+    tags: dict[str, str]
+    params: dict[str, str]
+
+    @property
+    def latest(self) -> Mapping[str, TrackedPoint]:
+        """Its metrics: none, because they are those of its run."""
+        return {}
+
+    def shown(self) -> dict[str, Any]:
+        info = {
+            "model_id": self.model_id,
+            "experiment_id": self.experiment_id,
+            "name": self.name,
+            "creation_timestamp_ms": self.created_ms,
+            "last_updated_timestamp_ms": self.updated_ms,
+            "artifact_uri": f"mlflow-artifacts:/{self.experiment_id}/models/{self.model_id}/artifacts",
+            "status": self.status,
+            "model_type": self.model_type,
+            "source_run_id": self.source_run_id,
+            "tags": [{"key": k, "value": v} for k, v in self.tags.items()],
+        }
+        params = [{"key": k, "value": v} for k, v in self.params.items()]
+        return {"model": {"info": info, "data": {"params": params, "metrics": []}}}
+
+
+_ATTRIBUTES: search.Attributes[LoggedModel] = {
+    "model_id": lambda model: model.model_id,
+    "name": lambda model: model.name,
+    "status": lambda model: model.status,
+    "model_type": lambda model: model.model_type,
+    "source_run_id": lambda model: model.source_run_id,
+    "creation_timestamp": lambda model: model.created_ms,
+    "last_updated_timestamp": lambda model: model.updated_ms,
+}
+
+
+class ModelShelf:
+    """The logged models of one job."""
+
+    def __init__(self, run: Callable[[str], TrackedRun], *, trial: str) -> None:
+        """Create an empty shelf.
+
+        run: returns a run by its id, or raises TrackingError.
+        trial: what no other trial is called, for the ids of models."""
+        self._run = run
+        self._trial = trial
+        self.models: dict[str, LoggedModel] = {}
+
+    def answer(
+        self, method: str, path: str, body: Mapping[str, Any], *, now_ms: int
+    ) -> dict[str, Any]:
+        """Return the answer to a request below /logged-models. Raises TrackingError."""
+        if path == "/logged-models" and method == "POST":
+            return self._create(body, now_ms).shown()
+        if path == "/logged-models/search" and method == "POST":
+            return self._search(body)
+        found = _PATH.fullmatch(path)
+        if found is None:
+            raise no_endpoint(method, path)
+        model = self.model(found[1])
+        match method, (found[2] or "").split("/")[1:]:
+            case "GET", []:
+                pass
+            case "PATCH", []:
+                model.status = str(body.get("status") or model.status)
+                if model.status not in _STATUSES:
+                    raise invalid(f"status must be one of {', '.join(_STATUSES)}")
+            case "PATCH", ["tags"]:
+                self._put(model.tags, body, "tags", "tag")
+            case "POST", ["params"]:
+                self._put(model.params, body, "params", "param")
+            case "DELETE", ["tags", *key]:
+                model.tags.pop("/".join(key), None)
+            case _:
+                raise no_endpoint(method, path)
+        model.updated_ms = now_ms
+        return model.shown()
+
+    def model(self, model_id: str) -> LoggedModel:
+        """Return a model. Raises TrackingError."""
+        if model_id not in self.models:
+            raise missing(f"Logged model with ID '{model_id[:64]}' not found.")
+        return self.models[model_id]
+
+    def _create(self, body: Mapping[str, Any], now_ms: int) -> LoggedModel:
+        if len(self.models) >= MODELS_MAX:
+            raise invalid(f"a job can log at most {MODELS_MAX} models")
+        source = str(body.get("source_run_id") or "")
+        above = f"{self._run(source).folder}/models" if source else "models"
+        name = str(body.get("name") or "model")[:250]
+        base = f"{above}/{_UNFIT.sub('-', name).strip('-.')[:80] or 'model'}"
+        folder, no = base, 1
+        used = {model.folder for model in self.models.values()}
+        while folder in used:
+            no += 1
+            folder = f"{base}-{no}"
+        model = LoggedModel(
+            model_id=f"m-{uuid.uuid5(uuid.NAMESPACE_URL, f'muster:{self._trial}/{folder}').hex}",
+            experiment_id=str(body.get("experiment_id") or "0"),
+            name=name,
+            folder=folder,
+            created_ms=now_ms,
+            updated_ms=now_ms,
+            status="LOGGED_MODEL_PENDING",
+            source_run_id=source,
+            model_type=str(body.get("model_type") or "")[:250],
+            tags={},
+            params={},
+        )
+        self._put(model.tags, body, "tags", "tag")
+        self._put(model.params, body, "params", "param")
+        self.models[model.model_id] = model
+        return model
+
+    def _search(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = {str(number) for number in body.get("experiment_ids") or []}
+        matches = search.matcher(str(body.get("filter") or ""), _ATTRIBUTES)
+        found = [m for m in self.models.values() if m.experiment_id in wanted and matches(m)]
+        found.reverse()  # The youngest first.
+        return {"models": [model.shown()["model"] for model in found]}
+
+    @staticmethod
+    def _put(known: dict[str, str], body: Mapping[str, Any], name: str, what: str) -> None:
+        new = dict(pair_of(item, what) for item in items_of(body, name, MODEL_PAIRS_MAX))
+        if len(known.keys() | new.keys()) > MODEL_PAIRS_MAX:
+            raise invalid(f"a model can have at most {MODEL_PAIRS_MAX} {name}")
+        known.update(new)

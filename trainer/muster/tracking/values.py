@@ -1,0 +1,175 @@
+"""Checks of what requests carry: metrics, params and tags, with MLflow's own limits."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .errors import invalid
+
+BATCH_METRICS_MAX = 1_000
+BATCH_PARAMS_MAX = 100
+BATCH_TAGS_MAX = 100
+BATCH_ITEMS_MAX = 1_000
+KEY_MAX_CHARS = 250
+PARAM_MAX_CHARS = 6_000
+TAG_MAX_CHARS = 8_000
+NAME_MAX_CHARS = 500
+SERIES_NAME_MAX_CHARS = 200
+"""Most characters of the name of a trial's series."""
+NUMBER_MAX = 2**53 - 1
+"""Largest step and time: JavaScript could not hold larger ones exactly."""
+
+_KEY = re.compile(r"[/\w.\- :]*")
+_KNOWN_KEYS_MAX = 10_000
+
+
+class TrackedPoint(NamedTuple):
+    """A value of a metric."""
+
+    key: str
+    step: int
+    time_ms: int
+    value: float
+
+
+_known_keys: set[str] = set()
+
+
+def key_of(item: Mapping[str, Any], what: str) -> str:
+    """Return the valid key of a metric, param or tag."""
+    key = item.get("key")
+    if isinstance(key, str) and key in _known_keys:
+        return key
+    if not isinstance(key, str) or not key:
+        raise invalid(f"Missing value for required parameter 'key' of a {what}")
+    if len(key) > KEY_MAX_CHARS:
+        raise invalid(
+            f"The key of a {what} has {len(key)} characters ({key[:40]!r}…); at most "
+            f"{KEY_MAX_CHARS} are allowed"
+        )
+    if not _KEY.fullmatch(key):
+        raise invalid(
+            f"Invalid {what} name: {key!r}. Names may only contain alphanumerics, underscores (_), "
+            "dashes (-), periods (.), spaces ( ), colons (:) and slashes (/)."
+        )
+    if posixpath.normpath(key) != key or key.startswith((".", "/")):
+        raise invalid(
+            f"Invalid {what} name: {key!r}. Names must be unique as paths; write "
+            f"{posixpath.normpath(key).lstrip('./')!r}"
+        )
+    if len(_known_keys) < _KNOWN_KEYS_MAX:
+        _known_keys.add(key)
+    return key
+
+
+def point_of(item: Any) -> TrackedPoint:
+    """Return the point that a metric of a request states."""
+    if not isinstance(item, dict):
+        raise invalid("a metric must be an object with key, value, timestamp and step")
+    key = key_of(item, "metric")
+    return TrackedPoint(
+        key,
+        _whole(item.get("step"), "step", key),
+        _whole(item.get("timestamp"), "timestamp", key),
+        _number(item.get("value"), key),
+    )
+
+
+def pair_of(item: Any, what: str) -> tuple[str, str]:
+    """Return the key and the text of a param or tag."""
+    if not isinstance(item, dict):
+        raise invalid(f"a {what} must be an object with key and value")
+    key, value = key_of(item, what), item.get("value", "")
+    limit = PARAM_MAX_CHARS if what == "param" else TAG_MAX_CHARS
+    text = value if isinstance(value, str) else str(value)
+    if len(text) > limit:
+        raise invalid(
+            f"The value of {what} {key!r} has {len(text)} characters; at most {limit} are allowed"
+        )
+    return key, text
+
+
+def items_of(body: Mapping[str, Any], name: str, limit: int) -> list[Any]:
+    """Return a list of a log-batch request, within its limit."""
+    items = body.get(name) or []
+    if not isinstance(items, list):
+        raise invalid(f"{name} must be a list")
+    if len(items) > limit:
+        raise invalid(
+            f"A batch logging request can contain at most {limit} {name}. Got {len(items)} {name}. "
+            f"Please split up {name} across multiple requests and try again."
+        )
+    return items
+
+
+def text_of(body: Mapping[str, Any], name: str, *, max_chars: int = NAME_MAX_CHARS) -> str:
+    """Return a text that a request must have."""
+    value = body.get(name)
+    if not isinstance(value, str | int) or value == "":
+        raise invalid(f"Missing value for required parameter '{name}'")
+    text = str(value)
+    if len(text) > max_chars:
+        raise invalid(f"{name} has {len(text)} characters; at most {max_chars} are allowed")
+    return text
+
+
+def series_name(label: str, key: str) -> str:
+    """Return the name of the trial's series for a metric of the run with this label.
+
+    Names longer than a series may have are cut, with a digest of the whole in place of the end.
+    """
+    name = f"{label}/{key}" if label else key
+    if not (name[0].isalnum() or name[0] == "_"):
+        name = f"_{name}"
+    name = name.rstrip(" ")
+    if len(name) > SERIES_NAME_MAX_CHARS:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        name = f"{name[: SERIES_NAME_MAX_CHARS - 9]}~{digest}"
+    return name
+
+
+def whole_of(value: Any, default: int = 0) -> int:
+    """Return an integer that may come as a text, as int64 does; `default` for none."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return default
+
+
+def _whole(value: Any, name: str, key: str) -> int:
+    """Return a step or time; 0 for a missing or negative one."""
+    if type(value) is not int:
+        if value is None or value == "":
+            return 0
+        try:
+            value = int(value)
+        except (TypeError, ValueError, OverflowError):
+            raise invalid(
+                f"Got invalid value {str(value)[:40]!r} for {name} of metric {key!r}: an integer is "
+                "needed"
+            ) from None
+    if value > NUMBER_MAX:
+        raise invalid(f"{name} of metric {key!r} is {value}; at most {NUMBER_MAX} is allowed")
+    return max(0, int(value))
+
+
+def _number(value: Any, key: str) -> float:
+    if type(value) is float or type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            return math.copysign(math.inf, value)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    raise invalid(
+        f"Got invalid value {str(value)[:40]!r} for metric {key!r}: a number is needed, or the text "
+        "NaN, Infinity or -Infinity"
+    )
