@@ -133,7 +133,7 @@ def test_a_trial_that_moves_to_another_node_goes_on(
     assert (files / "latest").readlink() == Path("ckpt.txt")
     assert (files / "secret").stat().st_mode & 0o777 == 0o600
     assert (files / "secret").stat().st_mtime == 1e9
-    assert messages(plane, "a2")[0].startswith("Restoring the work folder of attempt 1 (node 0): ")
+    assert messages(plane, "a2")[0].startswith("Restoring the files of attempt 1 (node 0): ")
     second = final_of(plane, wait_for, 2)
     assert second.summary.seq > 200_000 > source.seq
     assert not (TrialWork(other.home, TRIAL).path / "files.new").exists()

@@ -7,13 +7,14 @@ import dataclasses
 import json
 import uuid
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx
 
 from muster.wire import (
     PROTOCOL_VERSION,
+    AdoptedCheckpoint,
     Assignment,
     AssignmentsReply,
     Deletion,
@@ -242,6 +243,7 @@ class FakeAgent:
         is_final: bool = True,
         expect: int = 200,
         packed: str | None = None,
+        adopted: Sequence[AdoptedCheckpoint] = (),
         **summary: Any,
     ) -> bool:
         """Report a manifest; whether it was taken. packed: in place of the list of `files`."""
@@ -267,6 +269,7 @@ class FakeAgent:
             folder=f"{spec.checkpoint_dir}/outputs",
             summary=OutputsSummary(**(fields | {"seq": seq, "is_final": is_final} | summary)),
             files=packed or base64.b64encode(zlib.compress(text.encode())).decode(),
+            adopted=list(adopted),
         )
         reply = self._post("/outputs", request, expect)
         return reply is not None and load(OutputsReply, reply).taken

@@ -14,7 +14,13 @@ from pathlib import Path
 
 from muster_agent.jobs.helpers import answer, read_given
 from muster_agent.outputs.collect import CollectionResult, Collector, Interrupted, say
-from muster_agent.outputs.store import StorageAway, open_outputs, why
+from muster_agent.outputs.store import (
+    BucketOutputs,
+    FolderOutputs,
+    StorageAway,
+    open_outputs,
+    why,
+)
 from muster_agent.outputs.work import TrialWork
 
 
@@ -48,18 +54,28 @@ def _collect(
         use = work.read_use()
         if use is None or use.outputs is None:
             return CollectionResult(outcome="interrupted")
-        store = open_outputs(
-            storage=storage,
-            folder=use.folder,
-            url=use.url,
-            sending=work.sending,
-            cluster_id=use.cluster_id,
-            writer=f"n{use.node_rank}",
-        )
+
+        def open_folder(name: str) -> FolderOutputs | BucketOutputs:
+            return open_outputs(
+                storage=storage,
+                folder=f"{use.folder.rpartition('/')[0]}/{name}",
+                url=f"{use.url.rpartition('/')[0]}/{name}" if use.url else "",
+                sending=work.sending,
+                cluster_id=use.cluster_id,
+                writer=f"n{use.node_rank}",
+            )
+
+        store = open_folder(use.folder.rpartition("/")[2])
         with contextlib.closing(store):
             store.clear_drafts()
             collector = Collector(
-                work, use, use.outputs, store, is_final=is_final, bytes_per_s=bytes_per_s
+                work,
+                use,
+                use.outputs,
+                store,
+                is_final=is_final,
+                bytes_per_s=bytes_per_s,
+                open_beside=open_folder,
             )
             return collector.run()
     except Interrupted:

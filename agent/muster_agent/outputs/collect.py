@@ -19,7 +19,7 @@ from pathspec import GitIgnoreSpec
 from muster import wire
 from muster.code.bundle import ALWAYS_LEFT_OUT
 from muster_agent.isolation import beneath
-from muster_agent.outputs import scan
+from muster_agent.outputs import adopt, scan
 from muster_agent.outputs.index import (
     IndexEntry,
     OutputIndex,
@@ -68,6 +68,8 @@ class CollectionResult:
     problem: str = ""
     scan_s: float = 0.0
     """Processor seconds of looking at the folder, without copying."""
+    num_adopted: int = 0
+    """Checkpoints of the script that the server is to be told of."""
 
 
 class Collector:
@@ -82,17 +84,21 @@ class Collector:
         *,
         is_final: bool,
         bytes_per_s: int,
+        open_beside: adopt.Open,
     ) -> None:
         """Create the collection.
 
         is_final: whether no process of the attempt lives any more: every file is whole.
-        bytes_per_s: most bytes to copy per second; 0 for no limit."""
+        bytes_per_s: most bytes to copy per second; 0 for no limit.
+        open_beside: opens a folder of the same storage beside the outputs."""
         self._work = work
         self._use = use
         self._outputs = outputs
         self._store = store
         self._is_final = is_final
         self._bytes_per_s = bytes_per_s
+        self._open_beside = open_beside
+        self._unsettled: set[str] = set()
         patterns = [list(outputs.include), list(outputs.exclude)]
         self._index = OutputIndex.load(work.index, store_id=store.id, patterns=patterns)
         self._index.seq = max(self._index.seq, use.first_seq)
@@ -112,13 +118,14 @@ class Collector:
                 self._forget(missing)
             else:
                 raise StorageAway("parts of files disappear from the storage while they are stored")
+            num_adopted = self._adopt(files)
             outcome = self._write(files)
             with contextlib.suppress(OSError, ValueError):
                 self._clean()
         finally:
             with contextlib.suppress(OSError):
                 self._index.save(self._work.index)
-        return CollectionResult(outcome=outcome, scan_s=self._index.scan_s)
+        return CollectionResult(outcome=outcome, scan_s=self._index.scan_s, num_adopted=num_adopted)
 
     # ------------------------------------------------------------ files
 
@@ -138,12 +145,16 @@ class Collector:
             # What is stored already stays in it.
             changed.sort(key=lambda found: (found.path not in self._index.entries, found.path))
             waiting: dict[str, Signature] = {}
+            self._unsettled = set()
             for found in changed:
                 file = self._take(files, found, left, num_left, waiting)
                 if file is not None:
                     listed[file.path] = file
                     if file.state != "left_out":
                         left, num_left = left - file.size_bytes, num_left - 1
+                entry = self._index.entries.get(found.path)
+                if entry is None or entry.signature != waiting.get(found.path, found.signature):
+                    self._unsettled.add(_valid(found.path))
             self._index.waiting = waiting
         finally:
             os.close(files)
@@ -403,6 +414,20 @@ class Collector:
         if is_out:
             self._index.entries[path] = IndexEntry((0, 0, 0, 0), "out")
         return is_out
+
+    # ------------------------------------------------------------ checkpoints of the script
+
+    def _adopt(self, files: list[wire.OutputFile]) -> int:
+        """Adopt checkpoints before the manifest says that their files are stored; how many."""
+        if not self._outputs.adopt:
+            return 0
+        adopter = adopt.Adopter(self._work, self._use, self._store, self._index, self._open_beside)
+        try:
+            return adopter.run(
+                self._outputs.adopt, files, unsettled=self._unsettled, is_final=self._is_final
+            )
+        except OSError as error:
+            raise StorageAway(f"a checkpoint cannot be adopted: {why(error)}") from error
 
     # ------------------------------------------------------------ manifests
 

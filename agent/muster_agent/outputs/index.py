@@ -43,6 +43,10 @@ class OutputIndex:
     """Bytes of all files of the work folder at the last scan, code included."""
     scan_s: float = 0.0
     """Processor seconds of the last scan."""
+    adopted: dict[str, str] = field(default_factory=dict)
+    """Checkpoints of the script that were adopted, with the digest of what they were."""
+    looked: dict[str, str] = field(default_factory=dict)
+    """Checkpoints of the script whose files were all stored at the last collection, likewise."""
 
     @staticmethod
     def load(path: Path, *, store_id: str, patterns: list[list[str]]) -> OutputIndex:
@@ -54,6 +58,7 @@ class OutputIndex:
         fresh.seq, fresh.disk_bytes = found.seq, found.disk_bytes
         if found.store_id == store_id and found.patterns == patterns:
             fresh.entries, fresh.waiting = found.entries, found.waiting
+            fresh.adopted, fresh.looked = found.adopted, found.looked
         return fresh
 
     def save(self, path: Path) -> None:
@@ -70,6 +75,8 @@ class OutputIndex:
             "waiting": self.waiting,
             "disk_bytes": self.disk_bytes,
             "scan_s": self.scan_s,
+            "adopted": self.adopted,
+            "looked": self.looked,
         }
         write_atomically(path, json.dumps(plain, separators=(",", ":")))
 
@@ -95,6 +102,8 @@ def read_index(path: Path) -> OutputIndex | None:
             waiting={name: (s[0], s[1], s[2], s[3]) for name, s in plain["waiting"].items()},
             disk_bytes=plain["disk_bytes"],
             scan_s=plain["scan_s"],
+            adopted=plain.get("adopted", {}),
+            looked=plain.get("looked", {}),
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None

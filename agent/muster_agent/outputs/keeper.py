@@ -186,7 +186,7 @@ class OutputsKeeper:
                 self.has_news.set()
             return
         if result.outcome in ("written", "same"):
-            if schedule.problem or result.outcome == "written":
+            if schedule.problem or result.num_adopted or result.outcome == "written":
                 self.has_news.set()
             if result.outcome == "written":
                 log.info("outputs_collected", trial_id=work.trial_id, is_final=is_final)
@@ -269,11 +269,13 @@ class OutputsReporter:
         for work in await asyncio.to_thread(find_work, self._keeper.home):
             if self._not_before.get(work.trial_id, 0.0) > time.monotonic():
                 continue
-            last = await asyncio.to_thread(self._unreported, work)
-            if last is None:
+            found = await asyncio.to_thread(self._unreported, work)
+            if found is None:
                 continue
+            last, adopted = found
+            sent = adopted[: wire.ADOPTED_AT_ONCE]
             try:
-                reply = await self._send(last)
+                reply = await self._send(last, sent)
             except RequestRefused as error:
                 if _is_older(error):
                     raise
@@ -290,13 +292,22 @@ class OutputsReporter:
                 is_final=summary.is_final,
                 problem=summary.problem,
                 is_taken=reply.taken,
+                adopted_no=sent[-1].no if sent else self._adopted_no(work),
             )
             with contextlib.suppress(OSError):  # Reported once more, then.
                 await asyncio.to_thread(work.write_acked, acked)
             is_any_final = is_any_final or summary.is_final
+            if len(adopted) > len(sent):
+                self._keeper.has_news.set()
         return is_any_final
 
-    def _unreported(self, work: TrialWork) -> WrittenManifest | None:
+    def _adopted_no(self, work: TrialWork) -> int:
+        acked = work.read_acked()
+        return acked.adopted_no if acked is not None else 0
+
+    def _unreported(
+        self, work: TrialWork
+    ) -> tuple[WrittenManifest, list[wire.AdoptedCheckpoint]] | None:
         """Return what to report of a folder, with the problem that its storage has now."""
         use, last, acked = work.read_use(), work.read_manifest(), work.read_acked()
         if use is None:
@@ -310,9 +321,13 @@ class OutputsReporter:
             (acked.allocation_id, acked.seq, acked.is_final, acked.problem)
             == (last.allocation_id, last.summary.seq, last.summary.is_final, last.summary.problem)
         )
-        return None if is_answered else last
+        done_no = acked.adopted_no if acked is not None else 0
+        adopted = [one for one in work.read_adopted().checkpoints if one.no > done_no]
+        return None if is_answered and not adopted else (last, adopted)
 
-    async def _send(self, last: WrittenManifest) -> wire.OutputsReply:
+    async def _send(
+        self, last: WrittenManifest, adopted: list[wire.AdoptedCheckpoint]
+    ) -> wire.OutputsReply:
         request = wire.OutputsRequest(
             node_id=self._session.node_id,
             session_epoch=self._session.epoch,
@@ -321,6 +336,7 @@ class OutputsReporter:
             folder=last.folder,
             summary=last.summary,
             files=last.files,
+            adopted=adopted,
         )
         return await persistently(lambda: self._plane.outputs(request), what="outputs")
 

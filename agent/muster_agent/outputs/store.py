@@ -31,6 +31,8 @@ be about to name it, and somebody may be downloading it."""
 _MANIFEST = re.compile(r"n(\d{1,6})-a(\d{1,9})-(\d{1,12})\.json")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _DRAFT = ".tmp-"
+_NO_SECOND_NAME = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
+"""Errors of file systems in which a file has one name."""
 _LISTED_FROM = 50
 """Number of parts from which the objects of a bucket are listed instead of asked for one by one."""
 
@@ -51,6 +53,10 @@ class OutputStore(Protocol):
 
     def read(self, sha256: str) -> Iterator[bytes]:
         """Yield the content of a part, unverified."""
+        ...
+
+    def take_part(self, source: OutputStore, sha256: str) -> None:
+        """Store a part that another folder of the same storage has."""
         ...
 
     def find_missing(self, parts: dict[str, int]) -> set[str]:
@@ -139,6 +145,24 @@ class FolderOutputs:
     def read(self, sha256: str) -> Iterator[bytes]:
         with beneath.folder(self._root, ["objects", _checked(sha256)[:2]]) as shelf:
             yield from _read(sha256, shelf)
+
+    def take_part(self, source: OutputStore, sha256: str) -> None:
+        if isinstance(source, FolderOutputs):
+            with (
+                beneath.folder(source._root, ["objects", _checked(sha256)[:2]]) as there,
+                beneath.folder(self._root, ["objects", sha256[:2]], create=True) as shelf,
+            ):
+                try:
+                    os.link(
+                        sha256, sha256, src_dir_fd=there, dst_dir_fd=shelf, follow_symlinks=False
+                    )
+                    return
+                except FileExistsError:
+                    return
+                except OSError as error:
+                    if error.errno not in _NO_SECOND_NAME:
+                        raise
+        self.write(source.read(sha256))
 
     def find_missing(self, parts: dict[str, int]) -> set[str]:
         missing = set(parts)
@@ -239,6 +263,12 @@ class BucketOutputs:
 
     def read(self, sha256: str) -> Iterator[bytes]:
         return object_store.read(self._object(_checked(sha256)))
+
+    def take_part(self, source: OutputStore, sha256: str) -> None:
+        if isinstance(source, BucketOutputs):
+            object_store.copy(source._object(_checked(sha256)), self._object(sha256))
+        else:
+            self.write(source.read(sha256))
 
     def find_missing(self, parts: dict[str, int]) -> set[str]:
         if not parts:

@@ -10,6 +10,7 @@ work/<trial id>/
   index.json     what of which file is in the storage, written by the collector
   manifest.json  WrittenManifest: the last one, written by the collector
   acked.json     AckedManifest: what the server has answered, written by the agent
+  adopted.json   AdoptedList: checkpoints of the script, written by the collector
   sending/       parts on their way to an object store
 """
 
@@ -22,7 +23,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -90,6 +91,17 @@ class AckedManifest:
     problem: str
     is_taken: bool
     """Whether the server uses it; False if a newer attempt has written since."""
+    adopted_no: int = 0
+    """Number of the last adopted checkpoint that the server has answered."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptedList:
+    """Checkpoints of the script that the server may not know yet."""
+
+    last_no: int = 0
+    """Number of the last one ever."""
+    checkpoints: list[wire.AdoptedCheckpoint] = field(default_factory=list)
 
 
 class TrialWork:
@@ -138,6 +150,12 @@ class TrialWork:
 
     def write_acked(self, acked: AckedManifest) -> None:
         write_atomically(self.path / "acked.json", wire.dump(acked))
+
+    def read_adopted(self) -> AdoptedList:
+        return self._read("adopted.json", AdoptedList) or AdoptedList()
+
+    def write_adopted(self, adopted: AdoptedList) -> None:
+        write_atomically(self.path / "adopted.json", wire.dump(adopted))
 
     def _read(self, name: str, kind: type[T]) -> T | None:
         try:

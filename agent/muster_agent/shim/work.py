@@ -19,7 +19,7 @@ from muster.sdk.object_store import StoreRefused
 from muster_agent.isolation import beneath
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
 from muster_agent.jobs.process import tagged
-from muster_agent.outputs import scan
+from muster_agent.outputs import adopt, scan
 from muster_agent.outputs.index import (
     IndexEntry,
     OutputIndex,
@@ -150,8 +150,8 @@ def _set_foreign_aside(work: TrialWork, spec: wire.AllocationSpec, tell: Tell) -
         "warning",
         f"The files of another server's trial of this number were moved to {aside}. {_ASIDE_BOUND}",
     )
-    for name in ("attempt.json", "manifest.json", "acked.json", "index.json", "base.json"):
-        (work.path / name).unlink(missing_ok=True)
+    for name in ("attempt", "manifest", "acked", "adopted", "index", "base"):
+        (work.path / f"{name}.json").unlink(missing_ok=True)
 
 
 def _aside(work: TrialWork, mark: str) -> Path:
@@ -202,10 +202,12 @@ def _build(
     *,
     fill: Callable[[int], dict[str, IndexEntry]] | None = None,
     aside: Path | None = None,
+    is_fork: bool = False,
 ) -> None:
     """Make new files from the code, then those of `fill`, and put them in place of what is there.
 
     aside: where to move what is there; without it, it is deleted.
+    is_fork: whether `fill` writes a checkpoint of another trial.
     """
     fresh = work.path / "files.new"
     shutil.rmtree(fresh, ignore_errors=True)
@@ -227,6 +229,10 @@ def _build(
         patterns = [list(outputs.include), list(outputs.exclude)]
         index = OutputIndex(store_id=store_id, patterns=patterns, entries=entries)
         index.seq = max(known.seq if known is not None else 0, use.first_seq)
+        if is_fork and outputs.adopt:
+            # They are the other trial's checkpoints, not its own.
+            files = [entry.file for entry in entries.values() if entry.file is not None]
+            index.adopted = dict(adopt.known(outputs.adopt, files))
         index.save(work.index)
         if work.files.exists():
             work.files.rename(aside or work.path / "files.old")
@@ -328,7 +334,7 @@ def _restore(
             _check_size(size, source, options, work)
             tell(
                 "info",
-                f"Restoring the work folder of attempt {source.attempt_no} (node {source.node_rank}): "
+                f"Restoring {_named(source)} (node {source.node_rank}): "
                 f"{len(files):,} files, {size / 1e6:,.1f} MB.",
             )
             aside = None
@@ -339,7 +345,7 @@ def _restore(
             def fill(root: int) -> dict[str, IndexEntry]:
                 return restore(store, files, root, tell=lambda text: tell("info", text + "."))
 
-            _build(work, use, bundle, fill=fill, aside=aside)
+            _build(work, use, bundle, fill=fill, aside=aside, is_fork=bool(source.source))
             if aside is not None:
                 tell(
                     "warning",
@@ -348,13 +354,11 @@ def _restore(
         finally:
             store.close()
     except OutputsDamaged as error:
-        raise PrepareFailed(
-            f"the files of attempt {source.attempt_no} cannot be restored: {error}", blames=""
-        ) from error
+        raise PrepareFailed(f"{_named(source)} cannot be restored: {error}", blames="") from error
     except StoreRefused as error:
         if not is_absent(error):
             raise PrepareFailed(
-                f"the files of attempt {source.attempt_no} cannot be fetched: {error}", blames=""
+                f"{_named(source)} cannot be fetched: {error}", blames=""
             ) from error
         _tell_absent(source, tell, "they are no longer in the object store", before)
         return False
@@ -388,14 +392,14 @@ def _open_source(
 def _check_size(size: int, source: wire.WorkSource, options: ShimOptions, work: TrialWork) -> None:
     if size > options.work_restore_max_bytes:
         raise PrepareFailed(
-            f"the files of attempt {source.attempt_no} have {size / 1e9:,.1f} GB, and this node "
+            f"{_named(source)} have {size / 1e9:,.1f} GB, and this node "
             f"restores at most {options.work_restore_max_bytes / 1e9:,.1f} GB "
             "(MUSTER_AGENT_WORK_RESTORE_MAX_BYTES)"
         )
     free = shutil.disk_usage(work.path).free
     if free < size + options.min_disk_free_bytes:
         raise PrepareFailed(
-            f"the files of attempt {source.attempt_no} have {size / 1e9:,.1f} GB, and only "
+            f"{_named(source)} have {size / 1e9:,.1f} GB, and only "
             f"{free / 1e9:,.1f} GB are free at {work.path}",
             blames="node",
             passes=True,
@@ -410,7 +414,19 @@ def _is_settled(work: TrialWork, use: WorkUse) -> bool:
     return acked is not None and acked.is_final and acked.allocation_id == use.allocation_id
 
 
+def _named(source: wire.WorkSource) -> str:
+    return f"the files of {source.source or f'attempt {source.attempt_no}'}"
+
+
 def _tell_absent(source: wire.WorkSource, tell: Tell, reason: str, before: WorkUse | None) -> None:
+    """Say what the trial starts with instead. Raises PrepareFailed for a fork: without the files of
+    its checkpoint it would train from the beginning."""
+    if source.source:
+        raise PrepareFailed(
+            f"{_named(source)} cannot be restored, because {reason}. Give the nodes a shared storage "
+            "folder (MUSTER_AGENT_STORAGE_DIR) or an object store, or run the trial on the node that "
+            "wrote them"
+        )
     start = (
         "an empty work folder"
         if before is None

@@ -3069,6 +3069,34 @@ export interface components {
             /** Work Per Sample */
             work_per_sample: number;
         };
+        /**
+         * AdoptedCheckpoint
+         * @description Files that the script saved as a checkpoint. They lie in a folder of their own beside the
+         *     outputs, laid out like those, and stay when the script replaces or deletes them.
+         */
+        AdoptedCheckpoint: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Files */
+            files: string;
+            /** Folder */
+            folder: string;
+            /** Name */
+            name: string;
+            /** No */
+            no: number;
+            /** Node Rank */
+            node_rank: number;
+            /**
+             * Problem
+             * @default
+             */
+            problem: string;
+            /** Saved Ms */
+            saved_ms: number;
+            /** Step */
+            step: number | null;
+        };
         /** AdviceOut */
         AdviceOut: {
             /** Applied */
@@ -3592,6 +3620,8 @@ export interface components {
             id: number;
             /** Is Latest */
             is_latest: boolean;
+            /** Kind */
+            kind: string;
             /** Metric */
             metric: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Metric Name */
@@ -3600,6 +3630,8 @@ export interface components {
             node_name: string;
             /** Num Files */
             num_files: number;
+            /** Path */
+            path: string;
             /** Pinned At */
             pinned_at: string | null;
             /** Pinned By */
@@ -3643,6 +3675,8 @@ export interface components {
             is_best: boolean;
             /** Is Latest */
             is_latest: boolean;
+            /** Kind */
+            kind: string;
             /** Metrics */
             metrics: {
                 [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
@@ -6023,6 +6057,8 @@ export interface components {
          * @description `POST /agent/v1/outputs`: a manifest has been written. Sending it twice is harmless.
          */
         OutputsRequest: {
+            /** Adopted */
+            adopted?: components["schemas"]["AdoptedCheckpoint"][];
             /** Files */
             files: string;
             /** Folder */
@@ -6042,6 +6078,11 @@ export interface components {
          * @description What is kept of the files that a job writes.
          */
         OutputsSpec: {
+            /**
+             * Adopt
+             * @default
+             */
+            adopt: string;
             /**
              * Every S
              * @default 120
@@ -8768,6 +8809,11 @@ export interface components {
             seq: number;
             /** Size Bytes */
             size_bytes: number;
+            /**
+             * Source
+             * @default
+             */
+            source: string;
             /** Storage Id */
             storage_id: string;
             /** Storage Url */

@@ -27,6 +27,10 @@ class CheckpointListItem(Output):
     num_files: int
     node_name: str
     state: str
+    kind: str
+    """`saved`: with Muster's SDK. `adopted`: by the script, under a name of its own."""
+    path: str
+    """Folder within the trial's; of an adopted one, the script's name of the file or folder."""
     is_latest: bool
     """Whether its trial continues from it."""
     created_at: dt.datetime

@@ -377,7 +377,10 @@ class CheckpointOut(Output):
     attempt_no: int
     step: int
     epoch: float | None
+    kind: str
+    """`saved`: with Muster's SDK. `adopted`: by the script, under a name of its own."""
     path: str
+    """Folder within the trial's; of an adopted one, the script's name of the file or folder."""
     node_name: str
     size_bytes: int
     num_files: int

@@ -46,6 +46,7 @@ def list_(
     for row in checkpoints:
         marks = [w for w in ("best", "latest") if row[f"is_{w}"]]
         marks += ["pinned"] if row["pinned_at"] else []
+        marks += [f"from the script: {row['path']}"] if row.get("kind") == "adopted" else []
         shown.add_row(
             str(row["id"]),
             str(row["step"]),
@@ -170,7 +171,8 @@ def export(
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Export the model of a built-in trainer's checkpoint to one safetensors file.
+    """Export the model of a built-in trainer's checkpoint to one safetensors file, or a checkpoint that
+    the script saved, as it is (several files as a tar archive).
 
     For a checkpoint's number, an agent writes the file and the server passes it on. For a folder or
     URL, the file is written here, without a server and without torch; an object store needs the
@@ -197,7 +199,8 @@ def _export_by_server(checkpoint_id: int, output: Path) -> None:
                 f"Checkpoint {checkpoint_id} was not exported: {found['message']}."
             )
         client.download_to(f"/exports/{found['id']}/file", output)
-    say(f"Wrote the model of step {found['step']} to {output} ({byte_size(found['size_bytes'])}).")
+    what = "model" if found["file_name"].endswith(".safetensors") else "checkpoint"
+    say(f"Wrote the {what} of step {found['step']} to {output} ({byte_size(found['size_bytes'])}).")
 
 
 def _export_here(place: str, output: Path) -> None:

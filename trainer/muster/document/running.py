@@ -152,6 +152,11 @@ class CheckpointsSection:
     `gs://bucket/folder`, which every node reaches: the workers' Python and the agent's need
     `muster-train[s3]` or `muster-train[gcs]`, and the credentials are those of the nodes'
     environment."""
+    adopt: Annotated[str, Bounds(min_length=1, max_length=255)] | None = None
+    """Make files that the script saves known as checkpoints: a pattern of files or folders relative
+    to the working directory (`out/ckpt-*.pt`, `out/checkpoint-*`). The step is what `{step}` in the
+    pattern stands for, else the number after `step` in the name, else the last number of the
+    name."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -240,6 +240,12 @@ def put(url: str, path: Path) -> None:
             )
 
 
+def copy(url: str, to: str) -> None:
+    """Copy an object within its object store, which does that by itself."""
+    with _opened(url) as (fs, source), _opened(to) as (_, target):
+        fs.cp_file(source, target)
+
+
 def put_bytes(url: str, content: bytes) -> None:
     """Write a small object."""
     with _opened(url) as (fs, root):

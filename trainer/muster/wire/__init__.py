@@ -75,8 +75,12 @@ from .numbers import (
     encode_number,
 )
 from .outputs import (
+    ADOPTED_AT_ONCE,
+    ADOPTED_FILES_MAX,
+    ADOPTED_SEQ,
     OUTPUT_FILES_MAX,
     OUTPUT_PART_BYTES,
+    AdoptedCheckpoint,
     OutputFile,
     OutputsReply,
     OutputsRequest,
@@ -143,6 +147,9 @@ from .workers import (
 PROTOCOL_VERSION = 1
 
 __all__ = [
+    "ADOPTED_AT_ONCE",
+    "ADOPTED_FILES_MAX",
+    "ADOPTED_SEQ",
     "DESCRIBES",
     "DESCRIPTION_TIMEOUT_S",
     "EXPORT_PIECE_BYTES",
@@ -159,6 +166,7 @@ __all__ = [
     "WRONG_SERVER",
     "AckState",
     "Activations",
+    "AdoptedCheckpoint",
     "AllocationSpec",
     "Assignment",
     "AssignmentsReply",

@@ -31,6 +31,9 @@ class OutputsSpec:
     """Bytes that one node keeps of a trial. Files beyond are listed as left out."""
     every_s: float = 120.0
     """Seconds between two collections while the job runs."""
+    adopt: str = ""
+    """Pattern of the files or folders that are checkpoints of the script (muster.adoption); "" for
+    none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,9 @@ class WorkSource:
     folder: str
     """Folder of the trial's outputs, relative to the storage folder: experiment-12/trial-1/outputs."""
     size_bytes: int
+    source: str = ""
+    """What is restored, if it is a checkpoint of another trial: "step 200 of trial 36.2". Without its
+    files the attempt does not start."""
 
 
 OutputState = Literal["kept", "growing", "link", "left_out"]
@@ -100,6 +106,37 @@ class OutputsSummary:
     missing."""
 
 
+ADOPTED_FILES_MAX = 2000
+"""Most files of an adopted checkpoint on one node."""
+ADOPTED_AT_ONCE = 10
+"""Most adopted checkpoints in one request; the others follow."""
+ADOPTED_SEQ = 1
+"""Number in the name of the manifest of an adopted checkpoint, whose attempt is 0 there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptedCheckpoint:
+    """Files that the script saved as a checkpoint. They lie in a folder of their own beside the
+    outputs, laid out like those, and stay when the script replaces or deletes them."""
+
+    no: int
+    """Number within the work folder, increasing."""
+    attempt_no: int
+    node_rank: int
+    name: str
+    """Path of the file or folder relative to the work folder."""
+    step: int | None
+    """Step that the name says; None if it says none."""
+    folder: str
+    """Folder relative to the trial's: adopted-<digest of the list of files>."""
+    saved_ms: int
+    """Time of the last change of its files in milliseconds since 1970."""
+    files: str
+    """The list of its files, packed like OutputsRequest.files."""
+    problem: str = ""
+    """Reason why it was not adopted, as half a sentence; its folder is not there then."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OutputsRequest:
     """`POST /agent/v1/outputs`: a manifest has been written. Sending it twice is harmless."""
@@ -112,6 +149,8 @@ class OutputsRequest:
     summary: OutputsSummary
     files: str
     """base64 of zlib of a JSON list of OutputFile, sorted by path."""
+    adopted: list[AdoptedCheckpoint] = field(default_factory=list)
+    """Checkpoints of the script that were not answered yet, oldest first."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,15 @@ import { useTranslation } from "react-i18next";
 
 import { checkpointList, type CheckpointListItem as Item, type CheckpointState, me } from "../../api/queries";
 import type { CheckpointSearch } from "../../app/search";
-import { Empty, LoadMore } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { Empty } from "../../components/basics";
+import type { Column } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
+import { PagedTable } from "../../components/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { CleaningDialog } from "../../common/checkpoints/CleaningDialog";
+import { FromScript } from "../../common/checkpoints/FromScript";
 import { Pinned, PinButton } from "../../common/checkpoints/PinButton";
 
 const STATES: CheckpointState[] = ["complete", "deleting", "deleted"];
@@ -62,7 +64,7 @@ function useColumns(isOfAll: boolean, mayChange: boolean): Column<Item>[] {
       align: "right",
       cell: (c) => (
         <span>
-          <Pinned checkpoint={c} />{" "}
+          <FromScript checkpoint={c} /> <Pinned checkpoint={c} />{" "}
           {c.is_latest ? (
             <Badge size="xs" variant="light">
               {t("checkpoints.latest")}
@@ -187,21 +189,14 @@ export function CheckpointList({ experimentId, project, saved, order, set }: Pro
                   <Empty title={t("checkpoints.none")}>{t("checkpoints.noneHint")}</Empty>
                 )
               ) : (
-                <>
-                  <DataTable
-                    rows={items}
-                    rowKey={(c) => c.id}
-                    label={t("nav.checkpoints")}
-                    testId="all-checkpoints"
-                    columns={columns}
-                  />
-                  <LoadMore
-                    shown={items.length}
-                    hasMore={query.hasNextPage}
-                    loading={query.isFetchingNextPage}
-                    onMore={() => void query.fetchNextPage()}
-                  />
-                </>
+                <PagedTable
+                  query={query}
+                  rows={items}
+                  rowKey={(c) => c.id}
+                  label={t("nav.checkpoints")}
+                  testId="all-checkpoints"
+                  columns={columns}
+                />
               )}
             </>
           );

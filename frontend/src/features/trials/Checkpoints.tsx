@@ -11,13 +11,15 @@ import {
   trialExports,
   type TrialDetail,
 } from "../../api/queries";
-import { Empty, LoadMore } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { Empty } from "../../components/basics";
+import type { Column } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
+import { PagedTable } from "../../components/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { CleaningDialog } from "../../common/checkpoints/CleaningDialog";
+import { FromScript } from "../../common/checkpoints/FromScript";
 import { ExportButton } from "./ExportButton";
 import { Pinned, PinButton } from "../../common/checkpoints/PinButton";
 import layout from "../../components/layout.module.css";
@@ -33,7 +35,7 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
     <QueryView query={query}>
       {(data) => {
         const items = data.pages.flatMap((page) => page.items);
-        if (items.length === 0) return <Empty title={t("checkpoints.none")}>{t("checkpoints.noneHint")}</Empty>;
+        if (items.length === 0) return <None trial={trial} />;
         return (
           <>
             <Group justify="flex-end" mb="xs">
@@ -48,24 +50,26 @@ export function Checkpoints({ trial }: { trial: TrialDetail }) {
                 onClose={() => setCleaning(false)}
               />
             ) : null}
-            <DataTable
+            <PagedTable
+              query={query}
               rows={items}
               rowKey={(c) => c.id}
               label={t("trial.tab.checkpoints")}
               testId="checkpoints"
               columns={columns}
             />
-            <LoadMore
-              shown={items.length}
-              hasMore={query.hasNextPage}
-              loading={query.isFetchingNextPage}
-              onMore={() => void query.fetchNextPage()}
-            />
           </>
         );
       }}
     </QueryView>
   );
+}
+
+function None({ trial }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  const { adopt } = (trial.config["checkpoints"] ?? {}) as { adopt?: string | null };
+  if (!adopt) return <Empty title={t("checkpoints.none")}>{t("checkpoints.noneHint")}</Empty>;
+  return <Empty title={t("checkpoints.noneAdopted", { pattern: adopt })}>{t("checkpoints.noneAdoptedHint")}</Empty>;
 }
 
 function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[] {
@@ -89,7 +93,7 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
               {t("checkpoints.latest")}
             </Badge>
           ) : null}{" "}
-          <Pinned checkpoint={c} />
+          <FromScript checkpoint={c} /> <Pinned checkpoint={c} />
         </>
       ),
     },
@@ -141,6 +145,7 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
               checkpointId={c.id}
               last={exports.find((e) => e.checkpoint_id === c.id)}
               mayAsk={mayChange}
+              isModel={c.kind !== "adopted"}
             />
             {mayChange ? (
               <LinkButton

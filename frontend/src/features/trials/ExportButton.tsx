@@ -8,10 +8,17 @@ import { errorLine } from "../../components/Message";
 import * as format from "../../lib/format";
 import css from "./trials.module.css";
 
-type Props = { trialId: number; checkpointId: number; last: Schemas["ExportOut"] | undefined; mayAsk: boolean };
+type Props = {
+  trialId: number;
+  checkpointId: number;
+  last: Schemas["ExportOut"] | undefined;
+  mayAsk: boolean;
+  /** False: the script's files as they are. */
+  isModel?: boolean;
+};
 
 /** The model of a checkpoint as one file: asked for, waited for, then a link; or why there is none. */
-export function ExportButton({ trialId, checkpointId, last, mayAsk }: Props) {
+export function ExportButton({ trialId, checkpointId, last, mayAsk, isModel = true }: Props) {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
   const ask = useMutation({
@@ -36,7 +43,13 @@ export function ExportButton({ trialId, checkpointId, last, mayAsk }: Props) {
   if (!mayAsk && !waits) return null;
   return (
     <>
-      <Tooltip label={waits ? t("exporting.waits", { node: last.waits_for }) : t("exporting.hint")} multiline maw={360}>
+      <Tooltip
+        label={
+          waits ? t("exporting.waits", { node: last.waits_for }) : t(isModel ? "exporting.hint" : "exporting.filesHint")
+        }
+        multiline
+        maw={360}
+      >
         <Button
           variant="subtle"
           size="compact-xs"

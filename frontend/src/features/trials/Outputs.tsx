@@ -13,8 +13,9 @@ import {
   type OutputsWanted,
   type TrialDetail,
 } from "../../api/queries";
-import { Code, Empty, LoadMore, Notice, Stats } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { Code, Empty, Notice, Stats } from "../../components/basics";
+import type { Column } from "../../components/DataTable";
+import { PagedTable } from "../../components/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
@@ -103,21 +104,14 @@ function Files({ trial, summary }: { trial: TrialDetail; summary: OutputsSummary
               </Empty>
             );
           return (
-            <>
-              <DataTable
-                rows={items}
-                rowKey={(file) => file.path}
-                label={t("trial.tab.outputs")}
-                testId="outputs"
-                columns={columns}
-              />
-              <LoadMore
-                shown={items.length}
-                hasMore={query.hasNextPage}
-                loading={query.isFetchingNextPage}
-                onMore={() => void query.fetchNextPage()}
-              />
-            </>
+            <PagedTable
+              query={query}
+              rows={items}
+              rowKey={(file) => file.path}
+              label={t("trial.tab.outputs")}
+              testId="outputs"
+              columns={columns}
+            />
           );
         }}
       </QueryView>

@@ -343,7 +343,14 @@ export const trials = {
   checkpoints: {
     none: "No checkpoints yet",
     noneHint:
-      "The built-in trainer saves checkpoints as checkpoints.every says; your own script saves them with muster.checkpoint().",
+      "The built-in trainer saves checkpoints as checkpoints.every says; your own script saves them with muster.checkpoint(), " +
+      "or saves files of its own that checkpoints.adopt names.",
+    noneAdopted: "No file matches {{pattern}} yet",
+    noneAdoptedHint:
+      "Files and folders of the working directory that match checkpoints.adopt are listed here when outputs are " +
+      "collected. The Outputs tab shows what the script has written.",
+    fromScript: "from the script",
+    fromScriptHint: "Saved by the script as {{path}}. A fork finds it there in its working directory.",
     step: "Step",
     epoch: "Epoch",
     metrics: "Metrics",
@@ -364,6 +371,7 @@ export const trials = {
   },
   exporting: {
     ask: "Export",
+    filesHint: "Download the files of this checkpoint as the script saved them: one file, or a tar archive.",
     hint: "Export the model to a safetensors file, on a node that can read the checkpoint.",
     waits: "Waiting for {{node}}",
     download: "Download",

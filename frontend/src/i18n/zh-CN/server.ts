@@ -216,6 +216,8 @@ export const events: Readonly<Record<string, string>> = {
   "checkpoint.export_failed": "检查点导出失败",
   "checkpoint.exported": "检查点已导出",
   "checkpoints.cleaned": "检查点清理",
+  "checkpoints.none_adopted": "没有文件被识别为检查点",
+  "checkpoints.not_adopted": "脚本的检查点未被采用",
   "checkpoints.pinned": "检查点已固定",
   "checkpoints.unpinned": "检查点已取消固定",
   "experiment.budget_changed": "预算已更改",

@@ -333,7 +333,13 @@ export const trials: Same<typeof english> = {
   },
   checkpoints: {
     none: "还没有检查点",
-    noneHint: "内置训练器按 checkpoints.every 写检查点；自己的脚本可调用 muster.checkpoint()。",
+    noneHint:
+      "内置训练器按 checkpoints.every 写检查点；自己的脚本可调用 muster.checkpoint()，或由 checkpoints.adopt 指定脚本自己保存的文件。",
+    noneAdopted: "还没有文件匹配 {{pattern}}",
+    noneAdoptedHint:
+      "收集输出时，工作目录中匹配 checkpoints.adopt 的文件和文件夹会列在这里。“输出”标签页显示脚本写了哪些文件。",
+    fromScript: "来自脚本",
+    fromScriptHint: "由脚本保存为 {{path}}。派生的试验会在其工作目录的同一位置找到它。",
     step: "步",
     epoch: "轮",
     metrics: "指标",
@@ -353,6 +359,7 @@ export const trials: Same<typeof english> = {
   },
   exporting: {
     ask: "导出",
+    filesHint: "按脚本保存的原样下载该检查点的文件：单个文件或 tar 归档。",
     hint: "在能读取该检查点的节点上，把模型导出为一个 safetensors 文件。",
     waits: "正在等待 {{node}}",
     download: "下载",

@@ -408,6 +408,11 @@ class CheckpointRow(Base):
     pinned_at: Mapped[dt.datetime | None]
     """Since when nothing but its experiment's deletion may delete it; null: policies may."""
     pinned_by: Mapped[str] = mapped_column(String(160), default="")
+    kind: Mapped[str] = mapped_column(String(16), default="saved")
+    """`saved`: by the SDK, which can resume from it. `adopted`: files that the script saved under a
+    name of its own, which is in `path`."""
+    parts: Mapped[list[Any]] = mapped_column(default=list, deferred=True)
+    """Where the files of an adopted one lie, and their list, by node rank."""
 
     __table_args__ = (UniqueConstraint("trial_id", "attempt_no", "step"),)
 

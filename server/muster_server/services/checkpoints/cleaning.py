@@ -8,8 +8,9 @@ nobody can choose it any more. Its files are deleted by an agent that has the st
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import case, delete, func, select, type_coerce, update
 from sqlalchemy.orm import Session, aliased
@@ -28,7 +29,7 @@ from ..core.events import add_event
 from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
 from . import exports, file_deletions
-from .lookup import OBJECT_STORE, store_of, trial_folder
+from .lookup import ADOPTED, OBJECT_STORE, store_of, trial_folder
 
 SHOWN_MAX = 1000
 """Checkpoints named one by one in a plan."""
@@ -175,21 +176,16 @@ def clean(session: Session, cleaning: Cleaning, *, by: str, now: dt.datetime) ->
     size_bytes = 0
     for verdict in going:
         row = session.get_one(CheckpointRow, verdict.checkpoint.id)
-        if verdict.is_replaced or not row.storage_id:
+        is_replaced = verdict.is_replaced and row.kind != ADOPTED  # That has a folder of its own.
+        if is_replaced or not row.storage_id:
             # Nobody can be asked for files of a node that never said which storage it has.
             row.state = "deleted"
             continue
         row.state = "deleting"
         size_bytes += row.size_bytes
-        storages.add(row.storage_id)
-        _request(
-            session,
-            experiment,
-            row,
-            f"{trial_folder(experiment.id, numbers[row.trial_id])}/{row.path}",
-            by,
-            now,
-        )
+        for place in _places(experiment, row, numbers[row.trial_id]):
+            storages.add(place["storage_id"])
+            request_deletion(session, experiment, row, place, by, now)
     session.flush()
     exports.give_up(session, [v.checkpoint.id for v in going], now)
     file_deletions.wake_nodes(session, storages)
@@ -205,30 +201,50 @@ def clean(session: Session, cleaning: Cleaning, *, by: str, now: dt.datetime) ->
     return len(going)
 
 
-def _request(
+def _places(
+    experiment: ExperimentRow, row: CheckpointRow, trial_no: int
+) -> Sequence[Mapping[str, Any]]:
+    """Return the folders of a checkpoint, each with its storage, the node that wrote it, and its size."""
+    if row.kind == ADOPTED:
+        return list({(p["storage_id"], p["path"]): p for p in row.parts}.values())
+    place = {
+        "path": f"{trial_folder(experiment.id, trial_no)}/{row.path}",
+        "storage_id": row.storage_id,
+        "storage_url": store_of(experiment.config) if row.storage_id == OBJECT_STORE else "",
+        "node_name": row.node_name,
+        "size_bytes": row.size_bytes,
+    }
+    return [place]
+
+
+def request_deletion(
     session: Session,
     experiment: ExperimentRow,
     row: CheckpointRow,
-    path: str,
+    place: Mapping[str, Any],
     by: str,
     now: dt.datetime,
 ) -> None:
+    """Have one folder of a checkpoint deleted.
+
+    place: its `path`, `storage_id`, `storage_url`, `node_name` and `size_bytes`."""
     # The same step may have been saved, deleted, and saved again by a later attempt.
     session.execute(
         delete(FileDeletionRow).where(
-            FileDeletionRow.storage_id == row.storage_id, FileDeletionRow.path == path
+            FileDeletionRow.storage_id == place["storage_id"],
+            FileDeletionRow.path == place["path"],
         )
     )
     session.add(
         FileDeletionRow(
-            storage_id=row.storage_id,
-            storage_url=store_of(experiment.config) if row.storage_id == OBJECT_STORE else "",
-            path=path,
+            storage_id=place["storage_id"],
+            storage_url=place["storage_url"],
+            path=place["path"],
             experiment_id=experiment.id,
             experiment_name=experiment.name,
             checkpoint_id=row.id,
-            node_name=row.node_name,
-            size_bytes=row.size_bytes,
+            node_name=place["node_name"],
+            size_bytes=place["size_bytes"],
             state="pending",
             message="",
             requested_by=by,

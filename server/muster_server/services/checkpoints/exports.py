@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Collection, Iterator
+from pathlib import PurePosixPath
 
 from sqlalchemy import and_, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session, undefer
@@ -23,6 +24,7 @@ from muster_server.db.models import (
     ExportChunkRow,
     ExportRow,
     NodeRow,
+    TrialRow,
 )
 from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.domain.states import NodeState
@@ -35,12 +37,15 @@ from ..core import chunks
 from ..core.callers import Caller, note
 from ..core.events import add_event
 from ..core.lookup import get_trial
-from ..core.output_lists import decode_files
+from ..core.output_lists import decode_files, unpack_base64
 from ..core.ownership import is_by, require_charge
 from ..core.paging import read_page
 from .file_deletions import first_online, is_online, storage_nodes, wake_nodes
-from .lookup import OBJECT_STORE, store_of, trial_folder
+from .lookup import ADOPTED, OBJECT_STORE, store_of, trial_folder
 
+TAR_ENTRY_BYTES = 4096
+"""Most bytes of a tar archive for an entry beside its content and its path."""
+TAR_END_BYTES = 20_480
 WANTED_AT_ONCE = 4
 """Exports asked of one node at a time; the next ones follow as these are reported."""
 MAX_MESSAGE_CHARS = 1000
@@ -78,6 +83,8 @@ def request(
     )
     if there is not None:
         return _out(session, there)
+    if checkpoint.kind == ADOPTED:
+        return _ask(session, _adopted(session, checkpoint, trial, caller, settings))
     experiment = session.get_one(ExperimentRow, trial.experiment_id)
     # A model is a part of its checkpoint.
     room_bytes = min(checkpoint.size_bytes, settings.export_max_bytes)
@@ -107,6 +114,62 @@ def request(
         {"checkpoint": checkpoint_id},
     )
     return _ask(session, row)
+
+
+def _adopted(
+    session: Session,
+    checkpoint: CheckpointRow,
+    trial: TrialRow,
+    caller: Caller,
+    settings: Settings,
+) -> ExportRow:
+    """Return what is asked for of a checkpoint that a script saved: its files, as they are."""
+    # Of several nodes the first: the others' are at most shards, which are for a fork.
+    part = checkpoint.parts[0]
+    packed = unpack_base64(part["files"])
+    files = decode_files(packed)
+    is_one = len(files) == 1 and files[0].state != "link"
+    room_bytes = part["size_bytes"]
+    if not is_one:
+        room_bytes += TAR_END_BYTES + sum(
+            TAR_ENTRY_BYTES + 2 * len(file.path.encode()) for file in files
+        )
+    _require_room(session, room_bytes, settings)
+    if room_bytes > settings.export_max_bytes:
+        raise Conflict(
+            "outputs.too_large",
+            f"{checkpoint.path} has {room_bytes:,} bytes, and {settings.export_max_bytes:,} are sent "
+            "in one piece.",
+            hint="Fork the trial from it, or use `muster outputs get` while the script keeps it.",
+        )
+    note(
+        session,
+        "checkpoints.export_requested",
+        trial.experiment_id,
+        caller,
+        {"checkpoint": checkpoint.id},
+    )
+    name = PurePosixPath(checkpoint.path).name
+    return ExportRow(
+        checkpoint_id=checkpoint.id,
+        trial_id=trial.id,
+        trial_no=trial.no,
+        experiment_id=trial.experiment_id,
+        step=checkpoint.step,
+        storage_id=part["storage_id"],
+        storage_url=part["storage_url"],
+        path=part["path"],
+        node_name=part["node_name"],
+        files=packed,
+        num_files=len(files),
+        file_name=(name if is_one else f"{name}.tar")[-255:],
+        state="pending",
+        message="",
+        room_bytes=room_bytes,
+        requested_by=caller.principal.actor,
+        requested_at=caller.now,
+        expires_at=caller.now + dt.timedelta(hours=settings.export_hours),
+    )
 
 
 def request_outputs(session: Session, row: ExportRow, *, settings: Settings) -> ExportOut:
@@ -265,13 +328,14 @@ def take_result(
 def _tell(session: Session, node: NodeRow, row: ExportRow, now: dt.datetime) -> None:
     """Add the event of a model that was exported, or was not."""
     is_done = row.state == "done"
+    what = "the model" if row.file_name == "" else "the checkpoint"
     add_event(
         session,
         "checkpoint.exported" if is_done else "checkpoint.export_failed",
-        f"{node.name} exported the model of step {row.step}, {row.size_bytes:,} bytes, requested by "
+        f"{node.name} exported {what} of step {row.step}, {row.size_bytes:,} bytes, requested by "
         f"{row.requested_by}."
         if is_done
-        else f"The model of step {row.step} was not exported: {row.message}.",
+        else f"{what.capitalize()} of step {row.step} was not exported: {row.message}.",
         now=now,
         level="info" if is_done else "warning",
         experiment_id=row.experiment_id,

@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, exists, func, literal, or_, select, true
+from sqlalchemy import Row, Text, and_, bindparam, cast, exists, func, literal, or_, select, true
 from sqlalchemy.orm import Session
 
 from muster.wire import Deletion, DeletionsReply, DeletionsRequest
@@ -79,7 +79,17 @@ _PENDING = (
             ),
             exists().where(
                 CheckpointRow.id == FileDeletionRow.checkpoint_id,
-                CheckpointRow.state == "deleting",
+                or_(
+                    CheckpointRow.state == "deleting",
+                    # A folder of adopted files that is no part of a checkpoint.
+                    and_(
+                        FileDeletionRow.path.contains("/adopted-"),
+                        or_(
+                            CheckpointRow.state == "deleted",
+                            ~cast(CheckpointRow.parts, Text).contains(FileDeletionRow.path),
+                        ),
+                    ),
+                ),
             ),
             exists()
             .where(
@@ -147,7 +157,7 @@ def take_results(
         is_done = result.outcome == "done"
         where = row.storage_url or "its storage"
         checkpoint = session.get(CheckpointRow, row.checkpoint_id or 0)
-        if is_done and checkpoint is not None:
+        if is_done and checkpoint is not None and checkpoint.state == "deleting":
             checkpoint.state = "deleted"
         add_event(
             session,

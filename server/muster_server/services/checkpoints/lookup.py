@@ -68,12 +68,17 @@ def _place(session: Session, config: ExperimentConfig, path: str) -> str:
     return url_of(config, session.scalars(select(ClusterIdentityRow.id)).one(), path)
 
 
+ADOPTED = "adopted"
+"""Kind of a checkpoint that the script saved under a name of its own. Its files are for the script, in
+its work folder: the SDK never resumes from one."""
+
 _NEWEST = (
     select(CheckpointRow)
     .where(CheckpointRow.trial_id == bindparam("of"), CheckpointRow.state == "complete")
     .order_by(CheckpointRow.step.desc(), CheckpointRow.attempt_no.desc())
     .limit(1)
 )
+_NEWEST_SAVED = _NEWEST.where(CheckpointRow.kind != ADOPTED)
 
 
 def newest(session: Session, trial_id: int) -> CheckpointRow | None:
@@ -124,11 +129,12 @@ def start_of(
     """Return the checkpoint that the next attempt of a trial starts from; None to start from
     nothing.
 
-    This is the trial's own newest checkpoint, or else the one the trial was forked from. Raises
+    This is the trial's own newest checkpoint, or else the one the trial was forked from. Adopted ones
+    are none: their files are in the work folder (services.outputs.sources). Raises
     LookupError if that one is gone; an experiment cannot be deleted while a fork needs its
     checkpoint.
     """
-    own = newest(session, trial.id)
+    own = session.scalar(_NEWEST_SAVED, {"of": trial.id})
     if own is not None:
         path = f"{trial_folder(experiment.id, trial.no)}/{own.path}"
         return StartCheckpoint(own, _place(session, experiment.config, path), is_own=True)
@@ -143,6 +149,8 @@ def start_of(
     if found is None:
         raise LookupError(f"checkpoint {trial.source_checkpoint_id} to start from is gone")
     checkpoint, source, trial_no = found
+    if checkpoint.kind == ADOPTED:
+        return None
     return StartCheckpoint(
         checkpoint,
         _place(session, source.config, f"{trial_folder(source.id, trial_no)}/{checkpoint.path}"),

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from muster.document.experiment import ExperimentConfig
 from muster.document.searching import FromSection
 from muster_server.db.models import CheckpointRow, ExperimentRow, TrialRow
 from muster_server.domain.messages import Message
@@ -45,6 +46,27 @@ def find(session: Session, section: FromSection) -> Source | FieldProblem:
         return _pick(session, trial, section.pick, "from.trial")
     assert section.experiment is not None, "checked: one of the three"
     return _of_experiment(session, section.experiment, section.pick)
+
+
+def misuse(found: Source, config: ExperimentConfig) -> FieldProblem | None:
+    """Return why an experiment cannot start from a checkpoint that a script saved; None if it can, and
+    for any other checkpoint."""
+    if found.checkpoint.kind != lookup.ADOPTED:
+        return None
+    named = f"step {found.checkpoint.step:,} of trial {found.trial.address}"
+    if config.from_ is not None and config.from_.load == "weights":
+        return FieldProblem(
+            "from.load",
+            f"{named} consists of files of its script, whose weights Muster cannot take alone",
+            "leave load out: the files are put into the work folder",
+        )
+    if config.trainer is not None:
+        return FieldProblem(
+            "from",
+            f"{named} consists of files of its script, which the built-in trainer cannot read",
+            "use an entrypoint that reads them, or name another checkpoint",
+        )
+    return None
 
 
 def describe(

@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from collections.abc import Iterator
 
+from muster.adoption import PATTERN_EXAMPLES, NoCheckpointPattern, parse
 from muster.byte_sizes import SIZE_EXAMPLES, parse_size
 from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
@@ -63,6 +64,7 @@ def check(
         *check_search(document, parameters),
         *_storage(document),
         *_outputs(document),
+        *_adopt(document),
         *_variables(document),
         *_array(document),
         *_environment(document),
@@ -295,6 +297,23 @@ def _outputs(document: ExperimentConfig) -> Iterator[FieldProblem]:
         yield FieldProblem(
             "outputs.include", Message("field.empty"), "write ['**'], or outputs: null"
         )
+
+
+def _adopt(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    path, pattern = "checkpoints.adopt", document.checkpoints.adopt
+    if pattern is None:
+        return
+    try:
+        parse(pattern)
+    except NoCheckpointPattern as error:
+        yield FieldProblem(path, f"{pattern!r} {error}", f"write {PATTERN_EXAMPLES}")
+    others = {
+        "trainer": document.trainer is not None,
+        "search.runner: external": document.search.runner == "external",
+        "outputs: null": document.outputs is None,
+    }
+    for other in (name for name, is_there in others.items() if is_there):
+        yield FieldProblem(path, Message("field.no_effect", other=other), "leave one of them out")
 
 
 def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:

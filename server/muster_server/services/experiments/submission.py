@@ -81,7 +81,7 @@ def resolve_submission(
             _check_code(session, config, body.blob_sha256),
             late,
             check_secrets(session, config, user_id=user_id),
-            found if isinstance(found, FieldProblem) else None,
+            sources.misuse(found, config) if isinstance(found, sources.Source) else found,
             warm if isinstance(warm, FieldProblem) else None,
         )
         if p is not None

@@ -21,6 +21,8 @@ def unsaved_work(
 ) -> UnsavedOut | None:
     """Return what running trials without any checkpoint have done so far; None if there are none.
 
+    A forked trial has the checkpoint that it starts from, and one of its script counts like any other.
+
     Trials of the built-in trainer are not among them: it saves a checkpoint when it is asked to stop.
     """
     begun: list[dt.datetime] = []
@@ -34,6 +36,7 @@ def unsaved_work(
             .where(
                 TrialRow.experiment_id.in_(experiment_ids[first : first + IDS_AT_ONCE]),
                 TrialRow.latest_checkpoint_id.is_(None),
+                TrialRow.source_checkpoint_id.is_(None),
                 AttemptRow.state == AttemptState.RUNNING,
             )
         ).all()

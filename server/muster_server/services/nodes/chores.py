@@ -26,7 +26,7 @@ from muster.wire import (
 from muster_server.settings import Settings
 
 from ..checkpoints import exports, file_deletions
-from ..outputs import folders, manifests
+from ..outputs import adopting, folders, manifests
 from . import layer_tables, preflights
 from .sessions import require_session
 
@@ -65,7 +65,10 @@ def take_description(
 def take_outputs(session: Session, request: OutputsRequest, *, now: dt.datetime) -> OutputsReply:
     """Take a manifest of what a trial wrote on a node. Raises InvalidRequest and TooLarge."""
     node = require_session(session, request.node_id, request.session_epoch)
-    return OutputsReply(taken=manifests.take(session, node, request, now=now))
+    adopting.take(session, node, request, now=now)
+    taken = manifests.take(session, node, request, now=now)
+    adopting.tell_if_none(session, request, now=now)
+    return OutputsReply(taken=taken)
 
 
 def take_work_folders(

@@ -36,9 +36,6 @@ EXPORTS_PER_REQUEST = 20
 """Most archives of one request; more is for the command line, which asks for one after another."""
 KEPT_HOURS = 1
 """Outputs that were made into a file are kept this long: they are in the storage anyway."""
-_TAR_ENTRY_BYTES = 4096
-"""Most bytes of a tar archive for an entry beside its content and its path."""
-_TAR_END_BYTES = 20_480
 
 
 def online_storages(session: Session) -> set[str]:
@@ -219,7 +216,7 @@ def _archives(
 
 def _batches(entries: Sequence[OutputEntry], max_bytes: int) -> Iterator[list[OutputEntry]]:
     batch: list[OutputEntry] = []
-    batch_bytes = _TAR_END_BYTES
+    batch_bytes = exports.TAR_END_BYTES
     for entry in entries:
         if entry.file.size_bytes > max_bytes:
             raise Conflict(
@@ -232,7 +229,7 @@ def _batches(entries: Sequence[OutputEntry], max_bytes: int) -> Iterator[list[Ou
         is_full = len(batch) >= FILES_PER_EXPORT or batch_bytes + size_bytes > max_bytes
         if batch and is_full:
             yield batch
-            batch, batch_bytes = [], _TAR_END_BYTES
+            batch, batch_bytes = [], exports.TAR_END_BYTES
         batch.append(entry)
         batch_bytes += size_bytes
     if batch:
@@ -240,7 +237,7 @@ def _batches(entries: Sequence[OutputEntry], max_bytes: int) -> Iterator[list[Ou
 
 
 def _tar_bytes(entry: OutputEntry) -> int:
-    return entry.file.size_bytes + _TAR_ENTRY_BYTES + 2 * len(entry.name.encode())
+    return entry.file.size_bytes + exports.TAR_ENTRY_BYTES + 2 * len(entry.name.encode())
 
 
 def _renamed(entry: OutputEntry) -> OutputFile:
@@ -277,8 +274,8 @@ def _row(
         room_bytes = min(first, size_bytes) if first else size_bytes
     else:
         file_name = f"experiment-{trial.experiment_id}-trial-{trial.no}-outputs{suffix}.tar"
-        names = sum(2 * len(file.path.encode()) + _TAR_ENTRY_BYTES for file in files)
-        room_bytes = size_bytes + names + _TAR_END_BYTES
+        names = sum(2 * len(file.path.encode()) + exports.TAR_ENTRY_BYTES for file in files)
+        room_bytes = size_bytes + names + exports.TAR_END_BYTES
     return ExportRow(
         checkpoint_id=None,
         trial_id=trial.id,

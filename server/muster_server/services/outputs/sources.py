@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, undefer
 
 from muster.byte_sizes import parse_size
 from muster.document.experiment import ExperimentConfig
-from muster.wire import OutputsSpec, WorkSource
-from muster_server.db.models import AttemptRow, TrialOutputsRow
+from muster.wire import ADOPTED_SEQ, OutputsSpec, WorkSource
+from muster_server.db.models import AttemptRow, CheckpointRow, TrialOutputsRow, TrialRow
 
-from ..checkpoints.lookup import OBJECT_STORE
+from ..checkpoints.lookup import ADOPTED, OBJECT_STORE
 from .manifests import rows_of
 
 
@@ -26,14 +26,21 @@ def outputs_spec(config: ExperimentConfig) -> OutputsSpec | None:
         exclude=list(outputs.exclude),
         max_bytes=parse_size(outputs.max_size),
         every_s=outputs.every_s,
+        adopt=config.checkpoints.adopt or "",
     )
 
 
 def work_sources(
-    session: Session, trial_id: int, *, num_nodes: int, cluster_id: str
+    session: Session,
+    trial_id: int,
+    *,
+    source_checkpoint_id: int | None,
+    num_nodes: int,
+    cluster_id: str,
 ) -> Mapping[int, list[WorkSource]]:
     """Return what each node rank of the next attempt restores its work folder from: the files of its
-    own rank, and those of rank 0. Empty for a first attempt.
+    own rank, and those of rank 0. Empty for a first attempt, unless it starts from a checkpoint that
+    another trial's script saved.
 
     After an attempt on another number of nodes there is one set of files that makes sense to all,
     that of rank 0.
@@ -42,7 +49,7 @@ def work_sources(
     # there is not after retention has deleted it.
     rows = [row for row in rows_of(session, trial_id) if row.seq > 0 and row.deleted_at is None]
     if not rows:
-        return {}
+        return _of_fork(session, source_checkpoint_id, num_nodes=num_nodes, cluster_id=cluster_id)
     newest = max(row.attempt_no for row in rows)
     num_before = session.scalar(
         select(AttemptRow.num_nodes).where(AttemptRow.trial_id == trial_id, AttemptRow.no == newest)
@@ -55,6 +62,36 @@ def work_sources(
         rank: [by_rank[rank], *first] if rank and rank in by_rank else first
         for rank in range(num_nodes)
     }
+
+
+def _of_fork(
+    session: Session, checkpoint_id: int | None, *, num_nodes: int, cluster_id: str
+) -> Mapping[int, list[WorkSource]]:
+    """Return the files of the adopted checkpoint from which a trial was forked; empty for any other."""
+    row = session.scalar(
+        select(CheckpointRow)
+        .options(undefer(CheckpointRow.parts))
+        .where(CheckpointRow.id == (checkpoint_id or 0), CheckpointRow.kind == ADOPTED)
+    )
+    if row is None:
+        return {}
+    trial = session.get_one(TrialRow, row.trial_id)
+    found = {}
+    for part in row.parts:
+        place = f"{part['storage_url']}/muster-{cluster_id}/{part['path']}"
+        found[part["node_rank"]] = WorkSource(
+            node_rank=part["node_rank"],
+            attempt_no=0,
+            seq=ADOPTED_SEQ,
+            node_id=part["node_id"],
+            storage_id="" if part["storage_url"] else part["storage_id"],
+            storage_url=place if part["storage_url"] else "",
+            folder=part["path"],
+            size_bytes=part["size_bytes"],
+            source=f"step {row.step:,} of trial {trial.address}",
+        )
+    first = found[min(found)]
+    return {rank: [found.get(rank, first)] for rank in range(num_nodes)}
 
 
 def _source(row: TrialOutputsRow, cluster_id: str) -> WorkSource:

@@ -165,7 +165,13 @@ def place(
         "created_at": now,
         "state_since": now,
     }
-    sources = work_sources(session, trial.id, num_nodes=len(decision.shares), cluster_id=cluster_id)
+    sources = work_sources(
+        session,
+        trial.id,
+        source_checkpoint_id=trial.source_checkpoint_id,
+        num_nodes=len(decision.shares),
+        cluster_id=cluster_id,
+    )
     members = [
         _member(allocation_id, share, common, msgspec.to_builtins(sources.get(share.node_rank, [])))
         for allocation_id, share in taken.items()
@@ -343,6 +349,9 @@ def _of_work_folder(
 ) -> str:
     """Return what becomes of the files of earlier attempts where a node is not the one that has them;
     "" where every node has its own."""
+    fork = next((found[0].source for found in sources.values() if found), "")
+    if fork:
+        return f" Its work folder begins with the files of {fork}."
     moved = [
         (share, found[0])
         for share in decision.shares
