@@ -441,3 +441,32 @@ def test_ranks_in_a_sandbox_that_end_at_once_are_seen(
     info = run(shims, script, sandbox).wait_exit()
     assert (info.cause, len(info.workers)) == (cause, 2)
     assert message in info.message
+
+
+UPLOAD = """
+import json, os, pathlib, urllib.request
+rank = os.environ["RANK"]
+root = os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0"
+
+def call(method, path, body):
+    token = {"Authorization": "Bearer " + os.environ["MLFLOW_TRACKING_TOKEN"]}
+    request = urllib.request.Request(root + path, body, token, method=method)
+    with urllib.request.urlopen(request) as reply:
+        return json.load(reply)
+
+run = call("POST", "/mlflow/runs/create", b'{"run_name": "main"}')["run"]["info"]["run_id"]
+call("PUT", f"/mlflow-artifacts/artifacts/0/{run}/artifacts/a/x.txt", b"hello")
+folder = "rank-1" if rank == "1" else "main"
+file = pathlib.Path(os.environ["MUSTER_OUTPUT_DIR"], "mlflow", folder, "artifacts/a/x.txt")
+assert file.read_text() == "hello"
+assert (file.stat().st_uid, file.parent.stat().st_uid) == (os.getuid(), os.getuid())
+file.write_text("mine")  # The job's own, as what it writes itself.
+"""
+
+
+def test_a_job_in_a_sandbox_reaches_the_tracking_server(shims: Any, sandbox: Isolation) -> None:
+    shim = run(shims, UPLOAD, sandbox)
+    assert shim.wait_exit().cause == "success", shim.log(0, "stderr").read_text()
+    assert {r.label for r in shim.of(wire.TrackedRunRecord)} == {"", "rank-1"}
+    (home,) = {path.parent for path in shim.folder.path.parents if path.name == "allocations"}
+    assert len(list(home.glob("work/*/files/muster-outputs/mlflow/*/run.json"))) == 2

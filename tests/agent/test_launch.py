@@ -15,6 +15,7 @@ from muster_agent.jobs.launch import (
     build_commands,
     build_warm,
     inheritable,
+    session_environment,
     why_cold,
 )
 
@@ -390,3 +391,29 @@ def test_a_shim_imports_nothing_that_the_agent_alone_needs() -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "pydantic_settings", "httpx", "structlog", "numpy", "torch"}
     assert heavy & set(found.stdout.split()) == set()
+
+
+def test_the_tracking_server_is_a_default_that_no_proxy_stands_before(make_spec: Any) -> None:
+    place = dataclasses.replace(
+        PLACE, tracking_uri="http://127.0.0.1:9", tracking_token="muster-x", inherited={}
+    )
+
+    def environment(inherited: dict[str, str], **of_user: str) -> dict[str, str]:
+        spec = make_spec(launcher="plain", environment=of_user)
+        (command,) = build_commands(
+            spec, dataclasses.replace(place, inherited=inherited), rendezvous=None
+        )
+        return command.environment
+
+    found = environment({})
+    assert found["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:9"
+    assert found["MLFLOW_TRACKING_TOKEN"] == "muster-x"
+    assert "NO_PROXY" not in found
+    assert "MLFLOW_TRACKING_TOKEN" not in session_environment(found)
+    own = environment({}, MLFLOW_TRACKING_URI="https://other")
+    assert "MLFLOW_TRACKING_TOKEN" not in own
+    assert session_environment(own)["MLFLOW_TRACKING_URI"] == "https://other"
+    proxied = environment({"HTTP_PROXY": "http://proxy", "NO_PROXY": "a.example"})
+    assert proxied["NO_PROXY"] == "a.example,127.0.0.1"
+    assert environment({"http_proxy": "p", "no_proxy": "b"})["no_proxy"] == "b,127.0.0.1"
+    assert environment({"http_proxy": "p"})["NO_PROXY"] == "127.0.0.1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -223,7 +224,6 @@ def test_only_who_has_the_token_is_answered_and_the_rest_is_refused(job: Any) ->
     for token in ("", "Bearer wrong", f"Bearer {client.token}x"):
         status, data = client.raw("POST", f"{RUN}/create", b"{}", Authorization=token)
         assert (status, json.loads(data)["error_code"]) == (401, "UNAUTHENTICATED")
-        client.connection.close()
     for path in (
         "/api/2.0/mlflow/registered-models/create",
         "/api/3.0/mlflow/traces",
@@ -246,12 +246,13 @@ def test_artifacts_stay_below_their_run(job: Any, tmp_path: Path) -> None:
     run_id = client.start("files")
     base = f"/api/2.0/mlflow-artifacts/artifacts/0/{run_id}/artifacts"
     big = os.urandom(3 * 2**20)
+    refused = client.raw("PUT", f"{base}/../x", big)
+    assert refused[0] == 400, "the refusal arrives although the body was not wanted"
     assert client.raw("PUT", f"{base}/a/big.bin", big)[0] == 200
     assert client.raw("GET", f"{base}/a/big.bin") == (200, big)
     for path in ("../x", "a/%2e%2e/%2e%2e/x", "a//x", "%00", "x" * 300, "a/big.bin/x"):
         status, data = client.raw("PUT", f"{base}/{path}", b"x")
         assert (status, json.loads(data)["error_code"]) == (400, "INVALID_PARAMETER_VALUE"), path
-        client.connection.close()
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("secret")
@@ -259,7 +260,6 @@ def test_artifacts_stay_below_their_run(job: Any, tmp_path: Path) -> None:
     (artifacts / "link").symlink_to(outside)
     (artifacts / "single").symlink_to(outside / "secret")
     assert client.raw("PUT", f"{base}/link/new", b"x")[0] == 400
-    client.connection.close()
     assert client.raw("GET", f"{base}/link/secret")[0] != 200
     assert client.raw("GET", f"{base}/single")[0] != 200
     assert list(outside.iterdir()) == [outside / "secret"]
@@ -271,6 +271,25 @@ def test_artifacts_stay_below_their_run(job: Any, tmp_path: Path) -> None:
     assert client.raw("DELETE", f"{base}/a")[0] == 200
     assert not (artifacts / "a").exists()
     running.end()
+
+
+def test_an_upload_that_breaks_off_leaves_nothing(job: Any) -> None:
+    running = job()
+    client = running.client
+    run_id = client.start("files")
+    path = f"/api/2.0/mlflow-artifacts/artifacts/0/{run_id}/artifacts/a.bin"
+    with socket.create_connection(("127.0.0.1", client.port)) as broken:
+        head = f"PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n"
+        broken.sendall(f"{head}Authorization: Bearer {client.token}\r\n\r\nabc".encode())
+        folder = running.outputs / "files/artifacts"
+        wait_for(lambda: folder.exists() and list(folder.iterdir()), what="the upload begins")
+    wait_for(lambda: not list(folder.iterdir()), what="the upload is deleted")
+    with socket.create_connection(("127.0.0.1", client.port)) as strange:
+        strange.sendall(b"nonsense\r\n\r\n")
+        assert strange.recv(100).startswith(b"HTTP/1.1 400")
+    assert client.raw("GET", "/health")[0] == 200
+    running.end()
+    assert "Traceback" not in running.shim.words()
 
 
 def test_one_run_is_the_trial_and_others_are_its_children(job: Any) -> None:
@@ -371,3 +390,29 @@ def test_a_tracking_server_of_the_jobs_own_wins(shims: Any) -> None:
     shim.start()
     assert shim.wait_exit().cause == "success"
     assert shim.log(0).read_text() == "https://mlflow.example False\n"
+
+
+def test_the_token_is_masked_also_by_an_agent_that_starts_anew(
+    plane: Any, agent: Any, make_spec: Any, code: Any, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    script = (
+        "import os, time\nprint('first', os.environ['MLFLOW_TRACKING_TOKEN'], flush=True)\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+        "print('then', os.environ['MLFLOW_TRACKING_TOKEN'], flush=True)\n"
+        "raise ValueError(os.environ['MLFLOW_TRACKING_TOKEN'])\n"
+    )
+    plane.want(make_spec("a1", code=code(script), launcher="plain", slots=[0], world_size=1))
+    agent.wait_state("a1", "RUNNING")
+    held = plane.of("a1")
+    wait_for(lambda: "first" in held.log_text(0))
+    token = agent.folder("a1").read_options().tracking_token
+    assert len(token) > 30
+    agent.kill()
+    agent.start()
+    go.touch()
+    info = agent.wait_exit("a1")
+    stars = "*" * len(token)
+    assert held.log_text(0) == f"first {stars}\nthen {stars}\n"
+    assert info.message.endswith(f"ValueError: {stars}")
+    assert token not in str(held.records)

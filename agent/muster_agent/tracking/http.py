@@ -15,6 +15,8 @@ import h11
 MAX_CONNECTIONS = 512
 MAX_HEADERS_BYTES = 64 * 1024
 PIECE_BYTES = 256 * 1024
+DISCARD_MAX_BYTES = 2**30
+"""Most bytes that are read of a body that was refused already."""
 
 
 @dataclass(kw_only=True)
@@ -46,6 +48,10 @@ class HttpReply:
     def of(value: Any, status: int = 200) -> HttpReply:
         """Return a reply with a JSON body."""
         return HttpReply(status=status, body=json.dumps(value, separators=(",", ":")).encode())
+
+
+ConnectionBroken = h11.RemoteProtocolError
+"""The client has ended in the middle of a request."""
 
 
 class BodyTooLarge(Exception):
@@ -109,11 +115,11 @@ class HttpConnection:
                 if not isinstance(event, h11.Request):
                     return
                 reply = await handle(_request(event, port, self._pieces))
-                if self._state.their_state is h11.SEND_BODY:
-                    # What a refused upload still sends is not waited for.
-                    await self._send(event, reply, closes=True)
+                # Closing now would reset the connection, and the client would miss the reply.
+                is_read = await self._discard()
+                await self._send(event, reply, closes=not is_read)
+                if not is_read:
                     return
-                await self._send(event, reply)
             except h11.RemoteProtocolError as error:
                 if self._state.our_state in (h11.IDLE, h11.SEND_RESPONSE):
                     body = {"error_code": "BAD_REQUEST", "message": f"not HTTP: {error}"}
@@ -134,6 +140,19 @@ class HttpConnection:
     async def _pieces(self) -> AsyncIterator[bytes]:
         while isinstance(event := await self._next(), h11.Data):
             yield bytes(event.data)
+
+    async def _discard(self) -> bool:
+        """Read what is left of a body that was refused; return whether that is all of it."""
+        if self._state.their_state is not h11.SEND_BODY:
+            return True
+        if self._state.they_are_waiting_for_100_continue:
+            return False
+        size = 0
+        async for piece in self._pieces():
+            size += len(piece)
+            if size > DISCARD_MAX_BYTES:
+                return False
+        return True
 
     async def _send(
         self, request: h11.Request | None, reply: HttpReply, *, closes: bool = False

@@ -34,6 +34,7 @@ from muster.tracking import (
 from muster_agent.tracking.artifacts import ArtifactStore
 from muster_agent.tracking.http import (
     BodyTooLarge,
+    ConnectionBroken,
     HttpReply,
     HttpRequest,
     HttpServer,
@@ -42,6 +43,8 @@ from muster_agent.tracking.http import (
 
 BODY_MAX_BYTES = 8 * 2**20
 """Most bytes of a JSON body; those of MLflow's clients have at most 1 MB of text."""
+BODIES_MAX = 16
+"""Most JSON bodies in memory at a time."""
 SAVE_INTERVAL_S = 5.0
 """Seconds between two writes of a run's file while it changes."""
 TAG_RECORDED_MAX_CHARS = 8_000
@@ -80,6 +83,7 @@ class JobTracker:
         self._earlier: dict[str, TrackedRun] | None = None
         self._unsaved: dict[str, TrackedRun] = {}
         self._save_at = 0.0
+        self._bodies = asyncio.Semaphore(BODIES_MAX)
         self._http = HttpServer(self._handle)
         self.uri = ""
         """Where scripts reach it; "" while nothing listens."""
@@ -115,6 +119,8 @@ class JobTracker:
             return await self._answer(request)
         except TrackingError as error:
             return HttpReply.of(error.body, error.status)
+        except ConnectionBroken:
+            raise
         except FileNotFoundError:
             return HttpReply.of(missing(f"No such artifact: {request.path[-300:]}").body, 404)
         except BodyTooLarge as error:
@@ -137,7 +143,8 @@ class JobTracker:
             return await self._artifact(request, request.path.removeprefix(_ARTIFACTS).strip("/"))
         body = request.query
         if request.method != "GET":
-            body = _json(await read_body(request, max_bytes=BODY_MAX_BYTES))
+            async with self._bodies:
+                body = _json(await read_body(request, max_bytes=BODY_MAX_BYTES))
         rank = self._spec.rank_offset
         if self._spec.world_size > 1 and request.path.endswith("/runs/create"):
             rank = await asyncio.to_thread(self._rank_at, request.peer_port)

@@ -12,6 +12,7 @@ import re
 import time
 import uuid
 from array import array
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -154,7 +155,10 @@ class TrackingBook:
         self._labels: set[str] = set()
         self._history: dict[tuple[str, str], tuple[array[int], array[int], array[float]]] = {}
         self._num_history = 0
-        self._recent: dict[tuple[str, str, int, int, float | int | str], None] = {}
+        # A dict would look for its first key among all those deleted before.
+        self._recent: OrderedDict[tuple[str, str, int, int, float | int | str], None] = (
+            OrderedDict()
+        )
         self.runs: dict[str, TrackedRun] = {}
         self.experiments: dict[str, dict[str, Any]] = {}
         self._created: set[str] = set()
@@ -315,7 +319,7 @@ class TrackingBook:
                 run.latest[point.key] = point
             self._remember(run, point)
         while len(self._recent) > RECENT_POINTS_MAX:
-            del self._recent[next(iter(self._recent))]
+            self._recent.popitem(last=False)
         if new:
             self._points(run, new)
 

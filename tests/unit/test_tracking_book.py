@@ -1,0 +1,124 @@
+"""What a script's runs may hold: bounds, and what is said of what they cut."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.tracking import (
+    ModelShelf,
+    RunChange,
+    TrackedPoint,
+    TrackedRun,
+    TrackingBook,
+    TrackingError,
+    answer,
+    book,
+    models,
+    series_name,
+)
+
+BATCH = "/api/2.0/mlflow/runs/log-batch"
+
+
+class Desk:
+    """A book with what it has passed on."""
+
+    def __init__(self) -> None:
+        self.points: list[TrackedPoint] = []
+        self.changes: list[RunChange] = []
+        self.warnings: list[str] = []
+        self.book = TrackingBook(
+            trial="c/1",
+            points=lambda run, points: self.points.extend(points),
+            changed=self.changes.append,
+            warn=self.warnings.append,
+            trial_name="trial-3.1",
+        )
+        self.shelf = ModelShelf(self.book.run, trial="c/1")
+
+    def call(self, method: str, path: str, **body: Any) -> dict[str, Any]:
+        return answer(self.book, self.shelf, method, path, body, rank=0)
+
+    def start(self, **body: Any) -> TrackedRun:
+        found = self.call("POST", "/api/2.0/mlflow/runs/create", **body)
+        return self.book.run(found["run"]["info"]["run_id"])
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_params_and_tags_beyond_the_bound_are_left_out_and_told_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(book, "PARAMS_MAX", 3)
+    monkeypatch.setattr(book, "TAGS_MAX", 2)
+    run = desk.start()
+    for first in (0, 2, 4):
+        params = [{"key": f"p{n}", "value": n} for n in (first, first + 1)]
+        desk.call("POST", BATCH, run_id=run.run_id, params=params)
+    assert run.params == {"p0": "0", "p1": "1", "p2": "2"}
+    for key in ("a", "b", "a"):
+        desk.call("POST", "/api/2.0/mlflow/runs/set-tag", run_id=run.run_id, key=key, value="1")
+    assert run.tags.keys() == {"mlflow.runName", "a"}
+    assert desk.warnings == [
+        "The run 'trial-3.1' has more than 3 params: the first 3 are kept.",
+        "The run 'trial-3.1' has more than 2 tags: the first 2 are kept.",
+    ]
+
+
+def test_the_number_of_runs_and_models_is_bounded(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(book, "RUNS_MAX", 2)
+    monkeypatch.setattr(models, "MODELS_MAX", 1)
+    desk.start()
+    run = desk.start()
+    with pytest.raises(TrackingError, match="at most 2 runs in one attempt"):
+        desk.start()
+    desk.call("POST", "/api/2.0/mlflow/logged-models", name="m", source_run_id=run.run_id)
+    with pytest.raises(TrackingError, match="at most 1 models"):
+        desk.call("POST", "/api/2.0/mlflow/logged-models", name="m", source_run_id=run.run_id)
+
+
+def test_reading_back_says_what_it_does_not_have(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(book, "HISTORY_POINTS_MAX", 3)
+    run = desk.start()
+    path = "/api/2.0/mlflow/metrics/get-history"
+    query = {"run_id": run.run_id, "metric_key": "loss"}
+    for step in range(5):
+        metric = {"key": "loss", "value": step, "timestamp": 1, "step": step}
+        desk.call("POST", BATCH, run_id=run.run_id, metrics=[metric])
+        if step == 1:
+            first = desk.call("GET", path, **query, max_results=1)
+            assert [point["step"] for point in first["metrics"]] == [0]
+            rest = desk.call("GET", path, **query, page_token=first["next_page_token"])
+            assert [point["step"] for point in rest["metrics"]] == [1]
+    assert len(desk.points) == 5
+    with pytest.raises(TrackingError, match="its first 3 points only"):
+        desk.call("GET", path, **query)
+    assert run.latest["loss"].value == 4
+
+
+@pytest.mark.parametrize(
+    ("label", "key", "name"),
+    [
+        ("", "train/loss", "train/loss"),
+        ("fold-1", "loss", "fold-1/loss"),
+        ("", "-odd", "_-odd"),
+        ("", "blank ", "blank"),
+    ],
+)
+def test_series_are_named_as_muster_allows(label: str, key: str, name: str) -> None:
+    assert series_name(label, key) == name
+
+
+def test_long_names_stay_apart() -> None:
+    first, second = (series_name("run", "k" * 240 + end) for end in "ab")
+    assert len(first) == len(second) == 200
+    assert first != second
