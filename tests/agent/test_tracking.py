@@ -371,14 +371,24 @@ def test_the_first_run_of_rank_0_is_the_trial(shims: Any) -> None:
     assert [r.label for r in shim.of(wire.TrackedRunRecord)] == ["rank-1", ""]
 
 
-def test_on_another_node_every_run_is_a_child(shims: Any) -> None:
-    shim = shims(
-        CREATE.replace('rank == "0" and', "False and"),
-        num_nodes=2, node_rank=1, slots=[0], rank_offset=1,
+@pytest.mark.parametrize(("rank", "label"), [("0", ""), ("1", "rank-1"), (None, "rank-1")])
+def test_ranks_count_as_torchrun_has_dealt_them_to_the_nodes(
+    shims: Any, rank: str | None, label: str
+) -> None:
+    """Rank 0 may be on the second node; who has no rank is taken for the first of its node."""
+    (shims.code / "call.py").write_text(
+        CREATE.replace('os.environ["RANK"]', 'os.environ.get("RANK", "x")')
+        .replace('rank == "0" and', "False and")
     )  # fmt: skip
+    given = f"dict(os.environ, RANK={rank!r})" if rank else "dict(os.environ)"
+    script = (
+        "import os, subprocess, sys\ndel os.environ['RANK']\n"
+        f"subprocess.run([sys.executable, 'call.py'], env={given}, check=True)\n"
+    )
+    shim = shims(script, num_nodes=2, node_rank=1, slots=[0], rank_offset=1)
     shim.start(wire.Rendezvous(host="127.0.0.1", port=1, run_id="r"))
     assert shim.wait_exit().cause == "success"
-    assert [r.label for r in shim.of(wire.TrackedRunRecord)] == ["rank-1"]
+    assert [r.label for r in shim.of(wire.TrackedRunRecord)] == [label]
 
 
 def test_a_tracking_server_of_the_jobs_own_wins(shims: Any) -> None:

@@ -122,3 +122,14 @@ def test_long_names_stay_apart() -> None:
     first, second = (series_name("run", "k" * 240 + end) for end in "ab")
     assert len(first) == len(second) == 200
     assert first != second
+
+
+def test_the_run_of_the_trial_can_be_resumed_where_nothing_is_left_of_it(desk: Desk) -> None:
+    run_id = Desk().start(run_name="main").run_id
+    resumed = desk.call("GET", "/api/2.0/mlflow/runs/get", run_id=run_id)["run"]
+    assert (resumed["info"]["run_id"], resumed["data"]["params"]) == (run_id, [])
+    assert [change.is_new for change in desk.changes] == [False], "the server keeps what it has"
+    child = desk.start(run_name="main")
+    assert child.label == "main"
+    with pytest.raises(TrackingError, match="not found"):
+        desk.call("GET", "/api/2.0/mlflow/runs/get", run_id="0" * 32)

@@ -94,7 +94,6 @@ class JobTracker:
             changed=self._take_change,
             warn=warn,
             trial_name=f"trial-{spec.experiment_id}.{spec.trial_no}",
-            has_trial_run=spec.node_rank == 0,
             recall=self._recall,
         )
         self._shelf = ModelShelf(self._book.run, trial=trial)
@@ -153,8 +152,10 @@ class JobTracker:
         return HttpReply.of(found)
 
     def _rank_at(self, port: int) -> int:
-        """Return the rank of the worker that has connected from a port: every worker of a launcher
-        has the same environment, so that a token could not tell."""
+        """Return the rank of the worker that has connected from a port.
+
+        A token could not tell: torchrun gives all its workers one environment, and which of several
+        nodes has rank 0 is decided only when its torchruns meet."""
         for member in self._members():
             try:
                 process = psutil.Process(member.pid)
@@ -227,10 +228,9 @@ class JobTracker:
         columns: dict[str, list[TrackedPoint]] = {}
         for point in points:
             columns.setdefault(point.key, []).append(point)
-        local_rank = run.rank - self._spec.rank_offset
         record = {
             "type": "metrics",
-            "local_rank": max(0, local_rank),
+            "local_rank": run.rank % len(self._spec.slots),
             "rank": run.rank,
             "step": max(point.step for point in points),
             "epoch": None,

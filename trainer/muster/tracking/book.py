@@ -129,7 +129,6 @@ class TrackingBook:
         changed: Callable[[RunChange], None],
         warn: Callable[[str], None],
         trial_name: str,
-        has_trial_run: bool = True,
         recall: Callable[[str], TrackedRun | None] = lambda run_id: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -139,7 +138,6 @@ class TrackingBook:
         points: takes new points of a run.
         warn: takes a sentence about what was left out; each is told once.
         trial_name: name of a run without one.
-        has_trial_run: whether a run may stand for the trial; only on the first node.
         recall: returns a run of an earlier attempt by its id.
         """
         self._trial = uuid.uuid5(uuid.NAMESPACE_URL, f"muster:{trial}")
@@ -148,7 +146,6 @@ class TrackingBook:
         self._warn = warn
         self._warned: set[str] = set()
         self._trial_name = trial_name
-        self._has_trial_run = has_trial_run
         self._recall = recall
         self._clock = clock
         self._folders: set[str] = set()
@@ -214,17 +211,14 @@ class TrackingBook:
         tags = dict(pair_of(tag, "tag") for tag in items_of(body, "tags", BATCH_ITEMS_MAX))
         name = str(body.get("run_name") or tags.get(NAME_TAG) or "")[:500]
         stands_for_trial = (
-            self._has_trial_run
-            and rank == 0
-            and PARENT_TAG not in tags
-            and all(run.label for run in self.runs.values())
+            rank == 0 and PARENT_TAG not in tags and all(run.label for run in self.runs.values())
         )
         if PARENT_TAG in tags:
             self.run(tags[PARENT_TAG])
         label = "" if stands_for_trial else self._new_label(name, rank)
         name = name or label or self._trial_name
         run = TrackedRun(
-            run_id=uuid.uuid5(self._trial, f"run {label}").hex,
+            run_id=self._id_of(label),
             experiment_id=str(experiment["experiment_id"]),
             label=label,
             folder=self._new_folder(label or name),
@@ -241,7 +235,7 @@ class TrackingBook:
     def run(self, run_id: str) -> TrackedRun:
         """Return a run, of this attempt or an earlier one. Raises TrackingError."""
         found = self.runs.get(run_id)
-        if found is None and (found := self._recall(run_id)) is not None:
+        if found is None and (found := self._recall(run_id) or self._resumed(run_id)) is not None:
             self.runs[run_id] = found
             self._folders.add(found.folder)
             self._labels.add(found.label)
@@ -339,6 +333,24 @@ class TrackingBook:
         return int(self._clock() * 1000)
 
     # ------------------------------------------------------------ helpers
+
+    def _id_of(self, label: str) -> str:
+        return uuid.uuid5(self._trial, f"run {label}").hex
+
+    def _resumed(self, run_id: str) -> TrackedRun | None:
+        """Return the trial's own run, empty, where nothing is left of it: a script that resumes it
+        may be on another node now."""
+        if run_id != self._id_of(""):
+            return None
+        return TrackedRun(
+            run_id=run_id,
+            experiment_id="0",
+            label="",
+            folder=self._new_folder(self._trial_name),
+            name=self._trial_name,
+            started_ms=self.now_ms(),
+            tags={NAME_TAG: self._trial_name},
+        )
 
     def _remember(self, run: TrackedRun, point: TrackedPoint) -> None:
         if self._num_history >= HISTORY_POINTS_MAX:
