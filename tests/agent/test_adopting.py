@@ -179,6 +179,27 @@ def test_a_kill_in_the_middle_adopts_each_checkpoint_once_and_whole(
     assert sorted(set(numbers)) == [1, 2]
 
 
+def test_what_a_killed_script_was_writing_is_no_checkpoint(
+    agent: Any, plane: Any, attempt: Any, wait_for: Any
+) -> None:
+    script = (
+        "import io, os, signal, zipfile\n"
+        "buffer = io.BytesIO()\n"
+        "with zipfile.ZipFile(buffer, 'w') as file: file.writestr('archive/data.pkl', bytes(1000))\n"
+        "os.mkdir('out')\n"
+        "open('out/ckpt-10.pt', 'wb').write(buffer.getvalue())\n"
+        "torn = open('out/ckpt-20.pt', 'wb'); torn.write(buffer.getvalue()[:900]); torn.flush()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    plane.want(attempt(1, code=bundle(plane, script), outputs=OUTPUTS))
+    agent.wait_state("a1", "EXITED")
+    final_of(plane, wait_for)
+    found = adopted(plane)
+    assert found[10].problem == ""
+    assert found[20].problem == "out/ckpt-20.pt is cut off, as if its writer had been killed"
+    assert not (agent.home / "storage" / PARENT / found[20].folder).exists()
+
+
 @pytest.fixture
 def s3() -> Iterator[Buckets]:
     with buckets("bucket") as started:

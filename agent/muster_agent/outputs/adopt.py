@@ -26,6 +26,8 @@ PENDING_MAX = 1000
 
 Open = Callable[[str], FolderOutputs | BucketOutputs]
 """Opens a folder beside the outputs, by its name."""
+IsCutOff = Callable[[str], bool]
+"""Tells whether a file of the work folder ends before its content does."""
 
 
 def find_complete(
@@ -83,13 +85,20 @@ class Adopter:
     """What one collection adopts."""
 
     def __init__(
-        self, work: TrialWork, use: WorkUse, store: OutputStore, index: OutputIndex, open_: Open
+        self,
+        work: TrialWork,
+        use: WorkUse,
+        store: OutputStore,
+        index: OutputIndex,
+        open_: Open,
+        is_cut_off: IsCutOff,
     ) -> None:
         self._work = work
         self._use = use
         self._store = store
         self._index = index
         self._open = open_
+        self._is_cut_off = is_cut_off
 
     def run(
         self,
@@ -125,8 +134,13 @@ class Adopter:
         self, no: int, name: str, step: int | None, files: Sequence[wire.OutputFile]
     ) -> wire.AdoptedCheckpoint:
         folder, problem = f"adopted-{identity(files)}", ""
+        cut_off = next(
+            (f.path for f in files if f.state == "kept" and self._is_cut_off(f.path)), ""
+        )
         if len(files) > wire.ADOPTED_FILES_MAX:
             problem = f"it has {len(files):,} files, and {wire.ADOPTED_FILES_MAX:,} are adopted"
+        elif cut_off:
+            problem = f"{cut_off} is cut off, as if its writer had been killed"
         else:
             self._keep(folder, files)
         return wire.AdoptedCheckpoint(

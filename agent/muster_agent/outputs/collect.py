@@ -19,7 +19,7 @@ from pathspec import GitIgnoreSpec
 from muster import wire
 from muster.code.bundle import ALWAYS_LEFT_OUT
 from muster_agent.isolation import beneath
-from muster_agent.outputs import adopt, scan
+from muster_agent.outputs import adopt, scan, whole
 from muster_agent.outputs.index import (
     IndexEntry,
     OutputIndex,
@@ -421,13 +421,35 @@ class Collector:
         """Adopt checkpoints before the manifest says that their files are stored; how many."""
         if not self._outputs.adopt:
             return 0
-        adopter = adopt.Adopter(self._work, self._use, self._store, self._index, self._open_beside)
+        adopter = adopt.Adopter(
+            self._work,
+            self._use,
+            self._store,
+            self._index,
+            self._open_beside,
+            self._is_cut_off,
+        )
         try:
             return adopter.run(
                 self._outputs.adopt, files, unsettled=self._unsettled, is_final=self._is_final
             )
         except OSError as error:
             raise StorageAway(f"a checkpoint cannot be adopted: {why(error)}") from error
+
+    def _is_cut_off(self, path: str) -> bool:
+        *folders, name = path.split("/")
+        try:
+            root = beneath.open_root(self._work.path)
+            try:
+                with (
+                    beneath.folder(root, ["files", *folders]) as parent,
+                    os.fdopen(beneath.open_file(name, parent), "rb") as file,
+                ):
+                    return whole.is_cut_off(file.fileno(), name)
+            finally:
+                os.close(root)
+        except OSError:
+            return False  # The script has replaced it; what is stored of it was whole then.
 
     # ------------------------------------------------------------ manifests
 

@@ -34,6 +34,10 @@ _CAUSES_OF_BLAME: Mapping[str, Literal["not_on_node", "cannot_run"]] = {
     "document": "cannot_run",
 }
 
+TRIAL = "{trial}"
+"""Text in a message that whoever writes it down replaces: an allocation does not know how people name
+its trial."""
+
 
 @dataclass(slots=True)
 class ReportedAllocation:
@@ -72,7 +76,8 @@ class KnownWorker:
 
 @dataclass(frozen=True, kw_only=True)
 class EventDraft:
-    """An event of the allocation's node, and of its trial where `is_of_trial`."""
+    """An event of the allocation's node, and of its trial where `is_of_trial`. In the message, TRIAL
+    stands for the trial as people name it."""
 
     type: str
     message: str
@@ -290,7 +295,7 @@ def _on_not_prepared(changes: Changes, record: StateRecord) -> None:
     changes.events.append(
         EventDraft(
             type="node.prepare_failed",
-            message=f"{allocation.node_name} could not prepare trial {allocation.trial_id}: "
+            message=f"{allocation.node_name} could not prepare {TRIAL}: "
             f"{record.message or 'no reason given'}",
             level="warning",
             is_of_trial=False,

@@ -139,7 +139,7 @@ def _of_experiment(session: Session, experiment_id: int, pick: str) -> Source | 
             return FieldProblem(
                 path,
                 f"experiment {experiment_id} has {num} trials and none is the best yet",
-                "name one of them: {trial: ID}",
+                f"name a checkpoint of one of them: `muster checkpoint list {experiment_id}.1` shows their ids",
             )
         trial = best
     return _pick(session, trial, pick, path)

@@ -26,7 +26,7 @@ from muster_server.db.models import (
     TrialRow,
     WorkerRow,
 )
-from muster_server.domain.nodes.reports import Changes, KnownWorker
+from muster_server.domain.nodes.reports import TRIAL, Changes, KnownWorker
 
 from ..core.assignments import bump_assignments, lock_nodes
 from ..core.events import add_event
@@ -92,7 +92,9 @@ _CLEAR_STRIKES = (
     .where(_NODES.c.id == bindparam("key_id"), _NODES.c.strikes > 0)
     .values(strikes=0, strike_reason="")
 )
-_EXPERIMENT_OF_TRIAL = select(TrialRow.experiment_id).where(TrialRow.id == bindparam("trial_id"))
+_ADDRESS_OF_TRIAL = select(TrialRow.experiment_id, TrialRow.no).where(
+    TrialRow.id == bindparam("trial_id")
+)
 
 
 @functools.cache
@@ -207,18 +209,19 @@ def _add_events(session: Session, changes: Changes, now: dt.datetime) -> None:
         log.error("illegal_transition", allocation_id=allocation.id, before=before, after=after)
     for event in changes.events:
         of_trial: dict[str, Any] = {}
+        experiment_id, trial_no = session.execute(
+            _ADDRESS_OF_TRIAL, {"trial_id": allocation.trial_id}
+        ).one()
         if event.is_of_trial:
             of_trial = {
                 "trial_id": allocation.trial_id,
                 "attempt_no": allocation.attempt_no,
-                "experiment_id": session.scalar(
-                    _EXPERIMENT_OF_TRIAL, {"trial_id": allocation.trial_id}
-                ),
+                "experiment_id": experiment_id,
             }
         add_event(
             session,
             event.type,
-            event.message,
+            event.message.replace(TRIAL, f"trial {experiment_id}.{trial_no}", 1),
             now=now,
             level=event.level,
             node_id=allocation.node_id,
