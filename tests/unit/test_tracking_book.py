@@ -70,6 +70,20 @@ def test_params_and_tags_beyond_the_bound_are_left_out_and_told_once(
     ]
 
 
+def test_long_values_are_cut_as_mlflows_server_does(desk: Desk) -> None:
+    run = desk.start()
+    for _ in range(2):  # A script that logs the same again is not told that it has changed.
+        params = [{"key": "p", "value": "x" * 6_001}]
+        desk.call("POST", BATCH, run_id=run.run_id, params=params)
+    desk.call("POST", BATCH, run_id=run.run_id, tags=[{"key": "t", "value": "y" * 8_001}])
+    assert run.params == {"p": "x" * 6_000}
+    assert run.tags["t"] == "y" * 8_000
+    assert desk.warnings == [
+        "The param 'p' has 6,001 characters: the first 6,000 are kept.",
+        "The tag 't' has 8,001 characters: the first 8,000 are kept.",
+    ]
+
+
 def test_the_number_of_runs_and_models_is_bounded(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

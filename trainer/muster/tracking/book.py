@@ -208,7 +208,7 @@ class TrackingBook:
         if len(self.runs) >= RUNS_MAX:
             raise invalid(f"a job can have at most {RUNS_MAX} runs in one attempt")
         experiment = self.experiment_by_id(str(body.get("experiment_id") or "0"))
-        tags = dict(pair_of(tag, "tag") for tag in items_of(body, "tags", BATCH_ITEMS_MAX))
+        tags = dict(self.pair(tag, "tag") for tag in items_of(body, "tags", BATCH_ITEMS_MAX))
         name = str(body.get("run_name") or tags.get(NAME_TAG) or "")[:500]
         stands_for_trial = (
             rank == 0 and PARENT_TAG not in tags and all(run.label for run in self.runs.values())
@@ -274,12 +274,16 @@ class TrackingBook:
         tags = items_of(body, "tags", BATCH_TAGS_MAX)
         items_of({"items": [*metrics, *params, *tags]}, "items", BATCH_ITEMS_MAX)
         points = [point_of(item) for item in metrics]
-        new_params = self._checked_params(run, [pair_of(item, "param") for item in params])
-        self.set(run, new_params, dict(pair_of(item, "tag") for item in tags))
+        new_params = self._checked_params(run, [self.pair(item, "param") for item in params])
+        self.set(run, new_params, dict(self.pair(item, "tag") for item in tags))
         self.add_points(run, points)
 
+    def pair(self, item: Any, what: str) -> tuple[str, str]:
+        """Return the key and the text of a param or tag; too long a text is cut and told."""
+        return pair_of(item, what, on_cut=self._warn_once)
+
     def log_param(self, body: Mapping[str, Any], run: TrackedRun) -> None:
-        self.set(run, self._checked_params(run, [pair_of(body, "param")]), {})
+        self.set(run, self._checked_params(run, [self.pair(body, "param")]), {})
 
     def set(self, run: TrackedRun, params: Mapping[str, str], tags: Mapping[str, str]) -> None:
         """Keep params and tags, as many as a run may have."""

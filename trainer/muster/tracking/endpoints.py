@@ -148,7 +148,7 @@ def _log_batch(book: TrackingBook, body: Body) -> dict[str, Any]:
 
 
 def _set_tag(book: TrackingBook, body: Body) -> dict[str, Any]:
-    book.set(_run(book, body), {}, dict([pair_of(body, "tag")]))
+    book.set(_run(book, body), {}, dict([book.pair(body, "tag")]))
     return {}
 
 

@@ -6,7 +6,7 @@ import hashlib
 import math
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .errors import invalid
@@ -80,18 +80,21 @@ def point_of(item: Any) -> TrackedPoint:
     )
 
 
-def pair_of(item: Any, what: str) -> tuple[str, str]:
-    """Return the key and the text of a param or tag."""
+def pair_of(
+    item: Any, what: str, *, on_cut: Callable[[str], None] = lambda told: None
+) -> tuple[str, str]:
+    """Return the key and the text of a param or tag.
+
+    on_cut: is told of a text that is too long, which is cut, as MLflow's server does by default.
+    """
     if not isinstance(item, dict):
         raise invalid(f"a {what} must be an object with key and value")
     key, value = key_of(item, what), item.get("value", "")
     limit = PARAM_MAX_CHARS if what == "param" else TAG_MAX_CHARS
     text = value if isinstance(value, str) else str(value)
     if len(text) > limit:
-        raise invalid(
-            f"The value of {what} {key!r} has {len(text)} characters; at most {limit} are allowed"
-        )
-    return key, text
+        on_cut(f"The {what} {key!r} has {len(text):,} characters: the first {limit:,} are kept.")
+    return key, text[:limit]
 
 
 def items_of(body: Mapping[str, Any], name: str, limit: int) -> list[Any]:
