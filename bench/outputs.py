@@ -9,7 +9,7 @@ and per second of its own processor time, which other programs disturb less. In 
 digest of every file is compared with that of what the job wrote, and every part in the storage with
 its name.
 
-The long form is `--megabytes 10000 --rounds 5` on an idle machine. Exits 1 when a digest differs or a
+The long form is `--megabytes 10000 --rounds 5 --seconds 900 --every 120` on an idle machine. Exits 1 when a digest differs or a
 file is missing.
 """
 
@@ -32,7 +32,7 @@ from support.stack import Stack, wait_for
 
 Rates = tuple[float, float]
 """Steps per second by the clock, and per second of the job's processor time."""
-WITH, WITHOUT = "outputs: {every_s: 5, max_size: 100GB}", "outputs: null"
+WITH, WITHOUT = "outputs: {every_s: EVERY_S, max_size: 100GB}", "outputs: null"
 SCRIPT = """
 import os, random, sys, time
 from pathlib import Path
@@ -75,7 +75,12 @@ def run_once(
 ) -> tuple[Rates, int]:
     """Run the job; return its rates, means of both nodes, and the id of its trial."""
     size = args.megabytes * 2**20 // args.files
-    text = DOCUMENT.format(num=args.files // 2, size=size, seconds=args.seconds, outputs=outputs)
+    text = DOCUMENT.format(
+        num=args.files // 2,
+        size=size,
+        seconds=args.seconds,
+        outputs=outputs.replace("EVERY_S", f"{args.every:g}"),
+    )
     (folder / "experiment.yaml").write_text(text)
     subprocess.run(
         [sys.executable, "-m", "muster.cli", "submit", "experiment.yaml"],
@@ -132,7 +137,8 @@ def main() -> int:
     parser.add_argument("--megabytes", type=int, default=200, help="of all files")
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3, help="pairs of runs")
-    parser.add_argument("--seconds", type=float, default=40, help="of one run, at least")
+    parser.add_argument("--seconds", type=float, default=90, help="of one run, at least")
+    parser.add_argument("--every", type=float, default=30, help="outputs.every_s")
     args = parser.parse_args()
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} processors", flush=True)
     with tempfile.TemporaryDirectory(prefix="muster-outputs-") as name:
