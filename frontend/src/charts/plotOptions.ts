@@ -39,18 +39,17 @@ export interface OptionsInput {
 
 const ALONE_MAX = 24;
 
-const seconds = (value: number): string =>
-  Math.abs(value) < 60 ? `${format.num(value, 3)} s` : format.duration(value);
+const isDuration = (kind: XKind): boolean => kind === "relative" || kind === "seconds";
 
 export function xText(kind: XKind, value: number, zone: TimeZone): string {
-  if (kind === "relative" || kind === "seconds") return seconds(value);
+  if (isDuration(kind)) return format.seconds(value);
   if (kind === "epoch") return format.num(value, 4);
   return kind === "wall" ? wallTick(value, zone, true) : format.count(Math.round(value));
 }
 
 function xTick(kind: XKind, value: number, zone: TimeZone, log: boolean): string {
   if (kind === "wall") return wallTick(value, zone, false);
-  if (kind === "relative" || kind === "seconds") return seconds(value);
+  if (isDuration(kind)) return format.seconds(value);
   if (kind === "epoch") return format.num(value, 3);
   return Number.isInteger(value) || log ? format.si(value, "", 3).replace(" ", "") : "";
 }
@@ -116,6 +115,7 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
         size: 24,
         gap: 4,
         space: isTime ? 80 : 70,
+        incrs: isDuration(view.x) ? format.DURATION_STEPS_S : undefined,
         splits: view.logX ? (_u, _axis, min, max) => logTicks(min, max) : undefined,
         filter: view.logX ? (_u, splits) => splits : undefined,
         values: (_u, ticks) => ticks.map((v) => (v === null ? "" : xTick(view.x, v, zone, view.logX))),

@@ -31,15 +31,16 @@ describe("numbers", () => {
     expect(pct(0)).toBe("0%");
     expect(ms(0.8166)).toBe("0.817 ms");
     expect(ms(38_240)).toBe("38.2 s");
-    expect(ms(8_040_000)).toBe("2h 14m");
+    expect(ms(8_040_000)).toBe("2 h 14 min");
     expect(count(12340)).toBe("12,340");
   });
   test("durations", () => {
-    expect(duration(38)).toBe("38s");
-    expect(duration(245)).toBe("4m 05s");
-    expect(duration(8040)).toBe("2h 14m");
-    expect(duration(273_600)).toBe("3d 4h");
-    expect(duration(-1)).toBe("0s");
+    expect(duration(38)).toBe("38 s");
+    expect(duration(245)).toBe("4 min 5 s");
+    expect(duration(8040)).toBe("2 h 14 min");
+    expect(duration(273_600)).toBe("3 d 4 h");
+    expect(duration(7200)).toBe("2 h");
+    expect(duration(-1)).toBe("0 s");
     expect(duration(null)).toBe("–");
   });
 });

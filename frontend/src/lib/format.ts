@@ -102,16 +102,37 @@ export function ms(input: WireNumber | null | undefined): string {
   return duration(value / 1000);
 }
 
-/** Seconds as "38 s", "4m 05s", "2h 14m", "3d 4h". */
+/** Units of a duration, the largest first, with their length in seconds. */
+const DURATIONS: readonly [string, number][] = [
+  ["d", 86_400],
+  ["h", 3600],
+  ["min", 60],
+  ["s", 1],
+];
+
+/** Distances in seconds between the ticks of an axis of durations; below one second as of any number. */
+export const DURATION_STEPS_S = [
+  0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
+  10_800, 21_600, 43_200, 86_400, 172_800, 432_000, 864_000, 1_728_000, 4_320_000, 8_640_000,
+];
+
+/** Seconds in at most two units: "38 s", "4 min 5 s", "2 h 14 min", "3 d 4 h"; below 0 as "0 s". */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return MISSING;
-  const s = Math.max(0, Math.floor(seconds));
-  if (s < 60) return `${s}s`;
-  const two = (n: number): string => String(n).padStart(2, "0");
-  if (s < 3600) return `${Math.floor(s / 60)}m ${two(s % 60)}s`;
-  if (s < 86_400) return `${Math.floor(s / 3600)}h ${two(Math.floor((s % 3600) / 60))}m`;
-  return `${Math.floor(s / 86_400)}d ${Math.floor((s % 86_400) / 3600)}h`;
+  const whole = Math.max(0, Math.floor(seconds));
+  const first = DURATIONS.findIndex(([, size]) => whole >= size);
+  if (first < 0) return "0 s";
+  let rest = whole;
+  const parts = DURATIONS.slice(first, first + 2).map(([unit, size]) => {
+    const many = Math.floor(rest / size);
+    rest -= many * size;
+    return many > 0 ? `${many} ${unit}` : "";
+  });
+  return parts.filter(Boolean).join(" ");
 }
+
+/** Seconds of an axis: with decimals below a minute ("0.25 s"), above it as a duration. */
+export const seconds = (value: number): string => (Math.abs(value) < 60 ? `${num(value, 3)} s` : duration(value));
 
 export type Unit = "ms" | "s" | "bytes" | "ratio" | "pct" | "perS" | "none";
 

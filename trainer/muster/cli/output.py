@@ -180,9 +180,20 @@ def until(moment: str | None) -> str:
     return f"in {duration(left_s)}" if left_s >= 1 else "now"
 
 
+DURATIONS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+"""Units of a duration, the largest first, with their length in seconds."""
+
+
 def duration(seconds: float) -> str:
-    seconds = max(0.0, seconds)
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
+    """Return seconds in at most two units, as the dashboard does: "38 s", "4 min 5 s", "2 h",
+    "3 d 4 h"; "0 s" below one second."""
+    rest = max(0, int(seconds))
+    first = next((at for at, (_, size) in enumerate(DURATIONS) if rest >= size), None)
+    if first is None:
+        return "0 s"
+    parts = []
+    for unit, size in DURATIONS[first : first + 2]:
+        many, rest = divmod(rest, size)
+        if many:
+            parts.append(f"{many} {unit}")
+    return " ".join(parts)

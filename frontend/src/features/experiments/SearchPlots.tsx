@@ -36,6 +36,7 @@ import {
   spotsOf,
   symbolOf,
   ticksOf,
+  timeTicksOf,
 } from "./searchOptions";
 import layout from "../../components/layout.module.css";
 
@@ -230,10 +231,7 @@ export function History(data: Data) {
   const x = useCallback(
     (theme: Theme) =>
       placeAxis(
-        ticksOf(
-          xAxis,
-          by === "time" ? (value) => format.duration(value) : (value) => (Number.isInteger(value) ? `#${value}` : ""),
-        ),
+        by === "time" ? timeTicksOf(xAxis) : ticksOf(xAxis, (value) => (Number.isInteger(value) ? `#${value}` : "")),
         theme,
       ),
     [xAxis, by],

@@ -57,8 +57,9 @@ export const LINKS_MAX = 2000;
 const STEPS = [1, 2, 2.5, 5, 10];
 
 /** Round numbers within low..high, about five; on a log axis 1, 2 and 5 of each decade, or powers of
- * ten when there are many. Of a single value that value. */
-export function roundTicks(low: number, high: number, log: boolean): number[] {
+ * ten when there are many; with `steps`, at multiples of the first that is large enough. Of a single
+ * value that value. */
+export function roundTicks(low: number, high: number, log: boolean, steps: readonly number[] = []): number[] {
   if (!(high > low)) return [low];
   if (log) {
     const decades = Math.floor(Math.log10(high)) - Math.floor(Math.log10(low)) + 1;
@@ -75,7 +76,7 @@ export function roundTicks(low: number, high: number, log: boolean): number[] {
   }
   const raw = (high - low) / 4;
   const power = 10 ** Math.floor(Math.log10(raw));
-  const step = power * (STEPS.find((factor) => factor * power >= raw) ?? 10);
+  const step = steps.find((each) => each >= raw) ?? power * (STEPS.find((factor) => factor * power >= raw) ?? 10);
   const out: number[] = [];
   // Counted, not added up: sums of tenths drift.
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1)

@@ -3,7 +3,7 @@ import type { EChartsOption } from "../../charts/echarts";
 import type { Theme } from "../../charts/EChart";
 import { alpha } from "../../charts/palette";
 import * as format from "../../lib/format";
-import { type Kind, kindColor, placeAxis, ticksOf } from "./searchOptions";
+import { type Kind, kindColor, placeAxis, timeTicksOf } from "./searchOptions";
 import type { Bar, Cell } from "./searchMaps";
 
 /** Fields of a grid coloured from the worst to the best; names stand on the low side of a field. */
@@ -56,7 +56,7 @@ export function timelineOption(
   lanes: number,
 ): EChartsOption {
   const seconds = { name: "", column: -1, log: false, choices: [], low: 0, high: (to - from) / 1000 };
-  const ticks = ticksOf(seconds, (value) => format.duration(value));
+  const ticks = timeTicksOf(seconds);
   const x = placeAxis(ticks, theme);
   return {
     grid: { left: 44, right: 24, top: 8, bottom: 26 },

@@ -5,7 +5,7 @@ import type { Search } from "../../api/queries";
 import type { Theme } from "../../charts/EChart";
 import { curvesOfRungs, epochsOf, standingOut } from "./learning";
 import { ABSENT, type Axis, axes, metrics, placeOrAbsent, type Results } from "./searchData";
-import { clouds, corners, kindOf, parallelOption, placeAxis, spotsOf, ticksOf } from "./searchOptions";
+import { clouds, corners, kindOf, parallelOption, placeAxis, spotsOf, ticksOf, timeTicksOf } from "./searchOptions";
 
 const theme = {
   text: "#111111",
@@ -52,6 +52,14 @@ test("ticks stand at round values and at choices; what has no value has a tick b
   expect(axis.axisLabel.customValues).toEqual([ABSENT, 0, 0.5, 1]);
   expect(axis.axisLabel.customValues.map(axis.axisLabel.formatter)).toEqual(["–", "sgd", "adam", "lamb"]);
   expect(axis.min).toBeLessThan(ABSENT);
+});
+
+test("ticks of a time stand at round minutes and hours", () => {
+  const over = (high: number) => timeTicksOf({ name: "", column: -1, log: false, choices: [], low: 0, high });
+  expect(over(2.1).map((tick) => tick.label)).toEqual(["0 s", "1 s", "2 s"]);
+  expect(over(50).map((tick) => tick.label)).toEqual(["0 s", "15 s", "30 s", "45 s"]);
+  expect(over(4000).map((tick) => tick.label)).toEqual(["0 s", "30 min", "1 h"]);
+  expect(over(400_000).map((tick) => tick.label)).toEqual(["0 s", "2 d", "4 d"]);
 });
 
 test("points are told apart by what became of their trials, and the keyboard passes over those not brushed", () => {

@@ -16,10 +16,18 @@ export interface Tick {
 }
 
 /** Where an axis has words: its choices, or round numbers. */
-export function ticksOf(axis: Axis, text: (value: number) => string = (value) => format.num(value, 3)): Tick[] {
+export function ticksOf(
+  axis: Axis,
+  text: (value: number) => string = (value) => format.num(value, 3),
+  steps: readonly number[] = [],
+): Tick[] {
   if (axis.choices.length > 0) return axis.choices.map((label, i) => ({ at: scaled(axis, i), label }));
-  return roundTicks(axis.low, axis.high, axis.log).map((value) => ({ at: scaled(axis, value), label: text(value) }));
+  const values = roundTicks(axis.low, axis.high, axis.log, steps);
+  return values.map((value) => ({ at: scaled(axis, value), label: text(value) }));
 }
+
+/** Ticks of an axis of seconds, at round minutes and hours. */
+export const timeTicksOf = (axis: Axis): Tick[] => ticksOf(axis, format.seconds, format.DURATION_STEPS_S);
 
 /** Whether some trial of these has no value on this axis. */
 export const hasAbsent = (

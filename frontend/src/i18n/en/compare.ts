@@ -18,7 +18,7 @@ export const compare = {
     hide: "Hide {{name}}",
     show: "Show {{name}}",
     group: "Group by",
-    noGroup: "None",
+    noGroup: "Not grouped",
     groupLine: "{{label}} (mean of {{n}})",
     rankHint: "Values of rank 0",
     noAxis_one: "{{count}} trial does not report this axis ({{x}}) and is not drawn.",

@@ -1,0 +1,24 @@
+"""How the command writes figures."""
+
+import pytest
+
+from muster.cli.output import duration
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0 s"),
+        (0.9, "0 s"),
+        (38, "38 s"),
+        (59.9, "59 s"),
+        (245, "4 min 5 s"),
+        (5400, "1 h 30 min"),
+        (7200, "2 h"),
+        (8040, "2 h 14 min"),
+        (273_600, "3 d 4 h"),
+        (86_430, "1 d"),
+    ],
+)
+def test_a_duration_has_at_most_two_units(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
