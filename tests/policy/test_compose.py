@@ -138,9 +138,12 @@ def test_everything_gets_the_same_patience_and_writes_bounded_logs() -> None:
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda p: p.parent.name)
 def test_dependencies_are_locked_and_installed_before_the_source_is_there(dockerfile: Path) -> None:
     """Otherwise each change of the source installs them all again."""
-    image = dockerfile.read_text().split("FROM ")[-1]
-    text = image.replace("\\\n", "")
+    text = dockerfile.read_text().split("AS install\n")[-1].replace("\\\n", "")
+    assert text.count("FROM ") == text.count("COPY --from=install") == 1, "one stage follows"
     installs = [line for line in text.splitlines() if re.search("pip install", line)]
+    uv = next(line for line in installs if "--target /uv" in line)
+    assert "--require-hashes" in uv
+    installs.remove(uv)
     for line in installs:
         locked = "--require-hashes -c requirements.lock" in line
         torch_alone = line.endswith('"$TORCH_SPEC"') and "--no-deps" in line
