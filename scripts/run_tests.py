@@ -4,6 +4,7 @@ scripts/test               everything
 scripts/test --fast        what takes less than a minute: style, types, imports, and unit
                            tests without those of PostgreSQL
 scripts/test unit api      only these areas
+scripts/test libraries     what public libraries record, installed for it: not part of everything
 scripts/test e2e -- -x -k logs     everything after -- goes to pytest
 """
 
@@ -177,12 +178,24 @@ def frontend(output: IO[bytes] | None) -> bool:
     return checked and fresh
 
 
+def libraries(output: IO[bytes] | None) -> bool:
+    """Tests of what public libraries record: not a part of everything, since they take 1 GB."""
+    folder, tests = BIN.parent / "libraries", ROOT / "tests" / "libraries"
+    wanted = ["--excludes", str(tests / "excludes.txt"), "-r", str(tests / "requirements.txt")]
+    if not call("uv", "pip", "install", "-q", "--target", str(folder), *wanted, output=output):
+        return False
+    path = ["env", f"PYTHONPATH={folder}"]
+    return call(*path, "pytest", "-q", "tests/libraries", output=output)
+
+
 CHECKS: dict[str, Callable[[IO[bytes] | None], bool]] = {
     "style": style,
     "types": types,
     "imports": imports,
     "frontend": frontend,
+    "libraries": libraries,
 }
+ON_REQUEST = {"libraries"}
 
 
 def find_browser() -> str | None:
@@ -264,7 +277,8 @@ def main() -> int:
     if unknown:
         parser.error(f"no area {unknown[0]!r}; there are: {', '.join(known)}")
     fast = options.fast and not options.areas
-    chosen = options.areas or (FAST if fast else known)
+    everything = [name for name in known if name not in ON_REQUEST]
+    chosen = options.areas or (FAST if fast else everything)
     more = [*FAST_TESTS, *more] if fast else more
     beside = FAST_BESIDE if fast else BESIDE
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from muster import wire
+from muster.document.running import CAPTURE_ROUTES
 from muster_agent.jobs.launch import (
     LaunchContext,
     build_commands,
@@ -120,11 +121,12 @@ def test_scripts_of_one_s_own_are_measured_from_outside(make_spec: Any) -> None:
     assert path(environment={"PYTHONPATH": "/libs"}) == f"{measured}:/libs"
     # The built-in trainer measures itself; and the document may say no.
     assert path(entrypoint=["-m", "muster.training"]) == "/sdk"
-    assert path(config={"measure": {"scripts": False}}) == "/sdk"
-    assert path(config={"measure": {"steps": False}}) == "/sdk"
+    for off in ({"scripts": False}, {"steps": False}):
+        assert path(config={"measure": off}) == measured, "values are captured all the same"
+        assert path(config={"measure": {**off, "capture": []}}) == "/sdk"
     # A forked worker's interpreter has started before: it is told, and its path stays as it is.
     warm = build_warm(make_spec(launcher="torchrun"), place, run_id="r")
-    assert warm.own["MUSTER_ATTACH"] == "1"
+    assert warm.own["MUSTER_ATTACH"].split() == ["steps", *CAPTURE_ROUTES]
     assert (warm.shared | warm.own)["PYTHONPATH"] == "/sdk"
     own = build_warm(
         make_spec(launcher="torchrun", entrypoint=["-m", "muster.training"]), place, run_id="r"
@@ -171,7 +173,8 @@ def test_a_plain_process_is_no_rank(make_spec: Any) -> None:
     assert (command.local_rank, command.rank) == (0, 0)
     assert command.argv == ["/venv/bin/python", "main.py"]
     assert command.environment["CUDA_VISIBLE_DEVICES"] == "1,3"
-    assert command.environment["MUSTER_ATTACH"] == "1"
+    assert command.environment["MUSTER_ATTACH"].split() == ["steps", *CAPTURE_ROUTES]
+    assert command.environment["MUSTER_ATTACH_UNRANKED"] == "1"
     assert command.environment["PYTHONPATH"] == "/attach"
     ranks = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "PET_", "NNODES")
     assert not [name for name in command.environment if name.startswith(ranks)]

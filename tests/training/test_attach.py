@@ -29,7 +29,9 @@ def told_loss(job: Job) -> list[str]:
 @pytest.fixture
 def ddp(start: Start) -> Job:
     delay = f"{DELAY_MS / 1000}"
-    return start("ddp", workers=2, script=PLAIN / "ddp.py", DELAY_S=delay, MUSTER_ATTACH="1").wait()
+    return start(
+        "ddp", workers=2, script=PLAIN / "ddp.py", DELAY_S=delay, MUSTER_ATTACH="steps"
+    ).wait()
 
 
 def test_a_plain_script_is_measured_and_trains_as_without(ddp: Job, start: Start) -> None:
@@ -80,7 +82,7 @@ def test_what_the_workers_say_of_themselves(ddp: Job) -> None:
 
 
 def test_fsdp_on_a_mesh_without_a_loader(start: Start) -> None:
-    job = start("fsdp", workers=2, script=PLAIN / "fsdp.py", MUSTER_ATTACH="1").wait()
+    job = start("fsdp", workers=2, script=PLAIN / "fsdp.py", MUSTER_ATTACH="steps").wait()
     rows = job.rows(0)
     assert max(rows) == 8  # rows of fast steps are averaged
     full = [row for row in rows.values() if "comm/count" in row]
@@ -98,14 +100,14 @@ def test_fsdp_on_a_mesh_without_a_loader(start: Start) -> None:
 
 
 def test_of_two_optimizers_one_ends_the_steps(start: Start) -> None:
-    job = start("two", script=PLAIN / "two_optimizers.py", MUSTER_ATTACH="1").wait()
+    job = start("two", script=PLAIN / "two_optimizers.py", MUSTER_ATTACH="steps").wait()
     # 10 steps of both; then the second alone: its first one goes by before it is the one that ends steps.
     assert max(job.rows(0)) == 19
     assert {row["throughput/samples_per_s"] > 0 for row in job.rows(0).values()} == {True}
 
 
 def test_a_script_that_measures_itself_is_left_alone(start: Start) -> None:
-    job = start("itself", script=PLAIN / "measures_itself.py", MUSTER_ATTACH="1").wait()
+    job = start("itself", script=PLAIN / "measures_itself.py", MUSTER_ATTACH="steps").wait()
     steps = set(job.rows(0))
     assert steps >= set(range(100, 105))
     assert steps - set(range(100, 105)) <= {2, 3}
@@ -117,7 +119,7 @@ def test_nothing_is_measured_where_the_document_says_so(start: Start) -> None:
         "off",
         script=PLAIN / "two_optimizers.py",
         document={"measure": {"steps": False}},
-        MUSTER_ATTACH="1",
+        MUSTER_ATTACH="steps",
     ).wait()
     assert not job.rows(0)
 
@@ -176,7 +178,7 @@ def test_what_torch_offers_does_what_it_does_without_us(
 ) -> None:
     """Every call of torch.distributed; what torch.compile captures."""
     path = PLAIN / f"{script}.py"
-    with_us = start("with", workers=workers, script=path, MUSTER_ATTACH="1").wait()
+    with_us = start("with", workers=workers, script=path, MUSTER_ATTACH="steps").wait()
     without = start("without", workers=workers, script=path).wait()
     assert told(with_us) == told(without)
     assert len(told(without)[0]) > 3

@@ -169,11 +169,13 @@ def with_values(spec: AllocationSpec, values: Mapping[str, str]) -> AllocationSp
     return replace(spec, entrypoint=[expand(word, values) for word in spec.entrypoint])
 
 
-def attaches(spec: AllocationSpec) -> bool:
-    """Return whether Muster measures from outside: a user's own script, unless the document
-    disables it."""
+def attached(spec: AllocationSpec) -> list[str]:
+    """Return what Muster attaches to the workers from outside, see muster.launch.attach: "steps", to
+    measure them, and the routes by which values are captured. None to the built-in trainer."""
+    if is_built_in_trainer(spec):
+        return []
     measure = load(MeasureSection, spec.config.get("measure") or {})
-    return measure.steps and measure.scripts and not is_built_in_trainer(spec)
+    return [*(["steps"] if measure.steps and measure.scripts else []), *measure.capture]
 
 
 def is_built_in_trainer(spec: AllocationSpec) -> bool:
@@ -263,8 +265,8 @@ def build_warm(spec: AllocationSpec, place: LaunchContext, *, run_id: str) -> Wa
         del variables["MASTER_PORT"]
         workers.append(variables)
     own = {k: v for k, v in full.items() if k not in shared or k in place.secrets}
-    if place.attach_path and attaches(spec):
-        own["MUSTER_ATTACH"] = "1"
+    if place.attach_path and (what := attached(spec)):
+        own["MUSTER_ATTACH"] = " ".join(what)
     own |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
     return WarmCommand(shared=shared, own=own, workers=workers)
 
@@ -397,7 +399,9 @@ def _shell_environment(
 
 _BUILT_IN_TRAINER = ("-m", "muster.training")
 _PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
-_OF_WORKERS_ALONE = frozenset({"MUSTER_REPORT_SOCKET", "MUSTER_ATTACH", "PYTHONPATH"})
+_OF_WORKERS_ALONE = frozenset(
+    {"MUSTER_REPORT_SOCKET", "MUSTER_ATTACH", "MUSTER_ATTACH_UNRANKED", "PYTHONPATH"}
+)
 _OWN_VARIABLES = frozenset(
     {
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",
@@ -449,10 +453,13 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     merged = {**place.inherited, **defaults, **of_user, **place.secrets, **ours}
     merged = _with_tracking(merged, place)
     found = _with_path(merged, place.sdk_path)
-    if not (place.attach_path and attaches(spec)):
+    what = attached(spec)
+    if not (place.attach_path and what):
         return found
+    found["MUSTER_ATTACH"] = " ".join(what)
     if spec.launcher in ("plain", "shell"):
-        found["MUSTER_ATTACH"] = "1"  # A worker there may be known by no variable of a launcher.
+        # A worker there may be known by no variable of a launcher.
+        found["MUSTER_ATTACH_UNRANKED"] = "1"
     return _with_path(found, place.attach_path)
 
 

@@ -120,9 +120,22 @@ test("charts: loss first, validation on its training chart, groups in order", ()
     "train/loss+val/loss",
     "train/lr",
     "val/only",
+    "custom",
     "comm/bytes",
     "time/step_ms",
-    "custom",
+  ]);
+});
+
+test("charts: what a library logs comes before what is measured, its loss first", () => {
+  const logged = ["grad_norm", "eval_loss", "learning_rate", "loss", "test/logloss", "time/step_ms", "held_out/loss"];
+  expect(chartSpecs(logged).map((s) => s.id)).toEqual([
+    "test/logloss",
+    "eval_loss",
+    "loss",
+    "grad_norm",
+    "learning_rate",
+    "held_out/loss",
+    "time/step_ms",
   ]);
 });
 

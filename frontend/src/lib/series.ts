@@ -205,7 +205,12 @@ export interface ChartSpec {
   names: string[];
 }
 
-const GROUP_ORDER = ["train", "val", "test", "throughput", "comm", "time", "memory"];
+/** What a script logs comes first, in groups of its own names; what Muster measures follows. */
+const SCRIPT_GROUPS = ["train", "val", "test", "other"];
+const MEASURED_GROUPS = ["throughput", "comm", "time", "pipeline", "network", "memory", "progress"];
+
+/** A loss as scripts and their libraries call it: "loss", "train_loss", "train/loss", "eval_loss". */
+const LOSS = /(^|[/_.])loss$/;
 
 /** Charts for a trial's metrics; grouped by prefix, `val/x` joins `train/x`. */
 export function chartSpecs(names: readonly string[]): ChartSpec[] {
@@ -235,10 +240,11 @@ export function compareSpecs(names: readonly string[]): ChartSpec[] {
 
 function inOrder(specs: readonly ChartSpec[]): ChartSpec[] {
   const order = (group: string): number => {
-    const at = GROUP_ORDER.indexOf(group);
-    return at < 0 ? GROUP_ORDER.length : at;
+    const at = SCRIPT_GROUPS.indexOf(group);
+    if (at >= 0) return at;
+    return SCRIPT_GROUPS.length + 1 + MEASURED_GROUPS.indexOf(group);
   };
-  const first = (spec: ChartSpec): number => (spec.id === "train/loss" ? 0 : 1);
+  const first = (spec: ChartSpec): number => (LOSS.test(spec.id) ? 0 : 1);
   return specs.toSorted(
     (a, b) =>
       order(a.group) - order(b.group) ||

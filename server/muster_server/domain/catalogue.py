@@ -150,9 +150,9 @@ SENTENCES: Mapping[str, str] = {
         "It ended with exit code 0 and without a step of a torch optimizer. If it should have trained, its log says why."
     ),
     "script.no_loss": (
-        "No loss in {steps:step}: Muster measures the steps of a script by itself, but not its loss. Add `import "
-        "muster`, `muster.init()` and `muster.log({{'train/loss': loss}})` to the script; docs/guides/sdk.md has the "
-        "lines for PyTorch, Lightning and Hugging Face."
+        "No loss in {steps:step}: the script logs it neither with `muster.log` nor with a library whose values are "
+        "captured (docs/guides/libraries.md lists them). Add `import muster`, `muster.init()` and "
+        "`muster.log({{'train/loss': loss}})` to the script."
     ),
     # The planner.
     "plan.script": (

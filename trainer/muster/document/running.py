@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from .common import (
     IDENTIFIER,
@@ -199,6 +199,20 @@ def is_requirements_file(item: str) -> bool:
     return item.endswith(".txt") or item.rpartition("/")[2] in ("pyproject.toml", "uv.lock")
 
 
+CaptureRoute = Literal[
+    "tensorboard",
+    "lightning",
+    "transformers",
+    "accelerate",
+    "keras",
+    "xgboost",
+    "lightgbm",
+    "sklearn",
+    "wandb",
+]
+CAPTURE_ROUTES: tuple[CaptureRoute, ...] = get_args(CaptureRoute)
+
+
 @dataclass(frozen=True, kw_only=True)
 class MeasureSection:
     """What is measured while training."""
@@ -211,6 +225,10 @@ class MeasureSection:
     scripts: bool = True
     """Measure the steps of a script of your own that does not do so itself, too, as far as that can
     be done from outside."""
+    capture: tuple[CaptureRoute, ...] = CAPTURE_ROUTES
+    """Libraries whose logged values are captured in a script of your own, without a changed line:
+    `tensorboard` stands for `SummaryWriter` of torch and tensorboardX. `[]` captures nothing. A name
+    that the script passes to `muster.log` is never captured."""
     peak_tflops: Annotated[float, Bounds(gt=0, le=1e9)] | None = None
     """What one device can do, in 10¹² operations per second: MFU is reported as a share of it. By
     default what the maker says of the GPU in use; CPUs have none, and no MFU."""

@@ -1,4 +1,5 @@
-"""Measure a script that knows nothing of Muster.
+"""Measure a script that knows nothing of Muster, and capture what its libraries log (see
+`muster.capture`).
 
 The agent has Python call `install` in each worker before the script's first line. When the script has
 imported torch, hooks of torch tell where the training thread is:
@@ -24,8 +25,10 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from muster import capture
 
 if TYPE_CHECKING:
     import types
@@ -39,30 +42,39 @@ MAX_DEPTH = 4
 """Depth to which the first tensor of a batch is searched for."""
 
 
-def install() -> None:
-    """Measure this process once it has imported torch. To be called before the script's first line;
-    imports nothing but the standard library. Does nothing where the trial's document says so."""
-    if "torch" in sys.modules:
-        _instrument()
-    else:
-        sys.meta_path.insert(0, _AfterImport("torch", _instrument))
+STEPS = "steps"
+"""What to attach to measure steps; the others are the routes of `muster.capture`."""
 
 
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Calls `then` when a module has been imported, once."""
+def install(what: Collection[str]) -> None:
+    """Measure this process once it has imported torch, and capture what its libraries log once it
+    has imported them. To be called before the script's first line; imports nothing but the standard
+    library.
 
-    def __init__(self, name: str, then: Callable[[], None]) -> None:
-        self._name = name
-        self._then = then
+    what: `STEPS` and routes of `muster.capture`.
+    """
+    hooks = capture.hooks(what)
+    if STEPS in what:
+        hooks["torch"] = lambda _: _instrument()
+    for name in hooks.keys() & sys.modules.keys():
+        hooks.pop(name)(sys.modules[name])
+    if hooks:
+        sys.meta_path.insert(0, AfterImport(hooks))
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Calls a function with a module that has been imported, once for each of these names."""
+
+    def __init__(self, hooks: Mapping[str, Callable[[types.ModuleType], None]]) -> None:
+        self._hooks = dict(hooks)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != self._name:
+        if name not in self._hooks:
             return None
-        sys.meta_path.remove(self)
         for finder in sys.meta_path:
-            spec = finder.find_spec(name, path, target)
+            spec = None if finder is self else finder.find_spec(name, path, target)
             if spec is not None:
                 break
         else:
@@ -74,7 +86,10 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
         def exec_module(module: types.ModuleType) -> None:
             execute(module)
-            self._then()
+            # Only now: who asks for a spec may want to know no more than whether there is one.
+            hook = self._hooks.pop(name, None)
+            if hook is not None:
+                hook(module)
 
         loader.exec_module = exec_module  # type: ignore[method-assign] # of this one import
         return spec

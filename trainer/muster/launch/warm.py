@@ -302,16 +302,17 @@ def _become(request: dict[str, Any], number: int) -> None:
     os.environ.clear()
     os.environ.update({**request["shared"], **worker["variables"]})
     _reset_modules()
-    if os.environ.pop("MUSTER_ATTACH", ""):
-        _attach()
+    what = os.environ.get("MUSTER_ATTACH", "").split()
+    if what:
+        _attach(what)
 
 
-def _attach() -> None:
+def _attach(what: list[str]) -> None:
     """Have the script measured, as a new interpreter does that finds our sitecustomize."""
     try:
-        importlib.import_module("muster.launch.attach").install()
+        importlib.import_module("muster.launch.attach").install(what)
     except Exception as error:  # an interpreter in which nothing of ours works
-        sys.stderr.write(f"muster: steps are not measured: {type(error).__name__}: {error}\n")
+        sys.stderr.write(f"muster: nothing is measured: {type(error).__name__}: {error}\n")
 
 
 def _highest_fd() -> int:

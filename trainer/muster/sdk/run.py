@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from muster import wire
+from muster.capture import LIBRARIES
 from muster.measure import stacks
 from muster.measure.profiling import window
 from muster.measure.progress import watch
@@ -27,7 +28,7 @@ from muster.sdk.env import (
     surroundings,
     torch_facts,
 )
-from muster.sdk.metrics import Row, clean_values
+from muster.sdk.metrics import MEASURED, Row, clean_name, clean_values, to_float
 from muster.sdk.sinks import AgentSink, FileSink, NullSink, Sink, warn
 from muster.sdk.stops import StopNotice
 
@@ -79,6 +80,10 @@ class Run:
         self._own_stop: StopNotice | None = None
         self._is_stopping = False
         self._is_attached = is_attached
+        self._own_names: set[str] = set()
+        """Names of metrics that `log` was given."""
+        self._captured: dict[str, int] = {}
+        """Next step of each route by which values are captured."""
         self.before_checkpoint: list[Callable[[], None]] = []
         """Function called before a checkpoint is registered, so that averaged rows are sent first.
         """
@@ -210,9 +215,52 @@ class Run:
         self._describe()
         watch.step, watch.num_reports = step, watch.num_reports + 1
         if values:
+            self._own_names.update(values)
             self._sink.row(Row(step, _now_ms(), values, epoch, num_steps_planned))
         if not is_late:
             window.logged(step)
+
+    @_never_raises
+    def log_captured(
+        self,
+        route: str,
+        values: Mapping[str, Any],
+        *,
+        step: int | None,
+        epoch: float | None = None,
+        num_steps_planned: int | None = None,
+    ) -> None:
+        """Report what a library of the script has logged; see `muster.capture`.
+
+        Left out is what is no number, and every name that was given to `log`. A name that Muster
+        measures under gets the route in front of it.
+
+        step: as the library counts; without it, one more than at the last call for this route.
+        """
+        if os.getpid() != self._pid:
+            return
+        kept = {}
+        for name, value in values.items():
+            found = clean_name(str(name))
+            if found.startswith(MEASURED):
+                found = f"{route}/{found}"
+            if found not in self._own_names and not isinstance(value, str):
+                with contextlib.suppress(TypeError, ValueError, RuntimeError):
+                    kept[found] = to_float(value)
+        if not kept:
+            return
+        if route not in self._captured and self.info.rank == 0:
+            self.message(
+                f"Values that the script logs with {LIBRARIES[route]} are captured. "
+                "measure.capture: [] switches it off."
+            )
+        step = self._captured.get(route, 0) if step is None else int(step)
+        self._captured[route] = step + 1
+        self._describe()
+        if watch.timer is None:
+            watch.step = step
+        watch.num_reports += 1
+        self._sink.row(Row(step, _now_ms(), kept, epoch, num_steps_planned))
 
     @_never_raises
     def report_group(

@@ -97,7 +97,7 @@ export const parts: Readonly<Record<string, string>> = {
     "{{world}} 个 worker 各自独立训练：{{steps}} 步内没有任何 worker 向其他 worker 发送过数据，因此每个 worker 训练的是自己的模型。请用 `DistributedDataParallel` 包装模型；在 CPU 上使用 Accelerate 需要在 `environment.variables` 中设置 `ACCELERATE_USE_CPU=true`。",
   "script.no_step": "它以退出码 0 结束，但没有执行过一次 torch 优化器步。如果它本应训练，请查看其日志。",
   "script.no_loss":
-    "{{steps}} 步内没有损失：Muster 会自行测量脚本的每一步，但不会读取损失。请在脚本中加入 `import muster`、`muster.init()` 和 `muster.log({'train/loss': loss})`；PyTorch、Lightning 和 Hugging Face 的写法见 docs/guides/sdk.md。",
+    "{{steps}} 步内没有损失：脚本既没有用 `muster.log` 记录，也没有用会被采集的库记录（见 docs/guides/libraries.md）。请在脚本中加入 `import muster`、`muster.init()` 和 `muster.log({'train/loss': loss})`。",
   "plan.script": "自己的脚本需要多少资源，运行后才知道：先运行几步，再查看试验的性能页面",
   "plan.batch_auto": "`trainer.batch_size` 为 auto，训练开始时才确定：请给出一个数值再规划",
   "plan.config": "按现在的写法无法训练：{{message}}",

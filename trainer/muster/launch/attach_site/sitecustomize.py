@@ -1,5 +1,6 @@
 """Python imports this at its start where the agent has put this folder on PYTHONPATH: in the
-workers of a script that says nothing of Muster, so that its steps are measured; see `muster.launch.attach`.
+workers of a user's script, so that its steps are measured and what it logs is captured; see
+`muster.launch.attach`.
 
 A folder of its own, because everything beside this file could be imported by the script.
 """
@@ -34,13 +35,13 @@ if _is_ranked:  # a worker, and not the launcher, whose workers need the path
         os.environ["PYTHONPATH"] = _rest
     else:
         os.environ.pop("PYTHONPATH", None)
-# MUSTER_ATTACH: in a job that is started without ranks every process may be the one that trains.
-if _is_ranked or "MUSTER_ATTACH" in os.environ:
+# In a job that is started without ranks every process may be the one that trains.
+if _is_ranked or "MUSTER_ATTACH_UNRANKED" in os.environ:
     try:
         from muster.launch import attach
 
-        attach.install()
+        attach.install(os.environ.get("MUSTER_ATTACH", "").split())
     except Exception as error:
         # The script's interpreter may be one in which nothing of ours works.
-        sys.stderr.write(f"muster: steps are not measured: {type(error).__name__}: {error}\n")
+        sys.stderr.write(f"muster: nothing is measured: {type(error).__name__}: {error}\n")
 _run_the_next_one()
