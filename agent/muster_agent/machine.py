@@ -33,6 +33,7 @@ from muster_agent.jobs.launch import (
     is_built_in_trainer,
     parent_environment,
     shared_environment,
+    tracks,
     why_cold,
 )
 from muster_agent.jobs.orphans import end_orphans
@@ -279,7 +280,7 @@ class Machine:
             environments=str(self._home / "environments"),
             uv=find_uv(),
             environments_limit_bytes=settings.environments_limit_bytes,
-            tracking_token=f"{TRACKING_MARK}{secrets.token_urlsafe(24)}",
+            tracking_token=(f"{TRACKING_MARK}{secrets.token_urlsafe(24)}" if tracks(spec) else ""),
             warm_socket=self._warm_socket(spec),
             deadline_boot_s=deadline_boot_s,
             kill_wait_s=settings.kill_wait_s,

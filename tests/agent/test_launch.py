@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster.document.running import CAPTURE_ROUTES
+from muster.capture import LIBRARIES
 from muster_agent.jobs.launch import (
     LaunchContext,
     build_commands,
@@ -126,7 +126,7 @@ def test_scripts_of_one_s_own_are_measured_from_outside(make_spec: Any) -> None:
         assert path(config={"measure": {**off, "capture": []}}) == "/sdk"
     # A forked worker's interpreter has started before: it is told, and its path stays as it is.
     warm = build_warm(make_spec(launcher="torchrun"), place, run_id="r")
-    assert warm.own["MUSTER_ATTACH"].split() == ["steps", *CAPTURE_ROUTES]
+    assert warm.own["MUSTER_ATTACH"].split() == ["steps", *LIBRARIES]
     assert (warm.shared | warm.own)["PYTHONPATH"] == "/sdk"
     own = build_warm(
         make_spec(launcher="torchrun", entrypoint=["-m", "muster.training"]), place, run_id="r"
@@ -173,7 +173,7 @@ def test_a_plain_process_is_no_rank(make_spec: Any) -> None:
     assert (command.local_rank, command.rank) == (0, 0)
     assert command.argv == ["/venv/bin/python", "main.py"]
     assert command.environment["CUDA_VISIBLE_DEVICES"] == "1,3"
-    assert command.environment["MUSTER_ATTACH"].split() == ["steps", *CAPTURE_ROUTES]
+    assert command.environment["MUSTER_ATTACH"].split() == ["steps", *LIBRARIES]
     assert command.environment["MUSTER_ATTACH_UNRANKED"] == "1"
     assert command.environment["PYTHONPATH"] == "/attach"
     ranks = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_", "PET_", "NNODES")

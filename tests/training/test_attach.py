@@ -133,7 +133,8 @@ def test_a_new_interpreter_finds_us_and_its_own_sitecustomize(tmp_path: Path) ->
         "print('attach_site' in ' '.join(sys.path))\n"
         "print(len([f for f in sys.meta_path if type(f).__module__ == 'muster.launch.attach']))\n"
     )
-    environ = {**os.environ, "PYTHONPATH": f"{SITE}{os.pathsep}{tmp_path}"}
+    path = f"{SITE}{os.pathsep}{tmp_path}"
+    environ = {**os.environ, "PYTHONPATH": path, "MUSTER_ATTACH": "steps"}
 
     def run(**more: str) -> list[str]:
         done = subprocess.run(
@@ -163,7 +164,7 @@ def test_an_interpreter_without_muster_runs_the_script_all_the_same(tmp_path: Pa
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (0, "trained\n")
-    assert "muster: steps are not measured: ImportError: another muster" in done.stderr
+    assert "muster: nothing is measured: ImportError: another muster" in done.stderr
 
 
 def told(job: Job) -> list[list[str]]:

@@ -89,4 +89,5 @@ def test_a_library_that_is_built_in_another_way_is_said_once(tmp_path: Path) -> 
 
 
 def test_every_route_of_the_document_has_an_adapter() -> None:
-    assert set(CAPTURE_ROUTES) == set(LIBRARIES) == set(MODULES.values())
+    of_a_server = {"mlflow"}  # Its client talks to the node.
+    assert set(CAPTURE_ROUTES) - of_a_server == set(LIBRARIES) == set(MODULES.values())

@@ -175,7 +175,14 @@ def attached(spec: AllocationSpec) -> list[str]:
     if is_built_in_trainer(spec):
         return []
     measure = load(MeasureSection, spec.config.get("measure") or {})
-    return [*(["steps"] if measure.steps and measure.scripts else []), *measure.capture]
+    routes = [route for route in measure.capture if route != "mlflow"]
+    return [*(["steps"] if measure.steps and measure.scripts else []), *routes]
+
+
+def tracks(spec: AllocationSpec) -> bool:
+    """Return whether the shim answers MLflow's clients in the job."""
+    measure = load(MeasureSection, spec.config.get("measure") or {})
+    return "mlflow" in measure.capture and not is_built_in_trainer(spec)
 
 
 def is_built_in_trainer(spec: AllocationSpec) -> bool:

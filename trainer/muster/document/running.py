@@ -209,6 +209,7 @@ CaptureRoute = Literal[
     "lightgbm",
     "sklearn",
     "wandb",
+    "mlflow",
 ]
 CAPTURE_ROUTES: tuple[CaptureRoute, ...] = get_args(CaptureRoute)
 
@@ -227,7 +228,8 @@ class MeasureSection:
     be done from outside."""
     capture: tuple[CaptureRoute, ...] = CAPTURE_ROUTES
     """Libraries whose logged values are captured in a script of your own, without a changed line:
-    `tensorboard` stands for `SummaryWriter` of torch and tensorboardX. `[]` captures nothing. A name
+    `tensorboard` stands for `SummaryWriter` of torch and tensorboardX, `mlflow` for a tracking server
+    of the job's own. `[]` captures nothing. A name
     that the script passes to `muster.log` is never captured."""
     peak_tflops: Annotated[float, Bounds(gt=0, le=1e9)] | None = None
     """What one device can do, in 10¹² operations per second: MFU is reported as a share of it. By

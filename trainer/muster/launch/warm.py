@@ -302,7 +302,7 @@ def _become(request: dict[str, Any], number: int) -> None:
     os.environ.clear()
     os.environ.update({**request["shared"], **worker["variables"]})
     _reset_modules()
-    what = os.environ.get("MUSTER_ATTACH", "").split()
+    what = os.environ.pop("MUSTER_ATTACH", "").split()
     if what:
         _attach(what)
 

@@ -29,7 +29,9 @@ def _run_the_next_one() -> None:
 
 sys.path[:] = _without_us(sys.path)
 _is_ranked = "LOCAL_RANK" in os.environ
+_what = os.environ.get("MUSTER_ATTACH", "").split()
 if _is_ranked:  # a worker, and not the launcher, whose workers need the path
+    os.environ.pop("MUSTER_ATTACH", None)
     _rest = os.pathsep.join(_without_us(os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     if _rest:
         os.environ["PYTHONPATH"] = _rest
@@ -40,7 +42,7 @@ if _is_ranked or "MUSTER_ATTACH_UNRANKED" in os.environ:
     try:
         from muster.launch import attach
 
-        attach.install(os.environ.get("MUSTER_ATTACH", "").split())
+        attach.install(_what)
     except Exception as error:
         # The script's interpreter may be one in which nothing of ours works.
         sys.stderr.write(f"muster: nothing is measured: {type(error).__name__}: {error}\n")
