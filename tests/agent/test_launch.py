@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from muster import wire
-from muster.capture import LIBRARIES
+from muster.capture.libraries import LIBRARIES
 from muster_agent.jobs.launch import (
     LaunchContext,
     build_commands,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import muster
-from muster.capture import LIBRARIES, MODULES
+from muster.capture.libraries import LIBRARIES, MODULES
 from muster.document.running import CAPTURE_ROUTES
 from support.jobs import Job
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ParamSpec
 
-from muster.capture import LIBRARIES
+from muster.capture.libraries import LIBRARIES
 from muster.sdk.run import current, warn_once
 
 P = ParamSpec("P")
@@ -32,7 +32,12 @@ def report(
     """
     if values and not is_speaking() and route not in _given_up:
         current().log_captured(
-            route, values, step=step, epoch=epoch, num_steps_planned=num_steps_planned
+            values,
+            route=route,
+            library=LIBRARIES[route],
+            step=step,
+            epoch=epoch,
+            num_steps_planned=num_steps_planned,
         )
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from muster import wire
-from muster.capture import LIBRARIES
 from muster.measure import stacks
 from muster.measure.profiling import window
 from muster.measure.progress import watch
@@ -223,9 +222,10 @@ class Run:
     @_never_raises
     def log_captured(
         self,
-        route: str,
         values: Mapping[str, Any],
         *,
+        route: str,
+        library: str,
         step: int | None,
         epoch: float | None = None,
         num_steps_planned: int | None = None,
@@ -251,7 +251,7 @@ class Run:
             return
         if route not in self._captured and self.info.rank == 0:
             self.message(
-                f"Values that the script logs with {LIBRARIES[route]} are captured. "
+                f"Values that the script logs with {library} are captured. "
                 "measure.capture: [] switches it off."
             )
         step = self._captured.get(route, 0) if step is None else int(step)
