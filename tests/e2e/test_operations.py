@@ -45,7 +45,9 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         trial_id = detail()["only_trial_id"]
         wait_for("it trains", lambda: client.get(f"/trials/{trial_id}")["step"] > 20, 90)
         page.goto(f"{stack.url}/trials/{trial_id}")
-        confirm(page, "pause", "1 running trial gets 20s to save a checkpoint and gives up 1 slot.")
+        confirm(
+            page, "pause", "1 running trial gets 20 s to save a checkpoint and gives up 1 slot."
+        )
         badge(page, "PAUSED")
         confirm(page, "resume", "1 trial is queued again and resumes from its checkpoint.")
         badge(page, "RUNNING")
@@ -69,7 +71,7 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         badge(page, "RUNNING")
         expect(page.get_by_test_id("continued")).to_have_text("continued 1 time")
         confirm(
-            page, "stop", "1 running trial gets 20s to save a last checkpoint and frees 1 slot."
+            page, "stop", "1 running trial gets 20 s to save a last checkpoint and frees 1 slot."
         )
         badge(page, "CANCELED")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
-
-from .output import console, table
+from .output import console, escape, table
 
 if TYPE_CHECKING:
     from muster.client import Client
