@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Protocol
 from unittest.mock import patch
 
+import httpx
+
 
 class Buckets(Protocol):
     """What a test does to a bucket behind the back of what it tests."""
@@ -121,6 +123,8 @@ def buckets(*names: str) -> Iterator[Buckets]:
     server.start()
     try:
         host, port = server.get_host_and_port()
+        # All servers of a process share their objects, so those of an earlier test are deleted.
+        httpx.post(f"http://{host}:{port}/moto-api/reset").raise_for_status()
         with contextlib.closing(S3Buckets(f"http://{host}:{port}")) as found:
             for name in names:
                 found.create(name)
