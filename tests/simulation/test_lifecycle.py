@@ -14,10 +14,13 @@ from muster.wire import ExitInfo, WorkerExit
 from muster_server.domain.lifecycle import (
     AllocationView,
     AttemptView,
+    BeginPreflight,
+    GangPreflight,
     LifecyclePolicy,
     LifecycleSnapshot,
     LostAllocation,
     NodeLease,
+    QuarantineNode,
     SetAllocation,
     SetAttempt,
     SetDesired,
@@ -26,6 +29,7 @@ from muster_server.domain.lifecycle import (
     SetTrial,
     SetYield,
     TrialView,
+    Warn,
     decide,
 )
 from muster_server.domain.states import TERMINAL_ATTEMPT, TERMINAL_TRIAL, YieldKind
@@ -164,6 +168,14 @@ class Histories(RuleBasedStateMachine):
             self.every_agent_goes_on(0, "success")
             self.a_pass_comes_to_rest()
 
+    @rule(state=st.sampled_from(["passed", "failed"]), is_of_network=st.booleans())
+    def preflight_ends(self, state, is_of_network):
+        if self.attempt is None or self.attempt.preflight is None:
+            return
+        if self.attempt.preflight.state == "running":
+            ended = GangPreflight(state=state, message=state, is_of_network=is_of_network)
+            self.attempt = dataclasses.replace(self.attempt, preflight=ended)
+
     @rule(kind=st.sampled_from([YieldKind.PREEMPT, YieldKind.RESIZE]))
     def scheduler_wants_its_slots(self, kind):
         if self.attempt is None or self.attempt.yield_kind is not None:
@@ -235,6 +247,9 @@ class Histories(RuleBasedStateMachine):
                 self.nodes[action.node_id] = dataclasses.replace(
                     node, state=action.after, reason_code=parts[0]["code"] if parts else ""
                 )
+            case QuarantineNode():
+                node = self.nodes[action.node_id]
+                self.nodes[node.id] = dataclasses.replace(node, scheduling="quarantined")
             case SetAllocation():
                 where = self.members if action.allocation_id in self.members else self.lost
                 member = where[action.allocation_id]
@@ -280,6 +295,15 @@ class Histories(RuleBasedStateMachine):
                     self.members = {}
             case SetFlags():
                 self.trial = dataclasses.replace(self.trial, flags=action.flags)
+            case BeginPreflight():
+                assert self.attempt.state == action.before
+                assert self.attempt.preflight is None
+                begun = GangPreflight(state="running")
+                self.attempt = dataclasses.replace(self.attempt, preflight=begun)
+            case Warn():
+                pass  # An event; nothing is decided from it.
+            case _:
+                raise AssertionError(f"this test does not apply {action}")
 
     # what always holds
 
@@ -339,6 +363,9 @@ def play(seed):
         ),
         "every_agent_goes_on": lambda: history.every_agent_goes_on(
             draw.choice([0, 0, 0, 1]), draw.choice(CAUSES)
+        ),
+        "preflight_ends": lambda: history.preflight_ends(
+            draw.choice(["passed", "failed"]), draw.random() < 0.5
         ),
         "scheduler_wants_its_slots": lambda: history.scheduler_wants_its_slots(
             draw.choice([YieldKind.PREEMPT, YieldKind.RESIZE])
