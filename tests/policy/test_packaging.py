@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -82,8 +81,7 @@ def test_an_sdist_builds_the_dashboard_and_a_wheel_is_made_from_it_without_node(
     made = build(unbuilt, "sdist", tmp_path)
     assert made.returncode == 0, made.stderr
     (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as file:
-        file.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "-xzf", archive, "-C", tmp_path], check=True)
     tree = archive.with_name(archive.name.removesuffix(".tar.gz"))
     assert not (tree / "frontend/node_modules").exists()
     made = build(tree, "wheel", tmp_path, PATH="/nowhere")
