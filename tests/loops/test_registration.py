@@ -11,6 +11,7 @@ from muster_server import clock
 from muster_server.db.models import AllocationRow, EventRow, JoinTokenRow, NodeRow
 from muster_server.errors import Conflict
 from muster_server.security.principal import Principal
+from muster_server.services.nodes import credentials
 from muster_server.services.nodes.registration import RegisterCall, register
 from support.agent import FakeAgent
 
@@ -253,18 +254,41 @@ def test_an_old_credential_is_replaced_and_void_once_the_new_one_is_used(agent, 
     old_credential(database)
     assert node.beat().credential is None  # an agent that would not take it up
     old = node.credential
-    lost = node.beat(accepts_credential=True).credential
-    new = node.beat(accepts_credential=True).credential  # the answer before was lost
-    assert len({old, lost, new, None}) == 4
+    new = node.beat(accepts_credential=True).credential
+    assert new not in (old, None)
     node.beat()  # until the new one is used the old one works
     node.use_credential(new)
     assert node.beat(accepts_credential=True).credential is None
     node.beat()
-    for void in (old, lost):
-        node.use_credential(void)
-        node.beat(expect=401)
+    node.use_credential(old)
+    node.beat(expect=401)
     node.use_credential(new)
     node.register()
+
+
+def test_a_late_copy_of_a_heartbeat_leaves_the_credential_that_its_answer_gave(agent, database):
+    node = agent()
+    old_credential(database)
+    new = node.beat(accepts_credential=True).credential
+    assert node.beat(accepts_credential=True).credential is None  # the copy, with the old one
+    node.use_credential(new)
+    node.beat()
+
+
+def test_a_credential_whose_answer_was_lost_is_replaced_by_another_one_later(agent, database):
+    node = agent()
+    old_credential(database)
+    old = node.credential
+    lost = node.beat(accepts_credential=True).credential
+    with time_machine.travel(clock.now() + dt.timedelta(seconds=credentials.DELIVERY_S + 1)):
+        node.register()  # its lease expired
+        new = node.beat(accepts_credential=True).credential
+        assert len({old, lost, new, None}) == 4
+        node.use_credential(new)
+        node.beat()
+        for void in (old, lost):
+            node.use_credential(void)
+            node.beat(expect=401)
 
 
 def test_a_new_credential_is_also_taken_into_use_by_registering(agent, database):

@@ -26,6 +26,7 @@ ONCE_BROKEN = (
     ("26916", "--outages"),  # the node crashed under a trial that still ran
     ("24384",),  # a node was given up sooner than a short outage and two heartbeats last
     ("20940",),  # of two overlapping cuts, the second gave back what the first took away
+    ("40356",),  # a late copy of a heartbeat made the credential void that was in use
     ("20376",),  # a heartbeat from before its disk was wiped came late and gave the node a lease
     ("200",),  # the database goes away between loading and applying
     ("296",),  # a node boots again, and the server's clock is set back

@@ -65,10 +65,9 @@ async def introduce(
 def take_credential(plane: ControlPlane, settings: AgentSettings, credential: str) -> None:
     """Use this credential from now on. Raises OSError, and changes nothing, when it cannot be kept.
 
-    The one before it is kept, too. The server gives another credential to each heartbeat that asks
-    with an old one, and only the last it gave is valid: when a heartbeat that was given up long ago
-    arrives after the answer to a later one, this one is void before it is used, and the one before
-    it still valid.
+    The one before it is kept, too. Where this one is not used for a long time, as when the node is
+    out of reach, the server may give another one in its place to a heartbeat that was given up and
+    arrives late: then this one is void before it is used, and the one before it still valid.
     """
     _write_credential(settings, credential, before=plane.credential)
     plane.use_credential(credential)

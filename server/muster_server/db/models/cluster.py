@@ -87,7 +87,7 @@ class NodeRow(Base):
     """Fence: a new registration adds one and makes every older session of the node void."""
     credential_hash: Mapped[str] = mapped_column(String(64), unique=True)
     credential_at: Mapped[dt.datetime | None]
-    """When it was made; it is replaced when it is old."""
+    """When the newest one was given; it is replaced when it is old."""
     next_credential_hash: Mapped[str | None] = mapped_column(String(64), unique=True, index=True)
     """Given to the agent and not used by it yet. Both are valid until it is."""
     join_id: Mapped[str] = mapped_column(String(64), default="")

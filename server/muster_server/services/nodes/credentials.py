@@ -2,7 +2,8 @@
 
 A new credential is valid beside the old one until the agent has used it, so that an answer that is
 lost on the way locks nobody out. Only hashes are kept, so a credential whose delivery is not certain
-cannot be given again: another one takes its place.
+cannot be given again: another one takes its place, but not before `DELIVERY_S` have passed. Until then
+the agent may be about to use the one it was given, and the heartbeat that asks may be a late copy.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret, mint
 
 from ..core.writes import changed
+
+DELIVERY_S = 600.0
+"""How long a credential that was given and never used is kept before another one takes its place. Far
+longer than a heartbeat can be on its way; meanwhile the agent goes on with the one it has."""
 
 
 class Presented(Protocol):
@@ -88,10 +93,12 @@ def taken_up_or_replaced(
     now: dt.datetime,
 ) -> tuple[str | None, dict[str, Any]]:
     """Return the next credential, where the present one is older than `max_age_s`, and the columns of the
-    node that change."""
+    node that change. None where one was given less than `DELIVERY_S` ago."""
     values = taken_up(node, principal, now=now)
-    issued_at = values.get("credential_at", node.credential_at or node.registered_at)
-    if not may_replace or (now - issued_at).total_seconds() < max_age_s:
+    given_at = values.get("credential_at", node.credential_at or node.registered_at)
+    is_given = values.get("next_credential_hash", node.next_credential_hash) is not None
+    least_age_s = DELIVERY_S if is_given else max_age_s
+    if not may_replace or (now - given_at).total_seconds() < least_age_s:
         return None, values
     secret = mint("agt")
-    return secret, {**values, "next_credential_hash": hash_secret(secret)}
+    return secret, {**values, "next_credential_hash": hash_secret(secret), "credential_at": now}
