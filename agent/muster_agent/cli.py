@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(settings: AgentSettings) -> int:
+    from muster_agent.jobs.process import delegate
     from muster_agent.loop import Agent
     from muster_agent.machine import Machine
     from muster_agent.node.joining import CannotJoin
@@ -74,6 +75,7 @@ async def _run(settings: AgentSettings) -> int:
         return EXIT_SETTINGS
     if not isolation.is_on:
         log.warning("jobs_not_isolated", reason=isolation.reason, meaning=NOT_ISOLATED)
+    log.info("limits_of_jobs", kept_by="kernel" if delegate() else "shim")
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 
+import psutil
+
 import muster
 from muster import wire
 from muster.sdk import object_store, shards
@@ -287,7 +289,16 @@ class Machine:
             spool_limit_bytes=settings.spool_limit_bytes,
             work_restore_max_bytes=settings.work_restore_max_bytes,
             isolation=self._walls_of(spec),
+            memory_share_bytes=self._memory_share(spec),
         )
+
+    def _memory_share(self, spec: wire.AllocationSpec) -> int:
+        """Return the share of the machine's memory that goes with the slots of an allocation; 0
+        where this node sets no limit."""
+        if self._settings.job_memory != "share":
+            return 0
+        total = psutil.virtual_memory().total
+        return total * len(spec.slots) // max(len(self._offered), len(spec.slots))
 
     def _walls_of(self, spec: wire.AllocationSpec) -> Isolation:
         """Return the node's level with the user and the home folder of this project's jobs."""

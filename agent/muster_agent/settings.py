@@ -90,6 +90,9 @@ class AgentSettings(BaseSettings):
     environments in home folders, which a sandbox hides."""
     job_writes: Annotated[tuple[Path, ...], NoDecode] = ()
     """Further folders that jobs in a sandbox can write, for example `/scratch,/data/hf-cache`."""
+    job_memory: Literal["unlimited", "share"] = "unlimited"
+    """Limit of memory of jobs whose document declares none (`resources.memory`). `share`: of the
+    machine's memory as much as of its slots. A job that uses more is ended."""
     stop_allocations: bool = False
     """Whether to stop running allocations on SIGTERM. Otherwise training goes on without the agent.
     """

@@ -470,3 +470,16 @@ def test_a_job_in_a_sandbox_reaches_the_tracking_server(shims: Any, sandbox: Iso
     assert {r.label for r in shim.of(wire.TrackedRunRecord)} == {"", "rank-1"}
     (home,) = {path.parent for path in shim.folder.path.parents if path.name == "allocations"}
     assert len(list(home.glob("work/*/files/muster-outputs/mlflow/*/run.json"))) == 2
+
+
+def test_limits_hold_in_a_sandbox(shims: Any, sandbox: Isolation) -> None:
+    script = (
+        "import time\nheld = []\n"
+        "for _ in range(20):\n    held.append(bytearray(b'x' * 20_000_000)); time.sleep(0.05)\n"
+        "time.sleep(60)\n"
+    )
+    resources = {"memory": "150MB", "disk": "1GB"}
+    shim = run(shims, script, sandbox, config={"name": "digits", "resources": resources})
+    info = shim.wait_exit()
+    assert info.cause == "limit_exceeded", info
+    assert "of memory of the 150.0 MB declared in resources.memory" in info.message

@@ -18,7 +18,7 @@ _MAX_MESSAGE_CHARS = 2_000
 
 Cause = Literal[
     "user_error", "killed_by_signal", "out_of_memory", "disk_full", "launcher_failed", "port_in_use",
-    "invalid_hparams",
+    "invalid_hparams", "limit_exceeded",
 ]  # fmt: skip
 
 _RANK_PREFIX = re.compile(r"^\[rank\d+\]:\s?")
@@ -27,6 +27,7 @@ _OUT_OF_MEMORY = re.compile(
     r"\bMemoryError\b|OutOfMemoryError|CUDA out of memory|can't allocate memory|Cannot allocate memory"
 )
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|Disk quota exceeded")
+_FILE_TOO_LARGE = re.compile(r"\[Errno 27\]|File too large|File size limit exceeded")
 _BLAMES_PEER = re.compile(
     r"[Cc]onnection (closed|reset|refused|was closed|was reset)|Broken pipe|closed by (remote|peer)"
     r"|Socket [Tt]imeout|client socket has (timed out|failed)|[Tt]imed out waiting \d+ ?ms"
@@ -97,6 +98,11 @@ class ExitEvidence:
     """Out-of-memory kills that the kernel counted in this allocation's own cgroup."""
     num_oom_kills_on_node: int = 0
     """Out-of-memory kills that the kernel counted on the whole node during the run."""
+    limit: str = ""
+    """Limit of the job that it has exceeded, in words; "" if it kept them."""
+    limit_at_ms: int = 0
+    file_limit: str = ""
+    """What to say where a file of the job has met the bound of its size; "" if there is none."""
     num_survivors: int = 0
     """Number of processes that survived SIGKILL."""
     unix_at_boot_ms: float | None = None
@@ -112,10 +118,16 @@ def classify_exit(ending: ExitEvidence) -> ExitInfo:
     first = _first_failure(failed)
     info = _verdict(ending, first)
     tail_of = first.stderr_tail if first is not None else ending.launcher_tail
+    failure = _worker_exit(ending, first) if first is not None else None
+    if ending.limit and info.cause == "limit_exceeded" and ends:
+        # What became of the workers afterwards is the shim's doing.
+        failure = replace(
+            exits[0], at_ms=ending.limit_at_ms, message=info.message, blames_peer=False
+        )
     info = replace(
         info,
         workers=exits,
-        first_failure=_worker_exit(ending, first) if first is not None else None,
+        first_failure=failure,
         log_tail=[] if info.cause == "success" else tail_of.splitlines()[-LOG_TAIL_LINES:],
         unix_at_boot_ms=ending.unix_at_boot_ms,
     )
@@ -160,6 +172,8 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
         # the rule in a gang: another node notices the failure before the worker's own launcher
         # ends.
         return _verdict_of_worker(ending, first)
+    if ending.limit:
+        return ExitInfo(cause="limit_exceeded", message=ending.limit)
     if ending.stop == "node":
         # Neither the user nor the script caused it, so it counts as an infrastructure failure.
         return ExitInfo(cause="shim_lost", message=_sentence("ended by its node", ending))
@@ -200,6 +214,8 @@ def _verdict_of_worker(ending: ExitEvidence, first: WorkerEnd) -> ExitInfo:
     message = _cut(f"rank {first.rank} {_how(ending, first)}")
     words = _words(first)
     cause: Cause = "user_error"
+    if ending.file_limit and first.signal == signal.SIGXFSZ:
+        return ExitInfo(cause="limit_exceeded", message=ending.file_limit, signal=first.signal)
     if first.signal is not None and not _exception_before_abort(first):
         is_oom = first.signal == signal.SIGKILL and _has_kernel_killed(ending)
         cause = "out_of_memory" if is_oom else "killed_by_signal"
@@ -207,6 +223,10 @@ def _verdict_of_worker(ending: ExitEvidence, first: WorkerEnd) -> ExitInfo:
         cause = "invalid_hparams"
     elif _OUT_OF_MEMORY.search(words):
         cause = "out_of_memory"
+    elif ending.file_limit and _FILE_TOO_LARGE.search(words):
+        return ExitInfo(
+            cause="limit_exceeded", message=ending.file_limit, exit_code=first.exit_code
+        )
     elif _DISK_FULL.search(words):
         cause = "disk_full"
     elif _PORT_IN_USE.search(words) or (
@@ -226,6 +246,10 @@ def _verdict_of_script(ending: ExitEvidence) -> ExitInfo:
         number, code = code - _SHELLS_SIGNAL, None  # How a shell passes on a signal.
     is_oom = number == signal.SIGKILL and _has_kernel_killed(ending)
     cause: Cause = "killed_by_signal" if number is not None else "user_error"
+    if ending.file_limit and (number == signal.SIGXFSZ or _FILE_TOO_LARGE.search(words)):
+        return ExitInfo(
+            cause="limit_exceeded", message=ending.file_limit, exit_code=code, signal=number
+        )
     if is_oom or (number is None and _OUT_OF_MEMORY.search(words)):
         cause = "out_of_memory"
     elif number is None and _DISK_FULL.search(words):

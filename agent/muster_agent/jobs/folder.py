@@ -78,6 +78,8 @@ class ShimOptions:
     work_restore_max_bytes: int = 50 * 10**9
     """Most bytes of an earlier attempt's files to fetch from the storage."""
     min_disk_free_bytes: int = MIN_DISK_FREE_BYTES
+    memory_share_bytes: int = 0
+    """Limit of memory of a document that declares none; 0: no limit."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,7 @@ OWNER_VARIABLE = "MUSTER_OWNER"
 SESSION_VARIABLE = "MUSTER_TUNNEL"
 """Variable of a command that a user runs inside a job: the id of its tunnel."""
 _PR_SET_CHILD_SUBREAPER = 36
+_AGENTS_GROUP = "muster-agent"
 _ROUND_S = 0.02
 _SIGNAL_BASE = 128
 _IS_LINUX = sys.platform.startswith("linux")
@@ -203,7 +204,8 @@ class Cgroup:
         home = _own_cgroup()
         if home is None:
             return None
-        path = home / f"muster-{name}"
+        # The agent and its shims are in a leaf beside the jobs where these have limits.
+        path = (home.parent if home.name == _AGENTS_GROUP else home) / f"muster-{name}"
         try:
             path.mkdir(exist_ok=True)
         except OSError:
@@ -245,15 +247,83 @@ class Cgroup:
     def num_oom_kills(self) -> int:
         """Return the number of members the kernel killed for memory; 0 where the memory controller
         is not ours."""
+        return _count_of(self.path / "memory.events", "oom_kill")
+
+    def limit(self, *, memory_bytes: int, processes: int) -> bool:
+        """Let the kernel keep the members within limits (0: none). Return False where this group
+        lacks a controller; nothing is limited then.
+
+        Past its memory the whole group is killed: one rank alone would leave the others waiting.
+        """
+        wanted: dict[str, int] = {}
+        if memory_bytes:
+            wanted |= {"memory.oom.group": 1, "memory.swap.max": 0, "memory.max": memory_bytes}
+        if processes:
+            wanted["pids.max"] = processes
+        # Kernels without swap accounting have no memory.swap.max.
+        if any(not (self.path / n).exists() for n in wanted if n != "memory.swap.max"):
+            return False
         try:
-            lines = (self.path / "memory.events").read_text().split("\n")
+            for name, value in wanted.items():
+                if (self.path / name).exists():
+                    (self.path / name).write_text(str(value))
         except OSError:
-            return 0
-        return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
+            for name in wanted.keys() & {"memory.max", "memory.swap.max", "pids.max"}:
+                with contextlib.suppress(OSError):
+                    (self.path / name).write_text("max")
+            return False
+        return True
+
+    def num_forks_refused(self) -> int:
+        """Return how often the kernel has refused a process for the limit of processes."""
+        return _count_of(self.path / "pids.events", "max")
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):
             self.path.rmdir()
+
+
+def delegate(home: Path | None = None) -> bool:
+    """Let the groups of jobs have limits: move this process from its own cgroup into a leaf below
+    it, because only a group without processes may pass controllers on. Return whether jobs can be
+    limited by the kernel.
+
+    Only a group that holds nothing but this process is taken: that of a service with
+    `Delegate=yes`, or of a container. home: the group; default: that of this process.
+    """
+    home = home or _own_cgroup()
+    if home is None:
+        return False
+    leaf = home / _AGENTS_GROUP
+    is_in_leaf = home.name == _AGENTS_GROUP  # systemd's DelegateSubgroup=
+    home = home.parent if is_in_leaf else home
+    me = str(os.getpid())
+    try:
+        if not set((home / "cgroup.controllers").read_text().split()) >= {"memory", "pids"}:
+            return False
+        if not is_in_leaf:
+            if (home / "cgroup.procs").read_text().split() != [me]:
+                return False
+            leaf.mkdir(exist_ok=True)
+            (leaf / "cgroup.procs").write_text(me)
+        try:
+            (home / "cgroup.subtree_control").write_text("+memory +pids")
+        except OSError:
+            if not is_in_leaf:
+                (home / "cgroup.procs").write_text(me)
+            raise
+    except OSError:
+        return False
+    return True
+
+
+def _count_of(file: Path, name: str) -> int:
+    """Return the number that stands behind a name in a file of a cgroup; 0 if there is none."""
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
 def _own_cgroup() -> Path | None:

@@ -164,11 +164,13 @@ class Confinement:
         stdout: IO[bytes],
         stderr: IO[bytes],
         cgroup: Cgroup | None,
+        prefix: Sequence[str] = (),
     ) -> Child:
         """Start the commands of the allocation in one sandbox and return the process that stands
         for them. Raises OSError.
 
-        outputs: the files of each worker's output, by local rank; empty for a launcher.
+        outputs: the files of each worker's output, by local rank; empty for a launcher. prefix: the
+        command that runs all of it within limits.
         """
         inside = self.prepare(place)
         processes = []
@@ -191,7 +193,7 @@ class Confinement:
                 inside, processes, status_fd=status_write if is_sandbox else None
             ) as (argv, fd):
                 child, _ = children.start(
-                    argv,
+                    [*prefix, *argv],
                     environment=walls.outer_environment(),
                     folder=Path("/"),
                     stdout=stdout,

@@ -38,8 +38,9 @@ from muster_agent.jobs.process import (
     num_system_oom_kills,
 )
 from muster_agent.records.logs import launcher_log
-from muster_agent.shim.confinement import Confinement
+from muster_agent.shim.confinement import JOB_TMP, Confinement
 from muster_agent.shim.failures import PrepareFailed
+from muster_agent.shim.limits import LimitWatch, limits_of
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared
 from muster_agent.shim.rendezvous import RendezvousHost
@@ -79,6 +80,14 @@ class Processes:
         mark = folder.owner.partition("@")[0]
         self.cgroup = Cgroup.create(f"{mark}-{spec.allocation_id}")
         self.confinement = Confinement(spec, options, folder)
+        self.limits = LimitWatch(
+            limits_of(spec, memory_share_bytes=options.memory_share_bytes),
+            cgroup=self.cgroup,
+            roots=self._roots,
+            folders=lambda: self._written,
+        )
+        self._written: list[Path] = []
+        """Folders whose size counts as the job's disk."""
         self.launcher: Child | None = None
         self.keeper: Keeper | None = None
         """Parent of the workers in place of a launcher, if they are forked from a warm parent."""
@@ -170,7 +179,9 @@ class Processes:
             return False
         self.keeper, self.launcher = keeper, keeper.child
         self._open_to_sessions({**command.shared, **command.own}, prepared.place.work_dir)
+        self._note_folders(prepared)
         for child, variables in zip(keeper.workers, command.workers, strict=True):
+            self.limits.bound(child.pid)
             variables["MASTER_PORT"] = str(keeper.port)
             self._record(self.workers.add_child(child, variables))
         return True
@@ -181,19 +192,21 @@ class Processes:
             rendezvous = self.rendezvous_host.lease("127.0.0.1")
         self._num_oom_kills_before = num_system_oom_kills()
         commands = build_commands(self.spec, prepared.place, rendezvous=rendezvous)
+        self._note_folders(prepared)
         if self.confinement.is_on:
             self._start_confined(commands, prepared)
             return
         for command in commands:
             with self._outputs(command) as (stdout, stderr):
                 child, _ = self.children.start(
-                    command.argv,
+                    [*self.limits.prefix, *command.argv],
                     environment=command.environment,
                     folder=Path(prepared.place.work_dir),
                     stdout=stdout,
                     stderr=stderr,
                     cgroup=self.cgroup,
                 )
+            self.limits.bound(child.pid)
             self._open_to_sessions(command.environment, prepared.place.work_dir)
             if command.local_rank == wire.LAUNCHER_LOCAL_RANK:
                 self.launcher = child
@@ -235,7 +248,9 @@ class Processes:
                 stdout=stdout,
                 stderr=stderr,
                 cgroup=self.cgroup,
+                prefix=self.limits.prefix,
             )
+        self.limits.bound(child.pid)
         if is_lone:
             self.workers.add_child(child, _LONE | first.environment)
             # A signal to the program that stands for it would end it without a word.
@@ -323,6 +338,14 @@ class Processes:
         return here, num_system_oom_kills() - self._num_oom_kills_before
 
     # ------------------------------------------------------------ ending
+
+    def _note_folders(self, prepared: Prepared) -> None:
+        tmp = Path(prepared.place.report_socket).parent.parent / JOB_TMP
+        self._written = [Path(prepared.place.files_dir), tmp]
+
+    def _roots(self) -> set[int]:
+        keeper = self.keeper.child.pid if self.keeper is not None else 0
+        return {os.getpid(), keeper} - {0}
 
     def members(self) -> set[Identity]:
         """Return everything that runs for this allocation except this process."""

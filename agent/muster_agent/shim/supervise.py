@@ -45,6 +45,7 @@ from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
 from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.exits import collect_ends
 from muster_agent.shim.failures import PrepareFailed
+from muster_agent.shim.limits import disk_words
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, prepare
 from muster_agent.shim.processes import Processes
@@ -350,6 +351,9 @@ class Shim:
             if not is_running and are_there:
                 is_running = True
                 self.standing.enter("RUNNING")
+            if self.processes.limits.look() is not None:
+                self._tell_failure()
+                return
             if self.workers.has_failed() and not self.processes.is_script:
                 self._tell_failure()
                 await self._end_siblings()
@@ -461,6 +465,8 @@ class Shim:
         words = tail(launcher_log(self.folder.logs, "stderr"), mask=self.mask)
         if processes.is_script and not words.strip():
             words = tail(launcher_log(self.folder.logs, "stdout"), mask=self.mask)
+        limits = processes.limits
+        exceeded = limits.close()
         workers = collect_ends(
             self.folder.logs,
             self.workers.ends(),
@@ -482,6 +488,9 @@ class Shim:
             stop_grace_s=self._stop_grace_s(),
             num_oom_kills_here=num_oom_kills_here,
             num_oom_kills_on_node=num_oom_kills_on_node,
+            limit=exceeded.words if exceeded is not None else "",
+            limit_at_ms=exceeded.at_ms if exceeded is not None else 0,
+            file_limit=disk_words(limits.limits, None) if limits.limits.disk_bytes else "",
             num_survivors=num_survivors,
             unix_at_boot_ms=unix_at_boot_ms(),
         )

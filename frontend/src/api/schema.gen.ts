@@ -4293,7 +4293,7 @@ export interface components {
              * Cause
              * @enum {string}
              */
-            cause: "success" | "user_error" | "killed_by_signal" | "out_of_memory" | "disk_full" | "stopped" | "killed" | "launcher_failed" | "node_rebooted" | "shim_lost" | "unkillable" | "start_timeout" | "port_in_use" | "invalid_hparams" | "not_on_node" | "cannot_run";
+            cause: "success" | "user_error" | "killed_by_signal" | "out_of_memory" | "disk_full" | "limit_exceeded" | "stopped" | "killed" | "launcher_failed" | "node_rebooted" | "shim_lost" | "unkillable" | "start_timeout" | "port_in_use" | "invalid_hparams" | "not_on_node" | "cannot_run";
             /** Exit Code */
             exit_code?: number | null;
             first_failure?: components["schemas"]["WorkerExit"] | null;

@@ -100,6 +100,8 @@ class Termination(StrEnum):
     INVALID_HPARAMS = "invalid_hparams"
     OUT_OF_MEMORY = "out_of_memory"
     DISK_FULL = "disk_full"
+    LIMIT_EXCEEDED = "limit_exceeded"
+    """It used more than its document, or its node, lets it use: no restart helps."""
     KILLED_BY_SIGNAL = "killed_by_signal"
     WORKER_KILLED = "worker_killed"
     """Ended by SIGKILL, which no program sends itself, and not for want of memory."""
@@ -134,6 +136,7 @@ TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
     Termination.INVALID_HPARAMS: (TrialState.FAILED, RetryClass.NONE),
     Termination.OUT_OF_MEMORY: (TrialState.FAILED, RetryClass.USER),
     Termination.DISK_FULL: (TrialState.FAILED, RetryClass.INFRA),
+    Termination.LIMIT_EXCEEDED: (TrialState.FAILED, RetryClass.NONE),
     Termination.KILLED_BY_SIGNAL: (TrialState.FAILED, RetryClass.USER),
     Termination.WORKER_KILLED: (TrialState.FAILED, RetryClass.INFRA),
     Termination.PREPARE_FAILED: (TrialState.FAILED, RetryClass.INFRA),

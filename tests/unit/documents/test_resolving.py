@@ -432,6 +432,18 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
         ("name: x\nentrypoint: -m a/b", "entrypoint", "name of a module", None),
         ("name: x\nentrypoint: 3", "entrypoint", "not a whole number", None),
         ("name: x\nentrypoint: [train.py, 3]", "entrypoint", "not a whole number", "quotes"),
+        (
+            "name: x\nentrypoint: a.py\nresources: {memory: much}",
+            "resources.memory",
+            "not a size",
+            "50GB",
+        ),
+        (
+            "name: x\nentrypoint: a.py\nresources: {disk: 0GB}",
+            "resources.disk",
+            "must be between",
+            None,
+        ),
     ],
 )
 def test_bad_documents_are_refused_with_path_reason_and_remedy(

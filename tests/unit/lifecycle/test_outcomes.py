@@ -116,6 +116,7 @@ def test_without_an_offset_times_are_left_alone_and_said_to_be_uncertain():
     [
         ("killed_by_signal", 9, Termination.WORKER_KILLED, RetryClass.INFRA),
         ("out_of_memory", 9, Termination.OUT_OF_MEMORY, RetryClass.USER),
+        ("limit_exceeded", None, Termination.LIMIT_EXCEEDED, RetryClass.NONE),
         ("killed_by_signal", 11, Termination.KILLED_BY_SIGNAL, RetryClass.USER),
         ("killed_by_signal", 6, Termination.KILLED_BY_SIGNAL, RetryClass.USER),
         ("killed", 9, Termination.WORKER_KILLED, RetryClass.INFRA),

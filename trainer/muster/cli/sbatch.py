@@ -121,6 +121,18 @@ def time_limit_s(option: SbatchOption) -> int:
     return seconds + int(days or 0) * 86_400
 
 
+def _mem(job: BatchDraft, option: SbatchOption) -> None:
+    found = re.fullmatch(r"(\d+)([KMGT]?)B?", option.value, re.IGNORECASE)
+    if found is None:
+        raise option.error("is no size", "megabytes, or with K, M, G or T, such as --mem=16G")
+    if int(found[1]) == 0:
+        job.note(option, "", "it sets no limit")
+        return
+    size = f"{found[1]}{found[2].upper() or 'M'}iB"  # Slurm's units are powers of 1024.
+    job.section("resources")["memory"] = size
+    job.note(option, f"resources.memory: {size}", "a limit; nothing is reserved")
+
+
 def _cpus(job: BatchDraft, option: SbatchOption) -> None:
     variables = job.section("environment").setdefault("variables", {})
     variables["OMP_NUM_THREADS"] = str(option.number())
@@ -218,6 +230,7 @@ _TRANSLATIONS: Mapping[str, Callable[[BatchDraft, SbatchOption], None]] = {
     "comment": _comment,
     "time": _time,
     "cpus-per-task": _cpus,
+    "mem": _mem,
     "requeue": _requeue,
     "no-requeue": _requeue,
     "signal": _signal,

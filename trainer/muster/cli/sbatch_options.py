@@ -32,8 +32,8 @@ IGNORED = {
     "qos": "use priority", "account": "use project", "nice": "use priority", "priority": "use priority",
     "constraint": "use resources.labels", "nodelist": "use resources.allow_nodes",
     "exclude": "use resources.deny_nodes", "nodefile": "use resources.allow_nodes",
-    "mem": "memory is not limited", "mem-per-cpu": "memory is not limited",
-    "mem-per-gpu": "memory is not limited", "exclusive": "slots are never shared",
+    "mem-per-cpu": "use resources.memory, which is per node",
+    "mem-per-gpu": "use resources.memory, which is per node", "exclusive": "slots are never shared",
 }  # fmt: skip
 _OTHERS = frozenset({
     "acctg-freq", "bb", "bbf", "begin", "cluster-constraint", "clusters", "comment", "container",
@@ -48,7 +48,7 @@ _OTHERS = frozenset({
 HANDLED = frozenset({
     "nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "time",
     "job-name", "comment", "array", "dependency", "partition", "cpus-per-task", "requeue", "no-requeue",
-    "signal", "chdir", "export",
+    "signal", "chdir", "export", "mem",
 })  # fmt: skip
 _KNOWN = HANDLED | IGNORED.keys() | _OTHERS | FLAGS
 

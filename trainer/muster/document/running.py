@@ -18,6 +18,9 @@ from .common import (
     Text,
 )
 
+SizeText = Annotated[str, Bounds(min_length=1, max_length=32)]
+"""A size as muster.byte_sizes reads it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CodeSection:
@@ -82,6 +85,16 @@ class ResourcesSection:
     isolation: Literal["none", "user", "sandbox"] = "none"
     """Weakest level of isolation at which its jobs may run: they wait for nodes that offer this
     level or a stronger one (`muster node show`)."""
+    memory: SizeText | None = None
+    """Most memory that a trial may use on each of its nodes (`8GB`, `1.5TiB`). It ends when it uses
+    more. Nothing is reserved. Default: no limit, unless the node sets one."""
+    processes: Annotated[int, Bounds(ge=1, le=4_194_304)] | None = None
+    """Most processes and threads that a trial may have on each of its nodes. It ends when it has
+    more."""
+    disk: SizeText | None = None
+    """Most that the files in a trial's work folder and temporary folder may take on each of its
+    nodes. It ends when they take more, and no single file that it writes, checkpoints included,
+    grows past this."""
 
 
 @dataclass(frozen=True, kw_only=True)

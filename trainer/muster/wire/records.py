@@ -282,6 +282,7 @@ class ExitInfo:
         "killed_by_signal",
         "out_of_memory",
         "disk_full",
+        "limit_exceeded",
         "stopped",
         "killed",
         "launcher_failed",

@@ -181,6 +181,7 @@ export const terminations: Readonly<Record<string, string>> = {
   invalid_hparams: "超参数无法使用",
   out_of_memory: "内存不足",
   disk_full: "磁盘已满",
+  limit_exceeded: "超出资源限制",
   killed_by_signal: "被信号终止",
   worker_killed: "工作进程被外部杀死",
   prepare_failed: "准备失败",

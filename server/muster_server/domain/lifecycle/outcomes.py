@@ -20,6 +20,7 @@ CAUSES: Mapping[str, Termination] = {
     "killed_by_signal": Termination.KILLED_BY_SIGNAL,
     "out_of_memory": Termination.OUT_OF_MEMORY,
     "disk_full": Termination.DISK_FULL,
+    "limit_exceeded": Termination.LIMIT_EXCEEDED,
     "launcher_failed": Termination.LAUNCHER_FAILED,
     "node_rebooted": Termination.NODE_REBOOTED,
     "shim_lost": Termination.SHIM_LOST,
@@ -31,7 +32,7 @@ CAUSES: Mapping[str, Termination] = {
     "killed": Termination.WORKER_KILLED,
 }
 """wire.ExitInfo.cause → why an attempt ends when that is its root cause."""
-_NODES_DOING = frozenset({"shim_lost", "node_rebooted"})
+_NODES_DOING = frozenset({"shim_lost", "node_rebooted", "limit_exceeded"})
 """The workers died of it: what became of each says nothing about the cause."""
 FAILURES = CAUSES.keys() - {"stopped", "killed"}
 

@@ -63,6 +63,7 @@ def check(
         *_lengths(document),
         *check_search(document, parameters),
         *_storage(document),
+        *_limits(document),
         *_outputs(document),
         *_adopt(document),
         *_variables(document),
@@ -275,6 +276,17 @@ def _lengths(document: ExperimentConfig) -> Iterator[FieldProblem]:
             "differs from search.max_length",
             "say the length once, in search.max_length",
         )
+
+
+def _limits(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    for name in ("memory", "disk"):
+        size = getattr(document.resources, name)
+        if size is None:
+            continue
+        try:
+            parse_size(size)
+        except ValueError as error:
+            yield FieldProblem(f"resources.{name}", str(error), SIZE_EXAMPLES)
 
 
 def _outputs(document: ExperimentConfig) -> Iterator[FieldProblem]:
