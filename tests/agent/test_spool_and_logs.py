@@ -106,7 +106,7 @@ def test_full_spool_drops_metrics_only_and_says_how_many(tmp_path: Path) -> None
     records = [r.record for r in read_records(tmp_path)]
     assert [r.type for r in records] == ["message", "message", "state"]
     assert isinstance(records[1], wire.MessageRecord)
-    assert records[1].text.startswith("2 metric records were lost")
+    assert records[1].text.startswith("2 metric and media records were lost")
 
 
 def test_a_spool_that_was_full_has_room_again_for_what_the_server_took(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_spool_that_was_full_has_room_again_for_what_the_server_took(tmp_path:
     writer.close()
     texts = [r.record.text for r in read_records(tmp_path) if r.record.type == "message"]  # type: ignore[union-attr]
     assert len(texts) == 1
-    assert "metric records were lost" in texts[0]
+    assert "metric and media records were lost" in texts[0]
 
 
 def told(folder: Path) -> list[tuple[int, int]]:
@@ -134,7 +134,7 @@ def told(folder: Path) -> list[tuple[int, int]]:
     out = []
     for record in (numbered.record for numbered in read_records(folder)):
         if isinstance(record, wire.MessageRecord) and "were lost" in record.text:
-            numbers = [int(n) for n in re.findall(r"(\d+)(?= metric records|\))", record.text)]
+            numbers = [int(n) for n in re.findall(r"(\d+)(?= metric and media records|\))", record.text)]
             out.append((numbers[0], numbers[-1]))
     return out
 
@@ -215,7 +215,7 @@ def test_what_is_held_is_bounded_and_then_metrics_are_dropped_and_told(tmp_path:
     writer.close()
     records = [r.record for r in read_records(tmp_path)]
     assert [r.type for r in records] == ["message", "metrics", "state", "message"]
-    assert records[3].text.startswith("2 metric records were lost")  # type: ignore[union-attr]
+    assert records[3].text.startswith("2 metric and media records were lost")  # type: ignore[union-attr]
 
 
 def test_a_writer_that_may_not_hold_says_that_the_disk_is_full(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ segment is named after its first number. One process writes (the shim; after its
 one reads (the agent). A line is written in one system call and state records are synced, so a
 crash can tear the last line only, which `RecordWriter` cuts off before it appends.
 
-The spool is bounded. When an outage fills it, metric records are refused first and only they are;
+The spool is bounded. When an outage fills it, records of metrics and media are refused first and only they are;
 message records report how many. The first loss is reported at once, further ones ever more rarely
 while the outage lasts, and the last before any state. Losses not reported yet are kept in
 `lost.json`, so that whoever writes next reports them if this process is killed.
@@ -189,7 +189,7 @@ class RecordWriter:
         # A training can lose so many steps that one line per gap would bury the rest.
         since = f" (together {total})" if total > num else ""
         text = (
-            f"{num} metric records were lost{since}: the server was out of reach and the "
+            f"{num} metric and media records were lost{since}: the server was out of reach and the "
             f"node's spool (at most {self._limit_bytes} bytes) or its disk was full"
         )
         record = wire.dump(wire.MessageRecord(level="warning", text=text))
@@ -198,7 +198,7 @@ class RecordWriter:
 
 
 class _Losses:
-    """Counts lost metric records, and how many of them are not reported yet, and decides when to
+    """Counts lost records of metrics and media, and how many of them are not reported yet, and decides when to
     report."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:

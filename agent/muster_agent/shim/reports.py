@@ -20,6 +20,7 @@ from typing import Any
 
 from muster import wire
 from muster_agent.isolation.peers import Peer, peer_of
+from muster_agent.shim.media import MediaKeeper
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_CONNECTIONS = 4_096
@@ -63,18 +64,21 @@ class ReportServer:
         hello: Callable[[wire.WorkerRecord], None],
         warn: Callable[[str], None],
         profiled: Callable[[int, wire.WorkerProfile], None] = lambda rank, said: None,
+        media: MediaKeeper | None = None,
         uid: int | None = None,
     ) -> None:
         """Create the server.
 
         record: takes the JSON text of a valid record, and whether it holds metrics.
         profiled: takes a rank and its answer to a profiler order.
+        media: takes the media that workers log; None ignores them.
         uid: user of the workers, the only one who is listened to; None for that of this process."""
         self._uid = os.getuid() if uid is None else uid
         self._record = record
         self._hello = hello
         self._warn = warn
         self._profiled = profiled
+        self._media = media
         self._control = wire.Control(should_stop=False)
         self._reporters: set[ConnectedWorker] = set()
         self._handlers: set[asyncio.Task[None]] = set()
@@ -186,6 +190,13 @@ class ReportServer:
             metrics = valid_metrics(message)
             metrics |= {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
             self._record(json.dumps(metrics, separators=(",", ":"), allow_nan=False), True)
+        elif kind == "media" and self._media is not None:
+            item = wire.load(wire.MediaRecord, {**message, "rank": reporter.worker.rank})
+            self._media.take(item)
+        elif kind == "media_drops" and self._media is not None:
+            place = {"rank": reporter.worker.rank}
+            drops = wire.load(wire.MediaDropsRecord, {**message, **place})
+            self._media.take_drops(drops.rank, drops.num)
         elif kind in _RARE_RECORDS:
             self._record(wire.dump(wire.load(_RARE_RECORDS[kind], message)), False)
         # Any other message comes from a newer SDK and is ignored.

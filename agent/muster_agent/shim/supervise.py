@@ -46,6 +46,7 @@ from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.exits import collect_ends
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.limits import disk_words
+from muster_agent.shim.media import MediaKeeper
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, prepare
 from muster_agent.shim.processes import Processes
@@ -125,10 +126,17 @@ class Shim:
             record=self.spool.append,
         )
         self.workers = self.processes.workers
+        self.media = MediaKeeper(
+            record=self._on_report,
+            uid=self.options.isolation.uid,
+            min_free_bytes=self.options.min_disk_free_bytes,
+            mask=self.mask,
+        )
         self.reports = ReportServer(
             record=self._on_report,
             hello=self._on_hello,
             warn=self._warn,
+            media=self.media,
             profiled=lambda rank, said: self.profiling.take(rank, said),
             uid=self.processes.confinement.uid,
         )
@@ -300,6 +308,7 @@ class Shim:
             return None
         self.processes.confinement.check(prepared.place)
         self.tracker.open(Path(prepared.place.files_dir))
+        self.media.open(Path(prepared.place.files_dir))
         return replace(
             prepared,
             place=replace(
@@ -362,6 +371,7 @@ class Shim:
             if is_running:
                 self.watching.look(self.commands.stacks_no)
                 self.profiling.look(self.commands.profile)
+                self.media.report()
             await self._tick()
 
     def _tell_failure(self) -> None:
@@ -516,6 +526,7 @@ class Shim:
         self.watching.close()
         survivors = await self.processes.kill()
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
+        self.media.report(is_due=True)
         await self.tracker.close()
         return survivors
 

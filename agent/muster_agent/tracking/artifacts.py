@@ -35,13 +35,22 @@ LISTED_MAX = 10_000
 class ArtifactStore:
     """The artifacts of one trial on this node."""
 
-    def __init__(self, files: Path, *, uid: int | None, min_free_bytes: int) -> None:
+    def __init__(
+        self,
+        files: Path,
+        *,
+        uid: int | None,
+        min_free_bytes: int,
+        folder: Sequence[str] = FOLDER,
+    ) -> None:
         """Create the store.
 
         files: the files of the work folder.
         uid: user that new files belong to; None for that of this process.
-        min_free_bytes: what must stay free on the disk."""
+        min_free_bytes: what must stay free on the disk.
+        folder: where the store is within the files."""
         self._files = files
+        self._place = tuple(folder)
         self._uid = uid
         self._min_free_bytes = min_free_bytes
 
@@ -76,6 +85,16 @@ class ArtifactStore:
             except BaseException:
                 beneath.remove(parent, name)
                 raise
+
+    @contextlib.contextmanager
+    def opened(self, path: Sequence[str]) -> Iterator[int]:
+        """Yield a descriptor of whatever has this path. Raises OSError."""
+        with self._folder(path[:-1]) as parent:
+            fd = beneath.open_file(path[-1], parent)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
 
     def read(self, path: Sequence[str]) -> tuple[int, Iterator[bytes]]:
         """Return the size of a file and its content. Raises OSError and TrackingError."""
@@ -153,7 +172,7 @@ class ArtifactStore:
     def _folder(self, path: Sequence[str], *, create: bool = False) -> Iterator[int]:
         fd = beneath.open_root(self._files)
         try:
-            for part in (*FOLDER, *path):
+            for part in (*self._place, *path):
                 inner = beneath.open_folder(fd, [part], create=create)
                 os.close(fd)
                 fd = inner

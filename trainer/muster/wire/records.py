@@ -151,6 +151,57 @@ class TrackedRunRecord:
     removed_tags: list[str] = field(default_factory=list)
 
 
+MediaKind = Literal[
+    "image",
+    "figure",
+    "histogram",
+    "text",
+    "table",
+    "pr_curve",
+    "confusion_matrix",
+    "audio",
+    "video",
+]
+"""What an item shows; see muster.media for the content of each kind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MediaRecord:
+    """One item that a rank has logged at a step. Its content is in `data`, or in a file of the outputs
+    that is complete before this record."""
+
+    type: Literal["media"] = "media"
+    kind: MediaKind
+    name: str
+    step: int
+    rank: int
+    time_ms: int
+    """Unix time in milliseconds."""
+    mime: str
+    """Media type of the content."""
+    sha256: str
+    """SHA-256 of the content."""
+    size_bytes: int
+    caption: str = ""
+    width: int = 0
+    """Width of an image or video in pixels; 0 if unknown."""
+    height: int = 0
+    data: str = ""
+    """Content in base64; "" if it is a file."""
+    file: str = ""
+    """Path of the file, relative to the work folder; "" if the content is in `data`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MediaDropsRecord:
+    """Items of one rank that were left out since the attempt began. Replaces earlier ones."""
+
+    type: Literal["media_drops"] = "media_drops"
+    rank: int
+    num: dict[str, int]
+    """Number of items by reason; see muster.media.DropReason."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MessageRecord:
     """Message for the user in the trial's events."""
@@ -359,6 +410,8 @@ Record = (
     | EvaluationRecord
     | ScheduleRecord
     | TrackedRunRecord
+    | MediaRecord
+    | MediaDropsRecord
     | MessageRecord
     | ProgressRecord
     | StacksRecord
