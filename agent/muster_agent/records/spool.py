@@ -5,9 +5,9 @@ segment is named after its first number. One process writes (the shim; after its
 one reads (the agent). A line is written in one system call and state records are synced, so a
 crash can tear the last line only, which `RecordWriter` cuts off before it appends.
 
-The spool is bounded. When an outage fills it, records of metrics and media are refused first and only they are;
-message records report how many. The first loss is reported at once, further ones ever more rarely
-while the outage lasts, and the last before any state. Losses not reported yet are kept in
+The spool is bounded. When an outage fills it, records of metrics and media are refused first and
+only they are; message records report how many. The first loss is reported at once, further ones ever
+more rarely while the outage lasts, and the last before any state. Losses not reported yet are kept in
 `lost.json`, so that whoever writes next reports them if this process is killed.
 
 A full disk loses nothing at first either: a writer that holds keeps what it cannot write in memory,
@@ -198,8 +198,8 @@ class RecordWriter:
 
 
 class _Losses:
-    """Counts lost records of metrics and media, and how many of them are not reported yet, and decides when to
-    report."""
+    """Counts lost records of metrics and media, and how many of them are not reported yet, and
+    decides when to report."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path = path

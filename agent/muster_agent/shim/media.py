@@ -166,7 +166,9 @@ class MediaKeeper:
 
     def take_drops(self, rank: int, num: dict[str, int]) -> None:
         """Take in how many items a worker has left out itself since it started, by reason."""
-        self._reported[rank] = {k[:16]: min(n, STEP_MAX) for k, n in list(num.items())[:16] if n > 0}
+        self._reported[rank] = {
+            k[:16]: min(n, STEP_MAX) for k, n in list(num.items())[:16] if n > 0
+        }
         self._changed.add(rank)
 
     def report(self, *, is_due: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -22,11 +23,12 @@ KINDS: dict[str, tuple[str, ...]] = {
     "pr_curve": (_JSON,),
     "confusion_matrix": (_JSON,),
     "audio": ("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac"),
-    "video": ("video/mp4", "video/webm", "image/gif"),
+    "video": ("video/mp4", "video/webm", "image/gif", "image/apng"),
 }
 """Kinds of media, each with the media types its content may have."""
 EXTENSIONS: dict[str, str] = {
     "image/png": ".png",
+    "image/apng": ".apng",
     "image/jpeg": ".jpg",
     "image/gif": ".gif",
     "image/webp": ".webp",
@@ -63,11 +65,19 @@ def why_unfit(kind: str, mime: str) -> str:
     return ""
 
 
-def histogram_content(counts: Sequence[float], edges: Sequence[float]) -> bytes:
+def histogram_content(
+    counts: Sequence[float],
+    edges: Sequence[float],
+    *,
+    num_values: int | None = None,
+    num_non_finite: int = 0,
+) -> bytes:
     """Return the content of a histogram.
 
     counts: number of values in each bin, at most BINS_MAX, none negative.
     edges: borders of the bins, one more than there are bins, finite and ascending.
+    num_values: number of values of which those in the bins are a sample; None if they are all.
+    num_non_finite: number of values that are NaN or infinite, which are in no bin.
     Raises ValueError, naming the argument.
     """
     counts, edges = [float(n) for n in counts], [float(x) for x in edges]
@@ -78,16 +88,23 @@ def histogram_content(counts: Sequence[float], edges: Sequence[float]) -> bytes:
     if not all(math.isfinite(n) and n >= 0 for n in counts):
         raise ValueError("counts: every count must be a finite number of at least 0")
     if not all(math.isfinite(x) for x in edges) or any(
-        low > high for low, high in zip(edges, edges[1:], strict=False)
+        low > high for low, high in itertools.pairwise(edges)
     ):
         raise ValueError("edges: the borders of the bins must be finite and ascending")
-    return _dumped({"counts": [_short(n) for n in counts], "edges": edges})
+    content: dict[str, Any] = {"counts": [_short(n) for n in counts], "edges": edges}
+    if num_values is not None:
+        content["num_values"] = num_values
+    if num_non_finite:
+        content["num_non_finite"] = num_non_finite
+    return _dumped(content)
 
 
-def table_content(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> bytes:
+def table_content(
+    columns: Sequence[Any], rows: Sequence[Sequence[Any]], *, num_rows: int | None = None
+) -> bytes:
     """Return the content of a table: the first ROWS_MAX rows, and how many there are.
 
-    A cell is a number, a truth value, None or text, of which the first CELL_MAX_CHARS characters are
+    num_rows: number of rows of which `rows` are the first; None if they are all. A cell is a number, a truth value, None or text, of which the first CELL_MAX_CHARS characters are
     kept; anything else becomes its `str`. Raises ValueError, naming the argument.
     """
     names = [str(name)[:CELL_MAX_CHARS] for name in columns]
@@ -98,7 +115,7 @@ def table_content(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> byte
         if len(row) != len(names):
             raise ValueError(f"rows[{no}]: {len(row)} cells; the table has {len(names)} columns")
         kept.append([_cell(value) for value in row])
-    return _dumped({"columns": names, "rows": kept, "num_rows": len(rows)})
+    return _dumped({"columns": names, "rows": kept, "num_rows": num_rows or len(rows)})
 
 
 def pr_curve_content(

@@ -27,6 +27,7 @@ from muster.sdk.env import (
     surroundings,
     torch_facts,
 )
+from muster.sdk.media import MediaMethods, MediaQueue
 from muster.sdk.metrics import MEASURED, Row, clean_name, clean_values, to_float
 from muster.sdk.sinks import AgentSink, FileSink, NullSink, Sink, warn
 from muster.sdk.stops import StopNotice
@@ -55,7 +56,7 @@ def _never_raises(method: Callable[P, None]) -> Callable[P, None]:
     return wrapper
 
 
-class Run:
+class Run(MediaMethods):
     """This worker's connection to Muster. Methods may be called from any thread."""
 
     def __init__(
@@ -74,6 +75,7 @@ class Run:
         self._trial = trial
         self._defaults = dict(defaults)
         self._pid = os.getpid()
+        self._media = MediaQueue(sink, rank=around.info.rank, output_dir=around.output_dir)
         self._next_step = 0
         self._described: tuple[str, str, str] | None = None
         self._own_stop: StopNotice | None = None
@@ -402,9 +404,11 @@ class Run:
     def flush(self, timeout_s: float = EXIT_FLUSH_S) -> bool:
         """Wait until the agent has everything reported so far. Return False on a timeout."""
         with contextlib.suppress(Exception):
+            deadline = time.monotonic() + timeout_s
             for callback in self.before_checkpoint:
                 callback()
-            return self._sink.flush(timeout_s)
+            has_media = self._media.flush(timeout_s)
+            return self._sink.flush(max(0.0, deadline - time.monotonic())) and has_media
         return False
 
     def deliver(self, timeout_s: float) -> bool:
@@ -420,6 +424,8 @@ class Run:
         delivered = self.flush(timeout_s)
         sink, self._sink = self._sink, NullSink()
         with contextlib.suppress(Exception):
+            self._media.close()
+            self._media = _no_media()
             sink.close(timeout_s if delivered else 0.0)
         if not delivered:
             warn(f"some reports were not taken within {timeout_s:g} s and are lost")
@@ -537,6 +543,11 @@ def _forget_sink() -> None:
     # A forked child (a DataLoader worker) has no reporting thread and must not share the socket.
     if _run is not None:
         _run._sink = NullSink()
+        _run._media = _no_media()
+
+
+def _no_media() -> MediaQueue:
+    return MediaQueue(NullSink(), rank=0, output_dir="")
 
 
 def _report_uncaught(run: Run) -> None:

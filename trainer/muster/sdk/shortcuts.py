@@ -71,3 +71,86 @@ def report_evaluation(
 def message(text: str, level: Literal["info", "warning", "error"] = "info") -> None:
     """Add a message to the trial's events."""
     init().message(text, level)
+
+
+def log_image(name: str, image: Any, *, step: int | None = None, caption: str = "") -> None:
+    """Log an image; see `Run.log_image`."""
+    init().log_image(name, image, step=step, caption=caption)
+
+
+def log_figure(name: str, figure: Any, *, step: int | None = None, caption: str = "") -> None:
+    """Log a figure of matplotlib or plotly; see `Run.log_figure`."""
+    init().log_figure(name, figure, step=step, caption=caption)
+
+
+def log_histogram(
+    name: str,
+    values: Any = None,
+    *,
+    bins: int = 64,
+    counts: Sequence[float] | None = None,
+    edges: Sequence[float] | None = None,
+    step: int | None = None,
+    caption: str = "",
+) -> None:
+    """Log a distribution of values; see `Run.log_histogram`."""
+    init().log_histogram(
+        name, values, bins=bins, counts=counts, edges=edges, step=step, caption=caption
+    )
+
+
+def log_text(
+    name: str, text: str, *, markdown: bool = False, step: int | None = None, caption: str = ""
+) -> None:
+    """Log text; see `Run.log_text`."""
+    init().log_text(name, text, markdown=markdown, step=step, caption=caption)
+
+
+def log_table(
+    name: str,
+    data: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    step: int | None = None,
+    caption: str = "",
+) -> None:
+    """Log a table; see `Run.log_table`."""
+    init().log_table(name, data, columns=columns, step=step, caption=caption)
+
+
+def log_audio(
+    name: str,
+    audio: Any,
+    *,
+    sample_rate: int | None = None,
+    step: int | None = None,
+    caption: str = "",
+) -> None:
+    """Log a sound; see `Run.log_audio`."""
+    init().log_audio(name, audio, sample_rate=sample_rate, step=step, caption=caption)
+
+
+def log_video(
+    name: str, video: Any, *, fps: float = 8.0, step: int | None = None, caption: str = ""
+) -> None:
+    """Log a video; see `Run.log_video`."""
+    init().log_video(name, video, fps=fps, step=step, caption=caption)
+
+
+def log_pr_curve(
+    name: str, labels: Any, scores: Any, *, step: int | None = None, caption: str = ""
+) -> None:
+    """Log a precision-recall curve; see `Run.log_pr_curve`."""
+    init().log_pr_curve(name, labels, scores, step=step, caption=caption)
+
+
+def log_confusion_matrix(
+    name: str,
+    counts: Any,
+    *,
+    classes: Sequence[Any] = (),
+    step: int | None = None,
+    caption: str = "",
+) -> None:
+    """Log a confusion matrix; see `Run.log_confusion_matrix`."""
+    init().log_confusion_matrix(name, counts, classes=classes, step=step, caption=caption)

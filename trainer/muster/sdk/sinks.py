@@ -39,6 +39,8 @@ WorkerReport = (
     | wire.CheckpointRecord
     | wire.EvaluationRecord
     | wire.ScheduleRecord
+    | wire.MediaRecord
+    | wire.MediaDropsRecord
     | wire.MessageRecord
     | dict[str, Any]
 )
@@ -58,6 +60,10 @@ class Sink(Protocol):
 
     def record(self, record: WorkerReport) -> None: ...
 
+    @property
+    def num_waiting(self) -> int:
+        """Number of reports other than values that have not been sent."""
+
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything given so far was handed over. Return False on a timeout."""
 
@@ -68,6 +74,7 @@ class NullSink:
     """The sink without Muster: everything is accepted and forgotten."""
 
     control = wire.Control(should_stop=False)
+    num_waiting = 0
 
     def hello(self, record: wire.WorkerRecord) -> None: ...
 
@@ -86,6 +93,7 @@ class FileSink:
     """JSON lines in a file, the same ones the socket would carry. All ranks may share one file."""
 
     control = wire.Control(should_stop=False)
+    num_waiting = 0
 
     def __init__(self, path: str, *, rank: int, local_rank: int) -> None:
         self._rank, self._local_rank = rank, local_rank
@@ -220,6 +228,10 @@ class AgentSink:
             self._queue.append(record)
             self._num_queued_records += 1
             self._num_given += 1
+
+    @property
+    def num_waiting(self) -> int:
+        return self._num_queued_records + len(self._lines)
 
     def flush(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
