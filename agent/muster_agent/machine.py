@@ -42,11 +42,12 @@ from muster_agent.jobs.orphans import end_orphans
 from muster_agent.jobs.warm import WarmParents
 from muster_agent.node import descriptions, health, inventory
 from muster_agent.node.preflights import PreflightCommand
-from muster_agent.outputs.downloads import opened_files
+from muster_agent.outputs.downloads import WithUncollected, opened_files
 from muster_agent.outputs.exports import Model
 from muster_agent.outputs.keeper import OutputsKeeper
 from muster_agent.outputs.storage import Storage, require_own_path
 from muster_agent.outputs.store import BucketOutputs, FolderOutputs
+from muster_agent.outputs.work import find_work
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.fetch import FetchResult, needs_fetch
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
@@ -197,8 +198,18 @@ class Machine:
         from an object store are deleted at the end. Raises RefusedPath, OSError and
         CheckpointDamaged."""
         if wanted.files:
-            with contextlib.closing(self._outputs_of(wanted)) as store:
-                yield opened_files(store, wanted.files)
+            work = next(
+                (
+                    work.files
+                    for work in find_work(self._home)
+                    if (use := work.read_use()) is not None
+                    and (use.cluster_id, use.folder) == (wanted.cluster_id, wanted.path)
+                ),
+                None,
+            )
+            source = WithUncollected(lambda: self._outputs_of(wanted), work, wanted.files)
+            with contextlib.closing(source):
+                yield opened_files(source, wanted.files)
             return
         if not wanted.storage_url:
             folder = self._storage.own_folder(

@@ -3,19 +3,78 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from muster import wire
 from muster.sdk.checkpoints import CheckpointDamaged
 from muster_agent.isolation import beneath
 from muster_agent.outputs.store import OutputStore, is_absent
+from muster_agent.outputs.work import MEDIA
 
 _BLOCK = tarfile.BLOCKSIZE
 
 
+class PartSource(Protocol):
+    """Where parts of files are read from."""
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        """Yield the content of a part, unverified. Raises OSError."""
+        ...
+
+
+class WithUncollected:
+    """A store, and behind it the media in a work folder of this node that no collection has stored yet.
+    Their names are digests, so they do not change."""
+
+    def __init__(
+        self,
+        open_store: Callable[[], OutputStore],
+        work: Path | None,
+        files: Sequence[wire.OutputFile],
+    ) -> None:
+        """Create the source; `open_store` raises OSError while nothing was ever collected."""
+        self._open_store = open_store
+        self._work = work
+        self._media = {
+            file.sha256: file for file in files if file.path.startswith("/".join((*MEDIA, "")))
+        }
+        self._store: OutputStore | None = None
+
+    def read(self, sha256: str) -> Iterator[bytes]:
+        try:
+            if self._store is None:
+                self._store = self._open_store()
+            yield from self._store.read(sha256)
+        except OSError as error:
+            file = self._media.get(sha256)
+            if not is_absent(error) or file is None or self._work is None:
+                raise
+            yield _uncollected(self._work, file)
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+
+def _uncollected(work: Path, file: wire.OutputFile) -> bytes:
+    """Return the content of a file of a work folder. Raises OSError."""
+    *folders, name = beneath.parts_of(file.path)
+    root = beneath.open_root(work)
+    try:
+        with beneath.folder(root, folders) as parent:
+            fd = beneath.open_file(name, parent)
+    finally:
+        os.close(root)
+    with os.fdopen(fd, "rb") as opened:
+        return opened.read(file.size_bytes + 1)
+
+
 def opened_files(
-    store: OutputStore, files: Sequence[wire.OutputFile]
+    store: PartSource, files: Sequence[wire.OutputFile]
 ) -> tuple[int, Iterator[bytes]]:
     """Return the size in bytes of what is sent, and its content, whose digests are verified on the
     way: reading raises CheckpointDamaged and OSError.
@@ -44,7 +103,7 @@ def _require_stored(file: wire.OutputFile) -> None:
 
 
 def _archive(
-    store: OutputStore, files: Sequence[wire.OutputFile], heads: Sequence[bytes]
+    store: PartSource, files: Sequence[wire.OutputFile], heads: Sequence[bytes]
 ) -> Iterator[bytes]:
     for file, head in zip(files, heads, strict=True):
         yield head
@@ -54,7 +113,7 @@ def _archive(
     yield bytes(2 * _BLOCK)
 
 
-def _content(store: OutputStore, file: wire.OutputFile) -> Iterator[bytes]:
+def _content(store: PartSource, file: wire.OutputFile) -> Iterator[bytes]:
     """Yield the content of a file. The last piece of a part comes after the part was verified."""
     size = 0
     for sha256 in file.parts:

@@ -78,6 +78,8 @@ class OutputStore(Protocol):
         """Delete parts that are not in `used` and older than KEPT_UNUSED_S; return the bytes."""
         ...
 
+    def close(self) -> None: ...
+
 
 def manifest_name(node_rank: int, attempt_no: int, seq: int) -> str:
     return f"n{node_rank}-a{attempt_no}-{seq}.json"

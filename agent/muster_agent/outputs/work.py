@@ -36,6 +36,8 @@ T = TypeVar("T")
 WORK = "work"
 OUTPUT_FOLDER = "muster-outputs"
 """Folder within the files whose content is always kept: MUSTER_OUTPUT_DIR."""
+MEDIA = (OUTPUT_FOLDER, "media")
+"""Folder of media, named after their digests."""
 ASIDE_KEPT_DAYS = 30
 """Days after which the agent deletes what was moved aside; events say so when it is moved."""
 ASIDE = f".aside-{ASIDE_KEPT_DAYS}d-"

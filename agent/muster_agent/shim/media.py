@@ -26,11 +26,10 @@ from muster import media, wire
 from muster.media import DropReason
 from muster.tracking import TrackingError
 from muster_agent.clock import unix_ms
-from muster_agent.outputs.work import OUTPUT_FOLDER
+from muster_agent.outputs.work import MEDIA
 from muster_agent.records.masking import NO_MASK, Mask
 from muster_agent.tracking.artifacts import ArtifactStore
 
-FOLDER = (OUTPUT_FOLDER, "media")
 NAME_MAX_CHARS = 200
 STEP_MAX = 2**53
 DROPS_INTERVAL_S = 2.0
@@ -74,7 +73,7 @@ class MediaKeeper:
         """Keep files in this folder, the files of the work folder, from now on."""
         self._files = files
         self._store = ArtifactStore(
-            files, uid=self._uid, min_free_bytes=self._min_free_bytes, folder=FOLDER
+            files, uid=self._uid, min_free_bytes=self._min_free_bytes, folder=MEDIA
         )
 
     def add(
@@ -214,7 +213,7 @@ class MediaKeeper:
 
 def path_of(sha256: str, mime: str) -> str:
     """Return the path of a file, relative to the work folder."""
-    return "/".join((*FOLDER, sha256 + media.EXTENSIONS[mime]))
+    return "/".join((*MEDIA, sha256 + media.EXTENSIONS[mime]))
 
 
 def _problem(item: wire.MediaRecord) -> str:

@@ -9,7 +9,7 @@ from muster_server.settings import Settings
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "font-src 'self'; connect-src 'self'; manifest-src 'self'; "
+    "media-src 'self'; font-src 'self'; connect-src 'self'; manifest-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'; object-src 'none'"
 )
 """Policy of the dashboard: nothing from elsewhere, nothing inline, no eval. Its build is made for

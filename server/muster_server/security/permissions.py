@@ -189,6 +189,11 @@ PERMISSIONS: Mapping[str, Permission] = {
     "request_outputs_export": "view",
     "request_outputs_preview": "view",
     "get_outputs_preview": "view",
+    # media: the same holds for what it logs
+    "list_media_series": "view",
+    "list_media": "view",
+    "fetch_media_content": "view",
+    "get_media_content": "view",
     # code
     "put_blob": "submit",
     "head_blob": "submit",

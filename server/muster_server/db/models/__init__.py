@@ -47,6 +47,7 @@ from .identity import (
     UserRow,
 )
 from .layer_tables import LayerTableRow
+from .media import MediaDropsRow, MediaRow
 from .outputs import TrialOutputsRow
 from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
@@ -82,6 +83,8 @@ __all__ = [
     "LayerTableRow",
     "LogChunkRow",
     "LogStreamRow",
+    "MediaDropsRow",
+    "MediaRow",
     "MetricBatchRow",
     "MetricBlockRow",
     "MetricSeriesRow",

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from muster.wire import (
     ExitInfo,
+    MediaRecord,
     MetricsRecord,
     NodeFacts,
     NumberedRecord,
@@ -146,7 +147,7 @@ Lifecycle = StateRecord | WorkerRecord
 def runs(records: Sequence[NumberedRecord]) -> list[list[NumberedRecord]]:
     """Split records into runs that can be applied at once, in order.
 
-    A run holds states and workers, or metrics, or one record of another kind. A worker that is
+    A run holds states and workers, or metrics, or media, or one record of another kind. A worker that is
     reported after an exit begins a new run: that exit is not its own.
     """
     found: list[list[NumberedRecord]] = []
@@ -155,8 +156,8 @@ def runs(records: Sequence[NumberedRecord]) -> list[list[NumberedRecord]]:
         record = numbered.record
         last = found[-1][-1].record if found else None
         joins = (
-            isinstance(last, MetricsRecord)
-            if isinstance(record, MetricsRecord)
+            type(last) is type(record)
+            if isinstance(record, MetricsRecord | MediaRecord)
             else isinstance(record, Lifecycle)
             and isinstance(last, Lifecycle)
             and not (has_exit and isinstance(record, WorkerRecord))

@@ -236,8 +236,16 @@ _PENDING = (
         or_(
             and_(
                 ExportRow.storage_id == bindparam("storage_id"),
-                # Of several that share the storage one is enough.
-                bindparam("name") == first_online(NodeRow.storage_id == bindparam("storage_id")),
+                # Of several that share the storage one is enough: who wrote it, for it may have what
+                # is not collected yet.
+                or_(
+                    ExportRow.node_name == bindparam("name"),
+                    and_(
+                        ~is_online(ExportRow.node_name, NodeRow.storage_id == ExportRow.storage_id),
+                        bindparam("name")
+                        == first_online(NodeRow.storage_id == bindparam("storage_id")),
+                    ),
+                ),
             ),
             and_(
                 ExportRow.storage_id == OBJECT_STORE,

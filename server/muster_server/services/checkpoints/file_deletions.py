@@ -40,8 +40,8 @@ WANTED_AT_ONCE = 100
 MAX_MESSAGE_CHARS = 1000
 
 
-def is_online(name: Any) -> Any:
-    return exists().where(NodeRow.name == name, NodeRow.state == NodeState.ONLINE)
+def is_online(name: Any, *where: Any) -> Any:
+    return exists().where(NodeRow.name == name, NodeRow.state == NodeState.ONLINE, *where)
 
 
 def first_online(*where: Any) -> Any:

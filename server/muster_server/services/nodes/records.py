@@ -21,6 +21,8 @@ from muster.wire import (
     CheckpointRecord,
     EvaluationRecord,
     GroupRecord,
+    MediaDropsRecord,
+    MediaRecord,
     MessageRecord,
     MetricsRecord,
     NumberedRecord,
@@ -63,7 +65,7 @@ from ..core.events import add_event
 from ..logs import storage
 from ..metrics import ingest
 from ..quota.spending import lock_accounts
-from ..runtime import evaluations, pipelines, profiles, progress, tracked_runs
+from ..runtime import evaluations, media, pipelines, profiles, progress, tracked_runs
 from ..scheduling.allocations import clean
 from ..search import events
 from .missing_files import explained
@@ -263,6 +265,9 @@ def _apply_in_turn(
             applied.append(changes)
         elif isinstance(record, MetricsRecord):
             _apply_metrics(session, allocation, run, now)
+        elif isinstance(record, MediaRecord):
+            items = [n.record for n in run if isinstance(n.record, MediaRecord)]
+            media.record(session, allocation, items, now)
         else:
             _apply_other(session, allocation, record, now)
             session.flush()
@@ -346,6 +351,8 @@ def _apply_other(
         case TrackedRunRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
             tracked_runs.record(session, trial, allocation.attempt_no, record, now)
+        case MediaDropsRecord():
+            media.record_drops(session, allocation, record)
         case ScheduleRecord():
             pipelines.record(session, allocation, record, now)
         case MessageRecord():

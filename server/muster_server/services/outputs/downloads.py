@@ -8,13 +8,22 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.wire import OUTPUT_PART_BYTES, OutputFile
-from muster_server.db.models import ExportChunkRow, ExportRow, NodeRow, TrialOutputsRow, TrialRow
+from muster_server.db.models import (
+    ExperimentRow,
+    ExportChunkRow,
+    ExportRow,
+    NodeRow,
+    TrialOutputsRow,
+    TrialRow,
+)
 from muster_server.domain.outputs.previews import preview_bytes, preview_type
 from muster_server.domain.outputs.union import OutputEntry
 from muster_server.domain.states import NodeState
@@ -24,11 +33,11 @@ from muster_server.schemas.outputs import OutputsExportIn, OutputsExportOut
 from muster_server.settings import Settings
 
 from ..checkpoints import exports
-from ..checkpoints.lookup import OBJECT_STORE
+from ..checkpoints.lookup import OBJECT_STORE, store_of
 from ..core.callers import Caller
 from ..core.lookup import get_trial
 from ..core.output_lists import encode_files
-from .manifests import read_union, rows_of
+from .manifests import outputs_folder, read_union, rows_of
 
 FILES_PER_EXPORT = 2000
 """Most files in one archive. Its list is part of what the agent polls."""
@@ -36,6 +45,19 @@ EXPORTS_PER_REQUEST = 20
 """Most archives of one request; more is for the command line, which asks for one after another."""
 KEPT_HOURS = 1
 """Outputs that were made into a file are kept this long: they are in the storage anyway."""
+
+
+class StoragePlace(NamedTuple):
+    """Where files of outputs are."""
+
+    storage_id: str
+    storage_url: str
+    folder: str
+    node_name: str
+    """Node that wrote them."""
+
+
+_Place = TrialOutputsRow | StoragePlace
 
 
 def online_storages(session: Session) -> set[str]:
@@ -90,6 +112,54 @@ def request_preview(
         trial, _place(session, rows, entry), [_renamed(entry)], caller, settings, first=first
     )
     return exports.request_outputs(session, row, settings=settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredMedia:
+    """Content of a media item that is a file of the outputs, collected or not."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+    node_name: str
+    storage_id: str
+
+
+def request_media(
+    session: Session, trial: TrialRow, stored: StoredMedia, caller: Caller, *, settings: Settings
+) -> ExportOut:
+    """Have the content of a media item sent. Raises Conflict when there is no room for it."""
+    row = _row(trial, _place_of(session, trial, stored), [_file_of(stored)], caller, settings)
+    return exports.request_outputs(session, row, settings=settings)
+
+
+def find_media(session: Session, trial: TrialRow, stored: StoredMedia) -> int | None:
+    """Return the id of the newest export of a media item's content; None for none."""
+    key = _key_of(_place_of(session, trial, stored), [_file_of(stored)], 0)
+    return session.scalar(
+        select(ExportRow.id)
+        .where(ExportRow.trial_id == trial.id, ExportRow.request_key == key)
+        .order_by(ExportRow.id.desc())
+        .limit(1)
+    )
+
+
+def _place_of(session: Session, trial: TrialRow, stored: StoredMedia) -> _Place:
+    url = ""
+    if stored.storage_id == OBJECT_STORE:
+        url = store_of(session.get_one(ExperimentRow, trial.experiment_id).config)
+    folder = outputs_folder(trial.experiment_id, trial.no)
+    return StoragePlace(stored.storage_id, url, folder, stored.node_name)
+
+
+def _file_of(stored: StoredMedia) -> OutputFile:
+    return OutputFile(
+        path=stored.path,
+        state="kept",
+        size_bytes=stored.size_bytes,
+        sha256=stored.sha256,
+        parts=[stored.sha256],
+    )
 
 
 def read_preview(session: Session, export_id: int) -> tuple[bytes, str]:
@@ -259,7 +329,7 @@ def _place(
 
 def _row(
     trial: TrialRow,
-    place: TrialOutputsRow,
+    place: _Place,
     files: Sequence[OutputFile],
     caller: Caller,
     settings: Settings,
@@ -300,7 +370,7 @@ def _row(
     )
 
 
-def _key_of(place: TrialOutputsRow, files: Sequence[OutputFile], first: int) -> str:
+def _key_of(place: _Place, files: Sequence[OutputFile], first: int) -> str:
     """Return what is equal for requests of the same bytes from the same storage."""
     named = [[file.path, file.sha256, file.parts, file.mtime_ms, file.mode] for file in files]
     text = json.dumps([place.storage_id, place.storage_url, place.folder, named, first])
