@@ -74,6 +74,7 @@ TITLES = {
     "metrics": "Metrics",
     "logs": "Logs",
     "outputs": "Outputs",
+    "media": "Media",
     "checkpoints": "Checkpoints of all trials",
     "code": "Code bundles",
     "live": "Live hints",
