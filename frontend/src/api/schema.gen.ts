@@ -4360,6 +4360,7 @@ export interface components {
             document: string;
             /** Ended At */
             ended_at: string | null;
+            headline: components["schemas"]["HeadlineOut"] | null;
             /** Id */
             id: number;
             /** Labels */
@@ -4471,6 +4472,7 @@ export interface components {
             desired: "run" | "pause" | "stop" | "kill";
             /** Ended At */
             ended_at: string | null;
+            headline: components["schemas"]["HeadlineOut"] | null;
             /** Id */
             id: number;
             /** Labels */
@@ -4920,6 +4922,23 @@ export interface components {
              * @constant
              */
             type: "group";
+        };
+        /**
+         * HeadlineOut
+         * @description The metric that stands for an experiment in lists: that of its search, else a loss of the
+         *     validation data, else a loss of the training data, of its best or first trial.
+         */
+        HeadlineOut: {
+            /** Best */
+            best: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Last */
+            last: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Name */
+            name: string;
+            /** Step */
+            step: number;
+            /** Trial Id */
+            trial_id: number;
         };
         /** Healthy */
         Healthy: {

@@ -115,6 +115,19 @@ class PreviewOut(Output):
     """IDs of running trials that would be preempted to make room."""
 
 
+class HeadlineOut(Output):
+    """The metric that stands for an experiment in lists: that of its search, else a loss of the
+    validation data, else a loss of the training data, of its best or first trial."""
+
+    name: str
+    trial_id: int
+    last: WireFloat
+    best: WireFloat | None
+    """Least value, or greatest where the search maximizes; null if none was finite."""
+    step: int
+    """Step of `last`."""
+
+
 class ExperimentOut(Output):
     id: int
     name: str
@@ -137,6 +150,8 @@ class ExperimentOut(Output):
     metric_goal: str | None
     best_metric: WireFloat | None
     best_trial_id: int | None
+    headline: HeadlineOut | None
+    """Null while no trial has reported the metric of its search, a loss or an error."""
     non_finite_metric: str | None
     """Metric of a single running trial whose last value is NaN or infinite, a loss first. Null for
     searches, in which such trials are ordinary."""

@@ -2,6 +2,7 @@ import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
 
 import type { Experiment } from "../../api/queries";
+import { Headline } from "../../common/headline/Headline";
 import { Meter, TrialsBar } from "../../components/basics";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
@@ -86,6 +87,8 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
           </span>
         </span>
       );
+    case "metric":
+      return <Headline item={item} />;
     case "best":
       return item.best_metric === null ? (
         format.MISSING

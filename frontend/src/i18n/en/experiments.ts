@@ -9,6 +9,8 @@ export const experiments = {
     searcher: "Search",
     trials: "Trials",
     best: "Best",
+    metric: "Metric",
+    headlineTitle: "{{name}}: last {{last}} at step {{step}}, best {{best}}",
     progress: "Progress",
     slots: "Slots",
     project: "Project",

@@ -11,6 +11,8 @@ export const experiments: Same<typeof english> = {
     searcher: "搜索方法",
     trials: "试验",
     best: "最佳",
+    metric: "指标",
+    headlineTitle: "{{name}}：第 {{step}} 步的最新值 {{last}}，最佳 {{best}}",
     progress: "进度",
     slots: "槽位",
     project: "项目",
