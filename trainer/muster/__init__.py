@@ -17,6 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from muster.client import AsyncClient, Client
     from muster.measure.comm import backend, timed_hook
     from muster.measure.timing import StepTimer
     from muster.sdk.checkpoints import CheckpointDamaged, verify_checkpoint
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
     "CheckpointDamaged",
+    "Client",
     "InvalidHyperparameters",
     "RankInfo",
     "Run",
@@ -65,6 +68,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "AsyncClient": "muster.client",
+    "Client": "muster.client",
     "CheckpointDamaged": "muster.sdk.checkpoints",
     "verify_checkpoint": "muster.sdk.checkpoints",
     "backend": "muster.measure.comm",
