@@ -28,6 +28,7 @@ OF_A_SCRIPT = {
     "wandb",
     "xgboost",
 } | {
+    "IPython",
     "pandas",
     "polars",
 }

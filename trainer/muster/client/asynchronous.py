@@ -184,6 +184,7 @@ class AsyncClient:
     curves = awaited(Client.curves)
     compare = awaited(Client.compare)
     outputs = awaited(Client.outputs)
+    wait_for_outputs = awaited(Client.wait_for_outputs)
     download_outputs = awaited(Client.download_outputs)
     checkpoints = awaited(Client.checkpoints)
     pin_checkpoint = awaited(Client.pin_checkpoint)

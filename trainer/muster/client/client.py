@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LOG_PAGE_LIMIT = 2000
 """Lines per request: the server's maximum."""
 TERMINAL_EXPERIMENT = frozenset({"COMPLETED", "CANCELED", "FAILED"})
+COLLECTED = frozenset({"complete", "off", "deleted"})
+"""States of outputs that do not change any more by themselves."""
 CURVE_POINTS = 1000
 """Points per curve, unless others are asked for."""
 _NAMES = {"NaN", "Infinity", "-Infinity"}
@@ -339,8 +341,7 @@ class Client(Connection):
 
     # ------------------------------------------------------------ logs
 
-    @streaming
-    def log_lines(
+    def log_batches(
         self,
         trial_id: int | None = None,
         *,
@@ -360,9 +361,11 @@ class Client(Connection):
         follow: bool = False,
         poll_s: float = 0.7,
     ) -> Iterator[list[Json] | float]:
-        """Log lines of a trial, or of an experiment, in order; with `tail` only that many (at least 1) from the end, with `follow`
-        until the trial's log is complete (see `patience`).
+        """Yield lists of log lines of a trial, or of an experiment, in order, and in between the
+        seconds to wait before looking again; `log_lines` yields the lines one by one.
 
+        tail: only that many lines (at least 1) from the end. follow: until the log is complete (see
+            `patience`); otherwise what is there now.
         experiment_id: instead of a trial, all trials of this experiment, or those with the numbers
             `trials`. Of more than 500 streams those that were written to last are read.
         since, until: times as ISO 8601 with a zone. query: text that the lines contain, with
@@ -405,6 +408,8 @@ class Client(Connection):
                 yield poll_s
             page = page_at(cursor=page["newer"])
 
+    log_lines = streaming(log_batches)
+
     @staticmethod
     def _last_lines(page_at: Callable[..., Json], count: int) -> Json:
         """Return a page with the last `count` lines, which may take several pages of the server."""
@@ -420,7 +425,7 @@ class Client(Connection):
 
     def metrics(self, trial_id: int) -> list[Json]:
         """Return every series of a trial with its summary: name, rank, count, min, max, last."""
-        return list(self.get(f"/trials/{trial_id}/metrics", items=True)["items"])
+        return list(self.get(f"/trials/{trial_id}/metrics")["items"])
 
     def series(
         self,
@@ -523,6 +528,23 @@ class Client(Connection):
         from .outputs import list_outputs
 
         return list_outputs(self, trial_id)
+
+    @waiting
+    def wait_for_outputs(
+        self, trial_id: int, *, timeout_s: float | None = None, poll_s: float = 0.5
+    ) -> Looks[Json]:
+        """Return the summary of a trial's outputs once it has ended and all of them are collected,
+        which is some seconds after its end. Raises TimeoutError."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            summary = self.get(f"/trials/{trial_id}/outputs/summary")
+            if summary["state"] in COLLECTED:
+                return summary
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"the outputs of trial {trial_id} are not collected yet: {summary['state']}"
+                )
+            yield poll_s
 
     def download_outputs(
         self,
