@@ -14,7 +14,7 @@ import pytest
 
 import muster
 from muster.ask_tell import AsyncDrive, Drive
-from muster.client import AsyncClient, Client, Columns, NotConfigured, Unreachable
+from muster.client import AsyncClient, Client, Frame, NotConfigured, Unreachable
 from muster.client.waiting import streaming, waiting
 
 
@@ -133,8 +133,8 @@ def test_an_error_ends_a_wait() -> None:
 
 
 def test_columns() -> None:
-    columns = Columns.of_rows([{"a": 1}, {"a": 2, "b": "x"}])
+    columns = Frame.of_rows([{"a": 1}, {"a": 2, "b": "x"}])
     assert len(columns) == 2
     assert columns.by_name == {"a": [1, 2], "b": [None, "x"]}
     assert list(columns.rows()) == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
-    assert len(Columns.of_rows([])) == 0
+    assert len(Frame.of_rows([])) == 0

@@ -20,14 +20,14 @@ from .asynchronous import AsyncClient
 from .client import Client
 from .connection import Json, quoted
 from .errors import ClientError, NotConfigured, Refused, Unreachable
-from .frames import Columns
+from .frames import Frame
 from .target import Target, find_target, muster_home, write_target
 
 __all__ = [
     "AsyncClient",
     "Client",
     "ClientError",
-    "Columns",
+    "Frame",
     "Json",
     "NotConfigured",
     "Refused",

@@ -15,7 +15,7 @@ from muster.wire import decode_number
 from .connection import RETRY_FOR_S, Connection, Json
 from .drive import Drive
 from .errors import Refused
-from .frames import Columns
+from .frames import Frame
 from .target import Target, find_target
 from .waiting import Looks, streaming, waiting
 
@@ -39,7 +39,7 @@ class Client(Connection):
 
     Experiments, trials and checkpoints are named by their ids. Answers are the JSON objects of the
     REST API, which docs/reference/rest-api.md lists and /docs of a server describes; numbers to work
-    with come as `Columns`. Methods that change something raise Refused with the server's reason;
+    with come as `Frame`. Methods that change something raise Refused with the server's reason;
     all methods raise Unreachable when no server answers for `retry_for_s`.
     """
 
@@ -434,7 +434,7 @@ class Client(Connection):
         ranks: Sequence[int] = (),
         from_step: int | None = None,
         to_step: int | None = None,
-    ) -> Columns:
+    ) -> Frame:
         """Return every point of a trial's series: name, rank, attempt_no, step, time_ms, value.
 
         names, ranks: without them, all. Values may be NaN and infinite.
@@ -457,7 +457,7 @@ class Client(Connection):
             for name, column in found.items():
                 column.append(point[name])
         found["value"] = [decode_number(value) for value in found["value"]]
-        return Columns(found)
+        return Frame(found)
 
     def curves(
         self,
@@ -466,7 +466,7 @@ class Client(Connection):
         *,
         x: Axis = "step",
         max_points: int = CURVE_POINTS,
-    ) -> Columns:
+    ) -> Frame:
         """Return metrics of several trials for one chart: experiment_id, trial_no, trial_id, name, rank,
         step, x, value.
 
@@ -494,9 +494,9 @@ class Client(Connection):
                         "value": _number(series["last"][i] if value is None else value),
                     }
                 )
-        return Columns.of_rows(rows)
+        return Frame.of_rows(rows)
 
-    def compare(self, *experiment_ids: int, metrics: Sequence[str] = ()) -> Columns:
+    def compare(self, *experiment_ids: int, metrics: Sequence[str] = ()) -> Frame:
         """Return the trials of experiments, one per row: experiment, trial, trial_id, state, step,
         metric (the best value of its search metric), then hyperparameters, then the last values of
         `metrics`.
@@ -519,7 +519,7 @@ class Client(Connection):
                         **{m: _number(summary[m]["last"]) for m in metrics if m in summary},
                     }
                 )
-        return Columns.of_rows(rows)
+        return Frame.of_rows(rows)
 
     # ------------------------------------------------------------ files
 

@@ -8,13 +8,13 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Columns:
+class Frame:
     """Columns of equal length by name; what the client returns as numbers to work with."""
 
     by_name: dict[str, list[Any]]
 
     @classmethod
-    def of_rows(cls, rows: Sequence[dict[str, Any]]) -> Columns:
+    def of_rows(cls, rows: Sequence[dict[str, Any]]) -> Frame:
         """Return rows as columns, in the order in which their names appear; a value that a row lacks
         is None."""
         names = dict.fromkeys(name for row in rows for name in row)

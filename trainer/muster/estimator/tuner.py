@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from muster.client import Columns
+from muster.client import Frame
 from muster.sdk.metrics import clean_name
 
 from .document import channels_of, document_of
@@ -155,7 +155,7 @@ class Tuner:
         best = job.client.best_trial(job.experiment_id)
         return TrainingJob(job.client, job.experiment_id, int(best["id"]))
 
-    def analytics(self) -> Columns:
+    def analytics(self) -> Frame:
         """Return all jobs with hyperparameters and objective, one per row; `to_pandas()` makes it a
         data frame."""
         job = self._latest()
