@@ -37,7 +37,7 @@ def test_the_python_of_the_guide_runs(
     output = capsys.readouterr().out
     assert "COMPLETED" in output
     assert "['COMPLETED', 'COMPLETED']" in output, "both experiments of the asynchronous client"
-    assert "document.invalid" in output
+    assert "experiments.invalid_document 422" in output
     assert (reader / "model.safetensors").stat().st_size > 1000
     # The estimator: arguments, channel, model and metrics of an unchanged script.
     assert "epoch 2 loss=0.0333" in output

@@ -17,6 +17,8 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "categorical": ("vals",),
 }
 """Keys of each type of hyperparameter, beside `type`."""
+SPACES = {"choice", "const", "int", "log", "uniform"}
+"""Names that make a mapping a space, or a constant, in Muster's documents."""
 SEARCHER_KEYS = [
     "bracket_rungs",
     "budget",
@@ -82,6 +84,10 @@ def _hyperparameter(draft: ImportDraft, key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         if isinstance(value.get("type"), str):
             return _typed(draft, key, value)
+        for name in SPACES & set(value):
+            draft.error(
+                f"{key}.{name}", f"a group with the name {name!r} is a space of Muster's: rename it"
+            )
         if value:
             return {str(n): _hyperparameter(draft, f"{key}.{n}", v) for n, v in value.items()}
     if value is None or isinstance(value, list | dict):
@@ -138,7 +144,7 @@ def _has_space(value: Any) -> bool:
     """Return whether anything in translated hyperparameters is searched."""
     if not isinstance(value, Mapping):
         return False
-    if {"int", "uniform", "log", "choice"} & set(value):
+    if (SPACES - {"const"}) & set(value):
         return True
     return "const" not in value and any(_has_space(item) for item in value.values())
 
