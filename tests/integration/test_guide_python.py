@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from guides import GUIDES, write_files
@@ -30,10 +31,12 @@ def test_the_python_of_the_guide_runs(
 ) -> None:
     text = (GUIDES / "python.md").read_text()
     write_files(text, reader)
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         if not code.startswith("# train.py"):
             exec(compile(code, "python.md", "exec"), names)
+    names["client"].close()
+    names["estimator"].client.close()
     output = capsys.readouterr().out
     assert "COMPLETED" in output
     assert "['COMPLETED', 'COMPLETED']" in output, "both experiments of the asynchronous client"
@@ -56,8 +59,9 @@ def test_the_python_of_the_guide_runs(
 @pytest.mark.timeout(300)
 def test_the_cells_of_the_notebook_run(reader: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cells = json.loads((ROOT / "examples/notebook/search.ipynb").read_text())["cells"]
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     for cell in cells:
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), "search.ipynb", "exec"), names)
+    names["client"].close()
     assert "COMPLETED" in capsys.readouterr().out
