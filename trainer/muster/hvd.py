@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -192,11 +193,8 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int =
         optimizer.load_state_dict(state)
 
 
-class Compression:
-    """What gradients are sent as."""
-
-    none = None
-    fp16 = torch.float16
+Compression = SimpleNamespace(none=None, fp16=torch.float16)
+"""What gradients are sent as."""
 
 
 def DistributedOptimizer(  # Horovod's name

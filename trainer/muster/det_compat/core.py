@@ -22,7 +22,7 @@ METADATA = "metadata.json"
 EPOCHS = ("epochs", "epoch")
 """Validation metrics that say how many epochs are trained, for searches that count in epochs."""
 RECORDS = "records"
-"""Likewise for samples."""
+"""Validation metric that says how many samples are trained."""
 GROUPS = {"training": "train", "validation": "val"}
 
 

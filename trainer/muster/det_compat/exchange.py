@@ -108,7 +108,7 @@ class TorchObjects:
     """Workers of a group of torch.distributed, over gloo."""
 
     def __init__(self, group: Any, first: int) -> None:
-        """first: global rank of the group's first member."""
+        """Use a group whose first member has the global rank `first`."""
         self._group = group
         self._first = first
 

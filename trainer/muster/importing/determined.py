@@ -81,7 +81,7 @@ STORAGE_KEYS = [
 STORAGE_TYPES = ("azure", "directory", "gcs", "s3", "shared_fs")
 KEEP = {"save_trial_best": "best", "save_trial_latest": "last", "save_experiment_best": "experiment_best"}  # fmt: skip
 KEEP_DEFAULTS = {"best": 1, "last": 1, "experiment_best": 0}
-"""Both tools keep the same where nothing is said about a number."""
+"""Numbers of checkpoints that both tools keep by default."""
 DEFAULT_RESTARTS = 5
 GRACE_MAX_S = 3600
 SECRET_NAME = re.compile(

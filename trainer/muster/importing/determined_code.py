@@ -30,7 +30,7 @@ class ModelFolder:
     """What is known of the folder with the code."""
 
     path: str
-    """As the document names it."""
+    """Name that the document has for it."""
     scripts: Mapping[str, str]
     """Text of its Python files by relative path."""
     others: Sequence[str] = ()
