@@ -19,8 +19,20 @@ EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text
     "optional-dependencies"
 ]
 OWN = {"muster", "muster_agent", "muster_server"}
-OF_A_SCRIPT = {"accelerate", "keras", "lightgbm", "lightning", "tensorboard", "wandb", "xgboost"}
-"""Libraries that only a user's script brings along."""
+OF_A_SCRIPT = {
+    "accelerate",
+    "keras",
+    "lightgbm",
+    "lightning",
+    "tensorboard",
+    "wandb",
+    "xgboost",
+} | {
+    "IPython",
+    "pandas",
+    "polars",
+}
+"""Libraries that only a user's script or notebook brings along."""
 
 
 NOT_INSTALLED = {"backports": ["backports.tarfile"], "pynvml": ["nvidia-ml-py"]}
