@@ -202,6 +202,7 @@ export const terminations: Readonly<Record<string, string>> = {
   paused: "已暂停",
   drained: "节点排空",
   budget_exhausted: "预算用完",
+  time_limit: "达到运行时间上限",
   no_progress: "多次尝试没有进展",
 };
 
