@@ -160,6 +160,7 @@ class Shim:
         """Whether the end was requested while something could still be ended."""
         self.is_forced = False
         self.has_reported_failure = False
+        self.has_reported_near_limit = False
         self.next_upkeep_at = 0.0
         self.standing = Standing(
             folder,
@@ -354,6 +355,7 @@ class Shim:
             if self.processes.limits.look() is not None:
                 self._tell_failure()
                 return
+            self._tell_near_limit()
             if self.workers.has_failed() and not self.processes.is_script:
                 self._tell_failure()
                 await self._end_siblings()
@@ -363,6 +365,12 @@ class Shim:
                 self.watching.look(self.commands.stacks_no)
                 self.profiling.look(self.commands.profile)
             await self._tick()
+
+    def _tell_near_limit(self) -> None:
+        words = self.processes.limits.near
+        if words and not self.has_reported_near_limit:
+            self.has_reported_near_limit = True
+            self.spool.append(wire.MessageRecord(level="warning", text=words, topic="limit_near"))
 
     def _tell_failure(self) -> None:
         """Report the likely end before it has happened: the rest of the gang is stopped on this

@@ -1746,7 +1746,8 @@ export interface paths {
         get?: never;
         /**
          * Set Pool
-         * @description Set what a slot of the pool costs per hour, for slots that are reserved from now on.
+         * @description Set what a slot of the pool costs per hour, and how well its nodes must isolate jobs, for what
+         *     is placed from now on.
          */
         put: operations["set_pool"];
         post?: never;
@@ -5516,6 +5517,12 @@ export interface components {
             /** Text */
             text: string;
             /**
+             * Topic
+             * @default
+             * @enum {string}
+             */
+            topic: "" | "limit_near";
+            /**
              * Type
              * @default message
              * @constant
@@ -6665,10 +6672,15 @@ export interface components {
             /** Trial No */
             trial_no: number | null;
         };
-        /** PoolIn */
+        /**
+         * PoolIn
+         * @description Changes to a pool. A field that is left out stays as it is.
+         */
         PoolIn: {
+            /** Min Isolation */
+            min_isolation?: ("none" | "user" | "sandbox") | null;
             /** Price Per Slot Hour */
-            price_per_slot_hour: number;
+            price_per_slot_hour?: number | null;
         };
         /** PoolOut */
         PoolOut: {
@@ -6676,12 +6688,19 @@ export interface components {
             changed_at: string | null;
             /** Currency */
             currency: string;
+            /**
+             * Min Isolation
+             * @enum {string}
+             */
+            min_isolation: "none" | "user" | "sandbox";
             /** Name */
             name: string;
             /** Num Nodes */
             num_nodes: number;
             /** Num Nodes Online */
             num_nodes_online: number;
+            /** Num Nodes Too Weak */
+            num_nodes_too_weak: number;
             /** Num Slots */
             num_slots: {
                 [key: string]: number;

@@ -85,6 +85,10 @@ class ResourcesSection:
     isolation: Literal["none", "user", "sandbox"] = "none"
     """Weakest level of isolation at which its jobs may run: they wait for nodes that offer this
     level or a stronger one (`muster node show`)."""
+    max_duration: Annotated[str, Bounds(min_length=1, max_length=32)] | None = None
+    """Longest that a trial may run (`4h`, `90min`, `1d12h`), all its attempts together. Waiting in the
+    queue, preparing and pauses do not count. At the limit it is asked to save a checkpoint, stopped,
+    and CANCELED with that as the reason. Default: no limit."""
     memory: SizeText | None = None
     """Most memory that a trial may use on each of its nodes (`8GB`, `1.5TiB`). It ends when it uses
     more. Nothing is reserved. Default: no limit, unless the node sets one."""

@@ -202,6 +202,7 @@ export const terminations: Readonly<Record<string, string>> = {
   paused: "已暂停",
   drained: "节点排空",
   budget_exhausted: "预算用完",
+  time_limit: "达到运行时间上限",
   no_progress: "多次尝试没有进展",
 };
 
@@ -267,6 +268,7 @@ export const events: Readonly<Record<string, string>> = {
   "trial.flags": "试验标志变化",
   "trial.kill_requested": "要求强制停止",
   "trial.message": "消息",
+  "trial.near_limit": "接近上限",
   "trial.paused_at_rung": "在晋级点暂停",
   "trial.placed": "试验已放置",
   "trial.profiled": "性能剖析",

@@ -12,7 +12,13 @@ from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
 from muster.document.running import ResourcesSection, is_requirements_file
 from muster.document.searching import UNITS
-from muster_server.domain.durations import EXAMPLES, InvalidMoment, parse_deadline
+from muster_server.domain.durations import (
+    DURATION_EXAMPLES,
+    EXAMPLES,
+    InvalidMoment,
+    parse_deadline,
+    parse_duration,
+)
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
@@ -287,6 +293,12 @@ def _limits(document: ExperimentConfig) -> Iterator[FieldProblem]:
             parse_size(size)
         except ValueError as error:
             yield FieldProblem(f"resources.{name}", str(error), SIZE_EXAMPLES)
+    duration = document.resources.max_duration
+    if duration is not None:
+        try:
+            parse_duration(duration)
+        except InvalidMoment as error:
+            yield FieldProblem("resources.max_duration", error.problem, DURATION_EXAMPLES)
 
 
 def _outputs(document: ExperimentConfig) -> Iterator[FieldProblem]:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from muster.document.codec import dump
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
-from muster_server.domain.messages import Message, from_columns
+from muster_server.domain.messages import AnyMessage, from_columns
 from muster_server.domain.metrics import headline_name
 from muster_server.domain.search import Searcher
 from muster_server.domain.search.ranking import RungEntry
@@ -35,7 +35,7 @@ from muster_server.schemas.experiments import (
 from ..core.lookup import get_experiment
 from ..lifecycle import dependencies
 from ..quota import budgets, spending
-from ..runtime import notices as script_notices
+from ..runtime import notices as trial_notices
 from ..scheduling import held_slots
 from ..search import notices
 from . import columns as experiment_columns
@@ -110,7 +110,7 @@ def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) ->
         **fields,
         notices=[
             NoticeOut(text=notice.english, parts=parts_out(notice))
-            for notice in (*notices.notices(session, row), *_script_notices(session, row))
+            for notice in (*notices.notices(session, row), *_trial_notices(session, row))
         ],
         document=row.document,
         overrides=row.overrides,
@@ -154,12 +154,12 @@ def _ordered(session: Session, entries: Sequence[tuple[int, str]]) -> list[Order
     ]
 
 
-def _script_notices(session: Session, experiment: ExperimentRow) -> list[Message]:
+def _trial_notices(session: Session, experiment: ExperimentRow) -> list[AnyMessage]:
     """Return the notices about the only trial of a single training; [] for a search."""
     if experiment.config.search.method != "single":
         return []
     trial = session.scalar(select(TrialRow).where(TrialRow.experiment_id == experiment.id).limit(1))
-    return [] if trial is None else script_notices.notices(session, trial, experiment.config)
+    return [] if trial is None else trial_notices.notices(session, trial, experiment.config)
 
 
 def search_out(session: Session, experiment_id: int) -> SearchOut:
