@@ -63,18 +63,21 @@ class ReportServer:
         hello: Callable[[wire.WorkerRecord], None],
         warn: Callable[[str], None],
         profiled: Callable[[int, wire.WorkerProfile], None] = lambda rank, said: None,
+        reported: Callable[[list[str]], None] = lambda names: None,
         uid: int | None = None,
     ) -> None:
         """Create the server.
 
         record: takes the JSON text of a valid record, and whether it holds metrics.
         profiled: takes a rank and its answer to a profiler order.
+        reported: takes the names of metrics that a worker has reported.
         uid: user of the workers, the only one who is listened to; None for that of this process."""
         self._uid = os.getuid() if uid is None else uid
         self._record = record
         self._hello = hello
         self._warn = warn
         self._profiled = profiled
+        self._reported = reported
         self._control = wire.Control(should_stop=False)
         self._reporters: set[ConnectedWorker] = set()
         self._handlers: set[asyncio.Task[None]] = set()
@@ -185,6 +188,7 @@ class ReportServer:
         elif kind == "metrics":
             metrics = valid_metrics(message)
             metrics |= {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
+            self._reported([series["name"] for series in metrics["series"]])
             self._record(json.dumps(metrics, separators=(",", ":"), allow_nan=False), True)
         elif kind in _RARE_RECORDS:
             self._record(wire.dump(wire.load(_RARE_RECORDS[kind], message)), False)

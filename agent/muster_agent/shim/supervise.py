@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from muster import wire
 from muster.launch import lifeline
+from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_agent.clock import boot_clock, unix_at_boot_ms
 from muster_agent.environments.failures import BuildCanceled
 from muster_agent.jobs.exits import (
@@ -33,19 +34,22 @@ from muster_agent.jobs.folder import (
     AllocationFolder,
     remove_socket_dir,
 )
+from muster_agent.jobs.launch import is_built_in_trainer
 from muster_agent.jobs.process import (
     Identity,
     become_subreaper,
     send_signal,
 )
 from muster_agent.plan import TERMINAL
-from muster_agent.records.logs import find_logs, free_past_limit, launcher_log, tail
+from muster_agent.records.logs import LogFile, find_logs, free_past_limit, launcher_log, tail
 from muster_agent.records.masking import Mask
+from muster_agent.records.points import NameRoutes, Route
 from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
 from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.exits import collect_ends
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.limits import disk_words
+from muster_agent.shim.log_values import LogValues
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, prepare
 from muster_agent.shim.processes import Processes
@@ -125,8 +129,10 @@ class Shim:
             record=self.spool.append,
         )
         self.workers = self.processes.workers
+        self.names = NameRoutes()
         self.reports = ReportServer(
             record=self._on_report,
+            reported=lambda names: self.names.report(names, Route.PROCESS),
             hello=self._on_hello,
             warn=self._warn,
             profiled=lambda rank, said: self.profiling.take(rank, said),
@@ -138,8 +144,18 @@ class Shim:
             record=self._on_report,
             warn=self._warn,
             members=self.processes.members,
+            names=self.names,
             uid=self.options.isolation.uid,
             min_free_bytes=self.options.min_disk_free_bytes,
+        )
+        self.log_values = LogValues(
+            {} if is_built_in_trainer(self.spec) else self.spec.config,
+            folder.logs,
+            place_of=self._place_of,
+            names=self.names,
+            record=self._on_report,
+            say=self._say,
+            mask=self.mask,
         )
         self.watching = Watching(
             folder=folder.stacks,
@@ -241,6 +257,7 @@ class Shim:
             await self._exit()
             return
         self.standing.enter("STARTING")
+        self.log_values.start()
         try:
             if not await self._start_warm(prepared):
                 if self.commands.must_end():
@@ -517,7 +534,16 @@ class Shim:
         survivors = await self.processes.kill()
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
         await self.tracker.close()
+        await self.log_values.close()
         return survivors
+
+    def _place_of(self, file: LogFile) -> tuple[int, int] | None:
+        """Return local rank and rank of what a log says; None for that of a launcher alone."""
+        if file.local_rank == LAUNCHER_LOCAL_RANK:
+            return (0, self.spec.rank_offset) if self.processes.is_script else None
+        known = self.workers.by_local_rank.get(file.local_rank)
+        rank = known.record.rank if known else self.spec.rank_offset + file.local_rank
+        return file.local_rank, rank
 
     def _tell_leftovers(self) -> None:
         num_left = self.processes.num_leftovers()
