@@ -20,7 +20,7 @@ EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text
 ]
 OWN = {"muster", "muster_agent", "muster_server"}
 OF_A_SCRIPT = {
-    "accelerate", "fastai", "keras", "lightgbm", "lightning", "tensorboard", "transformers", "wandb",
+    "accelerate", "keras", "lightgbm", "lightning", "tensorboard", "transformers", "wandb",
     "xgboost",
 }  # fmt: skip
 """Libraries that only a user's script brings along."""

@@ -148,7 +148,7 @@ class LogPattern:
         elif pattern in PRESETS:
             rules = PRESETS[pattern]
         if rules is None:
-            self.rules = (_Compiled(LogRule(pattern, line=line, name=name), GROUPS),)
+            self.rules = _compiled((LogRule(pattern, line=line, name=name),), GROUPS)
         elif name or line:
             raise BadLogPattern(
                 f"has no effect beside the preset {pattern!r}",
@@ -156,7 +156,7 @@ class LogPattern:
                 hint="leave it out, or write a pattern of your own",
             )
         else:
-            self.rules = tuple(_Compiled(rule, _PRESET_GROUPS) for rule in rules)
+            self.rules = _compiled(rules, _PRESET_GROUPS)
         self.is_auto = pattern == AUTO
 
 
@@ -187,6 +187,10 @@ class _Compiled:
                 "finds values without a name",
                 hint="name the metric with `name: train/loss`, or by a group: (?P<name>\\w+)=(?P<value>\\S+)",
             )
+
+
+def _compiled(rules: Sequence[LogRule], allowed: Sequence[str]) -> tuple[_Compiled, ...]:
+    return tuple(_Compiled(rule, allowed) for rule in rules)
 
 
 class LogScanner:

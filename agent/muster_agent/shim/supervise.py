@@ -46,6 +46,7 @@ from muster_agent.records.masking import Mask
 from muster_agent.records.points import NameRoutes, Route
 from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
 from muster_agent.shim.control import Commands, serve_commands
+from muster_agent.shim.event_values import EventValues
 from muster_agent.shim.exits import collect_ends
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.limits import disk_words
@@ -133,6 +134,7 @@ class Shim:
         self.reports = ReportServer(
             record=self._on_report,
             reported=lambda names: self.names.report(names, Route.PROCESS),
+            captured_folder=lambda path: self.event_values.captures(path),
             hello=self._on_hello,
             warn=self._warn,
             profiled=lambda rank, said: self.profiling.take(rank, said),
@@ -148,8 +150,15 @@ class Shim:
             uid=self.options.isolation.uid,
             min_free_bytes=self.options.min_disk_free_bytes,
         )
+        self.event_values = EventValues(
+            self.spec.config,
+            place_of=self._place_of_process,
+            names=self.names,
+            record=self._on_report,
+            say=self._say,
+        )
         self.log_values = LogValues(
-            {} if is_built_in_trainer(self.spec) else self.spec.config,
+            self.spec.config,
             folder.logs,
             place_of=self._place_of,
             names=self.names,
@@ -257,7 +266,8 @@ class Shim:
             await self._exit()
             return
         self.standing.enter("STARTING")
-        self.log_values.start()
+        if not is_built_in_trainer(self.spec):
+            self.log_values.start()
         try:
             if not await self._start_warm(prepared):
                 if self.commands.must_end():
@@ -317,6 +327,8 @@ class Shim:
             return None
         self.processes.confinement.check(prepared.place)
         self.tracker.open(Path(prepared.place.files_dir))
+        if not is_built_in_trainer(self.spec):
+            await self.event_values.start(Path(prepared.place.files_dir))
         return replace(
             prepared,
             place=replace(
@@ -534,8 +546,18 @@ class Shim:
         survivors = await self.processes.kill()
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
         await self.tracker.close()
+        await self.event_values.close()
         await self.log_values.close()
         return survivors
+
+    def _place_of_process(self, pid: int | None) -> tuple[int, int]:
+        """Return local rank and rank of a worker; those of the node's first one for another
+        process."""
+        for local_rank, worker in self.workers.by_local_rank.items():
+            if worker.record.pid == pid:
+                return local_rank, worker.record.rank
+        first = self.workers.by_local_rank.get(0)
+        return 0, first.record.rank if first else self.spec.rank_offset
 
     def _place_of(self, file: LogFile) -> tuple[int, int] | None:
         """Return local rank and rank of what a log says; None for that of a launcher alone."""

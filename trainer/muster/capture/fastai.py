@@ -18,7 +18,8 @@ def hook(module: ModuleType) -> None:
         order = 60  # After the recorder, which is at 50.
 
         def after_epoch(self) -> None:
-            _report(self.learn)
+            if not module.rank_distrib():
+                _report(self.learn)
 
     module.defaults.callbacks.append(EpochCapture)
 
@@ -27,10 +28,6 @@ def hook(module: ModuleType) -> None:
 def _report(learner: Any) -> None:
     if hasattr(learner, "lr_finder") or hasattr(learner, "gather_preds"):
         return  # A search for a learning rate and predictions are no training, as its recorder has it.
-    from fastai.torch_core import rank_distrib
-
-    if rank_distrib():
-        return
     recorder = learner.recorder
     # The first is the epoch and the last the time it took.
     values = dict(zip(recorder.metric_names[1:-1], recorder.log[1:], strict=False))

@@ -263,6 +263,16 @@ class Run:
         self._sink.row(Row(step, _now_ms(), kept, epoch, num_steps_planned))
 
     @_never_raises
+    def captures_folder(self, path: str) -> None:
+        """Report that the scalars of event files in this folder are captured in this process, so that
+        the agent does not read them as well.
+
+        path: absolute, without links."""
+        if os.getpid() == self._pid:
+            self._describe()
+            self._sink.record({"type": "captured_folder", "path": path})
+
+    @_never_raises
     def report_group(
         self,
         name: str,
