@@ -33,7 +33,7 @@ _BLOCK_BYTES: Final = 4_096
 GROUPS: Final = ("value", "name", "group", "step", "epoch")
 """Named groups that a pattern may have."""
 _PRESET_GROUPS = (*GROUPS, "done", "total", "context", "at")
-"""Those of the presets: a line counts when as much is done as there is in total; `context` is the
+"""Groups that a preset may have: a line counts when as much is done as there is in total; `context` is the
 word "epoch" or a word for the step, and `at` its number."""
 _EPOCH_WORDS = frozenset({"epoch"})
 _STEP_WORDS = frozenset({"step", "global_step", "iteration", "iter"})
@@ -265,7 +265,7 @@ class LogScanner:
                     yield emitted
             taken.update(names)
 
-    def _take(self, name: str, value: float, found: _Found, line: bytes) -> LogValue | None:
+    def _take(self, name: str, value: float, found: _LineFindings, line: bytes) -> LogValue | None:
         series = self._series.get(name)
         if series is None:
             if len(self._series) >= NAMES_MAX:
@@ -310,7 +310,7 @@ class _Series:
 
 
 @dataclass
-class _Found:
+class _LineFindings:
     """What one rule has found in a line."""
 
     step: int | None = None
@@ -319,9 +319,9 @@ class _Found:
     problems: list[str] = field(default_factory=list)
 
 
-def _read_line(line: bytes, rule: _Compiled) -> _Found | None:
+def _read_line(line: bytes, rule: _Compiled) -> _LineFindings | None:
     """Return what a rule finds in a line; None if the line is not one of its."""
-    found = _Found()
+    found = _LineFindings()
     if rule.line is not None:
         of_line = rule.line.search(line)
         if of_line is None:
@@ -362,13 +362,13 @@ def _texts(match: Any) -> dict[str, str]:
     }
 
 
-def _set_context(found: _Found, groups: dict[str, str]) -> None:
+def _set_context(found: _LineFindings, groups: dict[str, str]) -> None:
     for name in ("step", "epoch"):
         if name in groups:
             _set_word(found, name, groups[name])
 
 
-def _set_word(found: _Found, word: str, text: str) -> bool:
+def _set_word(found: _LineFindings, word: str, text: str) -> bool:
     """Take a number for the line's step or epoch if the word says so; the first of each counts.
     Return whether it does."""
     word = word.lower()

@@ -42,7 +42,7 @@ class EventValue:
 
 
 @dataclass
-class Event:
+class LoggedEvent:
     """One event."""
 
     wall_time: float = 0.0
@@ -62,7 +62,7 @@ class Tensor:
     texts: list[bytes] = field(default_factory=list)
 
 
-def read_event(record: bytes) -> Event:
+def read_event(record: bytes) -> LoggedEvent:
     """Decode the data of a record. Raises BadEvent."""
     try:
         return _event(memoryview(record))
@@ -151,8 +151,8 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
             raise ValueError("a number of more than 64 bits")
 
 
-def _event(data: memoryview) -> Event:
-    event = Event()
+def _event(data: memoryview) -> LoggedEvent:
+    event = LoggedEvent()
     for number, value in fields(data):
         match number:
             case 1:

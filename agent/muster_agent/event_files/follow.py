@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from muster_agent.event_files.events import BadEvent, Event, read_event
+from muster_agent.event_files.events import BadEvent, LoggedEvent, read_event
 from muster_agent.event_files.records import (
     HEADER_BYTES,
     OVERHEAD_BYTES,
@@ -53,11 +53,11 @@ class FoundEvents:
     """Path of the file relative to the work folder."""
     pid: int | None
     """Process that writes it, as the name of the file says."""
-    events: list[Event]
+    events: list[LoggedEvent]
 
 
 @dataclass
-class _Folder:
+class _ListedFolder:
     """A folder as it was listed last."""
 
     changed_ns: int = -1
@@ -87,7 +87,7 @@ class EventFiles:
     def __init__(self, root: str) -> None:
         """Create the reader; `start` comes before the first `read`."""
         self._root = root
-        self._folders: dict[str, _Folder] = {}
+        self._folders: dict[str, _ListedFolder] = {}
         self._files: dict[_Key, _File] = {}
         self._new: set[_Key] = set()
         """Files that an earlier call has found, and not read yet."""
@@ -159,7 +159,7 @@ class EventFiles:
 
     def _read_file(
         self, path: str, key: _Key, fd: int, size: int, max_bytes: int, is_last: bool
-    ) -> tuple[list[Event], int]:
+    ) -> tuple[list[LoggedEvent], int]:
         file = self._files[key]
         if size < file.size:
             self._say(f"{path} was cut from {file.size} to {size} bytes: it is read anew.")
@@ -184,7 +184,7 @@ class EventFiles:
             )
         return events, file.offset - begin
 
-    def _take(self, path: str, file: _File, data: bytes) -> list[Event]:
+    def _take(self, path: str, file: _File, data: bytes) -> list[LoggedEvent]:
         events = []
         try:
             for end, record in records(data, file.offset):
@@ -236,7 +236,7 @@ class EventFiles:
 
     def _find(self, root: int) -> list[str]:
         """Return the paths of all event files. Only folders that have changed are listed."""
-        seen: dict[str, _Folder] = {}
+        seen: dict[str, _ListedFolder] = {}
         found: list[str] = []
         self._visit(root, "", 0, seen, found)
         if len(seen) >= FOLDERS_MAX:
@@ -248,7 +248,7 @@ class EventFiles:
         return found
 
     def _visit(
-        self, fd: int, prefix: str, depth: int, seen: dict[str, _Folder], found: list[str]
+        self, fd: int, prefix: str, depth: int, seen: dict[str, _ListedFolder], found: list[str]
     ) -> None:
         if len(seen) >= FOLDERS_MAX:
             return
@@ -268,14 +268,14 @@ class EventFiles:
             finally:
                 os.close(inner)
 
-    def _listed(self, fd: int, prefix: str) -> _Folder:
+    def _listed(self, fd: int, prefix: str) -> _ListedFolder:
         changed_ns = os.fstat(fd).st_mtime_ns
         now = time.time()
         known = self._folders.get(prefix)
         is_same = known is not None and known.changed_ns == changed_ns
         if known is not None and is_same and known.listed_at - changed_ns / 1e9 > SETTLED_S:
             return known
-        folder = _Folder(changed_ns, now)
+        folder = _ListedFolder(changed_ns, now)
         with os.scandir(fd) as entries:
             for entry in entries:
                 try:

@@ -14,7 +14,7 @@ NAMES_MAX = 10_000
 """Names whose route is remembered; the attempt stores fewer series."""
 
 
-class Point(NamedTuple):
+class MetricPoint(NamedTuple):
     """A value of a metric at a step."""
 
     name: str
@@ -25,10 +25,10 @@ class Point(NamedTuple):
 
 
 def metrics_record(
-    points: Sequence[Point], *, rank: int, local_rank: int, epoch: float | None = None
+    points: Sequence[MetricPoint], *, rank: int, local_rank: int, epoch: float | None = None
 ) -> str:
     """Return the JSON text of a metrics record that holds the points, at least one."""
-    columns: dict[str, list[Point]] = {}
+    columns: dict[str, list[MetricPoint]] = {}
     for point in points:
         columns.setdefault(point.name, []).append(point)
     record = {

@@ -19,9 +19,9 @@ from muster.document.codec import load
 from muster.document.running import MeasureSection
 from muster.sdk.metrics import MEASURED, clean_name
 from muster.tag_names import TagNames
-from muster_agent.event_files.events import BadEvent, Event, EventValue, scalar_of
+from muster_agent.event_files.events import BadEvent, EventValue, LoggedEvent, scalar_of
 from muster_agent.event_files.follow import EventFiles, FoundEvents
-from muster_agent.records.points import NameRoutes, Point, Route, metrics_record
+from muster_agent.records.points import MetricPoint, NameRoutes, Route, metrics_record
 
 POLL_S = 2.0
 LAST_BYTES_MAX = 256 * 2**20
@@ -146,7 +146,7 @@ class EventValues:
     def _take(self, found: FoundEvents) -> None:
         folder = f"{self._root}/{found.folder}" if found.folder else self._root
         local_rank, rank = self._place_of(found.pid)
-        points: list[Point] = []
+        points: list[MetricPoint] = []
         for event in found.events:
             if not 0 <= event.step < STEP_MAX:
                 continue
@@ -167,7 +167,7 @@ class EventValues:
                     self._last_steps[found.folder] = max(
                         self._last_steps.get(found.folder, 0), event.step
                     )
-                    points.append(Point(name, event.step, time_ms, scalar))
+                    points.append(MetricPoint(name, event.step, time_ms, scalar))
         points = [p for p in points if self._names.allows(p.name, Route.EVENT_FILES)]
         for at in range(0, len(points), POINTS_MAX):
             batch = points[at : at + POINTS_MAX]
@@ -198,7 +198,7 @@ class EventValues:
         except BadEvent:
             return None
 
-    def _report_restart(self, folder: str, event: Event) -> None:
+    def _report_restart(self, folder: str, event: LoggedEvent) -> None:
         """Say that a writer has begun again at a step that this attempt was beyond. Earlier attempts
         end at the step from which this one goes on, so there is nothing to say of them."""
         if event.step <= self._last_steps.get(folder, -1) and folder not in self._restarted:

@@ -22,7 +22,7 @@ from muster.document.running import LogPatternSection, MeasureSection, MetricsSe
 from muster_agent.clock import unix_ms
 from muster_agent.records.logs import LogFile, find_logs, read_cut
 from muster_agent.records.masking import Mask
-from muster_agent.records.points import NameRoutes, Point, Route, metrics_record
+from muster_agent.records.points import MetricPoint, NameRoutes, Route, metrics_record
 
 if TYPE_CHECKING:
     from muster.log_values import LogPattern, LogScanner, LogValue
@@ -52,7 +52,7 @@ class _Followed:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _WaitingValue:
     """A value on its way."""
 
     due_at: float
@@ -92,7 +92,7 @@ class LogValues:
         self._patterns: list[LogPattern] = []
         self._auto: list[LogPattern] = []
         self._followed: dict[Path, list[_Followed]] = {}
-        self._held: deque[_Held] = deque()
+        self._held: deque[_WaitingValue] = deque()
         self._taken: set[str] = set()
         self._left_out: set[str] = set()
         self._num_unread = 0
@@ -212,7 +212,7 @@ class LogValues:
         is_auto = not self._is_of_document(source)
         for value in values:
             self._held.append(
-                _Held(now + HOLD_S, source.local_rank, source.rank, now_ms, value, is_auto)
+                _WaitingValue(now + HOLD_S, source.local_rank, source.rank, now_ms, value, is_auto)
             )
 
     def _is_of_document(self, source: _Followed) -> bool:
@@ -231,7 +231,7 @@ class LogValues:
     def _emit(self, *, is_last: bool) -> None:
         """Record the values whose time has come, and those of the better routes' names never."""
         now = time.monotonic()
-        due: list[_Held] = []
+        due: list[_WaitingValue] = []
         while self._held and (is_last or self._held[0].due_at <= now):
             due.append(self._held.popleft())
         taken = [held for held in due if self._is_taken(held)]
@@ -239,7 +239,9 @@ class LogValues:
         for (local_rank, rank, epoch), group in itertools.groupby(
             taken, key=lambda held: (held.local_rank, held.rank, held.value.epoch)
         ):
-            points = [Point(h.value.name, h.value.step, h.time_ms, h.value.value) for h in group]
+            points = [
+                MetricPoint(h.value.name, h.value.step, h.time_ms, h.value.value) for h in group
+            ]
             self._record(
                 metrics_record(points, rank=rank, local_rank=local_rank, epoch=epoch), True
             )
@@ -256,7 +258,7 @@ class LogValues:
             )
         self._taken.update(new)
 
-    def _is_taken(self, held: _Held) -> bool:
+    def _is_taken(self, held: _WaitingValue) -> bool:
         name = held.value.name
         best = self._names.best
         if held.is_auto and best is not None and best is not Route.LOG:

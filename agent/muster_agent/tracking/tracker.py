@@ -31,7 +31,7 @@ from muster.tracking import (
     missing,
     series_name,
 )
-from muster_agent.records.points import NameRoutes, Point, Route, metrics_record
+from muster_agent.records.points import MetricPoint, NameRoutes, Route, metrics_record
 from muster_agent.tracking.artifacts import ArtifactStore
 from muster_agent.tracking.http import (
     BodyTooLarge,
@@ -229,7 +229,9 @@ class JobTracker:
     # ------------------------------------------------------------ what is new
 
     def _take_points(self, run: TrackedRun, points: list[TrackedPoint]) -> None:
-        new = [Point(series_name(run.label, p.key), p.step, p.time_ms, p.value) for p in points]
+        new = [
+            MetricPoint(series_name(run.label, p.key), p.step, p.time_ms, p.value) for p in points
+        ]
         # What the script's own process has reported already is in the run, and once in the charts.
         new = [point for point in new if self._names.allows(point.name, Route.TRACKING)]
         if new:

@@ -1,5 +1,5 @@
-"""fastai: what its recorder prints after each epoch, at the number of batches trained so far, by which
-its own trackers count."""
+"""fastai: the metrics that its recorder prints after each epoch, at the number of batches trained so far,
+by which its own trackers count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROUTE = "fastai"
 
 
 def hook(module: ModuleType) -> None:
-    class EpochCapture(module.Callback):  # type: ignore[misc, name-defined]
+    class FastaiCapture(module.Callback):  # type: ignore[misc, name-defined]
         """Reports the metrics of an epoch."""
 
         order = 60  # After the recorder, which is at 50.
@@ -21,7 +21,7 @@ def hook(module: ModuleType) -> None:
             if not module.rank_distrib():
                 _report(self.learn)
 
-    module.defaults.callbacks.append(EpochCapture)
+    module.defaults.callbacks.append(FastaiCapture)
 
 
 @guarded(ROUTE)
