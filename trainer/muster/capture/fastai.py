@@ -1,4 +1,4 @@
-"""fastai: the metrics that its recorder prints after each epoch, at the number of batches trained so far,
+"""The metrics that the recorder of fastai prints after each epoch, at the number of batches trained so far,
 by which its own trackers count."""
 
 from __future__ import annotations
