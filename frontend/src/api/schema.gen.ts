@@ -2383,6 +2383,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/logs/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preview Trial Log Values
+         * @description Return what a pattern of `metrics.from_log` finds in the log of the newest attempt, or of one that
+         *     is given: how many values, their names, and the first of them. Nothing is stored. It searches for
+         *     a second at most; `left_bytes` says how much it has not reached.
+         */
+        get: operations["preview_trial_log_values"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/metrics": {
         parameters: {
             query?: never;
@@ -5440,6 +5462,62 @@ export interface components {
             stream: string;
             /** Stream Id */
             stream_id: number;
+        };
+        /**
+         * LogValueName
+         * @description The values of one metric that a pattern finds.
+         */
+        LogValueName: {
+            /** Last */
+            last: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Last Step */
+            last_step: number;
+            /** Name */
+            name: string;
+            /** Num Values */
+            num_values: number;
+        };
+        /**
+         * LogValueOut
+         * @description A value that a pattern finds in a log.
+         */
+        LogValueOut: {
+            /** Epoch */
+            epoch: number | null;
+            /** Line */
+            line: string;
+            /** Name */
+            name: string;
+            /** Rank */
+            rank: number;
+            /** Step */
+            step: number;
+            /** Value */
+            value: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
+         * LogValuesOut
+         * @description What a pattern finds in a log.
+         */
+        LogValuesOut: {
+            /** First */
+            first: components["schemas"]["LogValueOut"][];
+            /** Left Bytes */
+            left_bytes: number;
+            /** Names */
+            names: components["schemas"]["LogValueName"][];
+            /** Num Lines */
+            num_lines: number;
+            /** Num Names */
+            num_names: number;
+            /** Num Refused */
+            num_refused: number;
+            /** Num Values */
+            num_values: number;
+            /** Refused */
+            refused: string;
+            /** Searched Bytes */
+            searched_bytes: number;
         };
         /** LoginIn */
         LoginIn: {
@@ -19406,6 +19484,98 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_LogStreamOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_trial_log_values: {
+        parameters: {
+            query: {
+                /** @description As in `metrics.from_log`: a pattern of RE2 or the name of a preset. */
+                pattern: string;
+                /** @description Name of the metric without a group for it. */
+                name?: string;
+                /** @description Pattern that a line must match, too. */
+                line?: string;
+                /** @description -1: the launcher. Absent: all. */
+                rank?: number[];
+                stream?: ("stdout" | "stderr") | null;
+                attempt?: number | null;
+                node?: string[];
+                /** @description Only lines received from this time on. */
+                since?: string | null;
+                /** @description Only lines received before this time. */
+                until?: string | null;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogValuesOut"];
                 };
             };
             /** @description Not signed in */

@@ -179,6 +179,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_curves": "view",
     "list_trial_log_lines": "view",
     "get_trial_log_histogram": "view",
+    "preview_trial_log_values": "view",
     "get_experiment_log_histogram": "view",
     "list_experiment_log_lines": "view",
     "list_trial_log_streams": "view",

@@ -144,6 +144,7 @@ export const errors: Readonly<Record<string, string>> = {
   "queue.same": "不能移到自己之前或之后。",
   "logs.not_found": "没有这个 rank 的这条日志流。",
   "logs.no_such_line": "日志里没有这一行，或它不在筛选范围内。",
+  "logs.bad_value_pattern": "该模式无法从日志中读取数值，请检查 RE2 语法、命名组和指标名称。",
   "logs.bad_pattern": "搜索表达式无法解析，请使用 RE2 语法。",
   "logs.two_places": "一次只能打开日志的一个位置。",
   "logs.bad_cursor": "翻页位置不属于此日志，请重新打开。",
