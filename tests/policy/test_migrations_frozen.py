@@ -22,6 +22,7 @@ DIGESTS = {
     "0013_outputs_retention.py": "425071c736dd8b2ae4f649b39ea2249de487ec5f6f2ac22b64a8ed0293cb868e",
     "0014_tracked_runs.py": "3c6df08597261f55987f8966525fadb946eb941d078a36aad103eb0d90d45013",
     "0015_adopted_checkpoints.py": "46d4204c2dbdec46599fe54a85d86a3838211e25405899a7d6a1fadbf47ab4f7",
+    "0020_unmanaged_runs.py": "13668d1ce88361975037f918d564459dfcd95f0c659015bf59aca1e7f2f7c3f3",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 
