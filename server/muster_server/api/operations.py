@@ -46,6 +46,7 @@ from muster_server.services.experiments import (
 from muster_server.services.experiments.operations import ExperimentOperation
 from muster_server.services.metrics import retention
 from muster_server.services.quota import budgets
+from muster_server.services.tracking import unmanaged
 
 router = APIRouter(tags=["operations"])
 
@@ -77,6 +78,16 @@ def stop_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
 def kill_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """Kill all processes of an experiment at once, without a last checkpoint."""
     return _run(db, operations.KILL, experiment_id, by)
+
+
+@router.post("/experiments/{experiment_id}:close", status_code=202, operation_id="close_experiment")
+def close_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
+    """Close an unmanaged experiment whose client will not end it. Its process, if there is one, is
+    not stopped, and may open it again."""
+    with db.transaction() as session:
+        unmanaged.close(session, experiment_id, by)
+        session.flush()
+        return views.experiment_out(session, experiment_id)
 
 
 @router.put(

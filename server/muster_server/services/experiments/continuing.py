@@ -38,7 +38,7 @@ from ..documents import resolve, search_spec
 from ..quota import budgets, spending
 from ..search import concurrency
 from ..search.decide import carry_out
-from .operations import require_ended
+from .operations import require_ended, require_managed
 from .submission import invalid_document, resolve_submission
 
 CHANGEABLE = (
@@ -68,6 +68,7 @@ _FORK = "fork it: `muster fork` makes a new experiment from a changed document"
 
 def check(session: Session, experiment: ExperimentRow) -> bool:
     """Return True if the experiment can continue as it is. Raises Conflict if it cannot."""
+    require_managed(experiment, "continued")
     require_ended(experiment, "continued")
     _plan(session, experiment, ContinueIn(), list(_ended_trials(session, experiment)))
     return True
@@ -88,6 +89,7 @@ def continue_experiment(
         return
     experiment = get_experiment(session, experiment_id, lock=True)
     require_charge(session, caller.principal, experiment)
+    require_managed(experiment, "continued")
     require_ended(experiment, "continued")
     overrides = [*_length_overrides(experiment, body), *body.overrides]
     config = _resolve(session, experiment, overrides, caller)
