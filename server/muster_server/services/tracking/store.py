@@ -209,6 +209,8 @@ class DatabaseStore(TrackingStore):
         )
         started_at = _at(run.started_ms, self._caller.now)
         trial.started_at = started_at
+        whole = self._session.get_one(ExperimentRow, trial.experiment_id)
+        whole.started_at = started_at
         row = UnmanagedRunRow(
             trial_id=trial.id,
             run_id=run_id,
@@ -226,12 +228,14 @@ class DatabaseStore(TrackingStore):
             attempt_no=0,
             label="",
             folder="",
+            name=_clean(name),
+            parent_run_id="",
             status="RUNNING",
             started_at=started_at,
+            params={},
+            tags={},
         )
         self._session.add_all([row, tracked])
-        whole = self._session.get_one(ExperimentRow, trial.experiment_id)
-        whole.started_at = started_at
         self._rows[run_id] = _Rows(row, tracked, trial, whole)
         self.changed(RunChange(run=run, is_new=True, tags=run.tags))
         return run
@@ -355,23 +359,23 @@ class DatabaseStore(TrackingStore):
     def _unknown(
         self, trial: TrialRow, name: str, latest: TrackedPoint | None, points: list[TrackedPoint]
     ) -> list[TrackedPoint]:
-        """Return the points that are not stored yet. Only points that are no later than the latest
-        one can be: a client that goes on costs no look at the series."""
-        seen: set[tuple[int, int, Any]] = set()
+        """Return the points that are new: of one step, the series keeps the value of the latest time.
+
+        Only a point that is no later than the latest one can be known already, so a client that goes
+        on costs no look at the series.
+        """
+        known: dict[int, int] = {}
         if latest is not None:
             old = [p.step for p in points if p[1:3] <= latest[1:3]]
             if old:
                 for part in stored_points(
                     self._session, trial.id, name, from_step=min(old), to_step=max(old)
                 ):
-                    seen |= {_mark(*row) for row in _rows_of(part)}
-        new = []
-        for point in points:
-            mark = _mark(*point[1:])
-            if mark not in seen:
-                seen.add(mark)
-                new.append(point)
-        return new
+                    known |= {step: time_ms for step, time_ms, _ in _rows_of(part)}
+        distinct = {_mark(point): point for point in points}.values()
+        new = [p for p in distinct if p.step not in known or p.time_ms > known[p.step]]
+        # Of one step, the last one written counts.
+        return sorted(new, key=lambda point: point[1:3])
 
     def history(self, run: TrackedRun, key: str) -> list[TrackedPoint]:
         if key not in run.latest:
@@ -382,7 +386,7 @@ class DatabaseStore(TrackingStore):
         if count > HISTORY_POINTS_MAX:
             raise invalid(
                 f"{key!r} has {count:,} points, and at most {HISTORY_POINTS_MAX:,} can be read this "
-                f"way: GET /api/v1/trials/{trial.id}/series/export returns all of them"
+                f"way: GET /api/v1/trials/{trial.id}/series.jsonl returns all of them"
             )
         return [
             TrackedPoint(key, *row)
@@ -509,8 +513,8 @@ def _order(point: TrackedPoint) -> tuple[int, int, float]:
     return point.step, point.time_ms, -math.inf if math.isnan(point.value) else point.value
 
 
-def _mark(step: int, time_ms: int, value: float) -> tuple[int, int, Any]:
-    return step, time_ms, encode_number(value)  # NaN is not equal to itself.
+def _mark(point: TrackedPoint) -> tuple[int, int, Any]:
+    return point.step, point.time_ms, encode_number(point.value)  # NaN is not equal to itself.
 
 
 def _rows_of(part: Any) -> Iterable[tuple[int, int, float]]:
