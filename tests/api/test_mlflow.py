@@ -272,3 +272,40 @@ def test_an_import_that_is_repeated_is_the_same_run(tracking):
     first, again = (tracking.start("offline", muster__importId="wandb/a/1") for _ in range(2))
     assert first == again
     assert tracking.start("offline", muster__importId="wandb/a/2") != first
+
+
+WANDB_RUN = Path(__file__).parent.parent / "unit/wandb_runs/run-ab12cd34.wandb"
+
+
+def test_offline_runs_of_wandb_are_imported_once(muster, tracking, tick, tmp_path):
+    folder = tmp_path / "wandb/offline-run-20261125_065344-ab12cd34"
+    folder.mkdir(parents=True)
+    whole = WANDB_RUN.read_bytes()
+    (folder / WANDB_RUN.name).write_bytes(whole[:9_000])
+    first = muster("import", "wandb", str(tmp_path / "wandb"))
+    assert first.exit_code == 0, first.output
+    assert "it has not ended" in first.output
+    assert tracking.experiment_of("base line")["state"] == "RUNNING"
+
+    (folder / WANDB_RUN.name).write_bytes(whole)
+    for _ in range(2):
+        again = muster("import", "wandb", str(folder))
+        assert again.exit_code == 0, again.output
+        assert "base line: 153 values; 1 values that are not numbers" in again.output
+    tick()
+    experiment = tracking.experiment_of("base line")
+    assert (experiment["unmanaged"], experiment["state"]) == ("wandb", "COMPLETED")
+    trial = tracking.http.get(f"/api/v1/trials/{experiment['only_trial_id']}").json()
+    assert trial["hparams"] == {"lr": 0.1, "layers": 3, "opt.name": "adam", "late": True}
+    assert trial["summary"]["train/loss"]["count"] == 50
+    assert trial["summary"]["val/loss"]["last"] == "NaN"
+    lines = tracking.http.get(f"/api/v1/trials/{trial['id']}/series.jsonl").text.splitlines()
+    rows = [json.loads(line) for line in lines]
+    losses = [row["value"] for row in rows if row["name"] == "train/loss"]
+    assert losses == [1 / (step + 1) for step in range(50)]
+
+    (folder / "other.wandb").write_bytes(b":W&B\xe1\xbe\x07" + bytes(50))
+    wrong = muster("import", "wandb", str(folder / "other.wandb"))
+    assert wrong.exit_code == 1
+    assert "version 7, and only 0xbee1 version 0 is known" in wrong.output
+    assert "has no run of wandb" in str(muster("import", "wandb", str(tmp_path)[:-3]).exception)
