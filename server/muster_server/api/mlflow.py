@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import StreamingResponse
@@ -19,31 +19,21 @@ from starlette.datastructures import QueryParams
 
 from muster.tracking import answer, invalid, no_endpoint
 from muster_server.api.deps import By, Config, Db
+from muster_server.api.races import raced
 from muster_server.db.engine import Database
-from muster_server.errors import Unavailable
 from muster_server.middleware.strict_json import Unstorable, check_texts
 from muster_server.services.core.callers import Caller
-from muster_server.services.core.writes import Outdated
-from muster_server.services.search.decide import Raced
 from muster_server.services.tracking import artifacts
 from muster_server.services.tracking.models import DatabaseShelf
 from muster_server.services.tracking.store import DatabaseStore
 
 router = APIRouter(prefix="/mlflow", include_in_schema=False)
 
-T = TypeVar("T")
-RACED_TRIES = 20
 MEMORY_BYTES = 4 << 20
 """Bytes up to which an uploaded artifact is kept in memory; a larger one is in a temporary file."""
 _PREFIX = "/mlflow"
 _ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
 Version = Annotated[str, Path(pattern=r"^[23]\.0$")]
-
-
-@router.get("/health", operation_id="mlflow_health")
-async def mlflow_health() -> Response:
-    """Answer that there is a server."""
-    return Response("OK", media_type="text/plain")
 
 
 @router.get("/api/{version}/mlflow/{path:path}", operation_id="mlflow_read")
@@ -136,24 +126,9 @@ def _answered(
         return found
 
     if writes:
-        return _raced(db, answered)
+        return raced(db, answered)
     with db.read() as session:
         return answered(session)
-
-
-def _raced(db: Database, do: Callable[[Session], T]) -> T:
-    for _ in range(RACED_TRIES):
-        try:
-            with db.transaction() as session:
-                return do(session)
-        except (Raced, Outdated):
-            continue
-    raise Unavailable(
-        "experiments.busy",
-        "The run was changed by others all the time.",
-        hint="Try again.",
-        retry_after_s=1,
-    )
 
 
 def _path(request: Request) -> str:

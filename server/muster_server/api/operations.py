@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from sqlalchemy.orm import Session
 
 from muster_server import clock
 from muster_server.api.deps import By, Config, Cursor, Db, Id, IdempotencyKey, Limit
+from muster_server.api.races import raced
 from muster_server.db.engine import Database
 from muster_server.domain.checkpoints.keeping import KeepPolicy
 from muster_server.errors import InvalidRequest
@@ -84,10 +86,13 @@ def kill_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
 def close_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """Close an unmanaged experiment whose client will not end it. Its process, if there is one, is
     not stopped, and may open it again."""
-    with db.transaction() as session:
+
+    def closed(session: Session) -> ExperimentOut:
         unmanaged.close(session, experiment_id, by)
         session.flush()
         return views.experiment_out(session, experiment_id)
+
+    return raced(db, closed)
 
 
 @router.put(

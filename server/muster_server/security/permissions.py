@@ -185,7 +185,6 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_trial_log_streams": "view",
     "download_trial_log": "view",
     # MLflow's tracking API, for clients outside a job
-    "mlflow_health": "public",
     "mlflow_read": "view",
     "mlflow_search": "view",
     "mlflow_write": "submit",

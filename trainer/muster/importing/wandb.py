@@ -54,7 +54,7 @@ class WandbRun:
     config: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
     exit_code: int | None = None
-    """None: the run has not ended, or its end was not recorded."""
+    """Exit code of the script; None if the run has not ended, or its end was not recorded."""
 
 
 def read_run(file: IO[bytes], run: WandbRun) -> Iterator[HistoryRow]:
