@@ -165,7 +165,16 @@ def test_only_its_owner_changes_a_run(tracking, connect, make_user_token):
     status, code, message = other.refused("runs/log-metric", run_id=run_id, **metric())
     assert (status, code) == (403, "PERMISSION_DENIED")
     assert "belongs to member" in message
+    for path in ("runs/delete", "runs/update", "runs/set-tag", "runs/outputs"):
+        refused = other.refused(path, run_id=run_id, status="FAILED", key="k", value="v")
+        assert refused[0] == 403, path
+    model = tracking.post("logged-models", experiment_id="0", name="m", source_run_id=run_id)
+    model_path = f"{API}/logged-models/{model['model']['info']['model_id']}"
+    assert other.http.patch(model_path, json={"status": "LOGGED_MODEL_READY"}).status_code == 403
     assert other.http.put(f"{FILES}/0/{run_id}/artifacts/a", content=b"x").status_code == 403
+    assert other.http.delete(f"{FILES}/0/{run_id}/artifacts/a").status_code == 403
+    mine = tracking.post("experiments/create", name="mine")["experiment_id"]
+    assert other.refused("experiments/delete", experiment_id=mine)[0] == 403
     assert other.get("runs/get", run_id=run_id)["run"]["info"]["run_name"] == "mine"
 
 
