@@ -29,6 +29,7 @@ from muster_server.api import (
     live,
     logs,
     metrics,
+    mlflow,
     openapi,
     operations,
     outputs,
@@ -145,6 +146,7 @@ def _routes() -> tuple[BaseRoute, ...]:
     app.include_router(tunnels.agent_router, prefix="/agent/v1")
     for router in _API_ROUTERS:
         app.include_router(router, prefix="/api/v1")
+    app.include_router(mlflow.router)
     app.include_router(openapi.router)
     return tuple(app.router.routes)
 

@@ -1195,6 +1195,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}:close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close Experiment
+         * @description Close an unmanaged experiment whose client will not end it. Its process, if there is one, is
+         *     not stopped, and may open it again.
+         */
+        post: operations["close_experiment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}:continue": {
         parameters: {
             query?: never;
@@ -4452,6 +4473,8 @@ export interface components {
             state: string;
             /** Termination */
             termination: string | null;
+            /** Unmanaged */
+            unmanaged: string | null;
             unsaved: components["schemas"]["UnsavedOut"] | null;
             /**
              * Values
@@ -4550,6 +4573,8 @@ export interface components {
             state: string;
             /** Termination */
             termination: string | null;
+            /** Unmanaged */
+            unmanaged: string | null;
             /**
              * Values
              * @default {}
@@ -8612,6 +8637,8 @@ export interface components {
             id: number;
             /** Is Impossible */
             is_impossible: boolean;
+            /** Is Silent */
+            is_silent: boolean;
             /** Last Report At */
             last_report_at: string | null;
             /** Logs Complete */
@@ -8663,6 +8690,8 @@ export interface components {
             };
             /** Termination */
             termination: string | null;
+            /** Unmanaged */
+            unmanaged: string | null;
         };
         /** TrialOut */
         TrialOut: {
@@ -8691,6 +8720,8 @@ export interface components {
             id: number;
             /** Is Impossible */
             is_impossible: boolean;
+            /** Is Silent */
+            is_silent: boolean;
             /** Last Report At */
             last_report_at: string | null;
             /** Logs Complete */
@@ -8732,6 +8763,8 @@ export interface components {
             };
             /** Termination */
             termination: string | null;
+            /** Unmanaged */
+            unmanaged: string | null;
         };
         /**
          * TrialPlanOut
@@ -14042,6 +14075,82 @@ export interface operations {
         responses: {
             /** @description Successful Response */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    close_experiment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -136,6 +136,8 @@ class ExperimentOut(Output):
     purpose: Purpose | None
     """Purpose of an experiment that Muster made to measure its parent; null for any other
     experiment."""
+    unmanaged: str | None
+    """Client that runs and reports it from outside, "mlflow" or "wandb"; null if Muster runs it."""
     labels: dict[str, str]
     notes: str
     state: str
@@ -332,6 +334,10 @@ class TrialOut(Output):
     started_at: dt.datetime | None
     ended_at: dt.datetime | None
     last_report_at: dt.datetime | None
+    unmanaged: str | None
+    """Client that runs and reports it from outside, "mlflow" or "wandb"; null if Muster runs it."""
+    is_silent: bool
+    """Whether it is unmanaged and RUNNING, and its client has said nothing for ten minutes."""
     logs_complete: bool
 
 

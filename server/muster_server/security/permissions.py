@@ -80,6 +80,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "resume_experiment": "submit",
     "stop_experiment": "submit",
     "kill_experiment": "submit",
+    "close_experiment": "submit",
     "continue_experiment": "submit",
     "fork_experiment": "submit",
     "archive_experiment": "submit",
@@ -184,6 +185,15 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_experiment_log_lines": "view",
     "list_trial_log_streams": "view",
     "download_trial_log": "view",
+    # MLflow's tracking API, for clients outside a job
+    "mlflow_read": "view",
+    "mlflow_search": "view",
+    "mlflow_write": "submit",
+    "mlflow_list_artifacts": "view",
+    "mlflow_get_artifact": "view",
+    "mlflow_put_artifact": "submit",
+    "mlflow_delete_artifact": "submit",
+    "mlflow_elsewhere": "view",
     # outputs: whoever may read a trial's log may read its files
     "list_outputs": "view",
     "get_outputs_summary": "view",

@@ -1,4 +1,4 @@
-"""Commands that translate configurations of other tools: import determined."""
+"""Commands that take over from other tools: import determined, import wandb."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import import_wandb
 from .exit_codes import EXIT_ERROR, EXIT_UNREACHABLE, EXIT_USAGE
 from .output import CommandFailure, JsonOption, print_fields, print_json, say
 
 if TYPE_CHECKING:
     from muster.importing.determined_code import ModelFolder
 
-app = typer.Typer(no_args_is_help=True, help="Translate configurations of other tools.")
+app = typer.Typer(no_args_is_help=True, help="Take over from other tools.")
 
 SCRIPT_BYTES = 1_000_000
 """Longer Python files are not looked into."""
@@ -32,7 +33,10 @@ class SlotType(StrEnum):
 
 @app.callback()
 def _import() -> None:
-    """Translate configurations of other tools."""
+    """Take over from other tools."""
+
+
+app.command("wandb")(import_wandb.wandb)
 
 
 @app.command("determined")

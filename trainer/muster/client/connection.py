@@ -104,8 +104,9 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (),
         repeatable: bool | None = None,
+        api: str = "/api/v1",
     ) -> httpx.Response:
-        """Make one request to /api/v1{path}, repeated while the server is away or busy.
+        """Make one request to {api}{path}, repeated while the server is away or busy.
 
         repeatable: whether doing it twice is harmless; by default everything but POST and PATCH.
         accept: error statuses that are returned instead of raised.
@@ -121,7 +122,7 @@ class Connection:
             try:
                 reply = self._http.request(
                     method,
-                    f"/api/v1{path}",
+                    f"{api}{path}",
                     params=cleaned,
                     json=body,
                     content=file,

@@ -71,6 +71,8 @@ export const errors: Readonly<Record<string, string>> = {
   "experiments.invalid_document": "实验文档无法使用，下面逐条列出错误。",
   "experiments.too_many_labels": "标签数量超过上限。",
   "experiments.not_yours": "它属于别人，只有所有者和管理员可以更改。可以派生一份自己的。",
+  "experiments.unmanaged": "它在 Muster 之外运行，由其客户端上报。请在运行处结束它；若客户端已不在，可以关闭它。",
+  "experiments.managed": "它在集群上运行，请改为停止它。",
   "experiments.ended": "它已结束，不能再暂停或恢复。可以继续它。",
   "experiments.stopping": "它正在停止，请等它结束后再继续。",
   "experiments.still_held": "它可能仍在失联的节点上运行，因此不能删除。请等节点回来，或移除该节点。",

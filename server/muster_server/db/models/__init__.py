@@ -52,7 +52,14 @@ from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
 from .secrets import SecretRow
 from .storage import ClusterIdentityRow, FileDeletionRow
-from .tracking import TrackedRunRow
+from .tracking import (
+    LoggedModelRow,
+    RunArtifactChunkRow,
+    RunArtifactRow,
+    TrackedRunRow,
+    TrackingExperimentRow,
+    UnmanagedRunRow,
+)
 from .tunnels import TunnelRow
 from .views import SavedViewRow
 
@@ -82,6 +89,7 @@ __all__ = [
     "LayerTableRow",
     "LogChunkRow",
     "LogStreamRow",
+    "LoggedModelRow",
     "MetricBatchRow",
     "MetricBlockRow",
     "MetricSeriesRow",
@@ -96,6 +104,8 @@ __all__ = [
     "ProfilePieceRow",
     "ProfileRow",
     "ProjectRow",
+    "RunArtifactChunkRow",
+    "RunArtifactRow",
     "SavedViewRow",
     "ScalingReportRow",
     "ScheduleRow",
@@ -105,9 +115,11 @@ __all__ = [
     "SpendingRow",
     "StacksRow",
     "TrackedRunRow",
+    "TrackingExperimentRow",
     "TrialOutputsRow",
     "TrialRow",
     "TunnelRow",
+    "UnmanagedRunRow",
     "UserRow",
     "UtcDateTime",
     "WorkerRow",

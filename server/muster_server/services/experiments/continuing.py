@@ -42,7 +42,7 @@ from ..lifecycle.run_times import load_run_times
 from ..quota import budgets, spending
 from ..search import concurrency
 from ..search.decide import carry_out
-from .operations import require_ended
+from .operations import require_ended, require_managed
 from .submission import invalid_document, resolve_submission
 
 CHANGEABLE = (
@@ -72,6 +72,7 @@ _FORK = "fork it: `muster fork` makes a new experiment from a changed document"
 
 def check(session: Session, experiment: ExperimentRow) -> bool:
     """Return True if the experiment can continue as it is. Raises Conflict if it cannot."""
+    require_managed(experiment, "continued")
     require_ended(experiment, "continued")
     _plan(session, experiment, ContinueIn(), list(_ended_trials(session, experiment)))
     return True
@@ -92,6 +93,7 @@ def continue_experiment(
         return
     experiment = get_experiment(session, experiment_id, lock=True)
     require_charge(session, caller.principal, experiment)
+    require_managed(experiment, "continued")
     require_ended(experiment, "continued")
     overrides = [*_length_overrides(experiment, body), *body.overrides]
     config = _resolve(session, experiment, overrides, caller)

@@ -340,6 +340,7 @@ def _experiment(
         "project": project,
         "owner": owner,
         "purpose": row.purpose,
+        "unmanaged": row.unmanaged,
         "labels": row.labels,
         "notes": row.notes,
         "state": row.state,
