@@ -80,6 +80,7 @@ TITLES = {
     "live": "Live hints",
     "description": "Description",
     "agents": "Agents",
+    "mlflow": "MLflow's tracking API",
     "dashboard": "Dashboard",
 }
 LIVE = """
@@ -97,7 +98,11 @@ minute. Messages are JSON objects:
 AGENTS = """
 For agents only; the messages are in `trainer/muster/wire`.
 """
-NOTES = {"live": LIVE, "agents": AGENTS}
+MLFLOW = """
+For MLflow's clients outside a job; see the [guide](../guides/mlflow.md#from-outside-a-job). Errors have
+MLflow's shape: `{"error_code": …, "message": …}`.
+"""
+NOTES = {"live": LIVE, "agents": AGENTS, "mlflow": MLFLOW}
 OTHERS = {
     "live": ("live", "The live channel"),
     "open_tunnel": (
@@ -105,6 +110,14 @@ OTHERS = {
         "A command, a shell or a port inside a running job; see muster.wire.tunnels",
     ),
     "agent_tunnel": ("agents", "The agent's end of a tunnel into a job"),
+    "mlflow_read": ("mlflow", "Experiments, runs, models and the history of metrics"),
+    "mlflow_search": ("mlflow", "Searches for `runs`, `experiments` and `logged-models`"),
+    "mlflow_write": ("mlflow", "Everything that MLflow's clients log or change"),
+    "mlflow_list_artifacts": ("mlflow", "The artifacts in a folder of a run or model"),
+    "mlflow_get_artifact": ("mlflow", "An artifact"),
+    "mlflow_put_artifact": ("mlflow", "Stores an artifact"),
+    "mlflow_delete_artifact": ("mlflow", "Deletes an artifact, or a folder of them"),
+    "mlflow_elsewhere": ("mlflow", "The refusal of the rest of MLflow's API"),
     "dashboard": ("dashboard", "The dashboard's files, for every address that is no route"),
 }
 """Operations that are not in the OpenAPI document → (section, what they do)."""
@@ -123,7 +136,8 @@ def generate() -> str:
     for operation in operations:
         if operation.id not in described:
             section, text = OTHERS[operation.id]
-            method = "WS" if operation.kind == "websocket" else "GET"
+            methods = {"GET"} & operation.methods or operation.methods
+            method = "WS" if operation.kind == "websocket" else ", ".join(sorted(methods))
             sections[section].append(
                 f"| `{method} {operation.path}` | `{operation.id}` | {operation.permission} "
                 f"| {text}. |  |  |"

@@ -1,4 +1,4 @@
-"""Run the checks in order of cost and say at the end what passed. Called by scripts/test.
+"""Run the checks, several at a time, and say at the end what passed. Called by scripts/test.
 
 scripts/test               everything
 scripts/test --fast        what takes less than a minute: style, types, imports, and unit
@@ -19,36 +19,28 @@ import tempfile
 import threading
 import time
 import xml.etree.ElementTree as ET
-from collections import Counter
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from collections import Counter, deque
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-PYTEST_AREAS = [
-    "unit",
-    "policy",
-    "api",
-    "loops",
-    "simulation",
-    "agent",
-    "sdk",
-    "integration",
-    "training",
-    "chaos",
-    "e2e",
-]
+COMPUTING_AREAS = ["unit", "simulation", "policy", "api", "loops"]
+WATCHING_AREAS = ["agent", "training", "integration", "e2e", "chaos", "sdk"]
+"""Their tests start processes and wait for them. The longest come first: what is left at the end
+has the processors to itself."""
+PYTEST_AREAS = [*COMPUTING_AREAS, *WATCHING_AREAS]
 FAST = ["style", "types", "imports", "unit"]
 FAST_TESTS = ["-m", "not postgres"]
 BROWSER_AREAS = {"e2e"}
-RERUN_AREAS = {"loops", "agent", "sdk", "integration", "training", "chaos", "e2e"}
+RERUN_AREAS = {"loops", *WATCHING_AREAS}
 """Their tests watch processes and clocks that the machine may hold up at any moment."""
 MAX_UNSTEADY = 2
-"""Up to so many failed tests of such an area are run once more, and named whatever comes of it."""
+"""Up to so many failed tests of such an area are run once more, when nothing else runs, and named
+whatever comes of it."""
 PARALLEL_AREAS = {
     # worksteal gives each worker a contiguous part: few pay for the same module's fixtures.
     "unit": "worksteal",
@@ -65,13 +57,17 @@ PARALLEL_AREAS = {
 }
 """How their tests are dealt out: they share nothing but what their own worker, or their file's,
 started. The others use both cores at once, or measure time."""
-BESIDE = {
-    "frontend": ["types"],  # what it builds is served by the tests' stacks, so before them
-    "simulation": ["agent", "sdk", "integration", "training", "chaos", "e2e"],
-}
-FAST_BESIDE = {"types": ["unit"]}
-"""What runs while others do, on what they leave of the processors, and is told after the last."""
-NICENESS = 19
+FIRST = ["style", "imports"]
+"""They take a second each, and are told before anything else begins."""
+LANES = [
+    (["frontend", "types"], 1, 0),
+    (WATCHING_AREAS, 2, 0),
+    (COMPUTING_AREAS, 1, 10),
+]
+"""What runs side by side: checks, how many of them at a time, and their niceness. Two areas that
+wait leave little of two processors, and what computes takes that."""
+NEEDS_DASHBOARD = {"policy", "api", "loops", "integration", "e2e", "chaos"}
+"""They begin when the check of the dashboard has built what servers give to browsers."""
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 NUM_WAITING_WORKERS = min(6, NUM_WORKERS + 1)
 """Of the areas that wait more than they compute."""
@@ -79,7 +75,7 @@ NUM_BROWSER_WORKERS = min(6, NUM_WORKERS + 1)
 """Of the browser tests, which wait most: three of them used less than one of two processors."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
     name: str
     ok: bool
@@ -94,19 +90,20 @@ class Tests:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self.failed: list[str] = []
         self.unsteady: list[str] = []
         """Those that passed only when they were run again."""
 
-    def add(self, report: Path) -> list[str]:
-        """Count the tests in pytest's report; return those that failed or had an error."""
-        failed = []
+    def read(self, report: Path) -> None:
+        """Count the tests in pytest's report, and note those that failed or had an error."""
+        self.failed = []
+        self.counts["failed"] = self.counts["errors"] = 0
         for case in ET.parse(report).getroot().iter("testcase"):
             kinds = {"failure": "failed", "error": "errors", "skipped": "skipped"}
             kind = next((kinds[child.tag] for child in case if child.tag in kinds), "passed")
             self.counts[kind] += 1
             if kind in ("failed", "errors"):
-                failed.append(f"{case.get('classname')}::{case.get('name')}")
-        return failed
+                self.failed.append(f"{case.get('classname')}::{case.get('name')}")
 
     def include(self, other: Tests) -> None:
         self.counts += other.counts
@@ -134,9 +131,18 @@ class Spent(threading.local):
 spent = Spent()
 
 
-def call(*command: str, cwd: Path = ROOT, output: IO[bytes] | None = None) -> bool:
-    """Whether it ended with 0. With an `output`, for what it prints, it lets others go first."""
-    niceness = ["nice", f"-n{NICENESS}"] if output is not None else []
+@dataclass(frozen=True)
+class Manner:
+    """How commands are run: what they print goes to `output`, or to the terminal."""
+
+    output: IO[bytes] | None = None
+    niceness: int = 0
+
+
+def call(*command: str, cwd: Path = ROOT, manner: Manner = Manner()) -> bool:
+    """Whether it ended with 0."""
+    niceness = ["nice", f"-n{manner.niceness}"] if manner.niceness else []
+    output = manner.output
     process = subprocess.Popen(
         [*niceness, *command], cwd=cwd, env=environment(), stdout=output, stderr=output
     )
@@ -151,44 +157,44 @@ def call(*command: str, cwd: Path = ROOT, output: IO[bytes] | None = None) -> bo
     return process.returncode == 0
 
 
-def style(output: IO[bytes] | None) -> bool:
-    formatted = call("ruff", "format", "--check", "--quiet", ".", output=output)
+def style(manner: Manner) -> bool:
+    formatted = call("ruff", "format", "--check", "--quiet", ".", manner=manner)
     if not formatted:
         print("hint: ruff format .", flush=True)
-    return call("ruff", "check", "--quiet", ".", output=output) and formatted
+    return call("ruff", "check", "--quiet", ".", manner=manner) and formatted
 
 
-def types(output: IO[bytes] | None) -> bool:
-    return call("mypy", output=output)
+def types(manner: Manner) -> bool:
+    return call("mypy", manner=manner)
 
 
-def imports(output: IO[bytes] | None) -> bool:
-    return call("lint-imports", output=output)
+def imports(manner: Manner) -> bool:
+    return call("lint-imports", manner=manner)
 
 
-def frontend(output: IO[bytes] | None) -> bool:
+def frontend(manner: Manner) -> bool:
     folder = ROOT / "frontend"
     if not (folder / "package-lock.json").exists():
         print("there is no dashboard yet")
         return True
     # Types made from an older server's description would compile against routes that are gone.
     described = ["env", f"PYTHON={sys.executable}", str(BIN / "node"), "scripts/api.mjs", "--check"]
-    fresh = call(*described, cwd=folder, output=output)
-    checked = call(str(BIN / "npm"), "run", "check", "--silent", cwd=folder, output=output)
+    fresh = call(*described, cwd=folder, manner=manner)
+    checked = call(str(BIN / "npm"), "run", "check", "--silent", cwd=folder, manner=manner)
     return checked and fresh
 
 
-def libraries(output: IO[bytes] | None) -> bool:
+def libraries(manner: Manner) -> bool:
     """Tests of what public libraries record: not a part of everything, since they take 1 GB."""
     folder, tests = BIN.parent / "libraries", ROOT / "tests" / "libraries"
     wanted = ["--excludes", str(tests / "excludes.txt"), "-r", str(tests / "requirements.txt")]
-    if not call("uv", "pip", "install", "-q", "--target", str(folder), *wanted, output=output):
+    if not call("uv", "pip", "install", "-q", "--target", str(folder), *wanted, manner=manner):
         return False
     path = ["env", f"PYTHONPATH={folder}"]
-    return call(*path, "pytest", "-q", "tests/libraries", output=output)
+    return call(*path, "pytest", "-q", "tests/libraries", manner=manner)
 
 
-CHECKS: dict[str, Callable[[IO[bytes] | None], bool]] = {
+CHECKS: dict[str, Callable[[Manner], bool]] = {
     "style": style,
     "types": types,
     "imports": imports,
@@ -233,7 +239,7 @@ def provide_browser() -> bool:
     return True
 
 
-def pytest(area: str, more: list[str], tests: Tests, output: IO[bytes] | None = None) -> bool:
+def pytest(area: str, more: list[str], tests: Tests, manner: Manner = Manner()) -> bool:
     deal = PARALLEL_AREAS.get(area)
     parallel: list[str] = []
     if deal == "loadfile":  # begun in the order in which they are collected
@@ -241,24 +247,102 @@ def pytest(area: str, more: list[str], tests: Tests, output: IO[bytes] | None = 
         parallel = [f"-n{num}", "--dist=loadfile", "--no-loadscope-reorder"]
     elif deal and NUM_WORKERS > 1:
         parallel = [f"-n{NUM_WORKERS}", f"--dist={deal}"]
+    # With little of the processors a test may take its time.
+    patience = ["--timeout=1800"] if manner.niceness else []
+    return _pytest(area, [*more, *parallel, *patience], tests, manner)
+
+
+def run_again(area: str, more: list[str], tests: Tests) -> bool:
+    """Whether the tests that failed pass when they run alone, where that is worth a try."""
+    failed = tests.failed
+    if area not in RERUN_AREAS or not 0 < len(failed) <= MAX_UNSTEADY:
+        return False
+    print(f"\n── run again, alone: {', '.join(failed)}", flush=True)
+    ok = _pytest(area, [*more, "--last-failed"], tests, Manner())
+    tests.unsteady += [test for test in failed if test not in tests.failed]
+    return ok
+
+
+def _pytest(area: str, options: list[str], tests: Tests, manner: Manner) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         # What failed last is remembered for each area: another may run at the same time.
         remembered = f"--override-ini=cache_dir={ROOT}/.pytest_cache/{area}"
-        command = ("pytest", "-q", f"--junit-xml={report}", remembered, f"tests/{area}", *more)
-        # With little of the processors a test may take its time.
-        patience = [] if output is None else ["--timeout=1800"]
-        ok = call(*command, *parallel, *patience, output=output)
-        if not report.exists():
-            return ok
-        failed = tests.add(report)
-        if area in RERUN_AREAS and 0 < len(failed) <= MAX_UNSTEADY:
-            print(f"\nrun again, alone: {', '.join(failed)}", flush=True)
-            ok = call(*command, "--last-failed")
-            tests.counts["failed"] = tests.counts["errors"] = 0
-            again = tests.add(report)
-            tests.unsteady += [test for test in failed if test not in again]
+        command = ("pytest", "-q", f"--junit-xml={report}", remembered, f"tests/{area}", *options)
+        ok = call(*command, manner=manner)
+        if report.exists():
+            tests.read(report)
     return ok
+
+
+class Run:
+    """Checks that run side by side, and what came of them."""
+
+    def __init__(self, chosen: Collection[str], more: list[str]) -> None:
+        self.more = more
+        self.outcomes: list[Outcome] = []
+        self._left = [name for name in (*FIRST, *ON_REQUEST) if name in chosen]
+        self._side_by_side = [name for name in chosen if name not in self._left]
+        self._lock = threading.Lock()
+        self._dashboard_is_built = threading.Event()
+        self._is_stopped = False
+
+    def all(self) -> None:
+        if len(self._side_by_side) == 1:  # it has the terminal to itself
+            self._left += self._side_by_side
+            self._side_by_side = []
+        for name in self._left:
+            print(f"\n── {name}", flush=True)
+            self.outcomes.append(self._check(name, Manner()))
+        if "frontend" not in self._side_by_side:
+            self._dashboard_is_built.set()
+        lanes = []
+        with ThreadPoolExecutor() as pool:
+            for names, num_at_once, niceness in LANES:
+                queue = deque(name for name in names if name in self._side_by_side)
+                for _ in range(num_at_once):
+                    lanes.append(pool.submit(self._lane, queue, niceness))
+            try:
+                for lane in lanes:
+                    lane.result()
+            except BaseException:
+                self._is_stopped = True  # the commands that run were interrupted, too
+                raise
+        for outcome in self.outcomes:
+            outcome.ok = outcome.ok or run_again(outcome.name, self.more, outcome.tests)
+
+    def _lane(self, queue: deque[str], niceness: int) -> None:
+        while (name := self._next(queue)) is not None:
+            if name in NEEDS_DASHBOARD:
+                self._dashboard_is_built.wait()
+            with tempfile.TemporaryFile() as output:
+                with self._lock:
+                    print(f"   {name} begins", flush=True)
+                outcome = self._check(name, Manner(output, niceness))
+                output.seek(0)
+                with self._lock:
+                    self.outcomes.append(outcome)
+                    print(f"\n── {name}", flush=True)
+                    print(output.read().decode(errors="replace"), flush=True)
+
+    def _next(self, queue: deque[str]) -> str | None:
+        with self._lock:
+            return queue.popleft() if queue and not self._is_stopped else None
+
+    def _check(self, name: str, manner: Manner) -> Outcome:
+        tests = Tests()
+        before, busy_before = time.monotonic(), spent.seconds
+        try:
+            if name in BROWSER_AREAS and not provide_browser():
+                ok = False
+            elif name in PYTEST_AREAS:
+                ok = pytest(name, self.more, tests, manner)
+            else:
+                ok = CHECKS[name](manner)
+        finally:
+            if name == "frontend":
+                self._dashboard_is_built.set()
+        return Outcome(name, ok, time.monotonic() - before, spent.seconds - busy_before, tests)
 
 
 def main() -> int:
@@ -280,45 +364,12 @@ def main() -> int:
     everything = [name for name in known if name not in ON_REQUEST]
     chosen = options.areas or (FAST if fast else everything)
     more = [*FAST_TESTS, *more] if fast else more
-    beside = FAST_BESIDE if fast else BESIDE
-
-    def check(name: str, output: IO[bytes] | None = None) -> Outcome:
-        tests = Tests()
-        before, busy_before = time.monotonic(), spent.seconds
-        if name in BROWSER_AREAS and not provide_browser():
-            ok = False
-        elif name in PYTEST_AREAS:
-            ok = pytest(name, more, tests, output)
-        else:
-            ok = CHECKS[name](output)
-        took, busy = time.monotonic() - before, spent.seconds - busy_before
-        return Outcome(name, ok, took, busy, tests)
-
     started = time.monotonic()
-    outcomes: list[Outcome] = []
-    hosts = {guest: {*beside[guest]} & {*chosen} for guest in beside if guest in chosen}
-    left = [name for name in known if name in chosen and not hosts.get(name)]
-    guests: dict[str, tuple[IO[bytes], Future[Outcome]]] = {}
-    with ExitStack() as stack, ThreadPoolExecutor() as pool:
-        while left:
-            name = left.pop(0)
-            for guest in hosts:
-                if name in hosts[guest] and guest not in guests:
-                    output = stack.enter_context(tempfile.TemporaryFile())
-                    guests[guest] = output, pool.submit(check, guest, output)
-            print(f"\n── {name}", flush=True)
-            outcomes.append(check(name))
-            for guest in [guest for guest in guests if not hosts[guest] & {*left}]:
-                told, result = guests.pop(guest)
-                del hosts[guest]
-                print(f"\n── {guest}", flush=True)
-                outcomes.append(result.result())
-                told.seek(0)
-                print(told.read().decode(errors="replace"), flush=True)
-
+    run = Run(chosen, more)
+    run.all()
     tests = Tests()
     print("\n── summary")
-    for outcome in outcomes:
+    for outcome in run.outcomes:
         tests.include(outcome.tests)
         print(
             f"{'ok    ' if outcome.ok else 'FAILED'}  {outcome.name:<12} {outcome.seconds:6.1f} s"
@@ -326,7 +377,7 @@ def main() -> int:
         )
     for test in tests.unsteady:
         print(f"UNSTEADY: failed, and passed when run again: {test}")
-    ok = all(outcome.ok for outcome in outcomes)
+    ok = all(outcome.ok for outcome in run.outcomes)
     verdict = f" {tests} in {time.monotonic() - started:.2f}s "
     print(f"{verdict:=^80}")
     return 0 if ok else 1

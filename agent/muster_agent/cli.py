@@ -62,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(settings: AgentSettings) -> int:
+    # httpx goes on without a command line of its own, whose imports take longer than httpx.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     from muster_agent.jobs.process import delegate
     from muster_agent.loop import Agent
     from muster_agent.machine import Machine

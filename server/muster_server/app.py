@@ -30,6 +30,7 @@ from muster_server.api import (
     logs,
     media,
     metrics,
+    mlflow,
     openapi,
     operations,
     outputs,
@@ -147,6 +148,7 @@ def _routes() -> tuple[BaseRoute, ...]:
     app.include_router(tunnels.agent_router, prefix="/agent/v1")
     for router in _API_ROUTERS:
         app.include_router(router, prefix="/api/v1")
+    app.include_router(mlflow.router)
     app.include_router(openapi.router)
     return tuple(app.router.routes)
 

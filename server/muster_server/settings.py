@@ -66,6 +66,10 @@ class Settings(BaseSettings):
     """Most bytes of a request from an agent."""
     blob_max_bytes: int = Field(default=100 * 1_048_576, ge=1024)
     """Most bytes of an uploaded code bundle."""
+    run_artifact_max_bytes: int = Field(default=512 * 1_048_576, ge=1024)
+    """Most bytes of one artifact that an MLflow client outside a job logs. Kept in the database."""
+    run_artifacts_max_bytes: int = Field(default=4 << 30, ge=1024)
+    """Most bytes of all such artifacts of one run."""
     export_max_bytes: int = Field(default=2 << 30, ge=1_048_576)
     """Most bytes of a model exported through the server; larger ones are exported by the command
     line, where the checkpoint lies."""

@@ -32,9 +32,11 @@ from muster_agent.shim.control import send_command
 sys.path.insert(0, str(Path(__file__).parent))
 from control_plane import JOIN_TOKEN, TestControlPlane
 
+from support import preloaded
 from support.work_folders import CLUSTER, TRIAL
 
 T = TypeVar("T")
+Process = preloaded.ForkedProcess | subprocess.Popen[bytes]
 
 
 def wait_for(condition: Callable[[], T], *, timeout_s: float = 30.0, what: str = "") -> T:
@@ -86,7 +88,7 @@ def make_spec(allocation_id: str = "a1", **changes: Any) -> wire.AllocationSpec:
 @dataclass
 class RunningShim:
     folder: AllocationFolder
-    process: subprocess.Popen[bytes]
+    process: Process
 
     @property
     def records(self) -> list[wire.NumberedRecord]:
@@ -173,16 +175,12 @@ class ShimFactory:
                 **(options or {}),
             )
         )
-        with folder.shim_log.open("ab") as words:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "muster_agent.shim", "--dir", str(folder.path)],
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
-                start_new_session=True,
-                pass_fds=pass_fds,
-                env={**os.environ, **(environment or {})},
-            )
+        process = preloaded.start(
+            [preloaded.SHIM, "--dir", str(folder.path)],
+            environment={**os.environ, **(environment or {})},
+            output=folder.shim_log,
+            pass_fds=pass_fds,
+        )
         shim = RunningShim(folder, process)
         self.started.append(shim)
         return shim
@@ -216,30 +214,27 @@ class RunningAgent:
     plane: TestControlPlane
     home: Path
     environment: dict[str, str] = field(default_factory=dict)
-    process: subprocess.Popen[bytes] | None = None
+    process: Process | None = None
     pass_fds: tuple[int, ...] = ()
 
     def start(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
-        with (self.home / "agent.log").open("ab") as words:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "muster_agent.cli", "run"],
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
-                start_new_session=True,
-                pass_fds=self.pass_fds,
-                env={
-                    **os.environ,
-                    "MUSTER_AGENT_SERVER_URL": self.plane.url,
-                    "MUSTER_AGENT_JOIN_TOKEN": JOIN_TOKEN,
-                    "MUSTER_AGENT_HOME": str(self.home),
-                    "MUSTER_AGENT_NAME": "node-1",
-                    "MUSTER_AGENT_SLOTS": "2",
-                    "MUSTER_AGENT_ADDRESS": "127.0.0.1",
-                    **self.environment,
-                },
-            )
+        environment = {
+            **os.environ,
+            "MUSTER_AGENT_SERVER_URL": self.plane.url,
+            "MUSTER_AGENT_JOIN_TOKEN": JOIN_TOKEN,
+            "MUSTER_AGENT_HOME": str(self.home),
+            "MUSTER_AGENT_NAME": "node-1",
+            "MUSTER_AGENT_SLOTS": "2",
+            "MUSTER_AGENT_ADDRESS": "127.0.0.1",
+            **self.environment,
+        }
+        self.process = preloaded.start(
+            [preloaded.AGENT, "run"],
+            environment=environment,
+            output=self.home / "agent.log",
+            pass_fds=self.pass_fds,
+        )
 
     def kill(self) -> None:
         assert self.process is not None

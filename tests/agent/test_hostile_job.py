@@ -48,6 +48,28 @@ WRITES = {
 """What is judged from outside: a folder of that name may be the sandbox's own."""
 
 
+DETACHED = (
+    "import os, time\nif os.fork(): time.sleep(600)\nos.setsid()\nif os.fork(): os._exit(0)\n"
+)
+"""What a greedy job begins with: what uses too much has left the group and the session of its job."""
+GREEDY = {
+    "memory": (
+        {"memory": "150MB"},
+        "held = []\nfor _ in range(20): held.append(bytearray(b'x' * 20_000_000)); time.sleep(0.05)\n",
+    ),
+    "processes": (
+        {"processes": 20},
+        "for _ in range(40):\n    if os.fork() == 0: time.sleep(600); os._exit(0)\n",
+    ),
+    "disk": (
+        {"disk": "10MB"},
+        "import tempfile\nfor i in range(30): tempfile.NamedTemporaryFile(dir=os.environ['MUSTER_WORK_DIR'], delete=False)"
+        ".write(b'x' * 1_000_000)\n",
+    ),
+}
+"""Limits of documents, and what exceeds each: stopped at every level, and the others go on."""
+
+
 @dataclass
 class Site:
     """A machine on which `muster up` has its home, with one agent at the level that is tested."""
@@ -92,7 +114,7 @@ class Site:
             "MUSTER_AGENT_JOIN_TOKEN": self.plane.join_token,
             "MUSTER_AGENT_HOME": str(self.home),
             "MUSTER_AGENT_NAME": "local-1",
-            "MUSTER_AGENT_SLOTS": "2",
+            "MUSTER_AGENT_SLOTS": "5",
             "MUSTER_AGENT_ADDRESS": "127.0.0.1",
             "MUSTER_AGENT_ISOLATION": level,
             "MUSTER_AGENT_WARM_WORKERS": "none",
@@ -242,6 +264,21 @@ def test_what_a_hostile_job_can_do(
                 **{**one, "slots": [1]},
             )
         )
+        for idx, (name, (resources, script)) in enumerate(GREEDY.items(), start=2):
+            folder = place / name
+            folder.mkdir()
+            folder.chmod(0o755)
+            (folder / "main.py").write_text(DETACHED + script + "time.sleep(600)\n")
+            plane.want(
+                make_spec(
+                    name,
+                    code=wire.CodeSpec(kind="installed", path=str(folder)),
+                    project_id=3,
+                    checkpoint_dir=f"trial-{idx + 1}",
+                    config={"name": "digits", "resources": resources},
+                    **{**one, "slots": [idx]},
+                )
+            )
         try:
             for name in ("victim", "hostile"):
                 wait_for(lambda n=name: "up" in plane.of(n).log_text(0), timeout_s=60)
@@ -284,8 +321,14 @@ def test_what_a_hostile_job_can_do(
             found[what] = file.exists()
             file.unlink(missing_ok=True)
         assert {name for name, succeeded in found.items() if succeeded} == possible
+        for name in GREEDY:
+            wait_for(lambda n=name: plane.of(n).exit(), timeout_s=60, what=f"the end of {name}")
+            assert plane.of(name).exit().cause == "limit_exceeded", plane.of(name).exit()
+            assert f"resources.{name}" in plane.of(name).exit().message
         assert plane.of("victim").exit() is None
     finally:
         plane.forget("victim")
         plane.forget("hostile")
+        for name in GREEDY:
+            plane.forget(name)
         site.close()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from muster import wire
 from muster_agent.jobs import process
 from muster_agent.jobs.process import Cgroup, delegate
 from muster_agent.shim.limits import Limits, ProcessUse, disk_use_bytes, limits_of, tree
@@ -61,6 +62,33 @@ def test_a_job_that_exceeds_a_limit_ends_with_it_as_the_reason_and_its_neighbour
     assert neighbour.states()[-1] == "RUNNING"
     (shims.code / "end").touch()
     assert neighbour.wait_exit().cause == "success"
+
+
+def test_the_user_is_told_once_before_the_disk_limit_is_reached(shims: Any, wait_for: Any) -> None:
+    script = (
+        "import os, time\nopen('most', 'wb').write(b'x' * 8_500_000)\n"
+        f"while not os.path.exists({str(shims.code / 'end')!r}): time.sleep(0.02)\n"
+    )
+    job = limited(
+        shims,
+        None,
+        {"disk": "10MB"},
+        entrypoint=[sys.executable, "-c", script],
+        launcher="plain",
+    )
+    job.start()
+
+    def told() -> list[wire.MessageRecord]:
+        return [m for m in job.of(wire.MessageRecord) if m.topic == "limit_near"]
+
+    wait_for(told)
+    (shims.code / "end").touch()
+    assert job.wait_exit().cause == "success"
+    (message,) = told()
+    assert message.level == "warning"
+    assert message.text.startswith(
+        "its files take 8.5 MB of the 10.0 MB declared in resources.disk. The trial ends when"
+    )
 
 
 @pytest.mark.parametrize(

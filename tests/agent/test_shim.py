@@ -176,7 +176,8 @@ def test_kill_overrides_a_stop_that_waits(shims: Any) -> None:
         stop_grace_s=300.0,
     )
     shim.start()
-    shim.wait_state("RUNNING")
+    _wait_for_text(shim.log(0), "up")  # SIGTERM is ignored from here on
+    _wait_for_text(shim.log(1), "up")
     shim.command("stop", reason="first")
     shim.wait_state("STOPPING")
     shim.command("kill", reason="second")

@@ -134,7 +134,9 @@ def told(folder: Path) -> list[tuple[int, int]]:
     out = []
     for record in (numbered.record for numbered in read_records(folder)):
         if isinstance(record, wire.MessageRecord) and "were lost" in record.text:
-            numbers = [int(n) for n in re.findall(r"(\d+)(?= metric and media records|\))", record.text)]
+            numbers = [
+                int(n) for n in re.findall(r"(\d+)(?= metric and media records|\))", record.text)
+            ]
             out.append((numbers[0], numbers[-1]))
     return out
 

@@ -115,9 +115,9 @@ class TrackedJob:
 def job(shims: Any) -> Iterator[Callable[..., TrackedJob]]:
     clients: list[TrackingClient] = []
 
-    def start(**changes: Any) -> TrackedJob:
+    def start(before: str = "", **changes: Any) -> TrackedJob:
         changes = {"launcher": "plain", "slots": [0], "world_size": 1} | changes
-        shim = shims(WAIT, **changes)
+        shim = shims(before + WAIT, **changes)
         shim.start()
         seen = shims.code / "seen-0"
         uri, token = json.loads(wait_for(lambda: seen.exists() and seen.read_text()))
@@ -129,6 +129,26 @@ def job(shims: Any) -> Iterator[Callable[..., TrackedJob]]:
     yield start
     for client in clients:
         client.connection.close()
+
+
+def test_what_a_library_reports_itself_is_not_recorded_again(job: Any) -> None:
+    """A Trainer that reports to MLflow, too."""
+    running = job(
+        "import sys, types\n"
+        "sys.modules['mlflow'] = types.ModuleType('mlflow')\n"
+        "from muster.sdk.run import current\n"
+        # The name is at the agent when the call returns, before MLflow's client is asked.
+        "current().log_captured({'loss': 0.5}, route='transformers', library='x', step=10)\n"
+    )
+    run = running.client.start()
+    metrics = [
+        {"key": key, "value": 0.5, "timestamp": 1_000, "step": 10} for key in ("loss", "own")
+    ]
+    running.client.post(f"{RUN}/log-batch", run_id=run, metrics=metrics)
+    found = running.client.get(f"/api/2.0/mlflow/metrics/get-history?run_id={run}&metric_key=loss")
+    assert [metric["value"] for metric in found["metrics"]] == [0.5], "the client sees its own"
+    running.end()
+    assert running.points() == {"loss": [(10, 0.5)], "own": [(10, 0.5)]}
 
 
 @pytest.mark.parametrize("version", ["3.17", "2.22"])

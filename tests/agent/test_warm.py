@@ -31,6 +31,18 @@ pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 WAIT = "import time; print('up', flush=True); time.sleep(600)"
 
 
+HOG = (
+    "import time\nheld = []\n"
+    "for _ in range(40): held.append(bytearray(b'x' * 20_000_000)); time.sleep(0.02)\n"
+    "time.sleep(600)"
+)
+FORKS = (
+    "import os, time\nfor _ in range(200):\n    if os.fork() == 0: time.sleep(60); os._exit(0)\n"
+    "time.sleep(600)"
+)
+FILE = "f = open('grows', 'wb')\nfor _ in range(100): f.write(b'x' * 1_000_000)"
+
+
 IMPORTS = ("xml.dom.minidom", "no_such_module")
 
 
@@ -295,6 +307,23 @@ def test_workers_of_a_killed_shim_are_found_and_ended(warm: Any, wait_for: Any) 
     assert end_orphans(shim.folder.owner, lambda _: False) == (["a1"], 0)
     assert owned(shim.folder.owner) == {}
     wait_for(lambda: not is_running(process))  # one that is ending shows no marks any more
+
+
+@pytest.mark.parametrize(
+    ("script", "resources", "words"),
+    [
+        (HOG, {"memory": "600MB"}, "of memory of the 600.0 MB declared in resources.memory"),
+        (FORKS, {"processes": 100}, "more than the 100 declared in resources.processes"),
+        (FILE, {"disk": "10MB"}, "a file of it grew past the 10.0 MB declared in resources.disk"),
+    ],
+    ids=["memory", "processes", "disk"],
+)
+def test_a_forked_worker_keeps_its_limits(
+    warm: Any, script: str, resources: dict[str, Any], words: str
+) -> None:
+    shim = warm(script, config={"name": "digits", "resources": resources})
+    info = shim.wait_exit(timeout_s=120)
+    assert (info.cause, words in info.message) == ("limit_exceeded", True), info.message
 
 
 def test_a_killed_keeper_leaves_no_worker_behind(warm: Any) -> None:

@@ -32,6 +32,7 @@ from muster_server.schemas.experiments import (
     CheckpointOut,
     ExperimentDetail,
     ExperimentOut,
+    HeadlineOut,
     PreviewOut,
     ProcessGroupOut,
     SearchOut,
@@ -596,3 +597,30 @@ def test_a_single_running_trial_says_which_metric_is_not_finite(member_client, d
     assert shown() == ("train/loss", None)
     report("COMPLETED", train_loss="NaN")
     assert shown() == (None, None)
+
+
+def test_every_experiment_shows_a_metric_in_lists(member_client, database):
+    single = submit(member_client)["id"]
+    greatest = ASHA.replace("goal: min", "goal: max").replace("val/loss", "val/accuracy")
+    searching = submit(member_client, greatest)["id"]
+    losses, accuracies = [0.9, 0.2, 0.4], [0.1, 0.8, 0.6]
+
+    def headlines() -> tuple[HeadlineOut | None, ...]:
+        page = get(member_client, "/experiments", Page[ExperimentOut])
+        by_id = {item.id: item.headline for item in page.items}
+        return by_id[single], by_id[searching]
+
+    assert headlines() == (None, None)
+    ids: dict[int, int] = {}
+    with database.transaction() as session:
+        for trial in session.scalars(select(TrialRow)):
+            ids.setdefault(trial.experiment_id, trial.id)
+            trial.summary = {
+                name: {"last": v[-1], "min": min(v), "max": max(v), "count": 3, "step": 30}
+                for name, v in {"val/loss": losses, "val/accuracy": accuracies}.items()
+            }
+    alone, search = headlines()
+    assert alone == HeadlineOut(name="val/loss", trial_id=ids[single], last=0.4, best=0.2, step=30)
+    assert search == HeadlineOut(
+        name="val/accuracy", trial_id=ids[searching], last=0.6, best=0.8, step=30
+    )

@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from muster_server.services.logs import reading, storage
+from muster_server.services.logs import reading, storage, values
 from muster_server.services.logs import streams as log_streams
 from support.data import NOW, add_attempt, add_experiment, add_trial
 
@@ -234,3 +234,69 @@ def test_lines_over_time_by_level(viewer_client, database):
     assert viewer_client.get(path, params={"trial": 2}).status_code == 404
     wrong = viewer_client.get(f"/api/v1/trials/{trial_id}/logs/histogram", params={"q": "x"})
     assert wrong.status_code == 422
+
+
+@pytest.fixture
+def printed(database, monkeypatch):
+    """A trial whose second attempt has printed losses."""
+    monkeypatch.setattr(values, "PREVIEW_BUDGET_S", 60.0)
+    with database.transaction() as session:
+        row = add_trial(session, add_experiment(session))
+        for no, lines in [
+            (1, b"loss=9\n"),
+            (2, b"step 1 loss=2.5\nstep 2 loss=nan\nstep 3 loss=x\n"),
+        ]:
+            (allocation,) = add_attempt(session, row, no=no)
+            for rank in (-1, 0, 1):
+                storage.append(
+                    session,
+                    allocation=allocation,
+                    local_rank=rank,
+                    stream="stdout",
+                    offset=0,
+                    data=lines,
+                    now=NOW,
+                )
+    return row
+
+
+def test_a_preview_says_what_a_pattern_finds(viewer_client, printed):
+    path = f"/api/v1/trials/{printed.id}/logs/values"
+    pattern = r"step (?P<step>\d+) (?P<name>\w+)=(?P<value>\S+)"
+    found = viewer_client.get(path, params={"pattern": pattern, "rank": 0}).json()
+    assert (found["num_values"], found["num_lines"], found["num_names"]) == (2, 2, 1)
+    assert found["names"] == [{"name": "loss", "num_values": 2, "last_step": 2, "last": "NaN"}]
+    assert found["first"][0] == {
+        "name": "loss", "step": 1, "epoch": None, "value": 2.5, "rank": 0, "line": "step 1 loss=2.5",
+    }  # fmt: skip
+    assert (found["num_refused"], found["refused"]) == (1, "'loss': 'x' is not a number")
+    assert (found["searched_bytes"], found["left_bytes"]) == (46, 0)
+    # Of every rank, but not of the launcher again; and of another attempt.
+    assert viewer_client.get(path, params={"pattern": pattern}).json()["num_values"] == 4
+    named = {"pattern": "loss=(.+)", "name": "train/loss", "attempt": 1, "rank": 1}
+    assert viewer_client.get(path, params=named).json()["names"][0]["name"] == "train/loss"
+    # A preset; of itself it reads rank 0 alone.
+    auto = viewer_client.get(path, params={"pattern": "auto"}).json()
+    assert (auto["num_values"], auto["first"][0]["step"]) == (2, 1)
+
+
+def test_a_preview_ends_in_time_and_says_so(viewer_client, printed, monkeypatch):
+    monkeypatch.setattr(values, "PREVIEW_BUDGET_S", 0.0)
+    path = f"/api/v1/trials/{printed.id}/logs/values"
+    found = viewer_client.get(path, params={"pattern": "auto"}).json()
+    assert (found["num_values"], found["searched_bytes"], found["left_bytes"]) == (0, 0, 46)
+
+
+def test_a_pattern_that_cannot_find_values_is_refused(viewer_client, printed):
+    path = f"/api/v1/trials/{printed.id}/logs/values"
+    for params, words in [
+        ({"pattern": "(?=x)"}, "`pattern` is not a pattern of RE2"),
+        ({"pattern": "(?P<vlaue>.)", "name": "x"}, "`pattern` names a group 'vlaue'"),
+        ({"pattern": "(.)", "name": "x", "line": "("}, "`line` is not a pattern of RE2"),
+    ]:
+        answer = viewer_client.get(path, params=params)
+        assert answer.status_code == 422
+        assert answer.json()["error"]["code"] == "logs.bad_value_pattern"
+        assert words in answer.json()["error"]["message"]
+    assert viewer_client.get(path).status_code == 422
+    assert viewer_client.get("/api/v1/trials/999/logs/values?pattern=auto").status_code == 404

@@ -34,6 +34,9 @@ NOT_OF_ANOTHER = {
     "run_bulk": "refuses each by itself: test_bulk",
     "move_in_queue": "names what it moves in the body: test_queue",
     "open_tunnel": "a WebSocket: test_tunnels",
+    "mlflow_write": "names the run in the body: test_mlflow",
+    "mlflow_put_artifact": "names the run within a path: test_mlflow",
+    "mlflow_delete_artifact": "names the run within a path: test_mlflow",
 }
 """Why the others that members may call need no owner."""
 BODIES = {

@@ -230,6 +230,18 @@ def test_code_of_ones_own_that_fails_is_told_and_can_be_submitted(member_client,
     assert made.status_code == 201, made.text
 
 
+def test_code_of_ones_own_runs_only_where_jobs_are_isolated_as_required(
+    admin_client, member_client, join
+):
+    open_node, digest = join("open"), upload(member_client)
+    document = OWN.replace("slots: 2", "slots: 2, isolation: user")
+    assert codes(plan(member_client, document, blob_sha256=digest)) == ["plan.too_weak"]
+    admin_client.put("/api/v1/pools/default", json={"min_isolation": "user"})
+    assert codes(plan(member_client, OWN, blob_sha256=digest)) == ["plan.too_weak"]
+    assert open_node.descriptions() == []
+    assert plan(member_client).is_pending, "the trainer's own models are harmless"
+
+
 def test_code_of_ones_own_runs_only_in_its_pool_and_for_those_who_may_submit(
     member_client, viewer_client, join
 ):

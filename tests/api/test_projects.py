@@ -158,7 +158,29 @@ def test_pools_have_a_price_and_say_what_is_in_them(admin_client, viewer_client,
     assert admin_client.delete(f"{API}/pools/soon").json()["error"]["code"] == "pools.not_found"
 
 
-@pytest.mark.parametrize("price", [-1, "NaN", None, 1e12])
+def test_a_pool_requires_a_level_of_isolation(admin_client, member_client, database):
+    add_node(database, "n1")
+    url = f"{API}/pools/default"
+    admin_client.put(url, json={"price_per_slot_hour": 2})
+    answer = admin_client.put(url, json={"min_isolation": "sandbox"})
+    found = PoolOut.model_validate(answer.json())
+    assert (found.min_isolation, found.price_per_slot_hour) == ("sandbox", 2.0)
+    assert (found.num_nodes, found.num_nodes_too_weak) == (1, 1)
+    assert member_client.put(url, json={"min_isolation": "none"}).status_code == 403
+    assert admin_client.put(url, json={"min_isolation": "vault"}).status_code == 422
+
+    def preview():
+        body = {"document": "name: x\ntrainer: {}\n"}
+        return member_client.post(f"{API}/experiments:preview", json=body).json()
+
+    waits = preview()
+    assert "which the pool requires" in waits["fit_reason"]
+    assert (waits["fits_now"], waits["is_impossible"]) == (False, True)
+    admin_client.put(url, json={"min_isolation": "none"})
+    assert preview()["fits_now"]
+
+
+@pytest.mark.parametrize("price", [-1, "NaN", "", 1e12])
 def test_a_price_is_a_number_that_makes_sense(admin_client, price):
     answer = admin_client.put(f"{API}/pools/x", json={"price_per_slot_hour": price})
     assert answer.status_code == 422

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from muster_server.db.models import WorkerRow
+from muster_server.db.models import TrialRow, WorkerRow
+from muster_server.domain.states import TrialState
+from muster_server.services.core.events import add_event
+from muster_server.services.runtime.notices import NEAR_LIMIT
 from support.data import NOW, add_attempt, add_experiment, add_trial
 
 
@@ -62,6 +65,28 @@ def test_workers_without_a_process_group_are_told_of_with_the_trial_and_its_expe
     assert detail["notices"][0]["text"].startswith("2 workers train independently")
     experiment = viewer_client.get(f"/api/v1/experiments/{row.experiment_id}").json()
     assert codes(experiment["notices"]) == codes(detail["notices"])
+
+
+def test_a_limit_that_is_near_is_said_until_the_attempt_is_over(viewer_client, trial, database):
+    row = trial(backend="gloo")
+    words = "n1: its files take 8.5 MB of the 10.0 MB declared in resources.disk."
+    with database.transaction() as session:
+        for attempt_no, text in ((row.attempt_no, words), (row.attempt_no + 1, "n1: another")):
+            add_event(
+                session,
+                NEAR_LIMIT,
+                text,
+                now=NOW,
+                trial_id=row.id,
+                attempt_no=attempt_no,
+            )
+    detail = viewer_client.get(f"/api/v1/trials/{row.id}").json()
+    assert detail["notices"][0]["text"] == words
+    assert codes(detail["notices"]) == ["script.no_loss"]
+    with database.transaction() as session:
+        session.get_one(TrialRow, row.id).state = TrialState.COMPLETED
+    detail = viewer_client.get(f"/api/v1/trials/{row.id}").json()
+    assert words not in [notice["text"] for notice in detail["notices"]]
 
 
 def test_a_backend_of_any_rank_is_a_process_group(viewer_client, trial):

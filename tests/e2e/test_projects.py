@@ -57,12 +57,16 @@ def test_the_price_of_a_pool_says_for_what_it_holds(
     signed_in: BrowserContext, stack: Stack, page: Page
 ) -> None:
     page.goto(f"{stack.url}/settings?tab=pools")
-    page.get_by_test_id("set-price").first.click()
-    form = page.get_by_test_id("price-form")
+    page.get_by_test_id("edit-pool").first.click()
+    form = page.get_by_test_id("pool-form")
     expect(form).to_contain_text("reserved from now on")
     form.get_by_label("USD per slot-hour").fill("1.75")
+    form.get_by_label("Least isolation").click()
+    page.get_by_role("option", name="Sandbox").click()
     form.get_by_role("button", name="Save").click()
     expect(page.get_by_test_id("pools")).to_contain_text("1.75 USD/h")
+    expect(page.get_by_test_id("pools")).to_contain_text("1 node is weaker")
     with stack.client() as client:
         (pool,) = [p for p in client.get("/pools")["items"] if p["name"] == "default"]
-        assert pool["price_per_slot_hour"] == 1.75
+        assert (pool["price_per_slot_hour"], pool["min_isolation"]) == (1.75, "sandbox")
+        client.call("PUT", "/pools/default", body={"min_isolation": "none"})

@@ -206,6 +206,8 @@ def test_ten_minutes_out_of_reach_and_a_database_that_dies_lose_nothing_acknowle
         assert found == [(step, value_of(name, step)) for step in sorted(taken)]
     messages = [event["message"] for event in node.get("/events").json()["items"]]
     told = [
-        int(n) for text in messages for n in re.findall(r"(\d+) metric and media records were lost", text)
+        int(n)
+        for text in messages
+        for n in re.findall(r"(\d+) metric and media records were lost", text)
     ]
     assert sum(told) == 300 + OUTAGE_S * STEPS_PER_S + 100 - len(taken)

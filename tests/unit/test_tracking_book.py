@@ -17,6 +17,7 @@ from muster.tracking import (
     book,
     models,
     series_name,
+    store,
 )
 
 BATCH = "/api/2.0/mlflow/runs/log-batch"
@@ -54,8 +55,8 @@ def desk() -> Desk:
 def test_params_and_tags_beyond_the_bound_are_left_out_and_told_once(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(book, "PARAMS_MAX", 3)
-    monkeypatch.setattr(book, "TAGS_MAX", 2)
+    monkeypatch.setattr(store, "PARAMS_MAX", 3)
+    monkeypatch.setattr(store, "TAGS_MAX", 2)
     run = desk.start()
     for first in (0, 2, 4):
         params = [{"key": f"p{n}", "value": n} for n in (first, first + 1)]

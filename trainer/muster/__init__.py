@@ -17,6 +17,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from muster.client import AsyncClient, Client, ClientError
+    from muster.estimator import Estimator, Tuner
     from muster.measure.comm import backend, timed_hook
     from muster.measure.timing import StepTimer
     from muster.sdk.checkpoints import CheckpointDamaged, verify_checkpoint
@@ -49,12 +51,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
     "CheckpointDamaged",
+    "Client",
+    "ClientError",
+    "Estimator",
     "InvalidHyperparameters",
     "RankInfo",
     "Run",
     "StepTimer",
     "StopNotice",
+    "Tuner",
     "__version__",
     "backend",
     "checkpoint",
@@ -83,6 +90,11 @@ __all__ = [
 ]
 
 _HOME = {
+    "AsyncClient": "muster.client",
+    "Client": "muster.client",
+    "ClientError": "muster.client",
+    "Estimator": "muster.estimator",
+    "Tuner": "muster.estimator",
     "CheckpointDamaged": "muster.sdk.checkpoints",
     "verify_checkpoint": "muster.sdk.checkpoints",
     "backend": "muster.measure.comm",

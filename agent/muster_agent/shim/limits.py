@@ -31,6 +31,8 @@ MEASURE_EVERY_S = 0.5
 DISK_EVERY_S = 2.0
 SHARE_OF_A_CORE = 0.05
 """Most of one core that measuring takes: what takes long is done less often."""
+NEAR = 0.8
+"""Share of the disk limit at which the user is told, once."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _BLOCK_BYTES = 512
 
@@ -96,6 +98,15 @@ def disk_words(limits: Limits, used_bytes: int | None) -> str:
     return f"it used {byte_size(used_bytes)} of disk of the {limit} declared in resources.disk"
 
 
+def disk_near_words(limits: Limits, used_bytes: int) -> str:
+    """Return how near the limit of disk is, and what helps."""
+    used, limit = byte_size(used_bytes), byte_size(limits.disk_bytes)
+    return (
+        f"its files take {used} of the {limit} declared in resources.disk. The trial ends when they "
+        "take more: delete files that it does not need, or submit it again with a higher limit"
+    )
+
+
 class LimitWatch:
     """Looks whether one allocation keeps its limits. Measures in a thread, one at a time."""
 
@@ -113,6 +124,8 @@ class LimitWatch:
         """
         self.limits = limits
         self.exceeded: Exceeded | None = None
+        self.near = ""
+        """How near the limit of disk is, in words, once its files have taken most of it."""
         self._cgroup = cgroup
         self._roots = roots
         self._folders = folders
@@ -180,6 +193,8 @@ class LimitWatch:
             used = disk_use_bytes(self._folders())
             self._disk_at = _next(began, DISK_EVERY_S)
             words = disk_words(self.limits, used) if used > self.limits.disk_bytes else ""
+            if not words and not self.near and used >= NEAR * self.limits.disk_bytes:
+                self.near = disk_near_words(self.limits, used)
         return words
 
     def _of_kernel(self) -> str:

@@ -26,6 +26,7 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_CONNECTIONS = 4_096
 MAX_NAME_CHARS = 256
 MAX_SERIES_PER_RECORD = 2_000
+MAX_PATH_CHARS = 4_096
 MAX_GROUPS = 64
 """Largest number of process groups of one worker whose progress is accepted; the SDK reports fewer.
 """
@@ -65,6 +66,8 @@ class ReportServer:
         warn: Callable[[str], None],
         profiled: Callable[[int, wire.WorkerProfile], None] = lambda rank, said: None,
         media: MediaKeeper | None = None,
+        reported: Callable[[list[str]], None] = lambda names: None,
+        captured_folder: Callable[[str], None] = lambda path: None,
         uid: int | None = None,
     ) -> None:
         """Create the server.
@@ -72,6 +75,8 @@ class ReportServer:
         record: takes the JSON text of a valid record, and whether it holds metrics.
         profiled: takes a rank and its answer to a profiler order.
         media: takes the media that workers log; None ignores them.
+        reported: takes the names of metrics that a worker has reported.
+        captured_folder: takes a folder of event files whose scalars a worker reports itself.
         uid: user of the workers, the only one who is listened to; None for that of this process."""
         self._uid = os.getuid() if uid is None else uid
         self._record = record
@@ -79,6 +84,8 @@ class ReportServer:
         self._warn = warn
         self._profiled = profiled
         self._media = media
+        self._reported = reported
+        self._captured_folder = captured_folder
         self._control = wire.Control(should_stop=False)
         self._reporters: set[ConnectedWorker] = set()
         self._handlers: set[asyncio.Task[None]] = set()
@@ -189,6 +196,7 @@ class ReportServer:
         elif kind == "metrics":
             metrics = valid_metrics(message)
             metrics |= {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
+            self._reported([series["name"] for series in metrics["series"]])
             self._record(json.dumps(metrics, separators=(",", ":"), allow_nan=False), True)
         elif kind == "media" and self._media is not None:
             item = wire.load(wire.MediaRecord, {**message, "rank": reporter.worker.rank})
@@ -197,6 +205,8 @@ class ReportServer:
             place = {"rank": reporter.worker.rank}
             drops = wire.load(wire.MediaDropsRecord, {**message, **place})
             self._media.take_drops(drops.rank, drops.num)
+        elif kind == "captured_folder":
+            self._captured_folder(_path(message.get("path")))
         elif kind in _RARE_RECORDS:
             self._record(wire.dump(wire.load(_RARE_RECORDS[kind], message)), False)
         # Any other message comes from a newer SDK and is ignored.
@@ -273,6 +283,12 @@ def _valid_series(item: Any) -> dict[str, Any]:
         elif kind is not int or not -_INT64_MAX <= value <= _INT64_MAX:
             raise ValueError(f"series {name!r}: {kind.__name__} is not a number")
     return {"name": name, "steps": steps, "times_ms": times, "values": values}
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_PATH_CHARS:
+        raise ValueError(f"a path must be a text of at most {MAX_PATH_CHARS} characters")
+    return value
 
 
 def _integer(value: Any, path: str) -> int:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from muster import wire
 from muster.launch import lifeline
+from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_agent.clock import boot_clock, unix_at_boot_ms
 from muster_agent.environments.failures import BuildCanceled
 from muster_agent.jobs.exits import (
@@ -33,19 +34,23 @@ from muster_agent.jobs.folder import (
     AllocationFolder,
     remove_socket_dir,
 )
+from muster_agent.jobs.launch import is_built_in_trainer
 from muster_agent.jobs.process import (
     Identity,
     become_subreaper,
     send_signal,
 )
 from muster_agent.plan import TERMINAL
-from muster_agent.records.logs import find_logs, free_past_limit, launcher_log, tail
+from muster_agent.records.logs import LogFile, find_logs, free_past_limit, launcher_log, tail
 from muster_agent.records.masking import Mask
+from muster_agent.records.points import NameRoutes, Route
 from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
 from muster_agent.shim.control import Commands, serve_commands
+from muster_agent.shim.event_values import EventValues
 from muster_agent.shim.exits import collect_ends
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.limits import disk_words
+from muster_agent.shim.log_values import LogValues
 from muster_agent.shim.media import MediaKeeper
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared, prepare
@@ -132,8 +137,11 @@ class Shim:
             min_free_bytes=self.options.min_disk_free_bytes,
             mask=self.mask,
         )
+        self.names = NameRoutes()
         self.reports = ReportServer(
             record=self._on_report,
+            reported=lambda names: self.names.report(names, Route.PROCESS),
+            captured_folder=lambda path: self.event_values.captures(path),
             hello=self._on_hello,
             warn=self._warn,
             media=self.media,
@@ -146,8 +154,25 @@ class Shim:
             record=self._on_report,
             warn=self._warn,
             members=self.processes.members,
+            names=self.names,
             uid=self.options.isolation.uid,
             min_free_bytes=self.options.min_disk_free_bytes,
+        )
+        self.event_values = EventValues(
+            self.spec.config,
+            place_of=self._place_of_process,
+            names=self.names,
+            record=self._on_report,
+            say=self._say,
+        )
+        self.log_values = LogValues(
+            self.spec.config,
+            folder.logs,
+            place_of=self._place_of,
+            names=self.names,
+            record=self._on_report,
+            say=self._say,
+            mask=self.mask,
         )
         self.watching = Watching(
             folder=folder.stacks,
@@ -168,6 +193,7 @@ class Shim:
         """Whether the end was requested while something could still be ended."""
         self.is_forced = False
         self.has_reported_failure = False
+        self.has_reported_near_limit = False
         self.next_upkeep_at = 0.0
         self.standing = Standing(
             folder,
@@ -249,6 +275,8 @@ class Shim:
             await self._exit()
             return
         self.standing.enter("STARTING")
+        if not is_built_in_trainer(self.spec):
+            self.log_values.start()
         try:
             if not await self._start_warm(prepared):
                 if self.commands.must_end():
@@ -309,6 +337,8 @@ class Shim:
         self.processes.confinement.check(prepared.place)
         self.tracker.open(Path(prepared.place.files_dir))
         self.media.open(Path(prepared.place.files_dir))
+        if not is_built_in_trainer(self.spec):
+            await self.event_values.start(Path(prepared.place.files_dir))
         return replace(
             prepared,
             place=replace(
@@ -363,6 +393,7 @@ class Shim:
             if self.processes.limits.look() is not None:
                 self._tell_failure()
                 return
+            self._tell_near_limit()
             if self.workers.has_failed() and not self.processes.is_script:
                 self._tell_failure()
                 await self._end_siblings()
@@ -373,6 +404,12 @@ class Shim:
                 self.profiling.look(self.commands.profile)
                 self.media.report()
             await self._tick()
+
+    def _tell_near_limit(self) -> None:
+        words = self.processes.limits.near
+        if words and not self.has_reported_near_limit:
+            self.has_reported_near_limit = True
+            self.spool.append(wire.MessageRecord(level="warning", text=words, topic="limit_near"))
 
     def _tell_failure(self) -> None:
         """Report the likely end before it has happened: the rest of the gang is stopped on this
@@ -528,7 +565,26 @@ class Shim:
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
         self.media.report(is_due=True)
         await self.tracker.close()
+        await self.event_values.close()
+        await self.log_values.close()
         return survivors
+
+    def _place_of_process(self, pid: int | None) -> tuple[int, int]:
+        """Return local rank and rank of a worker; those of the node's first one for another
+        process."""
+        for local_rank, worker in self.workers.by_local_rank.items():
+            if worker.record.pid == pid:
+                return local_rank, worker.record.rank
+        first = self.workers.by_local_rank.get(0)
+        return 0, first.record.rank if first else self.spec.rank_offset
+
+    def _place_of(self, file: LogFile) -> tuple[int, int] | None:
+        """Return local rank and rank of what a log says; None for that of a launcher alone."""
+        if file.local_rank == LAUNCHER_LOCAL_RANK:
+            return (0, self.spec.rank_offset) if self.processes.is_script else None
+        known = self.workers.by_local_rank.get(file.local_rank)
+        rank = known.record.rank if known else self.spec.rank_offset + file.local_rank
+        return file.local_rank, rank
 
     def _tell_leftovers(self) -> None:
         num_left = self.processes.num_leftovers()

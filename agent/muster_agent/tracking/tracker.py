@@ -31,6 +31,7 @@ from muster.tracking import (
     missing,
     series_name,
 )
+from muster_agent.records.points import MetricPoint, NameRoutes, Route, metrics_record
 from muster_agent.tracking.artifacts import ArtifactStore
 from muster_agent.tracking.http import (
     BodyTooLarge,
@@ -65,6 +66,7 @@ class JobTracker:
         record: Callable[[str, bool], None],
         warn: Callable[[str], None],
         members: Callable[[], Iterable[Any]],
+        names: NameRoutes,
         uid: int | None = None,
         min_free_bytes: int = 0,
     ) -> None:
@@ -72,11 +74,13 @@ class JobTracker:
 
         token: what every request must show.
         record: takes the JSON text of a record, and whether it holds metrics.
-        members: returns the processes of the job, each with a `pid`."""
+        members: returns the processes of the job, each with a `pid`.
+        names: which routes report which metrics."""
         self._spec = spec
         self._token = token
         self._record = record
         self._members = members
+        self._names = names
         self._uid = uid
         self._min_free_bytes = min_free_bytes
         self._store: ArtifactStore | None = None
@@ -225,27 +229,14 @@ class JobTracker:
     # ------------------------------------------------------------ what is new
 
     def _take_points(self, run: TrackedRun, points: list[TrackedPoint]) -> None:
-        columns: dict[str, list[TrackedPoint]] = {}
-        for point in points:
-            columns.setdefault(point.key, []).append(point)
-        record = {
-            "type": "metrics",
-            "local_rank": run.rank % len(self._spec.slots),
-            "rank": run.rank,
-            "step": max(point.step for point in points),
-            "epoch": None,
-            "num_steps_planned": None,
-            "series": [
-                {
-                    "name": series_name(run.label, key),
-                    "steps": [point.step for point in found],
-                    "times_ms": [point.time_ms for point in found],
-                    "values": [wire.encode_number(point.value) for point in found],
-                }
-                for key, found in columns.items()
-            ],
-        }
-        self._record(json.dumps(record, separators=(",", ":"), allow_nan=False), True)
+        new = [
+            MetricPoint(series_name(run.label, p.key), p.step, p.time_ms, p.value) for p in points
+        ]
+        # What the script's own process has reported already is in the run, and once in the charts.
+        new = [point for point in new if self._names.allows(point.name, Route.TRACKING)]
+        if new:
+            local_rank = run.rank % len(self._spec.slots)
+            self._record(metrics_record(new, rank=run.rank, local_rank=local_rank), True)
         self._unsaved[run.run_id] = run
 
     def _take_change(self, change: RunChange) -> None:

@@ -1195,6 +1195,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}:close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close Experiment
+         * @description Close an unmanaged experiment whose client will not end it. Its process, if there is one, is
+         *     not stopped, and may open it again.
+         */
+        post: operations["close_experiment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}:continue": {
         parameters: {
             query?: never;
@@ -1746,7 +1767,8 @@ export interface paths {
         get?: never;
         /**
          * Set Pool
-         * @description Set what a slot of the pool costs per hour, for slots that are reserved from now on.
+         * @description Set what a slot of the pool costs per hour, and how well its nodes must isolate jobs, for what
+         *     is placed from now on.
          */
         put: operations["set_pool"];
         post?: never;
@@ -2374,6 +2396,28 @@ export interface paths {
          * @description List every stream of every worker and launcher, by attempt and rank.
          */
         get: operations["list_trial_log_streams"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/logs/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preview Trial Log Values
+         * @description Return what a pattern of `metrics.from_log` finds in the log of the newest attempt, or of one that
+         *     is given: how many values, their names, and the first of them. Nothing is stored. It searches for
+         *     a second at most; `left_bytes` says how much it has not reached.
+         */
+        get: operations["preview_trial_log_values"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4360,6 +4404,7 @@ export interface components {
             document: string;
             /** Ended At */
             ended_at: string | null;
+            headline: components["schemas"]["HeadlineOut"] | null;
             /** Id */
             id: number;
             /** Labels */
@@ -4428,6 +4473,8 @@ export interface components {
             state: string;
             /** Termination */
             termination: string | null;
+            /** Unmanaged */
+            unmanaged: string | null;
             unsaved: components["schemas"]["UnsavedOut"] | null;
             /**
              * Values
@@ -4471,6 +4518,7 @@ export interface components {
             desired: "run" | "pause" | "stop" | "kill";
             /** Ended At */
             ended_at: string | null;
+            headline: components["schemas"]["HeadlineOut"] | null;
             /** Id */
             id: number;
             /** Labels */
@@ -4525,6 +4573,8 @@ export interface components {
             state: string;
             /** Termination */
             termination: string | null;
+            /** Unmanaged */
+            unmanaged: string | null;
             /**
              * Values
              * @default {}
@@ -4920,6 +4970,23 @@ export interface components {
              * @constant
              */
             type: "group";
+        };
+        /**
+         * HeadlineOut
+         * @description The metric that stands for an experiment in lists: that of its search, else a loss of the
+         *     validation data, else a loss of the training data, of its best or first trial.
+         */
+        HeadlineOut: {
+            /** Best */
+            best: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Last */
+            last: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Name */
+            name: string;
+            /** Step */
+            step: number;
+            /** Trial Id */
+            trial_id: number;
         };
         /** Healthy */
         Healthy: {
@@ -5421,6 +5488,62 @@ export interface components {
             /** Stream Id */
             stream_id: number;
         };
+        /**
+         * LogValueName
+         * @description The values of one metric that a pattern finds.
+         */
+        LogValueName: {
+            /** Last */
+            last: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Last Step */
+            last_step: number;
+            /** Name */
+            name: string;
+            /** Num Values */
+            num_values: number;
+        };
+        /**
+         * LogValueOut
+         * @description A value that a pattern finds in a log.
+         */
+        LogValueOut: {
+            /** Epoch */
+            epoch: number | null;
+            /** Line */
+            line: string;
+            /** Name */
+            name: string;
+            /** Rank */
+            rank: number;
+            /** Step */
+            step: number;
+            /** Value */
+            value: number | ("NaN" | "Infinity" | "-Infinity");
+        };
+        /**
+         * LogValuesOut
+         * @description What a pattern finds in a log.
+         */
+        LogValuesOut: {
+            /** First */
+            first: components["schemas"]["LogValueOut"][];
+            /** Left Bytes */
+            left_bytes: number;
+            /** Names */
+            names: components["schemas"]["LogValueName"][];
+            /** Num Lines */
+            num_lines: number;
+            /** Num Names */
+            num_names: number;
+            /** Num Refused */
+            num_refused: number;
+            /** Num Values */
+            num_values: number;
+            /** Refused */
+            refused: string;
+            /** Searched Bytes */
+            searched_bytes: number;
+        };
         /** LoginIn */
         LoginIn: {
             /** Password */
@@ -5496,6 +5619,12 @@ export interface components {
             level: "info" | "warning" | "error";
             /** Text */
             text: string;
+            /**
+             * Topic
+             * @default
+             * @enum {string}
+             */
+            topic: "" | "limit_near";
             /**
              * Type
              * @default message
@@ -6646,10 +6775,15 @@ export interface components {
             /** Trial No */
             trial_no: number | null;
         };
-        /** PoolIn */
+        /**
+         * PoolIn
+         * @description Changes to a pool. A field that is left out stays as it is.
+         */
         PoolIn: {
+            /** Min Isolation */
+            min_isolation?: ("none" | "user" | "sandbox") | null;
             /** Price Per Slot Hour */
-            price_per_slot_hour: number;
+            price_per_slot_hour?: number | null;
         };
         /** PoolOut */
         PoolOut: {
@@ -6657,12 +6791,19 @@ export interface components {
             changed_at: string | null;
             /** Currency */
             currency: string;
+            /**
+             * Min Isolation
+             * @enum {string}
+             */
+            min_isolation: "none" | "user" | "sandbox";
             /** Name */
             name: string;
             /** Num Nodes */
             num_nodes: number;
             /** Num Nodes Online */
             num_nodes_online: number;
+            /** Num Nodes Too Weak */
+            num_nodes_too_weak: number;
             /** Num Slots */
             num_slots: {
                 [key: string]: number;
@@ -8496,6 +8637,8 @@ export interface components {
             id: number;
             /** Is Impossible */
             is_impossible: boolean;
+            /** Is Silent */
+            is_silent: boolean;
             /** Last Report At */
             last_report_at: string | null;
             /** Logs Complete */
@@ -8547,6 +8690,8 @@ export interface components {
             };
             /** Termination */
             termination: string | null;
+            /** Unmanaged */
+            unmanaged: string | null;
         };
         /** TrialOut */
         TrialOut: {
@@ -8575,6 +8720,8 @@ export interface components {
             id: number;
             /** Is Impossible */
             is_impossible: boolean;
+            /** Is Silent */
+            is_silent: boolean;
             /** Last Report At */
             last_report_at: string | null;
             /** Logs Complete */
@@ -8616,6 +8763,8 @@ export interface components {
             };
             /** Termination */
             termination: string | null;
+            /** Unmanaged */
+            unmanaged: string | null;
         };
         /**
          * TrialPlanOut
@@ -13926,6 +14075,82 @@ export interface operations {
         responses: {
             /** @description Successful Response */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    close_experiment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19368,6 +19593,98 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_LogStreamOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_trial_log_values: {
+        parameters: {
+            query: {
+                /** @description As in `metrics.from_log`: a pattern of RE2 or the name of a preset. */
+                pattern: string;
+                /** @description Name of the metric without a group for it. */
+                name?: string;
+                /** @description Pattern that a line must match, too. */
+                line?: string;
+                /** @description -1: the launcher. Absent: all. */
+                rank?: number[];
+                stream?: ("stdout" | "stderr") | null;
+                attempt?: number | null;
+                node?: string[];
+                /** @description Only lines received from this time on. */
+                since?: string | null;
+                /** @description Only lines received before this time. */
+                until?: string | null;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogValuesOut"];
                 };
             };
             /** @description Not signed in */

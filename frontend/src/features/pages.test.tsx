@@ -148,6 +148,7 @@ const experimentOf = (patch: Partial<Experiment>): Experiment =>
     state: "RUNNING",
     reason: "",
     best_metric: null,
+    headline: null,
     non_finite_metric: null,
     only_trial_id: null,
     ended_at: null,

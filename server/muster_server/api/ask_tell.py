@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from fastapi import APIRouter
-from sqlalchemy.orm import Session
 
 from muster_server.api.deps import By, Db, Id, IdempotencyKey
-from muster_server.db.engine import Database
-from muster_server.errors import Conflict
+from muster_server.api.races import raced
 from muster_server.schemas.ask_tell import AskIn, AskOut, PointOut, TellIn, TellOut
 from muster_server.schemas.base import Identifier
 from muster_server.schemas.experiments import SearchOut
 from muster_server.schemas.operations import EnqueueIn
 from muster_server.services.experiments import ask_tell, search_control, views
-from muster_server.services.search.decide import Raced
 
 router = APIRouter(tags=["operations"])
-
-T = TypeVar("T")
-RACED_TRIES = 20
-"""Attempts of a call while other callers advance the same searcher."""
 
 
 @router.post(
@@ -60,7 +50,7 @@ def ask_search(
     experiment_id: Id, body: AskIn, db: Db, by: By, idempotency_key: IdempotencyKey = None
 ) -> AskOut:
     """Return trials to run yourself (`search.runner: external`)."""
-    return _raced(
+    return raced(
         db,
         lambda session: ask_tell.ask(
             session, experiment_id, body, by, idempotency_key=idempotency_key
@@ -71,16 +61,4 @@ def ask_search(
 @router.post("/experiments/{experiment_id}/search:tell", operation_id="tell_search")
 def tell_search(experiment_id: Id, body: TellIn, db: Db, by: By) -> TellOut:
     """Report the results of a trial that you run; returns whether it continues."""
-    return _raced(db, lambda session: ask_tell.tell(session, experiment_id, body, by))
-
-
-def _raced(db: Database, do: Callable[[Session], T]) -> T:
-    for _ in range(RACED_TRIES):
-        try:
-            with db.transaction() as session:
-                return do(session)
-        except Raced:
-            continue
-    raise Conflict(
-        "search.busy", "The search was changed by others all the time.", hint="Try again."
-    )
+    return raced(db, lambda session: ask_tell.tell(session, experiment_id, body, by))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,11 @@ from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import DataError, InterfaceError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
+from muster.tracking import TrackingError
 from muster_server.db.failures import is_unavailable, is_undefined
 from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem, MusterError
@@ -135,14 +138,23 @@ def render(exc: Exception, *, request_id: str | None) -> Response:
             )
 
 
+def response_to(exc: Exception, scope: Scope) -> Response:
+    """Return the response to an exception in the shape that callers of this address read."""
+    if isinstance(exc, TrackingError):
+        return tracking_refusal(exc.status, exc.code, str(exc))
+    response = render(exc, request_id=scope.get("muster.request_id"))
+    return as_tracking_error(response) if scope["path"].startswith(TRACKING) else response
+
+
 def install(app: FastAPI) -> None:
     """Use `render` for everything a route raises."""
 
     async def handle(request: Request, exc: Exception) -> Response:
-        return render(exc, request_id=request_id_of(request))
+        return response_to(exc, request.scope)
 
     for kind in (
         MusterError,
+        TrackingError,
         RequestValidationError,
         HTTPException,
         DataError,
@@ -154,9 +166,38 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, handle)
 
 
-def request_id_of(connection: HTTPConnection) -> str | None:
-    request_id: str | None = connection.scope.get("muster.request_id")
-    return request_id
+TRACKING = "/mlflow/"
+"""Addresses of MLflow's API, whose clients read `error_code` and `message`."""
+_TRACKING_CODES = {
+    400: "INVALID_PARAMETER_VALUE",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "RESOURCE_DOES_NOT_EXIST",
+    405: "ENDPOINT_NOT_FOUND",
+    409: "INVALID_STATE",
+    413: "REQUEST_LIMIT_EXCEEDED",
+    429: "REQUEST_LIMIT_EXCEEDED",
+    503: "TEMPORARILY_UNAVAILABLE",
+}
+
+
+def as_tracking_error(response: Response) -> Response:
+    """Return a response that holds a Problem in the shape that MLflow's clients read."""
+    error = Problem.model_validate_json(bytes(response.body)).error
+    status = 400 if response.status_code == 422 else response.status_code
+    fields = "; ".join(f"{field.path} {field.message}" for field in error.fields)
+    message = " ".join(part for part in (error.message, fields, error.hint) if part)
+    kept = ("retry-after", "www-authenticate", "allow")
+    headers = {name: value for name, value in response.headers.items() if name in kept}
+    code = _TRACKING_CODES.get(status, "INTERNAL_ERROR")
+    return tracking_refusal(status, code, message, headers)
+
+
+def tracking_refusal(
+    status: int, code: str, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    body = json.dumps({"error_code": code, "message": message})
+    return Response(body, status, headers=dict(headers or {}), media_type="application/json")
 
 
 def _muster_error(exc: MusterError, request_id: str | None) -> Response:

@@ -15,8 +15,8 @@ from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.logs.lines import PATTERN_MAX_CHARS, Level
 from muster_server.errors import InvalidRequest
 from muster_server.schemas.base import Moment, Page, SafeStr
-from muster_server.schemas.data import LogHistogram, LogPage, LogStreamOut
-from muster_server.services.logs import histogram, reading
+from muster_server.schemas.data import LogHistogram, LogPage, LogStreamOut, LogValuesOut
+from muster_server.services.logs import histogram, reading, values
 from muster_server.services.logs.streams import LogFilter
 
 router = APIRouter(tags=["logs"])
@@ -181,6 +181,35 @@ def get_experiment_log_histogram(
     with db.read() as session:
         begin_snapshot(session)
         return histogram.of_experiment(session, experiment_id, wanted, trial_nos=frozenset(trials))
+
+
+@router.get("/trials/{trial_id}/logs/values", operation_id="preview_trial_log_values")
+def preview_trial_log_values(
+    trial_id: int,
+    db: Db,
+    wanted: Streams,
+    pattern: Annotated[
+        SafeStr,
+        Query(
+            min_length=1,
+            max_length=PATTERN_MAX_CHARS,
+            description="As in `metrics.from_log`: a pattern of RE2 or the name of a preset.",
+        ),
+    ],
+    name: Annotated[
+        SafeStr, Query(max_length=200, description="Name of the metric without a group for it.")
+    ] = "",
+    line: Annotated[
+        SafeStr,
+        Query(max_length=PATTERN_MAX_CHARS, description="Pattern that a line must match, too."),
+    ] = "",
+) -> LogValuesOut:
+    """Return what a pattern of `metrics.from_log` finds in the log of the newest attempt, or of one that
+    is given: how many values, their names, and the first of them. Nothing is stored. It searches for
+    a second at most; `left_bytes` says how much it has not reached."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return values.preview(session, trial_id, wanted, pattern=pattern, name=name, line=line)
 
 
 def _start(

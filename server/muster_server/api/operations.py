@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from sqlalchemy.orm import Session
 
 from muster_server import clock
 from muster_server.api.deps import By, Config, Cursor, Db, Id, IdempotencyKey, Limit
+from muster_server.api.races import raced
 from muster_server.db.engine import Database
 from muster_server.domain.checkpoints.keeping import KeepPolicy
 from muster_server.errors import InvalidRequest
@@ -46,6 +48,7 @@ from muster_server.services.experiments import (
 from muster_server.services.experiments.operations import ExperimentOperation
 from muster_server.services.metrics import retention
 from muster_server.services.quota import budgets
+from muster_server.services.tracking import unmanaged
 
 router = APIRouter(tags=["operations"])
 
@@ -77,6 +80,19 @@ def stop_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
 def kill_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """Kill all processes of an experiment at once, without a last checkpoint."""
     return _run(db, operations.KILL, experiment_id, by)
+
+
+@router.post("/experiments/{experiment_id}:close", status_code=202, operation_id="close_experiment")
+def close_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
+    """Close an unmanaged experiment whose client will not end it. Its process, if there is one, is
+    not stopped, and may open it again."""
+
+    def closed(session: Session) -> ExperimentOut:
+        unmanaged.close(session, experiment_id, by)
+        session.flush()
+        return views.experiment_out(session, experiment_id)
+
+    return raced(db, closed)
 
 
 @router.put(

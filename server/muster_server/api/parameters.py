@@ -27,8 +27,8 @@ async def refuse_unknown_parameters(connection: HTTPConnection) -> None:
     _refuse_unstorable(connection)
     if not connection.scope.get("query_string") or not isinstance(route, APIRoute):
         return
-    if connection.scope["path"].startswith("/agent/"):
-        return  # an agent of the next version may say more
+    if connection.scope["path"].startswith(("/agent/", "/mlflow/")):
+        return  # an agent of the next version may say more, and MLflow's clients do
     known = connection.app.state.parameters[route.operation_id]
     problems = []
     for name in connection.query_params:

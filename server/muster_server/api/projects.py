@@ -91,11 +91,12 @@ def list_pools(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[PoolOut
 
 @router.put("/pools/{name}", operation_id="set_pool")
 def set_pool(name: PoolPath, body: PoolIn, db: Db, me: Me, addr: RemoteAddr) -> PoolOut:
-    """Set what a slot of the pool costs per hour, for slots that are reserved from now on."""
+    """Set what a slot of the pool costs per hour, and how well its nodes must isolate jobs, for what
+    is placed from now on."""
     with db.transaction() as session:
-        pools.set_price(session, name, body.price_per_slot_hour, clock.now())
-        detail = {"price_per_slot_hour": body.price_per_slot_hour}
-        _audit(session, me, addr, "pools.price_set", f"pool:{name}", detail)
+        pools.change_pool(session, name, body, clock.now())
+        detail = body.model_dump(mode="json", exclude_none=True)
+        _audit(session, me, addr, "pools.changed", f"pool:{name}", detail)
         return pools.get_pool(session, name)
 
 

@@ -40,6 +40,7 @@ SENTENCES: Mapping[str, str] = {
     "pending.no_domain": "no {key} has room for it, even when nothing else runs",
     "pending.avoids": "the other nodes have no room for it",
     "pending.no_isolation": "no node offers isolation level {level}",
+    "pending.pool_isolation": "no node there offers isolation level {level}, which the pool requires",
     "pending.free": "{slots} free on {nodes:node}",
     "pending.none_free": "none free",
     "pending.scattered": "but the free slots cannot be used together",
@@ -49,6 +50,7 @@ SENTENCES: Mapping[str, str] = {
     "pending.kept_for": "{slots} reserved for trial {trial_no:#} of experiment {experiment:#} (ahead in the queue)",
     "pending.on_shut_node": "{slots} on {state} node {node}",
     "pending.on_other_shut_nodes": "{slots} on {nodes:other unavailable node}",
+    "pending.on_weak_nodes": "{slots} on {nodes:node} below isolation level {level}, which the pool requires",
     "pending.quota": "the quota of project {project} there is {slots:slot}",
     "pending.quota_held": "{slots} in use",
     "pending.quota_ahead": "{slots} needed by its trials ahead in the queue",
@@ -67,6 +69,7 @@ SENTENCES: Mapping[str, str] = {
     "help.other_slots": "Choose a `resources.slot_type` and pool that has slots, or add a node.",
     "help.loosen": "Loosen `resources.labels`, `allow_nodes` or `deny_nodes`, or add a node that meets them.",
     "help.isolation": "Lower `resources.isolation`, or set `MUSTER_AGENT_ISOLATION` on a node that meets the other conditions.",
+    "help.pool_isolation": "Set `MUSTER_AGENT_ISOLATION` on its nodes, choose another pool, or have an administrator lower the level of pool {pool} (`muster pool isolation`).",
     "help.uneven_now": "Set `resources.uneven: true` to start it now.",
     "help.uneven": "Set `resources.uneven: true` to make it fit.",
     "help.any_nodes": "Remove `resources.nodes` and `max_nodes` to make it fit.",
@@ -167,6 +170,10 @@ SENTENCES: Mapping[str, str] = {
     "plan.no_node": (
         "Memory and bytes are unknown until a node joins pool {pool}, because nodes list the layers of the model: "
         "start an agent."
+    ),
+    "plan.too_weak": (
+        "Memory and byte counts are unknown: no node in pool {pool} isolates jobs as required, and "
+        "listing the layers runs your code."
     ),
     "plan.old_agents": (
         "No online agent in pool {pool} can list the layers of the model: update the agents to this server's version."

@@ -17,6 +17,7 @@ EXAMPLES = (
     "write a length of time such as 6h, 90min or 1d12h, or a moment with its time zone such as "
     "2026-03-01T18:00Z"
 )
+DURATION_EXAMPLES = "write a length of time such as 4h, 90min or 1d12h"
 
 
 class InvalidMoment(ValueError):
@@ -27,6 +28,21 @@ class InvalidMoment(ValueError):
         self.problem = problem
 
 
+def parse_duration(text: str) -> dt.timedelta:
+    """Return the length of time that `text` names: "90min", "1d12h".
+
+    Lengths add up in s, min, h, d and w, more than 0 and at most ten years. Raises InvalidMoment.
+    """
+    if not is_relative(text):
+        raise InvalidMoment("is no length of time")
+    seconds = sum(float(number) * UNITS_S[unit] for number, unit in _PART.findall(text.strip()))
+    if seconds <= 0:
+        raise InvalidMoment("must be longer than nothing")
+    if seconds > MAX_DURATION.total_seconds():
+        raise InvalidMoment(f"must be at most {MAX_DURATION.days} days")
+    return dt.timedelta(seconds=seconds)
+
+
 def parse_deadline(text: str, start: dt.datetime) -> dt.datetime:
     """The moment that `text` names: "6h" counts from `start`, "2026-03-01T18:00Z" is absolute.
 
@@ -34,13 +50,8 @@ def parse_deadline(text: str, start: dt.datetime) -> dt.datetime:
     ISO 8601 with a time zone. Raises InvalidMoment.
     """
     text = text.strip()
-    if _DURATION.fullmatch(text):
-        seconds = sum(float(number) * UNITS_S[unit] for number, unit in _PART.findall(text))
-        if seconds <= 0:
-            raise InvalidMoment("must be longer than nothing")
-        if seconds > MAX_DURATION.total_seconds():
-            raise InvalidMoment(f"must be at most {MAX_DURATION.days} days")
-        return start + dt.timedelta(seconds=seconds)
+    if is_relative(text):
+        return start + parse_duration(text)
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:

@@ -7,7 +7,8 @@ points is in db/queries/metrics_codec.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -66,6 +67,33 @@ def is_headline(name: str) -> bool:
     if name.startswith("comm/"):
         return name.count("/") == 1
     return name.startswith(_HEADLINES) or name.endswith("loss")
+
+
+_QUANTITIES = tuple(
+    re.compile(rf"(?:^|[^a-z])(?:{words})(?:[^a-z]|$)")
+    for words in ("[a-z]*loss", "perplexity|[a-z]*error|rmse|mse|mae")
+)
+_VALIDATION = re.compile(r"(?:^|[^a-z])(?:val|valid|validation|eval|dev)(?:[^a-z]|$)")
+_TRAINING = re.compile(r"(?:^|[^a-z])(?:train|training)(?:[^a-z]|$)")
+
+
+def headline_name(names: Iterable[str]) -> str | None:
+    """Return the metric that stands for a training in lists; None if no name is a loss or an error.
+
+    A loss comes before an error such as `rmse`, one of the validation data before one of the
+    training data, and that before any other, such as one of the test data. Libraries write these
+    words in many ways: `val/loss`, `train_loss`, `Loss/train`, `validation_0-logloss`.
+    """
+
+    ranked: list[tuple[int, int, int, str]] = []
+    for name in names:
+        text = name.lower()
+        for place, quantity in enumerate(_QUANTITIES):
+            if quantity.search(text) and not is_measured(text):
+                part = 0 if _VALIDATION.search(text) else 1 if _TRAINING.search(text) else 2
+                ranked.append((place, part, len(name), name))
+                break
+    return min(ranked)[-1] if ranked else None
 
 
 def bucket_width(first_step: int, last_step: int, max_buckets: int) -> int:

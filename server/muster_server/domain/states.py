@@ -78,6 +78,7 @@ class YieldKind(StrEnum):
     PAUSE = "pause"
     DRAIN = "drain"
     BUDGET = "budget"
+    TIME_LIMIT = "time_limit"
 
 
 class RetryClass(StrEnum):
@@ -125,6 +126,8 @@ class Termination(StrEnum):
     PAUSED = "paused"
     DRAINED = "drained"
     BUDGET_EXHAUSTED = "budget_exhausted"
+    TIME_LIMIT = "time_limit"
+    """It has run for as long as its document allows."""
     NO_PROGRESS = "no_progress"
 
 
@@ -157,6 +160,7 @@ TERMINATIONS: Mapping[Termination, tuple[TrialState, RetryClass]] = {
     Termination.PAUSED: (TrialState.CANCELED, RetryClass.PREEMPTION),
     Termination.DRAINED: (TrialState.CANCELED, RetryClass.PREEMPTION),
     Termination.BUDGET_EXHAUSTED: (TrialState.CANCELED, RetryClass.NONE),
+    Termination.TIME_LIMIT: (TrialState.CANCELED, RetryClass.NONE),
     Termination.NO_PROGRESS: (TrialState.FAILED, RetryClass.NONE),
 }
 
@@ -166,6 +170,7 @@ YIELD_ENDS: Mapping[YieldKind, tuple[AttemptState, Termination]] = {
     YieldKind.PAUSE: (AttemptState.PREEMPTED, Termination.PAUSED),
     YieldKind.DRAIN: (AttemptState.PREEMPTED, Termination.DRAINED),
     YieldKind.BUDGET: (AttemptState.CANCELED, Termination.BUDGET_EXHAUSTED),
+    YieldKind.TIME_LIMIT: (AttemptState.CANCELED, Termination.TIME_LIMIT),
 }
 """Final state of an attempt that released its slots as requested."""
 

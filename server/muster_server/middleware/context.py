@@ -11,7 +11,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster_server.api.errors import render
+from muster_server.api.errors import response_to
 
 log = structlog.get_logger(__name__)
 _ROUTINE = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class RequestContext:
         except Exception as exc:
             if status:
                 raise  # the answer has begun; the server can only cut the connection
-            await _answer(render(exc, request_id=request_id), scope, receive, send_with_id)
+            await _answer(response_to(exc, scope), scope, receive, send_with_id)
         finally:
             # Heartbeats and probes that go well come by the thousand and say nothing.
             is_routine = scope["path"].startswith(("/agent/", "/healthz", "/readyz"))

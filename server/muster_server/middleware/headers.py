@@ -38,7 +38,15 @@ _COMMON = {
 }
 _CACHING = (b"cache-control", b"no-store")
 _VIEWER_PATH = "/viewer/"
-_DATA_PATHS = ("/api/", "/agent/", "/openapi.json", "/healthz", "/readyz", "/metrics")
+_DATA_PATHS = (
+    "/api/",
+    "/mlflow/api/",
+    "/agent/",
+    "/openapi.json",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+)
 
 
 def _encoded(headers: dict[str, str]) -> dict[bytes, bytes]:

@@ -26,7 +26,12 @@ BLOB_TIMEOUT_FACTOR = 60
 
 BLOBS = "/api/v1/blobs/"
 """Paths to which archives are sent, the only requests of people that are not JSON."""
+ARTIFACTS = "/mlflow/api/2.0/mlflow-artifacts/"
+"""Paths to which clients of MLflow send files."""
 _AGENTS = "/agent/"
+_TRACKING = "/mlflow/"
+TRACKING_BODY_MAX_BYTES = 8 << 20
+"""Most bytes of a request of an MLflow client, as in a job; its batches have at most 1 MB of text."""
 
 
 class RequestLimits:
@@ -77,6 +82,11 @@ class RequestLimits:
         timeout_s = self._settings.request_timeout_s
         if path.startswith(BLOBS):
             return self._settings.blob_max_bytes, timeout_s * BLOB_TIMEOUT_FACTOR, timeout_s
+        if path.startswith(ARTIFACTS):
+            size = self._settings.run_artifact_max_bytes
+            return size, timeout_s * BLOB_TIMEOUT_FACTOR, timeout_s
+        if path.startswith(_TRACKING):
+            return TRACKING_BODY_MAX_BYTES, timeout_s, timeout_s
         if path.startswith(_AGENTS):
             return self._settings.agent_body_max_bytes, timeout_s, timeout_s
         return self._settings.body_max_bytes, timeout_s, timeout_s

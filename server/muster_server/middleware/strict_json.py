@@ -88,21 +88,23 @@ def check_json(body: bytes) -> None:
         raise Unstorable("The body is not UTF-8.") from None
     except (ValueError, RecursionError):
         raise Unstorable("The body is not JSON.") from None
-    _check(value, 0)
+    check_texts(value)
 
 
-def _check(value: Any, depth: int) -> None:
+def check_texts(value: Any, depth: int = 0) -> None:
+    """Check that a JSON value is not nested too deeply and that its texts can be stored. Raises
+    Unstorable otherwise."""
     if depth > DEPTH_MAX:
         raise Unstorable(f"The body is nested deeper than {DEPTH_MAX} levels.")
     if isinstance(value, str):
         _check_text(value)
     elif isinstance(value, list):
         for item in value:
-            _check(item, depth + 1)
+            check_texts(item, depth + 1)
     elif isinstance(value, dict):
         for key, item in value.items():
             _check_text(key)
-            _check(item, depth + 1)
+            check_texts(item, depth + 1)
 
 
 def _check_text(text: str) -> None:

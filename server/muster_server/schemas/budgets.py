@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from muster.wire import IsolationLevel
+
 from .base import Identifier, Input, Output, PartOut, SafeStr, WireFloat
 from .document import BudgetIn
 
@@ -116,18 +118,27 @@ class ProjectOut(Output):
 
 
 class PoolIn(Input):
-    price_per_slot_hour: Annotated[float, Field(ge=0, le=1_000_000)]
+    """Changes to a pool. A field that is left out stays as it is."""
+
+    price_per_slot_hour: Annotated[float, Field(ge=0, le=1_000_000)] | None = None
     """In the server's currency. It holds for slots that are reserved from now on."""
+    min_isolation: IsolationLevel | None = None
+    """Weakest level of isolation at which jobs may run in the pool. Trials that run already go on;
+    others are placed only on nodes of this level or a stronger one."""
 
 
 class PoolOut(Output):
     name: str
     price_per_slot_hour: float
     currency: str
+    min_isolation: IsolationLevel
+    """Weakest level of isolation at which jobs may run in it."""
     num_nodes: int
     num_nodes_online: int
+    num_nodes_too_weak: int
+    """Number of nodes that isolate jobs less than this, and are given none."""
     num_slots: dict[str, int]
     """Slot type → slots of all its nodes."""
     num_slots_used: int
     changed_at: dt.datetime | None
-    """When the price was last set."""
+    """When the price or the level was last set."""

@@ -231,6 +231,48 @@ class RetentionOut(Output):
     logs: LogRetentionOut
 
 
+class LogValueOut(Output):
+    """A value that a pattern finds in a log."""
+
+    name: str
+    step: int
+    epoch: float | None
+    value: WireFloat
+    rank: int
+    """Rank of the log; -1 for the launcher's."""
+    line: str
+    """Line that holds it, cut to 300 characters."""
+
+
+class LogValueName(Output):
+    """The values of one metric that a pattern finds."""
+
+    name: str
+    num_values: int
+    last_step: int
+    last: WireFloat
+
+
+class LogValuesOut(Output):
+    """What a pattern finds in a log."""
+
+    num_values: int
+    num_lines: int
+    """Number of lines that hold a value."""
+    num_names: int
+    names: list[LogValueName]
+    """The first 50 names, sorted."""
+    first: list[LogValueOut]
+    """The first 10 values."""
+    num_refused: int
+    """Number of matches that are left out because they are no numbers, or have too many names."""
+    refused: str
+    """The first of them and why; empty if there is none."""
+    searched_bytes: int
+    left_bytes: int
+    """Number of bytes that were not searched because the time was over; 0 if all were."""
+
+
 class LogHistogram(Output):
     """Number of finished lines by the time they were received: one entry per bucket, oldest
     first."""

@@ -115,6 +115,19 @@ class PreviewOut(Output):
     """IDs of running trials that would be preempted to make room."""
 
 
+class HeadlineOut(Output):
+    """The metric that stands for an experiment in lists: that of its search, else a loss of the
+    validation data, else a loss of the training data, of its best or first trial."""
+
+    name: str
+    trial_id: int
+    last: WireFloat
+    best: WireFloat | None
+    """Least value, or greatest where the search maximizes; null if none was finite."""
+    step: int
+    """Step of `last`."""
+
+
 class ExperimentOut(Output):
     id: int
     name: str
@@ -123,6 +136,8 @@ class ExperimentOut(Output):
     purpose: Purpose | None
     """Purpose of an experiment that Muster made to measure its parent; null for any other
     experiment."""
+    unmanaged: str | None
+    """Client that runs and reports it from outside, "mlflow" or "wandb"; null if Muster runs it."""
     labels: dict[str, str]
     notes: str
     state: str
@@ -137,6 +152,8 @@ class ExperimentOut(Output):
     metric_goal: str | None
     best_metric: WireFloat | None
     best_trial_id: int | None
+    headline: HeadlineOut | None
+    """Null while no trial has reported the metric of its search, a loss or an error."""
     non_finite_metric: str | None
     """Metric of a single running trial whose last value is NaN or infinite, a loss first. Null for
     searches, in which such trials are ordinary."""
@@ -317,6 +334,10 @@ class TrialOut(Output):
     started_at: dt.datetime | None
     ended_at: dt.datetime | None
     last_report_at: dt.datetime | None
+    unmanaged: str | None
+    """Client that runs and reports it from outside, "mlflow" or "wandb"; null if Muster runs it."""
+    is_silent: bool
+    """Whether it is unmanaged and RUNNING, and its client has said nothing for ten minutes."""
     logs_complete: bool
 
 

@@ -1,11 +1,17 @@
 """Accelerate's tracking, without a tracker and with one that hands the values on."""
 
 import json
+import sys
 from pathlib import Path
 
 from accelerate import Accelerator
 
-accelerator = Accelerator(cpu=True, log_with="tensorboard", project_dir="board")
+trackers = ["tensorboard"]
+if "own" in sys.argv:
+    from muster.integrations.accelerate import MusterTracker
+
+    trackers.append(MusterTracker())
+accelerator = Accelerator(cpu=True, log_with=trackers, project_dir="board")
 accelerator.init_trackers("run", config={"lr": 0.1})
 expected: dict[str, dict[str, float]] = {"loss": {}, "accuracy": {}}
 for step in range(0, 20, 4):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import lightning as L
@@ -29,9 +30,13 @@ class Net(L.LightningModule):
 
 torch.manual_seed(1)
 data = TensorDataset(torch.randn(80, 4), torch.randn(80, 1))
-logger = CSVLogger("csv", name="run", version=0)
+loggers = [CSVLogger("csv", name="run", version=0)]
+if "own" in sys.argv:
+    from muster.integrations.lightning import MusterLogger
+
+    loggers.append(MusterLogger())
 trainer = L.Trainer(
-    max_epochs=2, log_every_n_steps=5, logger=logger, accelerator="cpu",
+    max_epochs=2, log_every_n_steps=5, logger=loggers, accelerator="cpu",
     enable_progress_bar=False, enable_model_summary=False,
 )  # fmt: skip
 trainer.fit(Net(), DataLoader(data, batch_size=8), DataLoader(data, batch_size=8))

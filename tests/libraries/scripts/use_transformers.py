@@ -1,6 +1,7 @@
 """The Trainer of Transformers with a small model of its own; `log_history` is what it recorded."""
 
 import json
+import sys
 from pathlib import Path
 
 import torch
@@ -23,7 +24,14 @@ arguments = TrainingArguments(
     output_dir="out", num_train_epochs=2, per_device_train_batch_size=8, logging_steps=3,
     eval_strategy="epoch", report_to=["tensorboard"], use_cpu=True, disable_tqdm=True,
 )  # fmt: skip
-trainer = Trainer(model=Model(), args=arguments, train_dataset=data, eval_dataset=data)
+callbacks = []
+if "own" in sys.argv:
+    from muster.integrations.transformers import MusterCallback
+
+    callbacks.append(MusterCallback())
+trainer = Trainer(
+    model=Model(), args=arguments, train_dataset=data, eval_dataset=data, callbacks=callbacks
+)
 trainer.train()
 expected: dict[str, dict[str, float]] = {}
 for entry in trainer.state.log_history:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.sending import CodeFolder, code_folder
+from muster.code.folder import CodeFolder, code_folder
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from muster.cli.sending import CodeFolder, code_folder
 def test_the_folder(
     tmp_path: Path, document: str, overrides: list[str], expected: str | None
 ) -> None:
-    found = code_folder(str(tmp_path / "experiment.yaml"), document, overrides)
+    found = code_folder(tmp_path, document, overrides)
     path = None if expected is None else (tmp_path / expected).resolve()
     assert found == (None if path is None else CodeFolder(path=path))
 
@@ -49,5 +49,5 @@ def test_the_folder(
 def test_ignored_files_to_send_all_the_same(
     tmp_path: Path, document: str, overrides: list[str]
 ) -> None:
-    found = code_folder(str(tmp_path / "experiment.yaml"), document, overrides)
+    found = code_folder(tmp_path, document, overrides)
     assert found == CodeFolder(path=tmp_path.resolve(), include=("data/x.bin",))

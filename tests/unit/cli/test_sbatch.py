@@ -76,12 +76,12 @@ def test_nodes_tasks_and_gpus_become_slots(
         ("-J my-job  # as on the paper", {"name": "my-job"}),
         ('--job-name="my job"', {"name": "my job"}),
         ("--comment='second try'", {"notes": "second try"}),
-        ("--time=2:00:00", {"budget": {"slot_hours": 2}}),
-        ("-t 90", {"budget": {"slot_hours": 1.5}}),
-        ("-t 1:30", {"budget": {"slot_hours": 0.025}}),
-        ("--time=1-12", {"budget": {"slot_hours": 36}}),
-        ("--time=1-12:30", {"budget": {"slot_hours": 36.5}}),
-        ("--time=0-00:30:00", {"budget": {"slot_hours": 0.5}}),
+        ("--time=2:00:00", {"resources": {"slots": 1, "nodes": 1, "max_duration": "2h"}}),
+        ("-t 90", {"resources": {"slots": 1, "nodes": 1, "max_duration": "1h30min"}}),
+        ("-t 1:30", {"resources": {"slots": 1, "nodes": 1, "max_duration": "1min30s"}}),
+        ("--time=1-12", {"resources": {"slots": 1, "nodes": 1, "max_duration": "1d12h"}}),
+        ("--time=1-12:30", {"resources": {"slots": 1, "nodes": 1, "max_duration": "1d12h30min"}}),
+        ("--time=0-00:30:00", {"resources": {"slots": 1, "nodes": 1, "max_duration": "30min"}}),
         ("--time=0", {}),
         ("--time=UNLIMITED", {}),
         ("--cpus-per-task=6", {"environment": {"variables": {"OMP_NUM_THREADS": "6"}}}),
@@ -131,7 +131,7 @@ def test_everything_is_told_in_the_order_of_the_script() -> None:
     assert [t.text() for t in job.translations] == [
         "line 2: --nodes=2 → resources.nodes: 2",
         "line 2: --ntasks-per-node=1 → resources.slots: 2",
-        "line 3: -t 60 → budget.slot_hours: 2 (slots × time, without the time in the queue)",
+        "line 3: -t 60 → resources.max_duration: 1h (restarts share it)",
         "line 4: -o out.txt ignored (logs are kept by Muster: muster logs)",
     ]
     assert job.notes == ["The script runs once on each node; srun starts its command there."]

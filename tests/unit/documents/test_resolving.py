@@ -53,6 +53,18 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
         ("entrypoint: train.py", "name", "missing", "name:"),
         ("name: ' '\nentrypoint: train.py", "name", "blank", None),
         ("name: x", "entrypoint", "there is nothing to run", "train.py"),
+        (
+            BASE + "metrics: {from_log: [nanogpt, {name: x, pattern: 'a(?P<vlaue>.)'}]}",
+            "metrics.from_log[1].pattern",
+            "names a group 'vlaue'",
+            "groups are value, name, group, step, epoch",
+        ),
+        (
+            BASE + "metrics: {from_log: '(?=loss)'}",
+            "metrics.from_log[0].pattern",
+            "is not a pattern of RE2",
+            "no look-around",
+        ),
         (BASE + "trainer: {}", "trainer", "be combined with entrypoint", "keep one"),
         ("name: x\ntrainer: {model: gpt}", "trainer.data", "digits holds images", "shakespeare"),
         ("name: x\ntrainer: {data: shakespeare}", "trainer.model", "is a text", "model: gpt"),
@@ -681,3 +693,13 @@ def test_an_array_is_a_grid_without_a_metric() -> None:
     again = resolve(json.dumps(dump(resolved.config)))
     assert again.config == resolved.config, "a resolved document can be submitted again"
     assert config(BASE + "array: {i: 5}")["hyperparameters"] == {"i": {"choice": [5]}}
+
+
+def test_patterns_of_a_log_may_be_texts() -> None:
+    written = "metrics: {from_log: [nanogpt, {pattern: 'loss=(.+)', name: loss}]}"
+    assert config(BASE + written)["metrics"]["from_log"] == [
+        {"pattern": "nanogpt", "name": "", "line": ""},
+        {"pattern": "loss=(.+)", "name": "loss", "line": ""},
+    ]
+    assert config(BASE)["metrics"]["from_log"] == [{"pattern": "auto", "name": "", "line": ""}]
+    assert config(BASE + "metrics: {from_log: []}")["metrics"]["from_log"] == []

@@ -29,6 +29,7 @@ ENDS = {
     "resize": ("RESIZED", Termination.RESIZED, "QUEUED"),
     "pause": ("PREEMPTED", Termination.PAUSED, "PAUSED"),
     "budget": ("CANCELED", Termination.BUDGET_EXHAUSTED, "CANCELED"),
+    "time_limit": ("CANCELED", Termination.TIME_LIMIT, "CANCELED"),
 }
 
 
@@ -77,6 +78,8 @@ def attempt(*members, state="RUNNING", kind=None, asked_s=1.0, **kwargs):
 def trial(the_attempt=None, state="RUNNING", **kwargs):
     if the_attempt is not None and the_attempt.yield_kind is YieldKind.BUDGET:
         kwargs.setdefault("exhausted_reason", the_attempt.yield_reason)
+    if the_attempt is not None and the_attempt.yield_kind is YieldKind.TIME_LIMIT:
+        kwargs.setdefault("time_limit_reason", the_attempt.yield_reason)
     return TrialView(id=1, no=1, experiment_id=5, state=state, attempt=the_attempt, **kwargs)
 
 
@@ -114,7 +117,7 @@ def one(actions, kind):
 # ---- being told
 
 
-@pytest.mark.parametrize("kind", ["preempt", "resize", "drain", "pause", "budget"])
+@pytest.mark.parametrize("kind", ["preempt", "resize", "drain", "pause", "budget", "time_limit"])
 def test_running_members_are_told_why_and_keep_running_until_they_have_left(kind):
     actions = actions_of(trial(attempt(member(0), member(1), kind=kind)))
     told = only(actions, SetDesired)

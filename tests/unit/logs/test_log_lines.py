@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster_server.domain.logs.lines import LineTest, count_levels, level_of, visible
+from muster.log_text import visible
+from muster_server.domain.logs.lines import LineTest, count_levels, level_of
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
+from muster.log_text import visible
 from muster_server.db.engine import Database
 from muster_server.db.models import AllocationRow, LogChunkRow, LogStreamRow, TrialRow
-from muster_server.domain.logs.lines import LineTest, level_of, visible
+from muster_server.domain.logs.lines import LineTest, level_of
 from muster_server.errors import InvalidRequest, NotFound
 from muster_server.schemas.data import LogPage
 from muster_server.services.logs import merging, reading, storage

@@ -13,6 +13,7 @@ from muster_server.domain.metrics import (
     AttemptPart,
     bucket_width,
     epoch_at,
+    headline_name,
     is_valid_name,
     recent_mean,
     summarize,
@@ -97,3 +98,26 @@ def test_old_values_fade_from_a_recent_mean() -> None:
     assert mean == (0.5, RECENT_VALUES)
     # As many new ones as it is over: nothing of the old ones is left.
     assert recent_mean(mean, [9.0] * 5 + [7.0] * RECENT_VALUES) == (7.0, RECENT_VALUES)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["train/loss", "val/loss", "val/accuracy"], "val/loss"),
+        (["train/loss", "lr"], "train/loss"),
+        (["test/loss", "train/loss"], "train/loss"),
+        (["Loss/test", "Loss/train"], "Loss/train"),
+        (["eval_loss", "loss", "train_loss"], "eval_loss"),
+        (["train_loss_epoch", "train_loss"], "train_loss"),
+        (["validation_0-logloss", "validation_0-error"], "validation_0-logloss"),
+        (["train/rmse", "validation/rmse"], "validation/rmse"),
+        (["val/rmse", "train/loss"], "train/loss"),
+        (["time/step_ms", "comm/lossy_ms", "evaluation_s", "lossless"], None),
+        ([], None),
+    ],
+)
+def test_the_metric_that_stands_for_a_training_is_its_loss(
+    names: list[str], expected: str | None
+) -> None:
+    assert headline_name(names) == expected
+    assert headline_name(reversed(names)) == expected

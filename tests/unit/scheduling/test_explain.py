@@ -46,6 +46,12 @@ CASES = {
         "pending.no_isolation", "help.isolation", True,
         "on a node that meets the other conditions.",
     ),
+    "isolation of the pool": (
+        [make_node("a", 2, pool_isolation="user"), make_node("b", 2, pool_isolation="user")],
+        [make_queued(1, 1)], {},
+        "pending.pool_isolation", "help.pool_isolation", True,
+        "lower the level of pool default (`muster pool isolation`).",
+    ),
     "3 on 2 + 2": (
         TWO_NODES, [make_queued(1, 3)], {},
         "pending.indivisible", "help.uneven_now", True,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from muster.document.codec import load
 from muster.document.running import ResourcesSection
 from muster_server.domain.scheduling import Placement, Wait
-from muster_server.domain.scheduling.resources import is_isolated, request_of
-from support.scheduling import make_node, make_queued, run
+from muster_server.domain.scheduling.nodes import could_hold
+from muster_server.domain.scheduling.resources import NodeView, Request, is_isolated, request_of
+from muster_server.domain.scheduling.room import num_fitting
+from muster_server.domain.scheduling.unsatisfiable import is_impossible
+from support.scheduling import make_node, make_queued, make_running, run
 
 NODES = [
     make_node("open", 4),
@@ -39,6 +44,61 @@ def test_the_reason_to_wait_names_the_level() -> None:
     assert isinstance(found, Wait)
     assert "on nodes with isolation level sandbox" in found.reason.english
     assert "no node offers isolation level sandbox" in found.reason.english
+
+
+def in_pool(level: str) -> list[NodeView]:
+    return [dataclasses.replace(node, pool_isolation=level) for node in NODES]
+
+
+@pytest.mark.parametrize(
+    ("pool_level", "level", "place"),
+    [
+        ("user", "none", "id-walls"),
+        ("sandbox", "none", "id-walls"),
+        ("user", "sandbox", "id-walls"),
+        ("sandbox", "user", "id-walls"),
+    ],
+)
+def test_a_pool_keeps_trials_off_nodes_below_its_level(
+    pool_level: str, level: str, place: str
+) -> None:
+    (found,) = run(in_pool(pool_level), [make_queued(1, 1, isolation=level)])
+    assert isinstance(found, Placement)
+    assert [share.node_id for share in found.shares] == [place]
+
+
+def test_an_elastic_trial_does_not_grow_onto_a_node_below_the_level_of_the_pool() -> None:
+    (found,) = run(in_pool("user"), [make_queued(1, 7, min_slots=1, uneven=True)])
+    assert isinstance(found, Placement)
+    assert {share.node_id for share in found.shares} == {"id-users", "id-walls"}
+
+
+def test_what_waits_for_the_level_of_the_pool_says_so() -> None:
+    nodes = in_pool("sandbox")
+    (found,) = run(nodes[:2], [make_queued(1, 1)])
+    assert isinstance(found, Wait)
+    why = "no node there offers isolation level sandbox, which the pool requires"
+    assert why in found.reason.english
+    assert found.reason.english.endswith(
+        "lower the level of pool default (`muster pool isolation`)."
+    )
+    assert is_impossible(found.reason.parts)
+
+    busy = make_node("walls", 1, isolation="sandbox", pool_isolation="sandbox")
+    running = make_running(9, {"walls": 1})
+    found, *_ = run([*nodes[:2], busy], [make_queued(1, 1)], [running])
+    assert isinstance(found, Wait)
+    weak = "6 on 2 nodes below isolation level sandbox, which the pool requires"
+    assert weak in found.reason.english
+    assert not is_impossible(found.reason.parts)
+
+
+def test_previews_count_no_room_on_nodes_below_the_level_of_the_pool() -> None:
+    slots = {node.id: len(node.slots) for node in NODES}
+    request = Request(slots=1)
+    assert num_fitting(request, in_pool("none"), slots, at_most=99) == 7
+    assert num_fitting(request, in_pool("user"), slots, at_most=99) == 3
+    assert not could_hold(Request(slots=2), in_pool("sandbox"))
 
 
 def test_a_level_of_a_newer_agent_counts_as_none() -> None:

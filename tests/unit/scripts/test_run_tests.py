@@ -40,7 +40,7 @@ def run_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setenv("PYTEST_PLUGINS", "pytest_timeout")
     call = module.call
     monkeypatch.setattr(
-        module, "call", lambda *command, output=None: call(*command, cwd=tmp_path, output=output)
+        module, "call", lambda *command, manner: call(*command, cwd=tmp_path, manner=manner)
     )
     return module
 
@@ -66,7 +66,8 @@ def test_only_what_watches_processes_is_run_again_and_named(
     folder.mkdir(parents=True)
     (folder / "test_a.py").write_text(script)
     tests = run_tests.Tests()
-    assert run_tests.pytest(area, [], tests) is ok
+    assert not run_tests.pytest(area, [], tests)
+    assert run_tests.run_again(area, [], tests) is ok
     assert str(tests) == said
     assert tests.unsteady == unsteady
 
@@ -80,30 +81,72 @@ def test_many_failed_tests_are_no_accident(run_tests: ModuleType, tmp_path: Path
         (path / f"test_{number}.py").write_text(FAILS_ONCE)
     tests = run_tests.Tests()
     assert not run_tests.pytest("e2e", [], tests)
+    assert not run_tests.run_again("e2e", [], tests)
     assert tests.counts["failed"] == run_tests.MAX_UNSTEADY + 1
     assert tests.unsteady == []
 
 
-@pytest.mark.parametrize(("guest", "code"), [("def test_it():\n    pass\n", 0), (FAILS, 1)])
-def test_what_runs_beside_another_counts_and_is_told_after_it(
+PASSES = "def test_it():\n    pass\n"
+
+
+def titles_in(said: str) -> list[str]:
+    return [line.removeprefix("── ") for line in said.splitlines() if line.startswith("── ")]
+
+
+@pytest.mark.parametrize(
+    ("script", "said", "code"),
+    [
+        (PASSES, "4 passed", 0),
+        (FAILS_ONCE, "5 passed", 0),
+        (FAILS, "1 failed, 3 passed", 1),
+    ],
+)
+def test_what_runs_side_by_side_is_told_whole_and_run_again_at_the_end(
     run_tests: ModuleType,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
-    guest: str,
+    script: str,
+    said: str,
     code: int,
 ) -> None:
-    passes = "def test_it():\n    pass\n"
-    areas = {"simulation": guest, "chaos": passes, "api": passes, "agent": passes}
-    for area, script in areas.items():
+    areas = {"simulation": PASSES, "agent": script, "api": PASSES, "chaos": PASSES}
+    for area, text in areas.items():
         (tmp_path / "tests" / area).mkdir(parents=True)
-        (tmp_path / "tests" / area / f"test_{area}.py").write_text(script)
+        (tmp_path / "tests" / area / f"test_{area}.py").write_text(text)
     monkeypatch.setattr(sys, "argv", ["run_tests.py", *areas])
     assert run_tests.main() == code
-    said = capfd.readouterr().out
-    titles = [line.removeprefix("── ") for line in said.splitlines() if line.startswith("── ")]
-    assert titles == ["api", "agent", "chaos", "simulation", "summary"]
-    assert ("1 failed, 3 passed" if code else "4 passed") in said.splitlines()[-1]
+    output = capfd.readouterr().out
+    titles = titles_in(output)
+    assert sorted(titles[:4]) == sorted(areas)
+    again = ["run again, alone: tests.agent.test_agent::test_it"] if script != PASSES else []
+    assert titles[4:] == [*again, "summary"]
+    assert said in output.splitlines()[-1]
+
+
+def test_servers_wait_for_the_dashboard_and_one_area_alone_has_the_terminal(
+    run_tests: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "tests" / "e2e").mkdir(parents=True)
+    is_built = tmp_path / "is-built"
+    (tmp_path / "tests" / "e2e" / "test_e2e.py").write_text(
+        f"from pathlib import Path\ndef test_it():\n    assert Path({str(is_built)!r}).exists()\n"
+    )
+    monkeypatch.setattr(run_tests, "provide_browser", lambda: True)
+    monkeypatch.setitem(
+        run_tests.CHECKS,
+        "frontend",
+        lambda manner: run_tests.call("sh", "-c", f"sleep 0.3; touch {is_built}", manner=manner),
+    )
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", "e2e", "frontend"])
+    assert run_tests.main() == 0
+    assert titles_in(capfd.readouterr().out) == ["frontend", "e2e", "summary"]
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", "e2e"])
+    assert run_tests.main() == 0
+    assert "begins" not in capfd.readouterr().out
 
 
 def test_the_fast_part_runs_beside_the_types_and_without_postgres(
@@ -124,12 +167,12 @@ def test_the_fast_part_runs_beside_the_types_and_without_postgres(
         monkeypatch.setitem(
             run_tests.CHECKS,
             name,
-            lambda output, name=name: checked.append((name, bool(output))) or True,
+            lambda manner, name=name: checked.append((name, bool(manner.output))) or True,
         )
     monkeypatch.setattr(sys, "argv", ["run_tests.py", "--fast"])
     assert run_tests.main() == 0
     assert sorted(checked) == [("imports", False), ("style", False), ("types", True)]
     said = capfd.readouterr().out
-    titles = [line.removeprefix("── ") for line in said.splitlines() if line.startswith("── ")]
-    assert titles == ["style", "imports", "unit", "types", "summary"]
+    *first, last = titles_in(said)
+    assert (sorted(first), last) == (["imports", "style", "types", "unit"], "summary")
     assert "1 passed" in said.splitlines()[-1]

@@ -24,11 +24,13 @@ def report(
     step: int | None,
     epoch: float | None = None,
     num_steps_planned: int | None = None,
+    is_explicit: bool = False,
 ) -> None:
     """Report those of the values that are numbers, unless a library is speaking that has reported them
     already.
 
     step: as the library counts; None: one more than at the last report of this route.
+    is_explicit: a class of muster.integrations reports, which no document switches off.
     """
     if values and not is_speaking() and route not in _given_up:
         current().log_captured(
@@ -38,6 +40,7 @@ def report(
             step=step,
             epoch=epoch,
             num_steps_planned=num_steps_planned,
+            is_explicit=is_explicit,
         )
 
 

@@ -6,22 +6,21 @@ keeps the tag as its name; of the others it follows the folder's: `validation/lo
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from muster.capture.reporting import before, guarded, report
+from muster.sdk.run import current
+from muster.tag_names import TagNames
 
 ROUTE = "tensorboard"
-MAX_TAGS = 10_000
-"""Tags whose first writer is remembered."""
-
-_folders: dict[str, str] = {}
-"""Folder of the writer that was first to log a tag."""
+_names = TagNames()
 
 
 def hook(module: ModuleType) -> None:
+    before(module.FileWriter, "__init__", _open_writer)
     before(module.SummaryWriter, "add_scalar", _add_scalar)
     before(module.SummaryWriter, "add_scalars", _add_scalars)
 
@@ -47,8 +46,12 @@ def _add_scalars(
     report(ROUTE, values, step=global_step)
 
 
+@guarded(ROUTE)
+def _open_writer(writer: Any, *given: Any, **named: Any) -> None:
+    """Tell the agent that the scalars of the files in this folder are captured here."""
+    folder = given[0] if given else named.get("log_dir") or named["logdir"]
+    current().captures_folder(os.path.realpath(folder))
+
+
 def _name(writer: Any, tag: str) -> str:
-    folder = str(getattr(writer, "logdir", None) or writer.log_dir)
-    if len(_folders) < MAX_TAGS:
-        _folders.setdefault(tag, folder)
-    return tag if _folders.get(tag, folder) == folder else f"{Path(folder).name}/{tag}"
+    return _names.name(os.path.realpath(getattr(writer, "logdir", None) or writer.log_dir), tag)

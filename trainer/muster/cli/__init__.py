@@ -9,6 +9,8 @@ from .exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
 
 def main() -> None:
     """Run the command line; every expected error is one sentence, a hint and an exit code."""
+    # httpx goes on without a command line of its own, whose imports take longer than httpx.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     try:
         from .app import app
     except ModuleNotFoundError as error:

@@ -14,6 +14,7 @@ from . import (
     cluster,
     diagnose,
     experiments,
+    importing,
     lineage,
     local,
     logs,
@@ -116,6 +117,7 @@ app.command("queue")(queue.queue)
 app.command("priority")(queue.priority)
 app.command("move")(queue.move)
 app.command("login")(cluster.login)
+app.add_typer(importing.app, name="import")
 app.add_typer(projects.project_app, name="project")
 app.add_typer(projects.pool_app, name="pool")
 app.add_typer(secrets.app, name="secret")

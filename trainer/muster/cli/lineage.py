@@ -8,13 +8,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from muster.code.folder import CodeFolder
+
 from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument
 from .operations import client_of_environment, operate
 from .output import CommandFailure, JsonOption, print_json, say
 from .selecting import SelectionOptions, selecting
 from .sending import (
-    CodeFolder,
     CodeOption,
     SentCode,
     SetOption,

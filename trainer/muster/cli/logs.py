@@ -69,6 +69,20 @@ def logs(
     match_case: Annotated[
         bool, typer.Option("--match-case", help="Match case in --query and --grep.")
     ] = False,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Print the values that this pattern of metrics.from_log, or preset, would find.",
+        ),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the metric that --pattern finds.")
+    ] = "",
+    line: Annotated[
+        str,
+        typer.Option(metavar="PATTERN", help="Pattern of the lines to which --pattern applies."),
+    ] = "",
     tail: Annotated[
         int | None, typer.Option("--tail", "-n", min=1, help="Only the last N lines.")
     ] = None,
@@ -93,6 +107,36 @@ def logs(
             exit_code=EXIT_USAGE,
         )
     now = dt.datetime.now().astimezone()
+    if pattern is None and (metric or line):
+        option = "--metric" if metric else "--line"
+        raise CommandFailure(
+            f"{option} has no effect without --pattern.", "add --pattern", exit_code=EXIT_USAGE
+        )
+    if pattern is not None:
+        others = {
+            "--query": query, "--grep": grep, "--follow": follow, "--tail": tail, "--level": level,
+            "--errors": errors, "--since": since, "--until": until,
+        }  # fmt: skip
+        for option in (name for name, value in others.items() if value):
+            raise CommandFailure(
+                f"{option} has no effect beside --pattern, which reads whole logs.",
+                "leave one of them out",
+                exit_code=EXIT_USAGE,
+            )
+        _print_values(
+            trial,
+            {
+                "pattern": pattern,
+                "name": metric or None,
+                "line": line or None,
+                "rank": parse_ranks(rank or []) or None,
+                "node": node or None,
+                "stream": stream,
+                "attempt": attempt,
+            },
+            as_json=as_json,
+        )
+        return
     given: dict[str, Any] = {
         "ranks": parse_ranks(rank or []),
         "nodes": node or [],
@@ -144,6 +188,39 @@ def _print_lines(
             _say_no_lines(client, of["trial_id"], given)
         elif not count:
             say("No matching lines yet.")
+
+
+def _print_values(trial: TrialReference, params: dict[str, Any], *, as_json: bool) -> None:
+    """Print what a pattern finds in the log of a trial."""
+    import json
+
+    from muster.client import Client
+
+    with Client.from_environment() as client:
+        trial_id = find_trial(client, trial)["id"]
+        found = client.get(f"/trials/{trial_id}/logs/values", **params)
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
+        return
+    num, names = found["num_values"], found["num_names"]
+    say(
+        f"This pattern finds {num:,} value{'s' if num != 1 else ''} of {names} "
+        f"metric{'s' if names != 1 else ''} in {found['num_lines']:,} lines."
+    )
+    for each in found["names"]:
+        last = f"last {each['last']} at step {each['last_step']}"
+        print(f"{printable(each['name'])}: {each['num_values']:,} values, {last}")
+    for value in found["first"]:
+        place = f"step {value['step']}"
+        if value["epoch"] is not None:
+            place += f", epoch {value['epoch']:g}"
+        print(
+            f"  {printable(value['name'])} = {value['value']} ({place})  {printable(value['line'])}"
+        )
+    if found["num_refused"]:
+        say(f"{found['num_refused']:,} matches are no values. {printable(found['refused'])}.")
+    if found["left_bytes"]:
+        say(f"{found['left_bytes']:,} bytes of the log were not searched within the time limit.")
 
 
 def _has_one_trial(experiment: dict[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -26,7 +26,7 @@ from .output import (
 from .selecting import YesOption
 
 project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")
-pool_app = typer.Typer(no_args_is_help=True, help="Pools of nodes and their prices.")
+pool_app = typer.Typer(no_args_is_help=True, help="Pools of nodes: prices and isolation.")
 
 SlotHoursOption = Annotated[
     float | None, typer.Option("--slot-hours", min=0, help="Limit in slot hours.")
@@ -252,13 +252,15 @@ def project_delete(name: NameArgument, yes: YesOption = False, as_json: JsonOpti
 
 @pool_app.command("list")
 def pool_list(as_json: JsonOption = False) -> None:
-    """List pools with their price and what is in them."""
+    """List pools with their price, the isolation they require, and what is in them."""
     with client_of_environment() as client:
         found = list(client.pages("/pools"))
     if as_json:
         print_json(found)
         return
-    shown = table("name", "nodes", "slots", "used", "per slot-hour", right=("nodes", "used"))
+    shown = table(
+        "name", "nodes", "slots", "used", "per slot-hour", "isolation", right=("nodes", "used")
+    )
     for pool in found:
         slots = ", ".join(f"{n} {kind}" for kind, n in sorted(pool["num_slots"].items()))
         shown.add_row(
@@ -267,6 +269,7 @@ def pool_list(as_json: JsonOption = False) -> None:
             slots or "–",
             str(pool["num_slots_used"]),
             f"{pool['price_per_slot_hour']:,.4g} {pool['currency']}",
+            _isolation(pool),
         )
     console().print(shown)
 
@@ -278,16 +281,54 @@ def pool_price(
     as_json: JsonOption = False,
 ) -> None:
     """Set what a slot costs per hour, for slots reserved from now on (administrators)."""
-    with client_of_environment() as client:
-        body = {"price_per_slot_hour": price}
-        pool = client.call("PUT", f"/pools/{_quoted(name)}", body=body).json()
+    pool = _change_pool(name, price_per_slot_hour=price)
     if as_json:
         print_json(pool)
     else:
         say(f"Pool {name}: {pool['price_per_slot_hour']:g} {pool['currency']} per slot-hour")
 
 
+@pool_app.command("isolation")
+def pool_isolation(
+    name: NameArgument,
+    level: Annotated[
+        Literal["none", "user", "sandbox"],
+        typer.Argument(help="Weakest level of isolation at which jobs may run."),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Require a level of isolation of the nodes that jobs are placed on (administrators).
+
+    Trials that run already go on.
+    """
+    pool = _change_pool(name, min_isolation=level)
+    if as_json:
+        print_json(pool)
+        return
+    say(f"Pool {name}: jobs run at isolation level {level}" + _or_stronger(level))
+    weak = pool["num_nodes_too_weak"]
+    if weak:
+        nodes = "1 node isolates" if weak == 1 else f"{weak:,} nodes isolate"
+        say(f"{nodes} less and get no new trials; `muster node show NAME` shows its level.")
+
+
 # ---------------------------------------------------------------- helpers
+
+
+def _change_pool(name: str, **changes: Any) -> dict[str, Any]:
+    with client_of_environment() as client:
+        pool: dict[str, Any] = client.call("PUT", f"/pools/{_quoted(name)}", body=changes).json()
+    return pool
+
+
+def _isolation(pool: dict[str, Any]) -> str:
+    level, weak = pool["min_isolation"], pool["num_nodes_too_weak"]
+    nodes = "1 node is weaker" if weak == 1 else f"{weak:,} nodes are weaker"
+    return f"{level} ({nodes})" if weak else str(level)
+
+
+def _or_stronger(level: str) -> str:
+    return "" if level == "sandbox" else " or a stronger one"
 
 
 def _limits(

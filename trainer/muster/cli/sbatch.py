@@ -100,9 +100,19 @@ def _time(job: BatchDraft, option: SbatchOption) -> None:
     if seconds == 0:
         job.note(option, "", "it sets no limit")
         return
-    hours = round(seconds / 3600 * job.section("resources")["slots"], 4)
-    job.section("budget")["slot_hours"] = hours
-    job.note(option, f"budget.slot_hours: {hours:g}", "slots × time, without the time in the queue")
+    duration = duration_text(seconds)
+    job.section("resources")["max_duration"] = duration
+    job.note(option, f"resources.max_duration: {duration}", "restarts share it")
+
+
+def duration_text(seconds: int) -> str:
+    """Return a length of time as documents write it: 5430 is "1h30min30s"."""
+    parts, left = [], seconds
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        number, left = divmod(left, size)
+        if number:
+            parts.append(f"{number}{unit}")
+    return "".join(parts)
 
 
 def time_limit_s(option: SbatchOption) -> int:

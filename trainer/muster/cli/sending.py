@@ -4,17 +4,16 @@ out of that."""
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from muster.byte_sizes import byte_size
-from muster.launch.commands import entry_file
+from muster.code.folder import CodeFolder, code_folder
 
 from .exit_codes import EXIT_USAGE
 from .output import CommandFailure, say
@@ -40,14 +39,6 @@ CodeOption = Annotated[
 ]
 LEFT_OUT_SHOWN = 5
 """Files and folders named per ignore file; the rest is counted."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CodeFolder:
-    """The folder of an experiment's code, and patterns of ignored files to send all the same."""
-
-    path: Path
-    include: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +89,8 @@ def send_code(
 
     code: folder to send instead of the document's; added to `overrides`.
     """
-    folder = code_folder(file, document, overrides)
+    base = Path.cwd() if file == "-" else Path(file).resolve().parent
+    folder = code_folder(base, document, overrides)
     if code is not None:
         # The document may have no `code` at all; the server wants to read where it came from.
         overrides.append(f"code.path={json.dumps(str(code))}")
@@ -151,44 +143,3 @@ def _left_out_text(entry: LeftOutEntry) -> str:
 def _size_text(entries: Sequence[LeftOutEntry]) -> str:
     least = "at least " if any(entry.is_partial for entry in entries) else ""
     return least + byte_size(sum(entry.size_bytes for entry in entries))
-
-
-def _script_of(entrypoint: Any) -> str:
-    """Return the file that an entry point runs, as far as it can be read; "" if there is none."""
-    try:
-        words = shlex.split(entrypoint) if isinstance(entrypoint, str) else list(entrypoint or ())
-    except (TypeError, ValueError):
-        return ""  # The server says what is wrong with it.
-    return entry_file([str(word) for word in words])
-
-
-def code_folder(file: str, document: str, overrides: Sequence[str]) -> CodeFolder | None:
-    """Return the folder to send: `code.path` relative to the document, "." for an entry point without
-    `code`. None if nothing is to be sent. The server explains what cannot be read here."""
-    import yaml
-
-    try:
-        parsed = yaml.safe_load(document)
-        written = {
-            key.strip(): yaml.safe_load(value)
-            for key, _, value in (o.partition("=") for o in overrides)
-        }
-    except (yaml.YAMLError, RecursionError):
-        return None
-    if not isinstance(parsed, dict):
-        return None
-    code: Any = written.get("code", parsed.get("code"))
-    code = dict(code) if isinstance(code, dict) else {}
-    code |= {k.removeprefix("code."): v for k, v in written.items() if k.startswith("code.")}
-    entrypoint = written.get("entrypoint", parsed.get("entrypoint"))
-    script = _script_of(entrypoint)
-    path = code.get("path")
-    if path is None and entrypoint and "installed" not in code and not script.startswith("/"):
-        path = "."
-    if not isinstance(path, str) or not path:
-        return None
-    include = code.get("include")
-    written_patterns = include if isinstance(include, list) else [include]
-    patterns = tuple(p for p in written_patterns if isinstance(p, str))
-    base = Path.cwd() if file == "-" else Path(file).resolve().parent
-    return CodeFolder(path=(base / Path(path).expanduser()).resolve(), include=patterns)

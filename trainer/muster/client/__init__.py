@@ -1,9 +1,9 @@
 """A client of the REST service, for the command line, scripts and notebooks.
 
-    with Client.from_environment() as muster:
-        experiment = muster.submit(Path("experiment.yaml").read_text())
-        for line in muster.log_lines(trial_id, follow=True):
-            ...
+    with Client() as muster:
+        experiment = muster.submit(Path("experiment.yaml"))
+        ended = muster.wait(experiment["id"])
+        frame = muster.series(ended["best_trial_id"], "val/loss").to_pandas()
 
 Needs the `cli` extra. Answers are the JSON objects of the API, as they come; the server describes
 them under /docs.
@@ -16,13 +16,18 @@ ClientError (code, message, hint, fields, status)
 └── Refused         the server answered with an error
 """
 
-from .client import Client, Json, quoted
+from .asynchronous import AsyncClient
+from .client import Client
+from .connection import Json, quoted
 from .errors import ClientError, NotConfigured, Refused, Unreachable
+from .frames import Frame
 from .target import Target, find_target, muster_home, write_target
 
 __all__ = [
+    "AsyncClient",
     "Client",
     "ClientError",
+    "Frame",
     "Json",
     "NotConfigured",
     "Refused",

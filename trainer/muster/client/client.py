@@ -1,326 +1,347 @@
-"""Calls of the REST service: retried where that is safe, paged, uploaded, followed."""
+"""What a program does with a Muster server: submit, follow, read, compare, fetch, stop."""
 
 from __future__ import annotations
 
-import hashlib
+import json
 import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-import httpx
-import tenacity
+from muster.wire import decode_number
 
-from muster import __version__
-from muster.code.bundle import Bundle
-
-from .errors import ClientError, NotConfigured, Refused, Unreachable, refused_by
+from .connection import RETRY_FOR_S, Connection, Json
+from .drive import Drive
+from .errors import Refused
+from .frames import Frame
 from .target import Target, find_target
+from .waiting import Looks, streaming, waiting
 
-RETRY_FOR_S = 15.0
-"""Seconds for which a repeatable call is retried. A restart of the server takes less."""
-FOLLOW_RETRY_FOR_S = 3600.0
-"""Seconds for which a follower waits for a server that has answered before: an upgrade, a reboot.
-"""
-RETRIED_STATUS = frozenset({429, 502, 503, 504})
-PAGE_LIMIT = 100
+if TYPE_CHECKING:
+    from .outputs import Fetched
+
 LOG_PAGE_LIMIT = 2000
 """Lines per request: the server's maximum."""
 TERMINAL_EXPERIMENT = frozenset({"COMPLETED", "CANCELED", "FAILED"})
+COLLECTED = frozenset({"complete", "off", "deleted"})
+"""States of outputs that do not change any more by themselves."""
+CURVE_POINTS = 1000
+"""Points per curve, unless others are asked for."""
+_NAMES = {"NaN", "Infinity", "-Infinity"}
 
-Json = dict[str, Any]
-
-
-class _Retryable(Exception):
-    """An answer, or its absence, after which the same call may be repeated."""
-
-    def __init__(self, error: ClientError, wait_s: float | None = None) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.wait_s = wait_s
+Axis = Literal["step", "epoch", "time", "relative"]
 
 
-def _wait(state: tenacity.RetryCallState) -> float:
-    """Return the seconds that the server asked for, else 0.2 s doubling up to 3 s with jitter."""
-    raised = state.outcome.exception() if state.outcome else None
-    if isinstance(raised, _Retryable) and raised.wait_s is not None:
-        return min(raised.wait_s, 10.0)
-    return tenacity.wait_random_exponential(multiplier=0.2, max=3.0)(state)
+class Client(Connection):
+    """A client of one server. Methods may be called from several threads.
 
+    Experiments, trials and checkpoints are named by their ids. Answers are the JSON objects of the
+    REST API, which docs/reference/rest-api.md lists and /docs of a server describes; numbers to work
+    with come as `Frame`. Methods that change something raise Refused with the server's reason;
+    all methods raise Unreachable when no server answers for `retry_for_s`.
+    """
 
-class Client:
-    """A synchronous, small client; one per thread."""
+    def __init__(
+        self,
+        target: Target | str | None = None,
+        token: str | None = None,
+        *,
+        retry_for_s: float = RETRY_FOR_S,
+    ) -> None:
+        """Connect to an address such as "https://muster.example", with a token of `muster token
+        create`.
 
-    def __init__(self, target: Target, *, retry_for_s: float = RETRY_FOR_S) -> None:
-        self.target = target
-        self._retry_for_s = retry_for_s
-        self._on_away: Callable[[ClientError], None] | None = None
-        headers = {"User-Agent": f"muster/{__version__}", "Accept": "application/json"}
-        if target.token:
-            headers["Authorization"] = f"Bearer {target.token}"
-        try:
-            # Neither proxies nor .netrc: the address was given on purpose, and often is loopback.
-            self._http = httpx.Client(
-                base_url=target.url,
-                headers=headers,
-                timeout=httpx.Timeout(60.0, connect=5.0),
-                trust_env=not target.is_loopback,
+        target: the server from MUSTER_URL, or of the last `muster up` or `muster login`, if there is
+            none. token: by default MUSTER_TOKEN, or the token that was stored with the server.
+        Raises NotConfigured when no server is known, and for what is no address.
+        """
+        if target is None:
+            target = find_target()
+        elif isinstance(target, str):
+            target = Target(
+                target.rstrip("/"), token or os.environ.get("MUSTER_TOKEN"), "the argument"
             )
-        except (httpx.InvalidURL, ValueError):
-            raise NotConfigured(
-                f"{target.url!r} is not a server address.",
-                code="client.not_configured",
-                hint="it looks like http://127.0.0.1:8470",
-            ) from None
+        if token is not None and token != target.token:
+            target = Target(target.url, token, target.source)
+        super().__init__(target, retry_for_s=retry_for_s)
 
     @classmethod
     def from_environment(cls) -> Self:
         return cls(find_target())
 
-    def __enter__(self) -> Self:
-        return self
+    def me(self) -> Json:
+        """Return who the token belongs to, and what that user may do."""
+        return self.get("/auth/me")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def cluster(self) -> Json:
+        """Return a summary of the cluster: nodes, slots, what runs and waits."""
+        return self.get("/cluster")
 
-    def close(self) -> None:
-        self._http.close()
+    def nodes(self) -> list[Json]:
+        """Return all nodes with their slots, by name."""
+        return list(self.pages("/nodes"))
 
-    # ------------------------------------------------------------ calls
+    def queue(self, *, limit: int | None = None) -> list[Json]:
+        """Return the trials that wait, in the scheduler's order, each with its reason."""
+        return list(self.pages("/queue", limit=limit))
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        body: Any = None,
-        content: Path | None = None,
-        headers: Mapping[str, str] | None = None,
-        accept: Sequence[int] = (),
-        repeatable: bool | None = None,
-    ) -> httpx.Response:
-        """Make one request to /api/v1{path}, repeated while the server is away or busy.
-
-        repeatable: whether doing it twice is harmless; by default everything but POST and PATCH.
-        accept: error statuses that are returned instead of raised.
-        Raises Unreachable or Refused.
-        """
-        if repeatable is None:
-            repeatable = method not in ("POST", "PATCH")
-        cleaned = {k: v for k, v in (params or {}).items() if v is not None}
-
-        def once() -> httpx.Response:
-            # A file is opened anew for every try: the one before may have consumed it.
-            file = content.open("rb") if content is not None else None
-            try:
-                reply = self._http.request(
-                    method,
-                    f"/api/v1{path}",
-                    params=cleaned,
-                    json=body,
-                    content=file,
-                    headers=dict(headers or {}),
-                )
-            except httpx.UnsupportedProtocol:
-                raise NotConfigured(
-                    f"{self.target.url!r} (from {self.target.source}) is not a server address.",
-                    code="client.not_configured",
-                    hint="it looks like http://127.0.0.1:8470",
-                ) from None
-            except httpx.TransportError as error:
-                unreachable = Unreachable(
-                    f"No Muster server answers at {self.target.url} ({_describe(error)}).",
-                    code="client.unreachable",
-                    hint="is `muster up` running? the address comes from " + self.target.source,
-                )
-                # Nothing was sent when connecting failed: safe to repeat, whatever the call is.
-                if repeatable or isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-                    raise _Retryable(unreachable) from error
-                raise unreachable from error
-            finally:
-                if file is not None:
-                    file.close()
-            if reply.status_code < 400 or reply.status_code in accept:
-                return reply
-            refused = refused_by(reply, self.target)
-            if reply.status_code in RETRIED_STATUS and (repeatable or reply.status_code == 429):
-                raise _Retryable(refused, _retry_after_s(reply))
-            raise refused
-
-        retrying = tenacity.Retrying(
-            retry=tenacity.retry_if_exception_type(_Retryable),
-            stop=tenacity.stop_after_delay(self._retry_for_s),
-            wait=_wait,
-            before_sleep=self._report_outage,
-            reraise=True,
-        )
-        try:
-            return retrying(once)
-        except _Retryable as last:
-            raise last.error from None
-
-    @contextmanager
-    def patience(self, on_away: Callable[[ClientError], None] | None = None) -> Iterator[None]:
-        """Wait for a server that is away, inside the block (FOLLOW_RETRY_FOR_S). For followers.
-
-        on_away: told once per call that has to be repeated.
-        """
-        before = self._retry_for_s, self._on_away
-        self._retry_for_s, self._on_away = max(before[0], FOLLOW_RETRY_FOR_S), on_away
-        try:
-            yield
-        finally:
-            self._retry_for_s, self._on_away = before
-
-    def _report_outage(self, state: tenacity.RetryCallState) -> None:
-        raised = state.outcome.exception() if state.outcome else None
-        if (
-            self._on_away is not None
-            and state.attempt_number == 1
-            and isinstance(raised, _Retryable)
-        ):
-            self._on_away(raised.error)
-
-    def get(self, path: str, **params: Any) -> Json:
-        return self._json(self.call("GET", path, params=params))
-
-    def download(self, path: str) -> bytes:
-        """Return a whole file."""
-        return self.call("GET", path).content
-
-    def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> Json:
-        return self._json(self.call("POST", path, body=body, repeatable=repeatable))
-
-    def patch(self, path: str, body: Any) -> Json:
-        return self._json(self.call("PATCH", path, body=body))
-
-    def delete(self, path: str) -> None:
-        self.call("DELETE", path)
-
-    def pages(
-        self, path: str, *, limit: int | None = None, page_size: int = PAGE_LIMIT, **params: Any
-    ) -> Iterator[Json]:
-        """Yield every item of a paged list, or the first `limit`. page_size: most items per call, as
-        far as the list allows it."""
-        given = 0
-        cursor: str | None = None
-        while True:
-            size = page_size if limit is None else min(page_size, limit - given)
-            page = self.get(path, cursor=cursor, limit=size, **params)
-            for item in page["items"]:
-                yield item
-                given += 1
-                if limit is not None and given >= limit:
-                    return
-            cursor = page["next"]
-            if cursor is None:
-                return
-
-    # ------------------------------------------------------------ use cases
-
-    def upload(self, bundle: Bundle) -> str:
-        """Return the digest under which the server has the bundle; it is sent only if the server
-        lacks it."""
-        path = f"/blobs/{bundle.sha256}"
-        if self.call("HEAD", path, accept=(404,)).status_code == 404:
-            self.call(
-                "PUT",
-                path,
-                content=bundle.path,
-                headers={
-                    "Content-Type": "application/gzip",
-                    "Content-Length": str(bundle.size_bytes),
-                },
-            )
-        return bundle.sha256
-
-    def download_to(self, path: str, to: Path) -> str:
-        """Fetch a file into `to`, which is complete or missing; return the SHA-256 that the server
-        gave.
-
-        Raises Unreachable and Refused, also when what arrived is not that file.
-        """
-        draft = to.with_name(f".{to.name}.{os.getpid()}")
-        digest = hashlib.sha256()
-        try:
-            with self._http.stream("GET", f"/api/v1{path}") as reply:
-                if reply.status_code >= 400:
-                    reply.read()
-                    raise refused_by(reply, self.target)
-                expected = str(reply.headers.get("ETag", "")).strip('"')
-                with draft.open("wb") as file:
-                    for piece in reply.iter_bytes():
-                        digest.update(piece)
-                        file.write(piece)
-            if digest.hexdigest() != expected:
-                raise Refused(f"{path} arrived damaged.", code="client.damaged", hint="try again")
-            draft.replace(to)
-        except httpx.TransportError as error:
-            raise Unreachable(
-                f"The download from {self.target.url} ended early ({_describe(error)}).",
-                code="client.unreachable",
-                hint="try again",
-            ) from error
-        finally:
-            draft.unlink(missing_ok=True)
-        return expected
+    # ------------------------------------------------------------ submitting
 
     def submit(
         self,
-        document: str,
+        document: str | Path | Mapping[str, Any],
         *,
+        code: str | os.PathLike[str] | None = None,
         overrides: Sequence[str] = (),
         blob_sha256: str | None = None,
         left_out: Sequence[str] = (),
     ) -> Json:
         """Create an experiment. Safe against a lost answer: the same submission is made once.
 
-        left_out: paths that an ignore file left out of the code, folders with a slash at their end;
-        a job that misses one of them says why.
+        document: a file or a dictionary, which is sent with the folder of its code as by `muster
+            submit`; or the text of a document, which is sent without one unless `code` names it.
+        code: folder to send instead of `code.path`, which is relative to the file, for a dictionary to
+            the current folder.
+        overrides: values to change, such as "resources.slots=2".
+        blob_sha256: digest of code that the server has already; see `upload`.
+        left_out: paths that an ignore file left out of that code, folders with a slash at their end;
+            a job that misses one of them says why.
+        Raises Refused with a field for each mistake in the document, and bundle.BundleError for a
+        folder that cannot be sent.
         """
-        body = _experiment_in(document, overrides, blob_sha256)
+        text, written = _text_of(document), list(overrides)
+        if blob_sha256 is None and (code is not None or not isinstance(document, str)):
+            base = document.resolve().parent if isinstance(document, Path) else Path.cwd()
+            blob_sha256, left_out = self._send_code(base, text, written, code)
+        body = _experiment_in(text, written, blob_sha256)
         if left_out:
             body["left_out"] = list(left_out)
-        reply = self.call(
-            "POST",
-            "/experiments",
-            body=body,
-            headers={"Idempotency-Key": uuid.uuid4().hex},
-            repeatable=True,
-        )
-        return self._json(reply)
+        return self._create("/experiments", body)
+
+    def _send_code(
+        self, base: Path, text: str, overrides: list[str], code: str | os.PathLike[str] | None
+    ) -> tuple[str | None, Sequence[str]]:
+        """Upload the code that a document needs; return its digest, and what was left out of it."""
+        from muster.code.bundle import make_bundle
+        from muster.code.folder import CodeFolder, code_folder
+
+        folder = code_folder(base, text, overrides)
+        if code is not None:
+            # The document may have no `code` at all; the server wants to read where it came from.
+            overrides.append(f"code.path={json.dumps(os.fspath(code))}")
+            include = folder.include if folder is not None else ()
+            folder = CodeFolder(path=Path(code).expanduser().resolve(), include=include)
+        if folder is None:
+            return None, ()
+        bundle = make_bundle(folder.path, include=folder.include)
+        try:
+            return self.upload(bundle), bundle.contents.left_out_names
+        finally:
+            bundle.remove()
+
+    def _create(self, path: str, body: Json) -> Json:
+        headers = {"Idempotency-Key": uuid.uuid4().hex}
+        return self._json(self.call("POST", path, body=body, headers=headers, repeatable=True))
 
     def preview(
-        self, document: str, *, overrides: Sequence[str] = (), blob_sha256: str | None = None
+        self,
+        document: str | Path | Mapping[str, Any],
+        *,
+        overrides: Sequence[str] = (),
+        blob_sha256: str | None = None,
     ) -> Json:
         """Return the checks of a submission; also answers for an invalid document, with its errors."""
         return self.post(
             "/experiments:preview",
-            _experiment_in(document, overrides, blob_sha256),
+            _experiment_in(_text_of(document), overrides, blob_sha256),
             repeatable=True,
         )
 
+    def fork(
+        self,
+        experiment_id: int,
+        *,
+        overrides: Sequence[str] = (),
+        start_from: Mapping[str, Any] | None = None,
+    ) -> Json:
+        """Create a new experiment from the document and code of another one.
+
+        start_from: `{}` for its own newest checkpoint, else as the section `from` of a document.
+        """
+        body: Json = {"overrides": list(overrides)}
+        if start_from is not None:
+            body["from"] = dict(start_from)
+        return self._create(f"/experiments/{experiment_id}:fork", body)
+
+    def continue_(
+        self,
+        experiment_id: int,
+        *,
+        length: Mapping[str, int] | None = None,
+        overrides: Sequence[str] = (),
+    ) -> Json:
+        """Continue an experiment that has ended from its newest checkpoints.
+
+        length: total training length counted from step 0, such as `{"epochs": 20}`.
+        """
+        body: Json = {"overrides": list(overrides)}
+        if length is not None:
+            body["length"] = dict(length)
+        return self._create(f"/experiments/{experiment_id}:continue", body)
+
+    # ------------------------------------------------------------ experiments
+
     def experiment(self, experiment_id: int) -> Json:
+        """Return an experiment with its document and resolved configuration."""
         return self.get(f"/experiments/{experiment_id}")
 
-    def trials(self, experiment_id: int, *, limit: int | None = None) -> list[Json]:
-        return list(self.pages(f"/experiments/{experiment_id}/trials", limit=limit, sort="no"))
+    def experiments(
+        self,
+        *,
+        limit: int | None = None,
+        state: str | Sequence[str] | None = None,
+        project: str | None = None,
+        labels: Sequence[str] = (),
+        owner: str | None = None,
+        name: str | None = None,
+        where: Sequence[str] = (),
+        sort: str | None = None,
+    ) -> list[Json]:
+        """Return experiments that meet all conditions, newest first unless sorted.
+
+        labels: "name=value", or the name alone for any value. name: part of the name.
+        where: conditions on columns, such as "metric.last.val/loss < 0.5".
+        sort: a column; with - before it the largest first.
+        """
+        return list(
+            self.pages(
+                "/experiments",
+                limit=limit,
+                state=[state] if isinstance(state, str) else state,
+                project=project,
+                label=list(labels) or None,
+                owner=owner,
+                q=name,
+                where=list(where) or None,
+                sort=sort,
+            )
+        )
+
+    def update(
+        self,
+        experiment_id: int,
+        *,
+        name: str | None = None,
+        notes: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        priority: int | None = None,
+    ) -> Json:
+        """Change what is given; labels replace those that there are."""
+        given = {"name": name, "notes": notes, "priority": priority}
+        body: Json = {key: value for key, value in given.items() if value is not None}
+        if labels is not None:
+            body["labels"] = dict(labels)
+        return self.patch(f"/experiments/{experiment_id}", body)
+
+    def pause(self, experiment_id: int) -> Json:
+        """Have the trials save a checkpoint and release their slots until `resume`."""
+        return self._act("experiments", experiment_id, "pause")
+
+    def resume(self, experiment_id: int) -> Json:
+        """Queue the trials of a paused experiment again."""
+        return self._act("experiments", experiment_id, "resume")
 
     def stop(self, experiment_id: int) -> Json:
-        return self.post(f"/experiments/{experiment_id}:stop", repeatable=True)
+        """Stop all trials, with time for a last checkpoint."""
+        return self._act("experiments", experiment_id, "stop")
 
-    def log_lines(
+    def kill(self, experiment_id: int) -> Json:
+        """Kill all processes at once, without a last checkpoint."""
+        return self._act("experiments", experiment_id, "kill")
+
+    def archive(self, experiment_id: int) -> Json:
+        """Hide an experiment that has ended from lists."""
+        return self._act("experiments", experiment_id, "archive")
+
+    def unarchive(self, experiment_id: int) -> Json:
+        """Show an archived experiment in lists again."""
+        return self._act("experiments", experiment_id, "unarchive")
+
+    def delete_experiment(self, experiment_id: int, *, keep_files: bool = False) -> Json:
+        """Delete an experiment that has ended, with everything it recorded.
+
+        keep_files: leave its checkpoint files.
+        """
+        path = f"/experiments/{experiment_id}"
+        return self._json(self.call("DELETE", path, params={"keep_files": keep_files}))
+
+    def _act(self, kind: str, number: int, action: str) -> Json:
+        return self.post(f"/{kind}/{number}:{action}", repeatable=True)
+
+    @waiting
+    def wait(
+        self, experiment_id: int, *, timeout_s: float | None = None, poll_s: float = 0.5
+    ) -> Looks[Json]:
+        """Return the experiment once it has ended: COMPLETED, FAILED or CANCELED.
+
+        Raises TimeoutError.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            experiment = self.experiment(experiment_id)
+            if experiment["state"] in TERMINAL_EXPERIMENT:
+                return experiment
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"experiment {experiment_id} is still {experiment['state']}")
+            yield poll_s
+
+    # ------------------------------------------------------------ trials
+
+    def trials(self, experiment_id: int, *, limit: int | None = None) -> list[Json]:
+        """Return the trials of an experiment, by number."""
+        return list(self.pages(f"/experiments/{experiment_id}/trials", limit=limit, sort="no"))
+
+    def trial(self, trial_id: int) -> Json:
+        """Return a trial with its attempts, newest first."""
+        return self.get(f"/trials/{trial_id}")
+
+    def best_trial(self, experiment_id: int) -> Json:
+        """Return the best trial by the search metric, or the only one. Raises LookupError while there
+        is neither."""
+        experiment = self.experiment(experiment_id)
+        found = experiment["best_trial_id"] or experiment["only_trial_id"]
+        if found is None:
+            raise LookupError(f"no trial of experiment {experiment_id} has reported its metric yet")
+        return self.trial(found)
+
+    def stop_trial(self, trial_id: int) -> Json:
+        """Stop a trial, with time for a last checkpoint."""
+        return self._act("trials", trial_id, "stop")
+
+    def kill_trial(self, trial_id: int) -> Json:
+        """Kill the processes of a trial at once, without a last checkpoint."""
+        return self._act("trials", trial_id, "kill")
+
+    def events(
+        self, *, experiment_id: int | None = None, trial_id: int | None = None, limit: int = 100
+    ) -> list[Json]:
+        """Return the events of an experiment or of a trial, newest first."""
+        if (trial_id is None) == (experiment_id is None):
+            raise ValueError("events are of a trial or of an experiment: give one of their ids")
+        kind, number = (
+            ("trials", trial_id) if experiment_id is None else ("experiments", experiment_id)
+        )
+        return list(self.pages(f"/{kind}/{number}/events", limit=limit))
+
+    def evaluations(self, trial_id: int) -> list[Json]:
+        """Return the evaluations of a trial's model, by name."""
+        return list(self.get(f"/trials/{trial_id}/evaluations")["items"])
+
+    # ------------------------------------------------------------ logs
+
+    def log_batches(
         self,
         trial_id: int | None = None,
         *,
@@ -339,10 +360,12 @@ class Client:
         tail: int | None = None,
         follow: bool = False,
         poll_s: float = 0.7,
-    ) -> Iterator[Json]:
-        """Log lines of a trial, or of an experiment, in order; with `tail` only that many (at least 1) from the end, with `follow`
-        until the trial's log is complete (see `patience`).
+    ) -> Iterator[list[Json] | float]:
+        """Yield lists of log lines of a trial, or of an experiment, in order, and in between the
+        seconds to wait before looking again; `log_lines` yields the lines one by one.
 
+        tail: only that many lines (at least 1) from the end. follow: until the log is complete (see
+            `patience`); otherwise what is there now.
         experiment_id: instead of a trial, all trials of this experiment, or those with the numbers
             `trials`. Of more than 500 streams those that were written to last are read.
         since, until: times as ISO 8601 with a zone. query: text that the lines contain, with
@@ -377,13 +400,15 @@ class Client:
         else:
             page = self._last_lines(page_at, max(1, tail))
         while True:
-            yield from page["lines"]
+            yield page["lines"]
             # Without lines a search may only have used up its time, and goes on.
             if not page["lines"] and not page.get("search_stopped"):
                 if page["complete"] or not follow:
                     return
-                time.sleep(poll_s)
+                yield poll_s
             page = page_at(cursor=page["newer"])
+
+    log_lines = streaming(log_batches)
 
     @staticmethod
     def _last_lines(page_at: Callable[..., Json], count: int) -> Json:
@@ -396,38 +421,210 @@ class Client:
             left, older = left - len(page["lines"]), page["older"]
         return {**last, "lines": [line for piece in reversed(pieces) for line in piece]}
 
-    def wait(
-        self, experiment_id: int, *, timeout_s: float | None = None, poll_s: float = 0.5
-    ) -> Json:
-        """Return the experiment once it has ended. Raises TimeoutError."""
+    # ------------------------------------------------------------ numbers
+
+    def metrics(self, trial_id: int) -> list[Json]:
+        """Return every series of a trial with its summary: name, rank, count, min, max, last."""
+        return list(self.get(f"/trials/{trial_id}/metrics")["items"])
+
+    def series(
+        self,
+        trial_id: int,
+        *names: str,
+        ranks: Sequence[int] = (),
+        from_step: int | None = None,
+        to_step: int | None = None,
+    ) -> Frame:
+        """Return every point of a trial's series: name, rank, attempt_no, step, time_ms, value.
+
+        names, ranks: without them, all. Values may be NaN and infinite.
+        """
+        reply = self.call(
+            "GET",
+            f"/trials/{trial_id}/series.jsonl",
+            params={
+                "name": list(names) or None,
+                "rank": list(ranks) or None,
+                "from_step": from_step,
+                "to_step": to_step,
+            },
+        )
+        found: dict[str, list[Any]] = {
+            name: [] for name in ("name", "rank", "attempt_no", "step", "time_ms", "value")
+        }
+        for line in reply.iter_lines():
+            point = json.loads(line)
+            for name, column in found.items():
+                column.append(point[name])
+        found["value"] = [decode_number(value) for value in found["value"]]
+        return Frame(found)
+
+    def curves(
+        self,
+        trial_ids: Sequence[int],
+        names: Sequence[str],
+        *,
+        x: Axis = "step",
+        max_points: int = CURVE_POINTS,
+    ) -> Frame:
+        """Return metrics of several trials for one chart: experiment_id, trial_no, trial_id, name, rank,
+        step, x, value.
+
+        x: what lies along the x axis: step, epoch, time (ms since 1970) or relative (ms since the
+            trial began); None for points that have none.
+        max_points: longer curves come as buckets, of which the value is the mean.
+        """
+        reply = self.get(
+            "/series", trial=list(trial_ids), name=list(names), x=x, max_points=max_points
+        )
+        rows = []
+        for curve in reply["items"]:
+            series = curve["series"]
+            for i, step in enumerate(series["step"]):
+                value = series["last" if series["raw"] else "mean"][i]
+                rows.append(
+                    {
+                        "experiment_id": curve["experiment_id"],
+                        "trial_no": curve["trial_no"],
+                        "trial_id": curve["trial_id"],
+                        "name": series["name"],
+                        "rank": series["rank"],
+                        "step": step,
+                        "x": _x_of(curve, i, x),
+                        "value": _number(series["last"][i] if value is None else value),
+                    }
+                )
+        return Frame.of_rows(rows)
+
+    def compare(self, *experiment_ids: int, metrics: Sequence[str] = ()) -> Frame:
+        """Return the trials of experiments, one per row: experiment, trial, trial_id, state, step,
+        metric (the best value of its search metric), then hyperparameters, then the last values of
+        `metrics`.
+
+        Nested hyperparameters have names with dots. A value that a trial does not have is None.
+        """
+        rows = []
+        for experiment_id in experiment_ids:
+            for trial in self.trials(experiment_id):
+                summary = self.trial(trial["id"])["summary"] if metrics else {}
+                rows.append(
+                    {
+                        "experiment": experiment_id,
+                        "trial": trial["no"],
+                        "trial_id": trial["id"],
+                        "state": trial["state"],
+                        "step": trial["step"],
+                        "metric": _number(trial["metric"]),
+                        **dict(_flat(trial["hparams"])),
+                        **{m: _number(summary[m]["last"]) for m in metrics if m in summary},
+                    }
+                )
+        return Frame.of_rows(rows)
+
+    # ------------------------------------------------------------ files
+
+    def outputs(self, trial_id: int) -> list[Json]:
+        """Return the files that a trial wrote, by path."""
+        from .outputs import list_outputs
+
+        return list_outputs(self, trial_id)
+
+    @waiting
+    def wait_for_outputs(
+        self, trial_id: int, *, timeout_s: float | None = None, poll_s: float = 0.5
+    ) -> Looks[Json]:
+        """Return the summary of a trial's outputs once it has ended and all of them are collected,
+        which is some seconds after its end. Raises TimeoutError."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            experiment = self.experiment(experiment_id)
-            if experiment["state"] in TERMINAL_EXPERIMENT:
-                return experiment
+            summary = self.get(f"/trials/{trial_id}/outputs/summary")
+            if summary["state"] in COLLECTED:
+                return summary
             if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"experiment {experiment_id} is still {experiment['state']}")
-            time.sleep(poll_s)
+                raise TimeoutError(
+                    f"the outputs of trial {trial_id} are not collected yet: {summary['state']}"
+                )
+            yield poll_s
 
-    @staticmethod
-    def _json(reply: httpx.Response) -> Json:
-        try:
-            value = reply.json() if reply.content else {}
-        except ValueError:
-            value = None
-        if not isinstance(value, dict):
+    def download_outputs(
+        self,
+        trial_id: int,
+        folder: str | os.PathLike[str],
+        patterns: Sequence[str] = (),
+        *,
+        force: bool = False,
+    ) -> Fetched:
+        """Fetch outputs of a trial into a folder, and return what came of it.
+
+        patterns: paths, folders or patterns such as "*.pt"; without them, everything.
+        force: replace files that are there with other content; without it, they raise.
+        """
+        from .outputs import fetch_outputs
+
+        return fetch_outputs(self, trial_id, patterns, Path(folder), force=force)
+
+    def checkpoints(
+        self, trial_id: int | None = None, *, experiment_id: int | None = None
+    ) -> list[Json]:
+        """Return the checkpoints of a trial, of an experiment, or all that there are, newest first."""
+        if trial_id is not None:
+            return list(self.pages(f"/trials/{trial_id}/checkpoints"))
+        return list(self.pages("/checkpoints", experiment=experiment_id))
+
+    def pin_checkpoint(self, checkpoint_id: int) -> Json:
+        """Keep a checkpoint, whatever the policy of its experiment."""
+        return self._act("checkpoints", checkpoint_id, "pin")
+
+    def unpin_checkpoint(self, checkpoint_id: int) -> Json:
+        """Leave a checkpoint to the policy of its experiment again."""
+        return self._act("checkpoints", checkpoint_id, "unpin")
+
+    @waiting
+    def export_checkpoint(self, checkpoint_id: int, to: str | os.PathLike[str]) -> Looks[Path]:
+        """Write a checkpoint to a file, and return its path: the model as safetensors if the built-in
+        trainer saved it; else the file that the script saved, several as a tar archive.
+
+        Raises Refused if no agent can read the checkpoint.
+        """
+        from .exports import looks_at_export
+
+        asked = self.post(f"/checkpoints/{checkpoint_id}:export", repeatable=True)
+        export = yield from looks_at_export(self, asked, on_wait=lambda _: None)
+        if export["state"] == "failed":
             raise Refused(
-                f"{reply.request.url.host}:{reply.request.url.port} answered, but not as a Muster "
-                "server does.",
-                code="client.not_muster",
-                hint="check the address: another program may listen there",
+                f"Checkpoint {checkpoint_id} was not exported: {export['message']}.",
+                code="client.export_failed",
             )
-        return value
+        path = Path(to)
+        self.download_to(f"/exports/{export['id']}/file", path)
+        return path
+
+    # ------------------------------------------------------------ searches
+
+    def search(self, experiment_id: int) -> Drive:
+        """Return the handle by which a program enqueues points, or asks for trials and tells results;
+        see `muster.ask_tell`."""
+        return Drive(self, experiment_id)
+
+    def set_search_limits(
+        self,
+        experiment_id: int,
+        *,
+        trials: int | None = None,
+        concurrent: int | Literal["auto"] | None = None,
+    ) -> Json:
+        """Change how many trials a running search creates in all, and how many run in parallel."""
+        given = {"trials": trials, "concurrent": concurrent}
+        body = {key: value for key, value in given.items() if value is not None}
+        return self._json(
+            self.call("PUT", f"/experiments/{experiment_id}/search/limits", body=body)
+        )
 
 
-def quoted(text: str) -> str:
-    """Quote text for use in a path."""
-    return quote(text, safe="")
+def _text_of(document: str | Path | Mapping[str, Any]) -> str:
+    if isinstance(document, Path):
+        return document.read_text(encoding="utf-8")
+    return document if isinstance(document, str) else json.dumps(document)
 
 
 def _experiment_in(document: str, overrides: Sequence[str], blob_sha256: str | None) -> Json:
@@ -439,14 +636,26 @@ def _experiment_in(document: str, overrides: Sequence[str], blob_sha256: str | N
     return body
 
 
-def _describe(error: httpx.TransportError) -> str:
-    if isinstance(error, httpx.ConnectError):
-        return "connection refused" if "refused" in str(error).lower() else "cannot connect"
-    if isinstance(error, httpx.TimeoutException):
-        return "no answer in time"
-    return "the connection broke"
+def _number(value: Any) -> Any:
+    """Return a number of an answer, where NaN and infinities are text; None for None."""
+    return decode_number(value) if value in _NAMES else value
 
 
-def _retry_after_s(reply: httpx.Response) -> float | None:
-    value = reply.headers.get("Retry-After", "")
-    return float(value) if value.isdigit() else None
+def _x_of(curve: Json, i: int, x: Axis) -> Any:
+    series = curve["series"]
+    if curve["x"] is not None:
+        return _number(curve["x"][i])
+    if x == "step":
+        return series["step"][i]
+    time_ms = series["time_ms"][i]
+    if x == "time":
+        return time_ms
+    return None if curve["start_ms"] is None else time_ms - curve["start_ms"]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -46,10 +46,13 @@ class Refused(ClientError):
 
 
 def refused_by(reply: httpx.Response, target: Target) -> Refused:
-    """Return the error from the body that every route sends; from the status alone if a proxy
-    answered."""
+    """Return the error from the body that every route sends, those of MLflow's API in a shape of their
+    own; from the status alone if a proxy answered."""
     try:
-        error = reply.json()["error"]
+        body = reply.json()
+        if "error_code" in body:
+            body = {"error": {"code": body["error_code"], "message": body["message"]}}
+        error = body["error"]
         message, code = str(error["message"]), str(error["code"])
         hint, fields = error.get("hint"), error.get("fields") or []
     except (ValueError, KeyError, TypeError):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
-from .client import Client, Json
+from .connection import Connection, Json
+from .waiting import Looks, waiting
 
 POLL_S = 0.5
 
 
-def wait_for_export(
-    client: Client, export: Json, *, on_wait: Callable[[str], None], poll_s: float = POLL_S
-) -> Json:
+def looks_at_export(
+    client: Connection, export: Json, *, on_wait: Callable[[str], None], poll_s: float = POLL_S
+) -> Looks[Json]:
     """Return an export once it is done or has failed. on_wait: called with what it waits for, whenever
     that changes. Raises ClientError."""
     waits_for = ""
@@ -20,6 +20,9 @@ def wait_for_export(
         if export["waits_for"] != waits_for:
             waits_for = export["waits_for"]
             on_wait(waits_for)
-        time.sleep(poll_s)
+        yield poll_s
         export = client.get(f"/exports/{export['id']}")
     return export
+
+
+wait_for_export = waiting(looks_at_export)

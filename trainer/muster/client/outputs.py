@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from muster.wire import OUTPUT_PART_BYTES
 
-from .client import Client, Json
+from .connection import Connection, Json
 from .errors import ClientError
 from .exports import wait_for_export
 
@@ -57,7 +57,7 @@ class ExistsAlready(ClientError):
     """Files are there with other content."""
 
 
-def list_outputs(client: Client, trial_id: int) -> list[Json]:
+def list_outputs(client: Connection, trial_id: int) -> list[Json]:
     """Return all outputs of a trial, by path."""
     return list(client.pages(f"/trials/{trial_id}/outputs", page_size=LIST_PAGE))
 
@@ -90,7 +90,7 @@ def matching(files: Sequence[Json], patterns: Sequence[str]) -> list[Json]:
 
 
 def fetch_outputs(
-    client: Client,
+    client: Connection,
     trial_id: int,
     patterns: Sequence[str],
     folder: Path,
@@ -189,7 +189,7 @@ def _link(folder: Path, path: Path, file: Json) -> bool:
 
 
 def _fetch(
-    client: Client,
+    client: Connection,
     trial_id: int,
     files: Sequence[Json],
     paths: dict[str, Path],
@@ -220,7 +220,7 @@ def _batches(files: Sequence[Json]) -> Iterator[list[Json]]:
 
 
 def _fetch_batch(
-    client: Client,
+    client: Connection,
     trial_id: int,
     batch: Sequence[Json],
     paths: dict[str, Path],
@@ -288,7 +288,7 @@ def _draft_of(path: Path) -> Path:
 
 
 def _fetch_large(
-    client: Client,
+    client: Connection,
     trial_id: int,
     file: Json,
     path: Path,
@@ -317,14 +317,14 @@ def _fetch_large(
     return True
 
 
-def _request(client: Client, trial_id: int, body: Json) -> list[Json]:
+def _request(client: Connection, trial_id: int, body: Json) -> list[Json]:
     asked = client.post(f"/trials/{trial_id}/outputs:export", body, repeatable=True)
     exports: list[Json] = asked["exports"]
     return exports
 
 
 def _download(
-    client: Client, exports: Sequence[Json], folder: Path, on_progress: Callable[[str], None]
+    client: Connection, exports: Sequence[Json], folder: Path, on_progress: Callable[[str], None]
 ) -> Iterator[tuple[Json, Path]]:
     """Yield each export with its file, which is deleted here and on the server afterwards."""
     for asked in exports:

@@ -16,6 +16,7 @@ from .running import (
     CodeSection,
     EnvironmentSection,
     MeasureSection,
+    MetricsSection,
     OutputsSection,
     PreflightSection,
     ResourcesSection,
@@ -127,5 +128,7 @@ class ExperimentConfig:
     """What is made sure of before the start."""
     measure: MeasureSection = field(default_factory=MeasureSection)
     """What is measured."""
+    metrics: MetricsSection = field(default_factory=MetricsSection)
+    """Where metrics come from, beside what the script reports."""
     log_limit_mb: Annotated[int, Bounds(ge=1, le=10_240)] = 100
     """Log kept per worker and stream, in MB; past it the log is cut, with a marker."""

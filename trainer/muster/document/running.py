@@ -85,6 +85,10 @@ class ResourcesSection:
     isolation: Literal["none", "user", "sandbox"] = "none"
     """Weakest level of isolation at which its jobs may run: they wait for nodes that offer this
     level or a stronger one (`muster node show`)."""
+    max_duration: Annotated[str, Bounds(min_length=1, max_length=32)] | None = None
+    """Longest that a trial may run (`4h`, `90min`, `1d12h`), all its attempts together. Waiting in the
+    queue, preparing and pauses do not count. At the limit it is asked to save a checkpoint, stopped,
+    and CANCELED with that as the reason. Default: no limit."""
     memory: SizeText | None = None
     """Most memory that a trial may use on each of its nodes (`8GB`, `1.5TiB`). It ends when it uses
     more. Nothing is reserved. Default: no limit, unless the node sets one."""
@@ -218,6 +222,7 @@ CaptureRoute = Literal[
     "transformers",
     "accelerate",
     "keras",
+    "fastai",
     "xgboost",
     "lightgbm",
     "sklearn",
@@ -241,12 +246,43 @@ class MeasureSection:
     be done from outside."""
     capture: tuple[CaptureRoute, ...] = CAPTURE_ROUTES
     """Libraries whose logged values are captured in a script of your own, without a changed line:
-    `tensorboard` stands for `SummaryWriter` of torch and tensorboardX, `mlflow` for a tracking server
-    of the job's own. `[]` captures nothing. A name
-    that the script passes to `muster.log` is never captured."""
+    `tensorboard` stands for `SummaryWriter` of torch and tensorboardX and for the event files in the
+    work folder, `mlflow` for a tracking server of the job's own. `[]` captures nothing, also not by
+    `metrics.from_log: [auto]`. A name that the script passes to `muster.log` is never captured."""
     peak_tflops: Annotated[float, Bounds(gt=0, le=1e9)] | None = None
     """What one device can do, in 10¹² operations per second: MFU is reported as a share of it. By
     default what the maker says of the GPU in use; CPUs have none, and no MFU."""
+
+
+LogPatternText = Annotated[str, Bounds(min_length=1, max_length=500)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogPatternSection:
+    """How values are found in the lines that a script prints. A text stands for `{pattern: text}`."""
+
+    pattern: LogPatternText
+    """Pattern of RE2 with groups: `(?P<value>…)`, or else the first one, is the number, `(?P<step>…)`
+    and `(?P<epoch>…)` say where it is, `(?P<name>…)` what it is called. It is searched for along
+    the line again and again. Or a preset: `auto`, `huggingface`, `nanogpt`, `keras`, `xgboost`,
+    `lightgbm`, `key_value`."""
+    name: Annotated[str, Bounds(max_length=200)] = ""
+    """Name of the metric, where the pattern has no group for it."""
+    line: Annotated[str, Bounds(max_length=500)] = ""
+    """Pattern that a line must match for `pattern` to be applied; its groups may be `step` and
+    `epoch`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsSection:
+    """Where metrics come from, beside what the script and its libraries report."""
+
+    from_log: Annotated[tuple[LogPatternSection, ...], Bounds(max_length=20)] = (
+        LogPatternSection(pattern="auto"),
+    )
+    """Patterns by which values are read from what a script of your own prints (`[nanogpt]`,
+    `[{name: loss, pattern: "loss=(.+)"}]`). `auto` applies all presets to rank 0 until anything else
+    reports a metric. A name that is reported in another way is never read from the log."""
 
 
 @dataclass(frozen=True, kw_only=True)

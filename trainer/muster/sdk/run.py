@@ -35,6 +35,10 @@ from muster.sdk.stops import StopNotice
 if TYPE_CHECKING:
     from muster.sdk.object_store import ObjectStore
 
+NAMES_FLUSH_S = 0.5
+"""Longest wait until the agent knows the name of a metric that MLflow's client may report as well."""
+MAX_AWAITED_NAMES = 1_000
+"""Names for which a process waits like that."""
 EXIT_FLUSH_S = 5.0
 """Seconds that an ending process waits until its last reports are accepted."""
 
@@ -85,6 +89,8 @@ class Run(MediaMethods):
         """Names of metrics that `log` was given."""
         self._captured: dict[str, int] = {}
         """Next step of each route by which values are captured."""
+        self._captured_names: set[str] = set()
+        """Names of captured metrics that the agent is known to have."""
         self.before_checkpoint: list[Callable[[], None]] = []
         """Function called before a checkpoint is registered, so that averaged rows are sent first.
         """
@@ -231,6 +237,7 @@ class Run(MediaMethods):
         step: int | None,
         epoch: float | None = None,
         num_steps_planned: int | None = None,
+        is_explicit: bool = False,
     ) -> None:
         """Report what a library of the script has logged; see `muster.capture`.
 
@@ -238,6 +245,7 @@ class Run(MediaMethods):
         measures under gets the route in front of it.
 
         step: as the library counts; without it, one more than at the last call for this route.
+        is_explicit: the script has asked for it, so no message tells of it.
         """
         if os.getpid() != self._pid:
             return
@@ -251,7 +259,7 @@ class Run(MediaMethods):
                     kept[found] = to_float(value)
         if not kept:
             return
-        if route not in self._captured and self.info.rank == 0:
+        if route not in self._captured and self.info.rank == 0 and not is_explicit:
             self.message(
                 f"Values that the script logs with {library} are captured. "
                 "measure.capture: [] switches it off."
@@ -263,6 +271,22 @@ class Run(MediaMethods):
             watch.step = step
         watch.num_reports += 1
         self._sink.row(Row(step, _now_ms(), kept, epoch, num_steps_planned))
+        is_new = not kept.keys() <= self._captured_names
+        if "mlflow" in sys.modules and is_new and len(self._captured_names) < MAX_AWAITED_NAMES:
+            # The library may hand the same values to MLflow next; the agent must know their names
+            # before MLflow's client gets there. Once per name, and never for long.
+            self._captured_names.update(kept)
+            self._sink.flush(NAMES_FLUSH_S)
+
+    @_never_raises
+    def captures_folder(self, path: str) -> None:
+        """Report that the scalars of event files in this folder are captured in this process, so that
+        the agent does not read them as well.
+
+        path: absolute, without links."""
+        if os.getpid() == self._pid:
+            self._describe()
+            self._sink.record({"type": "captured_folder", "path": path})
 
     @_never_raises
     def report_group(

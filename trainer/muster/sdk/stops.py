@@ -17,7 +17,7 @@ class StopNotice:
 
     kind: str
     """One of `wire.STOP_KINDS`: user, early, preempt, resize, pause, drain, budget, gang,
-    superseded, node, signal. Empty if unknown; a newer server may send others."""
+    superseded, node, signal, time_limit. Empty if unknown; a newer server may send others."""
     reason: str
     """One sentence part for people: "trial 3 of experiment 12 (priority 80) needs its slots"."""
     deadline_boot_s: float | None = None

@@ -1,29 +1,51 @@
 """MLflow's tracking REST API, version 2.0, without a network: what a request asks, what it changes
 and what the answer is.
 
-`TrackingBook` holds the runs of one script, `answer` is the table of endpoints. Whoever serves them
-brings HTTP, the metrics' way onwards and a place for artifacts. The standard library alone.
+`answer` is the table of endpoints, over a `TrackingStore`. `TrackingBook` is the one that holds the runs
+of one script in memory; the server has another one. Whoever serves them brings HTTP and a place for
+artifacts. The standard library alone.
 """
 
-from .book import RunChange, TrackedRun, TrackingBook, run_from_json, run_to_json
+from .book import TrackingBook
 from .endpoints import answer
 from .errors import TrackingError, invalid, missing, no_endpoint
 from .models import LoggedModel, ModelShelf
-from .values import TrackedPoint, series_name
+from .runs import (
+    DEFAULT_EXPERIMENT,
+    NAME_TAG,
+    PARENT_TAG,
+    RunChange,
+    TrackedExperiment,
+    TrackedRun,
+    run_from_json,
+    run_to_json,
+)
+from .store import HISTORY_POINTS_MAX, TrackingStore, already_exists
+from .values import BATCH_ITEMS_MAX, TrackedPoint, items_of, series_name, whole_of
 
 __all__ = [
+    "BATCH_ITEMS_MAX",
+    "DEFAULT_EXPERIMENT",
+    "HISTORY_POINTS_MAX",
+    "NAME_TAG",
+    "PARENT_TAG",
     "LoggedModel",
     "ModelShelf",
     "RunChange",
+    "TrackedExperiment",
     "TrackedPoint",
     "TrackedRun",
     "TrackingBook",
     "TrackingError",
+    "TrackingStore",
+    "already_exists",
     "answer",
     "invalid",
+    "items_of",
     "missing",
     "no_endpoint",
     "run_from_json",
     "run_to_json",
     "series_name",
+    "whole_of",
 ]

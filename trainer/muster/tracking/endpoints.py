@@ -1,4 +1,4 @@
-"""The endpoints: what of a book a request reads and changes. Bodies and answers are JSON values."""
+"""The endpoints: what of a store a request reads and changes. Bodies and answers are JSON values."""
 
 from __future__ import annotations
 
@@ -8,22 +8,30 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import search
-from .book import (
-    DATASETS_MAX,
-    HISTORY_POINTS_MAX,
-    MODELS_TAG,
-    RUNS_MAX,
-    TrackedRun,
-    TrackingBook,
-)
 from .errors import invalid, no_endpoint
-from .models import ModelShelf
-from .values import key_of, pair_of, point_of, text_of, whole_of
+from .models import MODELS_MAX, ModelShelf
+from .runs import MODELS_TAG, RunChange, TrackedExperiment, TrackedRun, metric_json
+from .store import HISTORY_POINTS_MAX, TrackingStore
+from .values import (
+    NUMBER_MAX,
+    TrackedPoint,
+    items_of,
+    key_of,
+    pair_of,
+    point_of,
+    text_of,
+    whole_of,
+)
 
 PAGE_MAX = 50_000
 """Most runs in one answer."""
 HISTORY_PAGE_MAX = 25_000
 """Most points in one answer."""
+DATASETS_MAX = 100
+"""Most data sets of a run, and descriptions of models in its tag."""
+EXPERIMENT_TAGS_MAX = 100
+BULK_RUNS_MAX = 100
+"""Most runs whose histories one request can ask for."""
 
 _PATH = re.compile(r"(?:/ajax-api|/api)/(?:2|3)\.0/mlflow(/.*)")
 
@@ -31,7 +39,7 @@ Body = Mapping[str, Any]
 
 
 def answer(
-    book: TrackingBook, shelf: ModelShelf, method: str, path: str, body: Body, *, rank: int
+    store: TrackingStore, shelf: ModelShelf, method: str, path: str, body: Body, *, rank: int
 ) -> dict[str, Any]:
     """Return the answer to a request. Raises TrackingError.
 
@@ -41,151 +49,219 @@ def answer(
     found = _PATH.fullmatch(path)
     name = found[1] if found else ""
     if name.startswith("/logged-models"):
-        return shelf.answer(method, name, body, now_ms=book.now_ms())
+        return shelf.answer(method, name, body, now_ms=store.now_ms())
     endpoint = _ENDPOINTS.get((method, name))
     if name == "/runs/create" and method == "POST":
-        return {"run": book.create_run(body, rank=rank).shown()}
+        return {"run": store.create_run(body, rank=rank).shown()}
     if endpoint is None:
         raise no_endpoint(method, path)
-    return endpoint(book, body)
+    return endpoint(store, body)
 
 
-def _run(book: TrackingBook, body: Body) -> TrackedRun:
+def _run(store: TrackingStore, body: Body) -> TrackedRun:
     run_id = body.get("run_id") or body.get("run_uuid")
-    return book.run(text_of({"run_id": run_id}, "run_id"))
+    return store.run(text_of({"run_id": run_id}, "run_id"))
 
 
 # ---------------------------------------------------------------- experiments
 
 
-def _get_experiment(book: TrackingBook, body: Body) -> dict[str, Any]:
-    return {"experiment": book.experiment_by_id(text_of(body, "experiment_id"))}
+def _get_experiment(store: TrackingStore, body: Body) -> dict[str, Any]:
+    return {"experiment": store.experiment(text_of(body, "experiment_id")).shown()}
 
 
-def _get_experiment_by_name(book: TrackingBook, body: Body) -> dict[str, Any]:
-    return {"experiment": book.experiment_of(text_of(body, "experiment_name"))}
+def _get_experiment_by_name(store: TrackingStore, body: Body) -> dict[str, Any]:
+    return {"experiment": store.experiment_named(text_of(body, "experiment_name")).shown()}
 
 
-def _create_experiment(book: TrackingBook, body: Body) -> dict[str, Any]:
-    return {"experiment_id": book.create_experiment(text_of(body, "name"), body.get("tags") or [])}
+def _create_experiment(store: TrackingStore, body: Body) -> dict[str, Any]:
+    if body.get("artifact_location"):
+        raise invalid("artifact_location cannot be chosen: Muster keeps the artifacts of its runs")
+    tags = dict(store.pair(tag, "tag") for tag in items_of(body, "tags", EXPERIMENT_TAGS_MAX))
+    name = body.get("name")
+    if not isinstance(name, str):
+        raise invalid("name must be a text")
+    return {"experiment_id": store.create_experiment(text_of(body, "name"), tags).experiment_id}
 
 
-def _search_experiments(book: TrackingBook, body: Body) -> dict[str, Any]:
-    if body.get("filter"):
-        raise invalid("experiments cannot be filtered here: every one is of the same trial")
-    return {"experiments": list(book.experiments.values())}
+def _update_experiment(store: TrackingStore, body: Body) -> dict[str, Any]:
+    experiment = store.experiment(text_of(body, "experiment_id"))
+    experiment.name = text_of(body, "new_name")
+    return _saved(store, experiment)
 
 
-def _set_experiment_tag(book: TrackingBook, body: Body) -> dict[str, Any]:
-    experiment = book.experiment_by_id(text_of(body, "experiment_id"))
+def _delete_experiment(store: TrackingStore, body: Body) -> dict[str, Any]:
+    experiment = store.experiment(text_of(body, "experiment_id"))
+    experiment.stage = "deleted"
+    return _saved(store, experiment)
+
+
+def _restore_experiment(store: TrackingStore, body: Body) -> dict[str, Any]:
+    experiment = store.experiment(text_of(body, "experiment_id"))
+    experiment.stage = "active"
+    return _saved(store, experiment)
+
+
+def _search_experiments(store: TrackingStore, body: Body) -> dict[str, Any]:
+    matches = search.matcher(str(body.get("filter") or ""), _EXPERIMENT_ATTRIBUTES)
+    stages = _stages(body.get("view_type"))
+    found = [e for e in store.experiments() if e.stage in stages and matches(e)]
+    found.sort(key=lambda experiment: (-experiment.created_ms, whole_of(experiment.experiment_id)))
+    found = search.ordered(found, _orders(body), _EXPERIMENT_ATTRIBUTES)
+    page, token = _page(found, body, default=1_000, limit=PAGE_MAX)
+    answer: dict[str, Any] = {"experiments": [experiment.shown() for experiment in page]}
+    return {**answer, "next_page_token": token} if token else answer
+
+
+def _set_experiment_tag(store: TrackingStore, body: Body) -> dict[str, Any]:
+    experiment = store.experiment(text_of(body, "experiment_id"))
     key, value = pair_of(body, "tag")
-    kept = [tag for tag in experiment["tags"] if tag["key"] != key]
-    if len(kept) < DATASETS_MAX:
-        experiment["tags"] = [*kept, {"key": key, "value": value}]
+    if key not in experiment.tags and len(experiment.tags) >= EXPERIMENT_TAGS_MAX:
+        raise invalid(f"an experiment can have at most {EXPERIMENT_TAGS_MAX} tags")
+    experiment.tags[key] = value
+    return _saved(store, experiment)
+
+
+def _delete_experiment_tag(store: TrackingStore, body: Body) -> dict[str, Any]:
+    experiment = store.experiment(text_of(body, "experiment_id"))
+    experiment.tags.pop(key_of(body, "tag"), None)
+    return _saved(store, experiment)
+
+
+def _saved(store: TrackingStore, experiment: TrackedExperiment) -> dict[str, Any]:
+    experiment.updated_ms = store.now_ms()
+    store.save_experiment(experiment)
     return {}
+
+
+_EXPERIMENT_ATTRIBUTES: search.Attributes[TrackedExperiment] = {
+    "name": lambda experiment: experiment.name,
+    "experiment_id": lambda experiment: whole_of(experiment.experiment_id),
+    "creation_time": lambda experiment: experiment.created_ms,
+    "last_update_time": lambda experiment: experiment.updated_ms,
+}
 
 
 # ---------------------------------------------------------------- runs
 
 
-def _get_run(book: TrackingBook, body: Body) -> dict[str, Any]:
-    return {"run": _run(book, body).shown()}
+def _get_run(store: TrackingStore, body: Body) -> dict[str, Any]:
+    return {"run": _run(store, body).shown()}
 
 
-def _update_run(book: TrackingBook, body: Body) -> dict[str, Any]:
-    run = _run(book, body)
-    book.update_run(body, run)
+def _update_run(store: TrackingStore, body: Body) -> dict[str, Any]:
+    run = _run(store, body)
+    store.update_run(body, run)
     return {"run_info": run.info()}
 
 
-def _delete_run(book: TrackingBook, body: Body) -> dict[str, Any]:
-    book.set_stage(_run(book, body), "deleted")
+def _delete_run(store: TrackingStore, body: Body) -> dict[str, Any]:
+    store.set_stage(_run(store, body), "deleted")
     return {}
 
 
-def _restore_run(book: TrackingBook, body: Body) -> dict[str, Any]:
-    book.set_stage(_run(book, body), "active")
+def _restore_run(store: TrackingStore, body: Body) -> dict[str, Any]:
+    store.set_stage(_run(store, body), "active")
     return {}
 
 
-def _search_runs(book: TrackingBook, body: Body) -> dict[str, Any]:
+def _search_runs(store: TrackingStore, body: Body) -> dict[str, Any]:
     matches = search.matcher(str(body.get("filter") or ""), _ATTRIBUTES)
-    wanted = {str(number) for number in body.get("experiment_ids") or []}
-    view = str(body.get("run_view_type") or "ACTIVE_ONLY").upper()
-    stages = {"ACTIVE_ONLY": ("active",), "DELETED_ONLY": ("deleted",)}.get(
-        view, ("active", "deleted")
-    )
-    found = [
-        run
-        for run in book.runs.values()
-        if run.experiment_id in wanted and run.stage in stages and matches(run)
-    ]
+    wanted = {str(number) for number in _listed(body.get("experiment_ids"))}
+    stages = _stages(body.get("run_view_type"))
+    found = [run for run in store.runs_of(wanted) if run.stage in stages and matches(run)]
     found.sort(key=lambda run: (-run.started_ms, run.run_id))
-    order_by = body.get("order_by") or []
-    page, token = _page(
-        search.ordered(found, order_by if isinstance(order_by, list) else [order_by], _ATTRIBUTES),
-        body,
-        default=1_000,
-        limit=PAGE_MAX,
-    )
+    found = search.ordered(found, _orders(body), _ATTRIBUTES)
+    page, token = _page(found, body, default=1_000, limit=PAGE_MAX)
     answer: dict[str, Any] = {"runs": [run.shown() for run in page]}
     return {**answer, "next_page_token": token} if token else answer
 
 
-def _log_metric(book: TrackingBook, body: Body) -> dict[str, Any]:
-    book.add_points(_run(book, body), [point_of(body)])
+def _log_metric(store: TrackingStore, body: Body) -> dict[str, Any]:
+    store.add_points(_run(store, body), [point_of(body)])
     return {}
 
 
-def _log_parameter(book: TrackingBook, body: Body) -> dict[str, Any]:
-    book.log_param(body, _run(book, body))
+def _log_parameter(store: TrackingStore, body: Body) -> dict[str, Any]:
+    store.log_param(body, _run(store, body))
     return {}
 
 
-def _log_batch(book: TrackingBook, body: Body) -> dict[str, Any]:
-    book.log(body, _run(book, body))
+def _log_batch(store: TrackingStore, body: Body) -> dict[str, Any]:
+    store.log(body, _run(store, body))
     return {}
 
 
-def _set_tag(book: TrackingBook, body: Body) -> dict[str, Any]:
-    book.set(_run(book, body), {}, dict([book.pair(body, "tag")]))
+def _set_tag(store: TrackingStore, body: Body) -> dict[str, Any]:
+    store.set(_run(store, body), {}, dict([store.pair(body, "tag")]))
     return {}
 
 
-def _delete_tag(book: TrackingBook, body: Body) -> dict[str, Any]:
-    book.delete_tag(_run(book, body), key_of(body, "tag"))
+def _delete_tag(store: TrackingStore, body: Body) -> dict[str, Any]:
+    store.delete_tag(_run(store, body), key_of(body, "tag"))
     return {}
 
 
-def _log_inputs(book: TrackingBook, body: Body) -> dict[str, Any]:
-    run = _run(book, body)
+def _log_inputs(store: TrackingStore, body: Body) -> dict[str, Any]:
+    run = _run(store, body)
     _extend(run.datasets, body.get("datasets"), DATASETS_MAX)
-    _extend(run.models, body.get("models"), RUNS_MAX)
+    _extend(run.models, body.get("models"), MODELS_MAX)
+    store.changed(RunChange(run=run))
     return {}
 
 
-def _log_outputs(book: TrackingBook, body: Body) -> dict[str, Any]:
-    _extend(_run(book, body).models, body.get("models"), RUNS_MAX)
+def _log_outputs(store: TrackingStore, body: Body) -> dict[str, Any]:
+    run = _run(store, body)
+    _extend(run.models, body.get("models"), MODELS_MAX)
+    store.changed(RunChange(run=run))
     return {}
 
 
-def _log_model(book: TrackingBook, body: Body) -> dict[str, Any]:
+def _log_model(store: TrackingStore, body: Body) -> dict[str, Any]:
     """Keep the description of a model that a 2.x client has logged, where its clients look for it."""
-    run = _run(book, body)
+    run = _run(store, body)
     try:
         model = json.loads(text_of(body, "model_json", max_chars=2**20))
         history = json.loads(run.tags.get(MODELS_TAG) or "[]")
     except ValueError:
         raise invalid("model_json must be a JSON object") from None
     if len(history) < DATASETS_MAX:
-        book.set(run, {}, {MODELS_TAG: json.dumps([*history, model])})
+        store.set(run, {}, {MODELS_TAG: json.dumps([*history, model])})
     return {}
 
 
-def _get_history(book: TrackingBook, body: Body) -> dict[str, Any]:
-    points = book.history(_run(book, body), text_of(body, "metric_key"))
+def _get_history(store: TrackingStore, body: Body) -> dict[str, Any]:
+    points = store.history(_run(store, body), text_of(body, "metric_key"))
     page, token = _page(points, body, default=HISTORY_POINTS_MAX, limit=HISTORY_PAGE_MAX)
-    return {"metrics": page, **({"next_page_token": token} if token else {})}
+    answer: dict[str, Any] = {"metrics": [metric_json(point) for point in page]}
+    return {**answer, "next_page_token": token} if token else answer
+
+
+def _get_history_bulk(store: TrackingStore, body: Body) -> dict[str, Any]:
+    """Return the points of a metric of several runs, at `max_results` steps of each at most: the
+    first, the last and some between. All of them without it."""
+    key, run_ids = text_of(body, "metric_key"), _listed(body.get("run_ids") or body.get("run_id"))
+    if not run_ids or len(run_ids) > BULK_RUNS_MAX:
+        raise invalid(f"run_ids names {len(run_ids)} runs; 1 to {BULK_RUNS_MAX} are possible")
+    first = whole_of(body.get("start_step"), 0)
+    last = whole_of(body.get("end_step"), NUMBER_MAX)
+    most = min(whole_of(body.get("max_results"), HISTORY_PAGE_MAX), HISTORY_PAGE_MAX)
+    if most < 1 or first > last:
+        raise invalid("max_results must be at least 1, and end_step no less than start_step")
+    found = []
+    for run_id in run_ids:
+        points = [p for p in store.history(store.run(run_id), key) if first <= p.step <= last]
+        points.sort(key=lambda point: (point.step, point.time_ms))
+        kept = _thinned(points, most)
+        found += [{**metric_json(point), "run_id": run_id} for point in kept]
+    return {"metrics": found}
+
+
+def _thinned(points: list[TrackedPoint], most: int) -> list[TrackedPoint]:
+    if len(points) <= most:
+        return points
+    last = len(points) - 1
+    return [points[round(no * last / max(1, most - 1))] for no in range(most)]
 
 
 def _extend(items: list[Any], new: Any, limit: int) -> None:
@@ -207,6 +283,23 @@ _ATTRIBUTES: search.Attributes[TrackedRun] = {
 }
 
 
+def _stages(view: Any) -> tuple[str, ...]:
+    """Return the stages of what a view shows: ACTIVE_ONLY, DELETED_ONLY or ALL, or its number."""
+    chosen = str(view or "ACTIVE_ONLY").upper()
+    if chosen in ("DELETED_ONLY", "2"):
+        return ("deleted",)
+    return ("active", "deleted") if chosen in ("ALL", "3") else ("active",)
+
+
+def _orders(body: Body) -> list[str]:
+    return [str(order) for order in _listed(body.get("order_by"))]
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return a list that comes as one value where a query has it once."""
+    return value if isinstance(value, list) else [] if value in (None, "") else [value]
+
+
 def _page(items: list[Any], body: Body, *, default: int, limit: int) -> tuple[list[Any], str]:
     """Return one page of a list, and the token of the next; "" after the last."""
     token = str(body.get("page_token") or "0")
@@ -219,13 +312,17 @@ def _page(items: list[Any], body: Body, *, default: int, limit: int) -> tuple[li
     return items[int(token) : end], str(end) if end < len(items) else ""
 
 
-_ENDPOINTS: dict[tuple[str, str], Callable[[TrackingBook, Body], dict[str, Any]]] = {
+_ENDPOINTS: dict[tuple[str, str], Callable[[TrackingStore, Body], dict[str, Any]]] = {
     ("GET", "/experiments/get"): _get_experiment,
     ("GET", "/experiments/get-by-name"): _get_experiment_by_name,
     ("POST", "/experiments/create"): _create_experiment,
     ("GET", "/experiments/search"): _search_experiments,
     ("POST", "/experiments/search"): _search_experiments,
     ("POST", "/experiments/set-experiment-tag"): _set_experiment_tag,
+    ("POST", "/experiments/delete-experiment-tag"): _delete_experiment_tag,
+    ("POST", "/experiments/update"): _update_experiment,
+    ("POST", "/experiments/delete"): _delete_experiment,
+    ("POST", "/experiments/restore"): _restore_experiment,
     ("GET", "/runs/get"): _get_run,
     ("POST", "/runs/update"): _update_run,
     ("POST", "/runs/delete"): _delete_run,
@@ -240,4 +337,6 @@ _ENDPOINTS: dict[tuple[str, str], Callable[[TrackingBook, Body], dict[str, Any]]
     ("POST", "/runs/outputs"): _log_outputs,
     ("POST", "/runs/log-model"): _log_model,
     ("GET", "/metrics/get-history"): _get_history,
+    ("GET", "/metrics/get-history-bulk"): _get_history_bulk,
+    ("GET", "/metrics/get-history-bulk-interval"): _get_history_bulk,
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from . import search
-from .book import TrackedRun
 from .errors import invalid, missing, no_endpoint
+from .runs import TrackedRun
 from .values import TrackedPoint, items_of, pair_of
 
 MODELS_MAX = 1_000
@@ -71,16 +71,44 @@ _ATTRIBUTES: search.Attributes[LoggedModel] = {
 
 
 class ModelShelf:
-    """The logged models of one job."""
+    """The logged models of one job, in memory. A subclass may keep them elsewhere."""
 
     def __init__(self, run: Callable[[str], TrackedRun], *, trial: str) -> None:
         """Create an empty shelf.
 
         run: returns a run by its id, or raises TrackingError.
         trial: what no other trial is called, for the ids of models."""
-        self._run = run
+        self.run = run
         self._trial = trial
-        self.models: dict[str, LoggedModel] = {}
+        self._models: dict[str, LoggedModel] = {}
+
+    def find(self, model_id: str) -> LoggedModel | None:
+        """Return a model; None if there is none."""
+        return self._models.get(model_id)
+
+    def place(self, name: str, source_run_id: str) -> tuple[str, str]:
+        """Return the id of a new model, and the folder of its artifacts. Raises TrackingError."""
+        if len(self._models) >= MODELS_MAX:
+            raise invalid(f"a job can log at most {MODELS_MAX} models")
+        above = f"{self.run(source_run_id).folder}/models" if source_run_id else "models"
+        base = f"{above}/{_UNFIT.sub('-', name).strip('-.')[:80] or 'model'}"
+        folder, no = base, 1
+        used = {model.folder for model in self._models.values()}
+        while folder in used:
+            no += 1
+            folder = f"{base}-{no}"
+        known_by = f"muster:{self._trial}/{folder}"
+        return f"m-{uuid.uuid5(uuid.NAMESPACE_URL, known_by).hex}", folder
+
+    def keep(self, model: LoggedModel) -> None:
+        """Keep a model, new or changed. Raises TrackingError."""
+        self._models[model.model_id] = model
+
+    def of(self, experiment_ids: Collection[str]) -> list[LoggedModel]:
+        """Return the models of these experiments, oldest first."""
+        return [m for m in self._models.values() if m.experiment_id in experiment_ids]
+
+    # ------------------------------------------------------------ requests
 
     def answer(
         self, method: str, path: str, body: Mapping[str, Any], *, now_ms: int
@@ -109,29 +137,24 @@ class ModelShelf:
                 model.tags.pop("/".join(key), None)
             case _:
                 raise no_endpoint(method, path)
-        model.updated_ms = now_ms
+        if method != "GET":
+            model.updated_ms = now_ms
+            self.keep(model)
         return model.shown()
 
     def model(self, model_id: str) -> LoggedModel:
         """Return a model. Raises TrackingError."""
-        if model_id not in self.models:
+        found = self.find(model_id)
+        if found is None:
             raise missing(f"Logged model with ID '{model_id[:64]}' not found.")
-        return self.models[model_id]
+        return found
 
     def _create(self, body: Mapping[str, Any], now_ms: int) -> LoggedModel:
-        if len(self.models) >= MODELS_MAX:
-            raise invalid(f"a job can log at most {MODELS_MAX} models")
         source = str(body.get("source_run_id") or "")
-        above = f"{self._run(source).folder}/models" if source else "models"
         name = str(body.get("name") or "model")[:250]
-        base = f"{above}/{_UNFIT.sub('-', name).strip('-.')[:80] or 'model'}"
-        folder, no = base, 1
-        used = {model.folder for model in self.models.values()}
-        while folder in used:
-            no += 1
-            folder = f"{base}-{no}"
+        model_id, folder = self.place(name, source)
         model = LoggedModel(
-            model_id=f"m-{uuid.uuid5(uuid.NAMESPACE_URL, f'muster:{self._trial}/{folder}').hex}",
+            model_id=model_id,
             experiment_id=str(body.get("experiment_id") or "0"),
             name=name,
             folder=folder,
@@ -145,13 +168,13 @@ class ModelShelf:
         )
         self._put(model.tags, body, "tags", "tag")
         self._put(model.params, body, "params", "param")
-        self.models[model.model_id] = model
+        self.keep(model)
         return model
 
     def _search(self, body: Mapping[str, Any]) -> dict[str, Any]:
         wanted = {str(number) for number in body.get("experiment_ids") or []}
         matches = search.matcher(str(body.get("filter") or ""), _ATTRIBUTES)
-        found = [m for m in self.models.values() if m.experiment_id in wanted and matches(m)]
+        found = [model for model in self.of(wanted) if matches(model)]
         found.reverse()  # The youngest first.
         return {"models": [model.shown()["model"] for model in found]}
 

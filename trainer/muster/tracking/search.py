@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 class Searchable(Protocol):
     """What a search looks at."""
 
-    params: dict[str, str]
-    tags: dict[str, str]
+    @property
+    def params(self) -> Mapping[str, str]: ...
+
+    @property
+    def tags(self) -> Mapping[str, str]: ...
 
     @property
     def latest(self) -> Mapping[str, TrackedPoint]: ...
@@ -30,8 +33,11 @@ Attributes = Mapping[str, Callable[[S], Any]]
 
 _FIELD = r"""(?:(\w+)\.)?(?:`([^`]+)`|"([^"]+)"|([\w.\-/]+))"""
 _TERM = re.compile(
-    rf"\s*{_FIELD}\s*(>=|<=|!=|=|>|<|LIKE\b|ILIKE\b)\s*('[^']*'|\"[^\"]*\"|[-+.\w]+)\s*", re.I
+    rf"\s*{_FIELD}\s*(>=|<=|!=|=|>|<|LIKE\b|ILIKE\b|NOT\s+IN\b|IN\b)\s*"
+    r"""('[^']*'|\"[^\"]*\"|[-+.\w]+|\([^()]*\))\s*""",
+    re.I,
 )
+_LISTED = re.compile(r"""'([^']*)'|"([^"]*)\"|([-+.\w]+)""")
 _AND = re.compile(r"AND\b", re.I)
 _ORDER = re.compile(rf"\s*{_FIELD}\s*(ASC|DESC)?\s*", re.I)
 _GROUPS = {
@@ -101,6 +107,10 @@ def _test(
     key = quoted or double or plain
     value_of = _value_of(attributes, group, key)
     wanted: Any = literal[1:-1] if literal[0] in "'\"" else literal
+    if sign.upper().endswith("IN"):
+        listed = {a or b or c for a, b, c in _LISTED.findall(literal)}
+        is_in = not sign.upper().startswith("NOT")
+        return lambda item: (v := value_of(item)) is not None and (str(v) in listed) == is_in
     if "LIKE" in sign.upper():
         pattern = re.compile(
             fnmatch.translate(wanted.replace("%", "*").replace("_", "?")),

@@ -209,6 +209,9 @@ class MessageRecord:
     type: Literal["message"] = "message"
     level: Literal["info", "warning", "error"]
     text: str
+    topic: Literal["", "limit_near"] = ""
+    """What it is about, where the trial's page shows it at the top: limit_near is a limit that the job
+    may exceed soon."""
 
 
 @dataclass(frozen=True, kw_only=True)

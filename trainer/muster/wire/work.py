@@ -98,6 +98,7 @@ STOP_KINDS: Mapping[str, str] = {
     "superseded": "a newer attempt of the trial exists",
     "node": "its node asked for it: the agent or the machine is shutting down",
     "signal": "the process got a signal",
+    "time_limit": "it has run for as long as its document allows",
 }
 """Kinds of stop requests, as far as a program may want to distinguish them. A newer server may send
 others."""

@@ -1,4 +1,4 @@
-import { Button, Menu } from "@mantine/core";
+import { Button, Menu, Tooltip } from "@mantine/core";
 import {
   IconArchive,
   IconArchiveOff,
@@ -9,6 +9,7 @@ import {
   IconPlayerStop,
   IconPlayerTrackNext,
   IconSkull,
+  IconPlugConnectedX,
   IconTrash,
 } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -20,13 +21,14 @@ import { type ExperimentDetail, me } from "../../api/queries";
 import { ContinueDialog } from "./ContinueDialog";
 import { DeleteDialog } from "./DeleteDialog";
 import { OperationDialog } from "./OperationDialog";
-import { offered, type Operation } from "./operations";
+import { offered, type Operation, refused } from "./operations";
 
 const ICONS: Record<Operation, typeof IconDots> = {
   pause: IconPlayerPause,
   resume: IconPlayerPlay,
   stop: IconPlayerStop,
   kill: IconSkull,
+  close: IconPlugConnectedX,
   continue: IconPlayerTrackNext,
   fork: IconCopyPlus,
   archive: IconArchive,
@@ -34,7 +36,7 @@ const ICONS: Record<Operation, typeof IconDots> = {
   delete: IconTrash,
 };
 /** These stand as buttons; the others are in the menu. */
-const SHOWN: ReadonlySet<Operation> = new Set(["pause", "resume", "stop", "continue"]);
+const SHOWN: ReadonlySet<Operation> = new Set(["pause", "resume", "stop", "close", "continue"]);
 const RED: ReadonlySet<Operation> = new Set(["stop", "kill", "delete"]);
 
 /** Everything that can be done with an experiment now; what changes it asks first. */
@@ -52,6 +54,19 @@ export function ExperimentActions({ experiment: data }: { experiment: Experiment
   const menu = operations.filter((operation) => !SHOWN.has(operation));
   return (
     <>
+      {refused(data, user).map((operation) => (
+        <Tooltip key={operation} label={t("unmanaged.refused")}>
+          <Button
+            variant="default"
+            data-disabled
+            aria-disabled
+            onClick={(e) => e.preventDefault()}
+            data-testid={operation}
+          >
+            {t(`operation.${operation}`)}
+          </Button>
+        </Tooltip>
+      ))}
       {operations
         .filter((operation) => SHOWN.has(operation))
         .map((operation) => {
@@ -100,6 +115,7 @@ export function ExperimentActions({ experiment: data }: { experiment: Experiment
       asked === "resume" ||
       asked === "stop" ||
       asked === "kill" ||
+      asked === "close" ||
       asked === "archive" ||
       asked === "unarchive" ? (
         <OperationDialog key={asked} experiment={data} kind={asked} onClose={close} />

@@ -8,7 +8,7 @@ import { Lines, Notice } from "../../components/basics";
 import * as format from "../../lib/format";
 import { effects, touched } from "./operations";
 
-export type Plain = "pause" | "resume" | "stop" | "kill" | "archive" | "unarchive";
+export type Plain = "pause" | "resume" | "stop" | "kill" | "close" | "archive" | "unarchive";
 
 /** Asks before an operation that needs nothing more to be said; names the trials and slots it touches. */
 export function OperationDialog({
@@ -35,7 +35,7 @@ export function OperationDialog({
   const grace = Number(data.config["stop_grace_s"]);
   const slots = t("trial.slots", { count: data.spending.slots_held });
   const lines =
-    kind === "archive" || kind === "unarchive"
+    kind === "archive" || kind === "unarchive" || kind === "close"
       ? []
       : effects(kind, touched(data)).map(({ key, count }) =>
           t(`operation.effect.${key}`, { count, slots, grace: format.duration(grace) }),
@@ -46,7 +46,7 @@ export function OperationDialog({
       onClose={onClose}
       title={t(`operation.ask.${kind}`, { name: data.name, id: data.id })}
       action={t(`operation.${kind}`)}
-      danger={kind === "stop" || kind === "kill"}
+      danger={kind === "stop" || kind === "kill" || kind === "close"}
       pending={run.isPending}
       error={run.error}
       onConfirm={() => run.mutate()}

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 
 import { lengthOf } from "./length";
-import { effects, goingOn, offered, touched } from "./operations";
+import { effects, goingOn, offered, refused, touched } from "./operations";
 
 const ada = { role: "member", username: "ada" } as const;
 const base = {
@@ -13,6 +13,7 @@ const base = {
   num_trials_by_state: {},
   num_trials: 0,
   num_trials_planned: null,
+  unmanaged: null,
 } as const;
 
 test("what is offered follows the state and what was asked for last", () => {
@@ -77,4 +78,14 @@ test("the length is the search's, else the trainer's, else the code's own", () =
     value: 600,
   });
   expect(lengthOf({ search: { max_length: null }, trainer: null })).toBeNull();
+});
+
+test("a run outside of Muster can be closed, and says why it cannot be paused or stopped", () => {
+  const outside = { ...base, unmanaged: "mlflow" };
+  expect(offered(outside, ada)).toEqual(["close"]);
+  expect(refused(outside, ada)).toEqual(["pause", "stop"]);
+  expect(offered({ ...outside, state: "FAILED" }, ada)).toEqual(["archive", "delete"]);
+  expect(refused({ ...outside, state: "FAILED" }, ada)).toEqual([]);
+  expect(refused(base, ada)).toEqual([]);
+  expect(offered(outside, { role: "member", username: "bob" })).toEqual([]);
 });

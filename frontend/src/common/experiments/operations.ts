@@ -3,16 +3,28 @@ import type { Experiment, Me } from "../../api/queries";
 import { mayChange } from "../../lib/access";
 import { isTerminal } from "../../lib/states";
 
-export type Operation = "pause" | "resume" | "stop" | "kill" | "continue" | "fork" | "archive" | "unarchive" | "delete";
+export type Operation =
+  "pause" | "resume" | "stop" | "kill" | "close" | "continue" | "fork" | "archive" | "unarchive" | "delete";
 
 type Facts = Pick<
   Experiment,
-  "state" | "desired" | "archived_at" | "owner" | "num_trials_by_state" | "num_trials" | "num_trials_planned"
+  | "state"
+  | "desired"
+  | "archived_at"
+  | "owner"
+  | "unmanaged"
+  | "num_trials_by_state"
+  | "num_trials"
+  | "num_trials_planned"
 >;
 
 /** The operations that make sense now, for this user, in the order of the menu. */
 export function offered(data: Facts, user: Pick<Me, "role" | "username"> | undefined): Operation[] {
   const out: Operation[] = [];
+  if (data.unmanaged !== null) {
+    if (!mayChange(user, data.owner)) return out;
+    return isTerminal(data.state) ? [data.archived_at ? "unarchive" : "archive", "delete"] : ["close"];
+  }
   if (mayChange(user, data.owner)) {
     const ends = data.desired === "stop" || data.desired === "kill";
     if (!isTerminal(data.state)) {
@@ -24,6 +36,12 @@ export function offered(data: Facts, user: Pick<Me, "role" | "username"> | undef
   }
   if (user && user.role !== "viewer") out.push("fork");
   return out;
+}
+
+/** What is shown but cannot be done, because a client outside the cluster runs it. */
+export function refused(data: Facts, user: Pick<Me, "role" | "username"> | undefined): Operation[] {
+  const goesOn = data.unmanaged !== null && !isTerminal(data.state);
+  return goesOn && mayChange(user, data.owner) ? ["pause", "stop"] : [];
 }
 
 const HOLDING = new Set(["STARTING", "RUNNING", "STOPPING"]);

@@ -20,6 +20,7 @@ import * as format from "../../lib/format";
 import { usePref } from "../../lib/prefs";
 import { parseAt, stamp } from "../../lib/time";
 import { isSearch, LEVELS, levelsOf, type LogSource, ranksOf, trialsOf } from "./logQuery";
+import { LogValues } from "./LogValues";
 import css from "./logs.module.css";
 import layout from "../../components/layout.module.css";
 
@@ -118,7 +119,10 @@ export function LogToolbar({
         onChange={(e) => setWrap(e.currentTarget.checked ? "on" : null)}
       />
       {source.trials === null ? (
-        <Download trialId={Number(source.key.split(":")[1])} streams={streams} rankName={rankName} />
+        <>
+          <LogValues trialId={Number(source.key.split(":")[1])} search={search} />
+          <Download trialId={Number(source.key.split(":")[1])} streams={streams} rankName={rankName} />
+        </>
       ) : null}
     </div>
   );

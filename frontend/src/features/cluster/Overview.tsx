@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
 import { type Cluster, cluster, type Experiment, experiments, me, type Node, nodes } from "../../api/queries";
+import { Headline } from "../../common/headline/Headline";
 import { Code, Empty, Meter, PageHead, Section, Skeleton, Stats, TrialsBar } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { ExperimentLink } from "../../components/ExperimentLink";
@@ -211,13 +212,7 @@ function RunningTable({ items }: { items: Experiment[] }) {
               <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />
             ),
         },
-        {
-          id: "best",
-          header: t("experiments.best"),
-          align: "right",
-          cell: (item) =>
-            item.metric_name ? <span title={item.metric_name}>{format.num(item.best_metric)}</span> : format.MISSING,
-        },
+        { id: "metric", header: t("experiments.metric"), cell: (item) => <Headline item={item} /> },
         {
           id: "slots",
           header: t("experiments.slots"),
@@ -247,12 +242,7 @@ function RecentTable({ items }: { items: Experiment[] }) {
       columns={[
         { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
         { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
-        {
-          id: "best",
-          header: t("experiments.best"),
-          align: "right",
-          cell: (item) => <span title={item.metric_name ?? undefined}>{format.num(item.best_metric)}</span>,
-        },
+        { id: "metric", header: t("experiments.metric"), cell: (item) => <Headline item={item} /> },
         {
           id: "for",
           header: t("experiments.elapsed"),

@@ -23,6 +23,7 @@ import { ScalingSection } from "../../common/scaling/ScalingSection";
 import { BudgetSection } from "./BudgetSection";
 import { CheckpointsTab } from "./CheckpointsPage";
 import { ExperimentActions } from "../../common/experiments/ExperimentActions";
+import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import { Origin } from "../../common/experiments/Origin";
 import { Lineage } from "./Lineage";
 import { LogsTab } from "./LogsTab";
@@ -51,7 +52,12 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
     <>
       <PageHead
         title={data.name}
-        badge={<StateBadge state={shownState(data)} />}
+        badge={
+          <>
+            <StateBadge state={shownState(data)} />
+            <UnmanagedBadge client={data.unmanaged} />
+          </>
+        }
         actions={<ExperimentActions experiment={data} />}
         sub={
           <>

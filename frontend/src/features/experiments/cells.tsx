@@ -2,7 +2,9 @@ import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
 
 import type { Experiment } from "../../api/queries";
+import { Headline } from "../../common/headline/Headline";
 import { Meter, TrialsBar } from "../../components/basics";
+import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
@@ -51,7 +53,7 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
     case "state":
       return (
         <span title={item.reason}>
-          <StateBadge state={shownState(item)} />
+          <StateBadge state={shownState(item)} /> <UnmanagedBadge client={item.unmanaged} />
         </span>
       );
     case "labels":
@@ -86,6 +88,8 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
           </span>
         </span>
       );
+    case "metric":
+      return <Headline item={item} />;
     case "best":
       return item.best_metric === null ? (
         format.MISSING

@@ -6,7 +6,8 @@ export const BUILT_IN = {
   state: { width: 112, sort: "state" },
   labels: { width: 120 },
   searcher: { width: 110, sort: "config.search.method" },
-  trials: { width: 112 },
+  trials: { width: 124 },
+  metric: { width: 220 },
   best: { width: 136, sort: "best", right: true },
   progress: { width: 132 },
   slots: { width: 90, sort: "slots", right: true },
@@ -22,17 +23,7 @@ export const BUILT_IN = {
 
 export type BuiltIn = keyof typeof BUILT_IN;
 export const BUILT_INS = Object.keys(BUILT_IN) as BuiltIn[];
-const FIRST: readonly BuiltIn[] = [
-  "name",
-  "state",
-  "labels",
-  "trials",
-  "best",
-  "progress",
-  "owner",
-  "elapsed",
-  "created",
-];
+const FIRST: readonly BuiltIn[] = ["name", "state", "metric", "trials", "progress", "labels", "elapsed", "created"];
 const VALUE_WIDTH = 130;
 const MIN_WIDTH = 60;
 const MAX_WIDTH = 900;

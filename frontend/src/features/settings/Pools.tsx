@@ -1,4 +1,4 @@
-import { Button, Group, Modal, NumberInput } from "@mantine/core";
+import { Button, Group, Modal, NumberInput, Select } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -14,13 +14,13 @@ import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
 
-/** Pools with what is in them and what their slots cost. */
+/** Pools with what is in them what their slots cost, and how well they must isolate jobs. */
 export function Pools() {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
   const user = useQuery(me).data;
   const query = useInfiniteQuery(pools);
-  const [pricing, setPricing] = useState<Pool | null>(null);
+  const [editing, setEditing] = useState<Pool | null>(null);
   const [removing, setRemoving] = useState<Pool | null>(null);
   const remove = useMutation({
     mutationFn: (name: string) => unwrap(client.DELETE("/api/v1/pools/{name}", { params: { path: { name } } })),
@@ -53,6 +53,18 @@ export function Pools() {
       align: "right",
       cell: (pool) => t("pools.perHour", { price: amount(pool.price_per_slot_hour), currency: pool.currency }),
     },
+    {
+      id: "isolation",
+      header: t("pools.isolation"),
+      cell: (pool) => (
+        <>
+          {t(`pools.level.${pool.min_isolation}`)}
+          {pool.num_nodes_too_weak > 0 ? (
+            <span className="dim"> · {t("pools.tooWeak", { count: pool.num_nodes_too_weak })}</span>
+          ) : null}
+        </>
+      ),
+    },
     { id: "changed", header: t("pools.changed"), align: "right", cell: (pool) => <Ago at={pool.changed_at} /> },
     ...(user?.role === "admin"
       ? [
@@ -63,8 +75,8 @@ export function Pools() {
             align: "right" as const,
             cell: (pool: Pool) => (
               <>
-                <Button variant="subtle" size="compact-xs" onClick={() => setPricing(pool)} data-testid="set-price">
-                  {t("pools.setPrice")}
+                <Button variant="subtle" size="compact-xs" onClick={() => setEditing(pool)} data-testid="edit-pool">
+                  {t("common.edit")}
                 </Button>
                 {pool.num_nodes === 0 ? (
                   <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRemoving(pool)}>
@@ -104,7 +116,7 @@ export function Pools() {
           );
         }}
       </QueryView>
-      {pricing ? <PriceDialog key={pricing.name} pool={pricing} onClose={() => setPricing(null)} /> : null}
+      {editing ? <PoolDialog key={editing.name} pool={editing} onClose={() => setEditing(null)} /> : null}
       <Confirm
         opened={removing !== null}
         onClose={() => setRemoving(null)}
@@ -120,16 +132,19 @@ export function Pools() {
   );
 }
 
-function PriceDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
+const LEVELS = ["none", "user", "sandbox"] as const;
+
+function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
   const [price, setPrice] = useState<number | string>(pool.price_per_slot_hour);
+  const [level, setLevel] = useState(pool.min_isolation);
   const save = useMutation({
     mutationFn: () =>
       unwrap(
         client.PUT("/api/v1/pools/{name}", {
           params: { path: { name: pool.name } },
-          body: { price_per_slot_hour: Number(price) },
+          body: { price_per_slot_hour: Number(price), min_isolation: level },
         }),
       ),
     onSuccess: async () => {
@@ -145,11 +160,11 @@ function PriceDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
     <Modal
       opened
       onClose={onClose}
-      title={t("pools.priceOf", { name: pool.name })}
+      title={t("pools.settingsOf", { name: pool.name })}
       centered
       closeButtonProps={{ "aria-label": t("common.close") }}
     >
-      <form onSubmit={submit} data-testid="price-form">
+      <form onSubmit={submit} data-testid="pool-form">
         <p className={`${layout["text"]} ${layout["belowL"]}`}>
           {t("pools.priceText", { count: pool.num_slots_used })}
         </p>
@@ -162,6 +177,15 @@ function PriceDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
           decimalScale={6}
           w={200}
           data-autofocus
+        />
+        <Select
+          label={t("pools.minIsolation")}
+          description={t("pools.minIsolationHint")}
+          value={level}
+          onChange={(value) => setLevel(LEVELS.find((one) => one === value) ?? "none")}
+          allowDeselect={false}
+          data={LEVELS.map((one) => ({ value: one, label: t(`pools.level.${one}`) }))}
+          mt="md"
         />
         {save.error ? <ErrorNotice error={save.error} /> : null}
         <Group justify="flex-end" mt="md">

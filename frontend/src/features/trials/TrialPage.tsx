@@ -18,6 +18,7 @@ import { mayChange } from "../../lib/access";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
 import { ExperimentActions } from "../../common/experiments/ExperimentActions";
+import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import { Origin } from "../../common/experiments/Origin";
 import { latestAttempt } from "./attempt";
 import { bestOf, type Recent, recentOf, shareOf } from "./recent";
@@ -77,6 +78,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
         badge={
           <>
             <StateBadge state={data.state} />
+            <UnmanagedBadge client={data.unmanaged} />
             {data.flags.map((flag) => (
               <FlagBadge key={flag} flag={flag} />
             ))}
@@ -202,11 +204,15 @@ function TrialFacts({ trial: data, experiment: whole }: PartProps) {
         </Link>
       </span>
       {data.searcher === "single" && whole ? <Origin experiment={whole} /> : null}
-      <span>
-        {held > 0 && held !== data.num_slots
-          ? t("trial.slotsHeld", { held, count: data.num_slots })
-          : t("trial.slots", { count: data.num_slots })}
-      </span>
+      {data.unmanaged !== null ? (
+        <Heard trial={data} />
+      ) : (
+        <span>
+          {held > 0 && held !== data.num_slots
+            ? t("trial.slotsHeld", { held, count: data.num_slots })
+            : t("trial.slots", { count: data.num_slots })}
+        </span>
+      )}
       <span>
         {data.started_at ? (
           <>
@@ -220,6 +226,16 @@ function TrialFacts({ trial: data, experiment: whole }: PartProps) {
       </span>
       <HparamLine hparams={data.hparams} />
     </>
+  );
+}
+
+/** When the client of an unmanaged trial last said anything; a warning when that is long ago. */
+function Heard({ trial: data }: { trial: TrialDetail }) {
+  const { t } = useTranslation();
+  return (
+    <span data-testid="heard" data-tone={data.is_silent ? "warn" : undefined}>
+      {t(data.is_silent ? "unmanaged.silent" : "unmanaged.heard")} <Ago at={data.last_report_at} />
+    </span>
   );
 }
 

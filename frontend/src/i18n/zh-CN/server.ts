@@ -71,6 +71,8 @@ export const errors: Readonly<Record<string, string>> = {
   "experiments.invalid_document": "实验文档无法使用，下面逐条列出错误。",
   "experiments.too_many_labels": "标签数量超过上限。",
   "experiments.not_yours": "它属于别人，只有所有者和管理员可以更改。可以派生一份自己的。",
+  "experiments.unmanaged": "它在 Muster 之外运行，由其客户端上报。请在运行处结束它；若客户端已不在，可以关闭它。",
+  "experiments.managed": "它在集群上运行，请改为停止它。",
   "experiments.ended": "它已结束，不能再暂停或恢复。可以继续它。",
   "experiments.stopping": "它正在停止，请等它结束后再继续。",
   "experiments.still_held": "它可能仍在失联的节点上运行，因此不能删除。请等节点回来，或移除该节点。",
@@ -144,6 +146,7 @@ export const errors: Readonly<Record<string, string>> = {
   "queue.same": "不能移到自己之前或之后。",
   "logs.not_found": "没有这个 rank 的这条日志流。",
   "logs.no_such_line": "日志里没有这一行，或它不在筛选范围内。",
+  "logs.bad_value_pattern": "该模式无法从日志中读取数值，请检查 RE2 语法、命名组和指标名称。",
   "logs.bad_pattern": "搜索表达式无法解析，请使用 RE2 语法。",
   "logs.two_places": "一次只能打开日志的一个位置。",
   "logs.bad_cursor": "翻页位置不属于此日志，请重新打开。",
@@ -202,6 +205,7 @@ export const terminations: Readonly<Record<string, string>> = {
   paused: "已暂停",
   drained: "节点排空",
   budget_exhausted: "预算用完",
+  time_limit: "达到运行时间上限",
   no_progress: "多次尝试没有进展",
 };
 
@@ -267,6 +271,7 @@ export const events: Readonly<Record<string, string>> = {
   "trial.flags": "试验标志变化",
   "trial.kill_requested": "要求强制停止",
   "trial.message": "消息",
+  "trial.near_limit": "接近上限",
   "trial.paused_at_rung": "在晋级点暂停",
   "trial.placed": "试验已放置",
   "trial.profiled": "性能剖析",

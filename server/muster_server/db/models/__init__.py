@@ -53,7 +53,14 @@ from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
 from .secrets import SecretRow
 from .storage import ClusterIdentityRow, FileDeletionRow
-from .tracking import TrackedRunRow
+from .tracking import (
+    LoggedModelRow,
+    RunArtifactChunkRow,
+    RunArtifactRow,
+    TrackedRunRow,
+    TrackingExperimentRow,
+    UnmanagedRunRow,
+)
 from .tunnels import TunnelRow
 from .views import SavedViewRow
 
@@ -83,6 +90,7 @@ __all__ = [
     "LayerTableRow",
     "LogChunkRow",
     "LogStreamRow",
+    "LoggedModelRow",
     "MediaDropsRow",
     "MediaRow",
     "MetricBatchRow",
@@ -99,6 +107,8 @@ __all__ = [
     "ProfilePieceRow",
     "ProfileRow",
     "ProjectRow",
+    "RunArtifactChunkRow",
+    "RunArtifactRow",
     "SavedViewRow",
     "ScalingReportRow",
     "ScheduleRow",
@@ -108,9 +118,11 @@ __all__ = [
     "SpendingRow",
     "StacksRow",
     "TrackedRunRow",
+    "TrackingExperimentRow",
     "TrialOutputsRow",
     "TrialRow",
     "TunnelRow",
+    "UnmanagedRunRow",
     "UserRow",
     "UtcDateTime",
     "WorkerRow",

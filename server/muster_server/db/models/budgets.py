@@ -7,6 +7,8 @@ import datetime as dt
 from sqlalchemy import BigInteger, String
 from sqlalchemy.orm import Mapped, mapped_column
 
+from muster.wire import IsolationLevel
+
 from .base import Base, BigId
 
 
@@ -18,6 +20,8 @@ class PoolRow(Base):
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
     price_per_slot_hour: Mapped[float] = mapped_column(default=0.0)
     """In the currency of the settings."""
+    min_isolation: Mapped[IsolationLevel] = mapped_column(String(16), default="none")
+    """Weakest level of isolation (muster.wire.ISOLATION_LEVELS) at which jobs may run in it."""
     changed_at: Mapped[dt.datetime]
 
 

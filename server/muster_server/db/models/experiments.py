@@ -92,6 +92,8 @@ class ExperimentRow(Base):
     """Where it comes from, readable after the parent is gone (services.experiments.forks)."""
     purpose: Mapped[str | None] = mapped_column(String(16))
     """domain.insight.probes.Purpose: which question about its parent it was made to answer; null: none."""
+    unmanaged: Mapped[str | None] = mapped_column(String(16))
+    """Client that reports it from outside, "mlflow" or "wandb"; null: Muster runs it."""
     num_continued: Mapped[int] = mapped_column(default=0)
     """How often it was continued after it had ended."""
     created_at: Mapped[dt.datetime]
@@ -173,6 +175,8 @@ class TrialRow(Base):
     """How many rungs its ancestors had passed when it was cloned; 0: it is no clone."""
     is_external: Mapped[bool] = mapped_column(default=False)
     """It is run outside, by whoever asks for it: it has no attempts and takes no slots."""
+    heard_at: Mapped[dt.datetime | None]
+    """When the client of an unmanaged trial last said anything of it; null for any other trial."""
     point: Mapped[str | None] = mapped_column(String(64))
     """What who enqueued its hyperparameters calls them; null: they were drawn."""
     num_continued: Mapped[int] = mapped_column(default=0)

@@ -16,8 +16,9 @@ import numpy as np
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
+from muster.log_text import last_version, visible
 from muster_server.db.models import LogChunkRow
-from muster_server.domain.logs.lines import LineTest, last_version, visible
+from muster_server.domain.logs.lines import LineTest
 
 LINE_MAX_CHARS = 16_384
 _COLLAPSE_MAX_BYTES = 262_144

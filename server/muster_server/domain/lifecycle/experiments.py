@@ -84,8 +84,10 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
             why = experiment.unjudged or experiment.failure
             go(ExperimentState.FAILED, why or "no trial ended well and no restart is left")
         else:
-            go(ExperimentState.STOPPING, "all its trials were stopped")
-            go(ExperimentState.CANCELED, "all its trials were stopped")
+            why = experiment.time_limit or "all its trials were stopped"
+            go(ExperimentState.STOPPING, why)
+            termination = Termination.TIME_LIMIT if experiment.time_limit else None
+            go(ExperimentState.CANCELED, why, termination)
     # Only open trials count: a search goes on with trials that do not exist yet.
     if (
         state in (ExperimentState.QUEUED, ExperimentState.RUNNING)

@@ -1,6 +1,6 @@
 """An attempt that must leave before its training is done: stopped for good, or giving up its slots.
 
-A *stop* ends the trial: a user wants it, the searcher does, or a budget is used up. A *yield* ends
+A *stop* ends the trial: a user wants it, the searcher does, a budget is used up, or it has run for as long as it may. A *yield* ends
 only the attempt: its trial goes on later from the checkpoint, at whatever size fits then.
 Either way the members are told to stop, get the trial's grace to save a checkpoint, and are killed
 after it. How the trial goes on is decided when the last of them is gone.
@@ -54,6 +54,12 @@ STOPS = {
         state=TrialState.CANCELED,
         termination=Termination.BUDGET_EXHAUSTED,
     ),
+    "time_limit": TrialEnd(
+        kind="time_limit",
+        who="its time limit",
+        state=TrialState.CANCELED,
+        termination=Termination.TIME_LIMIT,
+    ),
 }
 
 
@@ -78,6 +84,8 @@ def note_yield(case: TrialCase) -> None:
     ]
     if case.trial.stop_wanted == "budget":
         case.set_yield(YieldKind.BUDGET, case.trial.exhausted_reason)
+    elif case.trial.stop_wanted == "time_limit":
+        case.set_yield(YieldKind.TIME_LIMIT, case.trial.time_limit_reason)
     elif case.trial.stop_wanted is None and case.trial.pause_wanted:
         case.set_yield(YieldKind.PAUSE, case.trial.pause_reason)
     elif case.trial.stop_wanted is None and draining:
@@ -123,8 +131,6 @@ def tell_members(case: TrialCase) -> None:
 def why_told(case: TrialCase) -> tuple[str, str]:
     """(kind, reason) of a stop request, as the workers get to read it."""
     stop = case.trial.stop_wanted
-    if stop == "budget":
-        return "budget", case.trial.exhausted_reason
     if stop is not None:
         return STOPS[stop].kind, own_words(case) or f"stop requested by {STOPS[stop].who}"
     if case.yield_kind is not None:
@@ -207,6 +213,7 @@ def own_words(case: TrialCase) -> str:
     string."""
     by_who = {
         "budget": case.trial.exhausted_reason,
+        "time_limit": case.trial.time_limit_reason,
         "early": case.trial.early_reason,
         "stop": case.trial.stop_reason,
     }
@@ -216,8 +223,6 @@ def own_words(case: TrialCase) -> str:
 def _end(case: TrialCase) -> tuple[AttemptState, Termination, str]:
     """(attempt state, termination, reason) of an attempt that leaves as asked."""
     stop = case.trial.stop_wanted
-    if stop == "budget":
-        return AttemptState.CANCELED, Termination.BUDGET_EXHAUSTED, case.trial.exhausted_reason
     if stop is not None:
         reason = own_words(case) or f"stopped on request of {STOPS[stop].who}"
         return AttemptState.CANCELED, STOPS[stop].termination, reason

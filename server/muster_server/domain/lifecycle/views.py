@@ -171,6 +171,8 @@ class TrialView:
     """run | pause | stop | kill."""
     exhausted_reason: str = ""
     """The sentence that names the budget it has used up; empty while there is some left."""
+    time_limit_reason: str = ""
+    """The sentence that says for how long it has run and may run; empty while there is time left."""
     stop_reason: str = ""
     """Why its experiment was stopped, where that was not the wish of a user."""
     early_reason: str = ""
@@ -199,15 +201,18 @@ class TrialView:
     """The current one."""
 
     @property
-    def stop_wanted(self) -> Literal["stop", "kill", "early", "budget"] | None:
+    def stop_wanted(self) -> Literal["stop", "kill", "early", "budget", "time_limit"] | None:
         """Why it is to end for good: a user wants it ("kill": without the grace), the searcher
-        does ("early"), or a budget is used up. A user's word goes first."""
+        does ("early"), a budget is used up, or it has run for long enough. A user's word goes
+        first."""
         if "kill" in (self.desired, self.experiment_desired):
             return "kill"
         if "stop" in (self.desired, self.experiment_desired):
             return "stop"
         if self.exhausted_reason:
             return "budget"
+        if self.time_limit_reason:
+            return "time_limit"
         return "early" if self.desired == "early" else None
 
     @property
@@ -249,6 +254,8 @@ class ExperimentView:
     """Trials per state."""
     failure: str = ""
     """Why the first of its failed trials failed."""
+    time_limit: str = ""
+    """Why the first of its trials that had run for long enough was stopped; empty if none was."""
     is_array: bool = False
     """Whether its trials are the elements of an array, each of which is needed. Known at its end."""
     unjudged: str = ""

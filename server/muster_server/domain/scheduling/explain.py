@@ -121,6 +121,12 @@ class Explainer:
             )
         section = self._nodes.section(request)
         totals = {n: self._nodes[n].total for n in section.ordinals.tolist()}
+        if not totals and len(self._nodes.too_weak) == len(self._nodes):
+            level = self._nodes[0].pool_isolation
+            return because(
+                Message("pending.pool_isolation", level=level),
+                Message("help.pool_isolation", pool=request.pool),
+            )
         if not totals and self._lacks_isolation(request):
             return because(
                 Message("pending.no_isolation", level=request.isolation), Message("help.isolation")
@@ -194,7 +200,7 @@ class Explainer:
             for num, r in self._kept(section)[:NUM_NAMED]
             if r is not own
         ]
-        return state + self._shut(section)
+        return state + self._shut(section) + self._too_weak()
 
     def _holders(self, section: NodeSection) -> list[Message]:
         held: Counter[int] = Counter()
@@ -243,6 +249,14 @@ class Explainer:
             nodes = len(shut) - NUM_NAMED
             found.append(Message("pending.on_other_shut_nodes", slots=rest, nodes=nodes))
         return found
+
+    def _too_weak(self) -> list[Message]:
+        weak = [self._nodes[n] for n in self._nodes.too_weak]
+        if not weak:
+            return []
+        slots = sum(node.total for node in weak)
+        level = weak[0].pool_isolation
+        return [Message("pending.on_weak_nodes", slots=slots, nodes=len(weak), level=level)]
 
     def _on_node(self, n: int) -> Iterable[RunningTrial]:
         return self._running.on_node.get(self._nodes[n].id, {}).values()

@@ -33,6 +33,7 @@ class Node:
     """Why nothing may be placed on the node, in a word; None if it is open."""
     labels: dict[str, str]
     isolation: str
+    pool_isolation: str
     total: int
     free: tuple[int, ...]
     """Indexes of the free slots, ascending."""
@@ -51,6 +52,7 @@ class Node:
             shut=view.unavailable,
             labels=dict(view.labels),
             isolation=view.isolation,
+            pool_isolation=view.pool_isolation,
             total=len(slots),
             free=tuple(idx for idx, _ in free),
             free_since=tuple(since for _, since in free),
@@ -59,7 +61,13 @@ class Node:
     @property
     def is_like(self) -> tuple[object, ...]:
         """What decides its ordinal, its sections and its number of slots: it rarely changes."""
-        return (self.name, self.host, self.labels, self.isolation, self.total)
+        levels = (self.isolation, self.pool_isolation)
+        return (self.name, self.host, self.labels, levels, self.total)
+
+    @property
+    def is_too_weak(self) -> bool:
+        """Whether it isolates jobs less than its pool requires: no trial may use it."""
+        return not is_isolated(self.isolation, self.pool_isolation)
 
 
 class NodeSection:
@@ -95,6 +103,8 @@ class GroupNodes:
             self.by_host[node.host].append(n)
         self.shut = {n for n, node in enumerate(self.nodes) if node.shut is not None}
         """Nodes on which nothing may be placed."""
+        self.too_weak = {n for n, node in enumerate(self.nodes) if node.is_too_weak}
+        """Nodes that isolate jobs less than the pool requires. They are in no section."""
         num = len(self.nodes)
         self.free: Ints = np.array([self._open_free(n) for n in range(num)], dtype=np.int64)
         self.taken: Ints = np.zeros(num, dtype=np.int64)
@@ -105,7 +115,7 @@ class GroupNodes:
         self._touched: set[int] = set()
         self._sections_of: list[list[NodeSection]] = [[] for _ in self.nodes]
         self._sections: dict[tuple[object, ...], NodeSection] = {}
-        self.whole = self._add("", range(num))
+        self.whole = self._add_whole()
 
     def __getitem__(self, ordinal: int) -> Node:
         return self.nodes[ordinal]
@@ -138,7 +148,7 @@ class GroupNodes:
         if len(self._sections) > MAX_SECTIONS:
             self._sections.clear()
             self._sections_of = [[] for _ in self.nodes]
-            self.whole = self._add("", range(len(self.nodes)))
+            self.whole = self._add_whole()
 
     def room(self, n: int) -> int:
         return self.nodes[n].total if self.nodes[n].shut is None else 0
@@ -208,6 +218,9 @@ class GroupNodes:
             section.domains[label] = [self._add(v, values[v]) for v in sorted(values)]
         return section.domains[label]
 
+    def _add_whole(self) -> NodeSection:
+        return self._add("", (n for n in range(len(self.nodes)) if n not in self.too_weak))
+
     def _add(self, name: str, ordinals: Iterable[int]) -> NodeSection:
         section = NodeSection(name, ordinals, self)
         for n in section.ordinals.tolist():
@@ -233,7 +246,9 @@ def may_use(request: Request, node: Node | NodeView) -> bool:
         return False
     if node.name in request.deny_nodes or node.name in request.avoid_nodes:
         return False
-    if request.isolation != "none" and not is_isolated(node.isolation, request.isolation):
+    if not is_isolated(node.isolation, request.isolation):
+        return False
+    if not is_isolated(node.isolation, node.pool_isolation):
         return False
     return all(node.labels.get(key) == value for key, value in request.labels.items())
 

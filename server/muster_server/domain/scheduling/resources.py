@@ -124,6 +124,8 @@ class NodeView:
     labels: Mapping[str, str] = field(default_factory=dict)
     isolation: str = "none"
     """Level of isolation of its jobs, one of ISOLATION_LEVELS."""
+    pool_isolation: str = "none"
+    """Weakest level of isolation, one of ISOLATION_LEVELS, at which its pool lets jobs run."""
     slots: tuple[SlotView, ...] = ()
 
     @property

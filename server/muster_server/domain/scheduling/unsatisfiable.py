@@ -10,6 +10,7 @@ NEVER = frozenset(
         "pending.no_such_slots",
         "pending.none_allowed",
         "pending.no_isolation",
+        "pending.pool_isolation",
         "pending.too_few",
         "pending.indivisible",
         "pending.no_domain",

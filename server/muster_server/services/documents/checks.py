@@ -12,7 +12,14 @@ from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
 from muster.document.running import ResourcesSection, is_requirements_file
 from muster.document.searching import UNITS
-from muster_server.domain.durations import EXAMPLES, InvalidMoment, parse_deadline
+from muster.log_values import BadLogPattern, LogPattern
+from muster_server.domain.durations import (
+    DURATION_EXAMPLES,
+    EXAMPLES,
+    InvalidMoment,
+    parse_deadline,
+    parse_duration,
+)
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
@@ -66,6 +73,7 @@ def check(
         *_limits(document),
         *_outputs(document),
         *_adopt(document),
+        *_log_patterns(document),
         *_variables(document),
         *_array(document),
         *_environment(document),
@@ -287,6 +295,12 @@ def _limits(document: ExperimentConfig) -> Iterator[FieldProblem]:
             parse_size(size)
         except ValueError as error:
             yield FieldProblem(f"resources.{name}", str(error), SIZE_EXAMPLES)
+    duration = document.resources.max_duration
+    if duration is not None:
+        try:
+            parse_duration(duration)
+        except InvalidMoment as error:
+            yield FieldProblem("resources.max_duration", error.problem, DURATION_EXAMPLES)
 
 
 def _outputs(document: ExperimentConfig) -> Iterator[FieldProblem]:
@@ -326,6 +340,15 @@ def _adopt(document: ExperimentConfig) -> Iterator[FieldProblem]:
     }
     for other in (name for name, is_there in others.items() if is_there):
         yield FieldProblem(path, Message("field.no_effect", other=other), "leave one of them out")
+
+
+def _log_patterns(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    for no, given in enumerate(document.metrics.from_log):
+        try:
+            LogPattern(given.pattern, name=given.name, line=given.line)
+        except BadLogPattern as error:
+            path = f"metrics.from_log[{no}].{error.field}"
+            yield FieldProblem(path, str(error), error.hint)
 
 
 def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:

@@ -160,7 +160,7 @@ def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentCo
     arguments, problem = entrypoints.normalise(raw.get("entrypoint"), raw.get("launcher"))
     try:
         written = Document.model_validate(
-            {**_with_lists(raw), "entrypoint": arguments, **_after(raw)}
+            {**_with_lists(raw), "entrypoint": arguments, **_after(raw), **_from_log(raw)}
         )
     except ValidationError as error:
         problems += [explain(e, Document) for e in error.errors(include_url=False)]
@@ -202,6 +202,21 @@ def _after(raw: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     entries = written if isinstance(written, list) else [written]
     return {"after": [{"experiment": e} if isinstance(e, int) else e for e in entries]}
+
+
+def _from_log(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `metrics` with `{pattern: text}` for a text in `from_log`, alone or in a list."""
+    written = raw.get("metrics")
+    if not isinstance(written, dict) or written.get("from_log") is None:
+        return {}
+    entries = written["from_log"]
+    entries = entries if isinstance(entries, list) else [entries]
+    return {
+        "metrics": {
+            **written,
+            "from_log": [{"pattern": e} if isinstance(e, str) else e for e in entries],
+        }
+    }
 
 
 def _filled_in(

@@ -106,7 +106,7 @@ def tell(session: Session, experiment_id: int, body: TellIn, caller: Caller) -> 
         after, termination, reason = _ENDS[body.state]
         if body.state != "completed":
             reason = body.reason or reason
-        _set(session, trial, after, reason, termination, caller.now)
+        set_state(session, trial, after, reason, termination, caller.now)
     session.flush()
     search.run_search(session, experiment_id, caller.now)
     _settle(session, experiment_id, body.no, caller.now)
@@ -159,9 +159,11 @@ def _hand_out(
         if len(given) == body.count:
             break
         if trial.state == TrialState.PAUSED:
-            _set(session, trial, TrialState.QUEUED, trial.reason or "resumed", None, caller.now)
+            set_state(
+                session, trial, TrialState.QUEUED, trial.reason or "resumed", None, caller.now
+            )
         who = f" to {body.by}" if body.by else ""
-        _set(session, trial, TrialState.RUNNING, f"handed out{who}", None, caller.now)
+        set_state(session, trial, TrialState.RUNNING, f"handed out{who}", None, caller.now)
         trial.progress_at = caller.now
         given.append(_asked(trial, spec))
     return AskOut(
@@ -208,7 +210,7 @@ def _give_up_silent(session: Session, experiment: ExperimentRow, now: dt.datetim
         heard_at = trial.progress_at or trial.started_at or trial.created_at
         if (now - heard_at).total_seconds() > limit_s:
             reason = f"nothing was told of it for {limit_s:g} s (search.tell_within_s)"
-            _set(session, trial, TrialState.FAILED, reason, Termination.USER_ERROR, now)
+            set_state(session, trial, TrialState.FAILED, reason, Termination.USER_ERROR, now)
     session.flush()
 
 
@@ -319,6 +321,12 @@ def _settle(session: Session, experiment_id: int, no: int, now: dt.datetime) -> 
 def _external(session: Session, experiment_id: int, caller: Caller) -> ExperimentRow:
     experiment = get_experiment(session, experiment_id)
     require_charge(session, caller.principal, experiment)
+    if experiment.unmanaged is not None:
+        raise Conflict(
+            "experiments.unmanaged",
+            f"Experiment {experiment_id} is reported by a client of its own, with one trial.",
+            hint="Submit an experiment with search.runner: external to ask for trials.",
+        )
     if experiment.config.search.runner != "external":
         raise Conflict(
             "search.not_external",
@@ -353,7 +361,7 @@ def _trial(session: Session, experiment_id: int, no: int) -> TrialRow:
     return trial
 
 
-def _set(
+def set_state(
     session: Session,
     trial: TrialRow,
     after: TrialState,
@@ -361,6 +369,7 @@ def _set(
     termination: Termination | None,
     now: dt.datetime,
 ) -> None:
+    """Take an external trial, which is locked, to a state. Raises Outdated."""
     session.flush()
     action = SetTrial(
         trial_id=trial.id,

@@ -7,6 +7,7 @@ search or other code there is fork.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -21,6 +22,8 @@ from muster.document.experiment import ExperimentConfig
 from muster.document.searching import SearchLength
 from muster_server.db.engine import touch
 from muster_server.db.models import CheckpointRow, ExperimentRow, TrialRow
+from muster_server.domain.durations import parse_duration
+from muster_server.domain.lifecycle.time_limit import ran_for
 from muster_server.domain.messages import Message
 from muster_server.domain.search import Searcher, SearchSpec
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
@@ -35,10 +38,11 @@ from ..core.events import add_event
 from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
 from ..documents import resolve, search_spec
+from ..lifecycle.run_times import load_run_times
 from ..quota import budgets, spending
 from ..search import concurrency
 from ..search.decide import carry_out
-from .operations import require_ended
+from .operations import require_ended, require_managed
 from .submission import invalid_document, resolve_submission
 
 CHANGEABLE = (
@@ -68,6 +72,7 @@ _FORK = "fork it: `muster fork` makes a new experiment from a changed document"
 
 def check(session: Session, experiment: ExperimentRow) -> bool:
     """Return True if the experiment can continue as it is. Raises Conflict if it cannot."""
+    require_managed(experiment, "continued")
     require_ended(experiment, "continued")
     _plan(session, experiment, ContinueIn(), list(_ended_trials(session, experiment)))
     return True
@@ -88,6 +93,7 @@ def continue_experiment(
         return
     experiment = get_experiment(session, experiment_id, lock=True)
     require_charge(session, caller.principal, experiment)
+    require_managed(experiment, "continued")
     require_ended(experiment, "continued")
     overrides = [*_length_overrides(experiment, body), *body.overrides]
     config = _resolve(session, experiment, overrides, caller)
@@ -100,6 +106,7 @@ def continue_experiment(
     experiment.config = config
     experiment.overrides = [*experiment.overrides, *overrides]
     searcher, nos = _plan(session, experiment, body, trials, is_longer=is_longer)
+    _require_time(session, config, [t for t in trials if t.no in nos], now=caller.now)
     experiment.search_room = concurrency.room_now(session, config, experiment.id)
     searcher.room = experiment.search_room or 0
     actions = searcher.reopen(search_spec(config), nos)
@@ -350,6 +357,24 @@ def _require_budget(session: Session, experiment: ExperimentRow, caller: Caller)
             f"Experiment {experiment.id} cannot go on. {reason.english}.",
             hint="Raise it: `muster budget`, or `--set budget.slot_hours=…`.",
         )
+
+
+def _require_time(
+    session: Session, config: ExperimentConfig, trials: Sequence[TrialRow], *, now: dt.datetime
+) -> None:
+    """Raise InvalidRequest if a trial has run for as long as the document allows: it would be stopped
+    at once."""
+    written = config.resources.max_duration
+    if written is None:
+        return
+    run_times = load_run_times(session, [trial.id for trial in trials])
+    for trial in trials:
+        if ran_for(run_times.get(trial.id, ()), now=now) >= parse_duration(written):
+            raise _invalid(
+                "resources.max_duration",
+                f"trial {trial.address} has run for {written} already, all attempts together",
+                "raise it: `--set resources.max_duration=…`",
+            )
 
 
 def _invalid(path: str, message: str, hint: str | None = None) -> InvalidRequest:

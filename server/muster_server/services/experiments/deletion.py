@@ -47,6 +47,8 @@ from muster_server.db.models import (
     NodeRow,
     ProfilePieceRow,
     ProfileRow,
+    RunArtifactChunkRow,
+    RunArtifactRow,
     SearchEventRow,
     TrialOutputsRow,
     TrialRow,
@@ -437,6 +439,7 @@ def _rows_of(trials: Sequence[int]) -> list[tuple[type[Base], Any, int]]:
     in the order of deletion: what would cascade comes before what it hangs on."""
     streams = select(LogStreamRow.id).where(LogStreamRow.trial_id.in_(trials))
     profiles = select(ProfileRow.id).where(ProfileRow.trial_id.in_(trials))
+    artifacts = select(RunArtifactRow.id).where(RunArtifactRow.trial_id.in_(trials))
     attempts = select(AttemptRow.id).where(AttemptRow.trial_id.in_(trials))
     allocations = select(AllocationRow.id).where(AllocationRow.attempt_id.in_(attempts))
     return [
@@ -450,6 +453,8 @@ def _rows_of(trials: Sequence[int]) -> list[tuple[type[Base], Any, int]]:
         (MediaRow, MediaRow.trial_id.in_(trials), DATA_WEIGHT),
         (CheckpointRow, CheckpointRow.trial_id.in_(trials), 1),
         (TrialOutputsRow, TrialOutputsRow.trial_id.in_(trials), PIECE_WEIGHT),
+        (RunArtifactChunkRow, RunArtifactChunkRow.artifact_id.in_(artifacts), PIECE_WEIGHT),
+        (RunArtifactRow, RunArtifactRow.trial_id.in_(trials), 1),
         (WorkerRow, WorkerRow.allocation_id.in_(allocations), 1),
         (AllocationRow, AllocationRow.attempt_id.in_(attempts), 1),
         (AttemptRow, AttemptRow.trial_id.in_(trials), 1),

@@ -16,6 +16,7 @@ from muster_server.schemas.operations import ChildOut, ForkIn, ParentOut
 from ..core.lookup import get_experiment
 from ..core.paging import read_page_of_tuples
 from ..documents import resolve
+from .operations import require_managed
 from .submission import Submission, create_experiment
 
 
@@ -34,6 +35,7 @@ def fork_experiment(
     Raises NotFound, and what create_experiment raises.
     """
     source = get_experiment(session, experiment_id)
+    require_managed(source, "forked")
     return create_experiment(
         session,
         as_submission(source, body),

@@ -66,7 +66,18 @@ def run(
 # ---------------------------------------------------------------- pause and resume
 
 
+def require_managed(experiment: ExperimentRow, verb: str) -> None:
+    """Raise Conflict for an experiment that a client outside the cluster runs and reports."""
+    if experiment.unmanaged is not None:
+        raise Conflict(
+            "experiments.unmanaged",
+            f"Experiment {experiment.id} runs outside of Muster, which cannot have it {verb}.",
+            hint="End it where it runs. If its client is gone, close it.",
+        )
+
+
 def _can_pause(_session: Session, experiment: ExperimentRow) -> bool:
+    require_managed(experiment, "paused")
     _require_going_on(experiment, "paused")
     return experiment.desired != "pause"
 
@@ -80,6 +91,7 @@ def _pause(session: Session, experiment: ExperimentRow, caller: Caller) -> None:
 
 
 def _can_resume(_session: Session, experiment: ExperimentRow) -> bool:
+    require_managed(experiment, "resumed")
     _require_going_on(experiment, "resumed", hint="Continue it instead.")
     return experiment.desired == "pause"
 
@@ -112,6 +124,7 @@ def _require_going_on(experiment: ExperimentRow, verb: str, hint: str | None = N
 
 
 def _can_stop(_session: Session, experiment: ExperimentRow) -> bool:
+    require_managed(experiment, "stopped")
     return experiment.state not in TERMINAL_EXPERIMENT and experiment.desired not in (
         "stop",
         "kill",
@@ -119,6 +132,7 @@ def _can_stop(_session: Session, experiment: ExperimentRow) -> bool:
 
 
 def _can_kill(_session: Session, experiment: ExperimentRow) -> bool:
+    require_managed(experiment, "killed")
     return experiment.state not in TERMINAL_EXPERIMENT and experiment.desired != "kill"
 
 

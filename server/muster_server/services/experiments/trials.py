@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from muster.document.codec import dump
 from muster.wire import Number, decode_number
+from muster_server import clock
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
@@ -48,8 +49,11 @@ from ..core.ownership import require_charge
 from ..core.paging import decode_cursor, encode_cursor, read_page, read_page_of_tuples
 from ..runtime import notices
 from ..scheduling import held_slots
+from .operations import require_managed
 
 TrialSort = Literal["no", "-no", "metric", "-metric"]
+SILENT_AFTER_S = 600.0
+"""Seconds without a word of its client after which an unmanaged trial is called silent."""
 ATTEMPTS_MAX = 200
 """Latest attempts shown with a trial."""
 
@@ -129,7 +133,9 @@ def end_trial(
     Raises NotFound, and Forbidden for a trial of somebody else.
     """
     trial = get_trial(session, trial_id, lock=True)
-    require_charge(session, principal, session.get_one(ExperimentRow, trial.experiment_id))
+    experiment = session.get_one(ExperimentRow, trial.experiment_id)
+    require_charge(session, principal, experiment)
+    require_managed(experiment, "stopped" if desired == "stop" else "killed")
     if trial.state in TERMINAL_TRIAL or trial.desired in (desired, "kill"):
         return
     trial.desired = desired
@@ -318,8 +324,16 @@ def _trial(
             for name, value in trial.summary.items()
             if not headline or is_headline(name) or name == experiment.metric_name
         },
-        last_report_at=reported,
+        last_report_at=reported or trial.heard_at,
+        unmanaged=experiment.unmanaged,
+        is_silent=_is_silent(trial),
     )
+
+
+def _is_silent(trial: TrialRow) -> bool:
+    if trial.state != TrialState.RUNNING or trial.heard_at is None:
+        return False
+    return (clock.now() - trial.heard_at).total_seconds() > SILENT_AFTER_S
 
 
 def _summary(value: dict[str, Any]) -> MetricSummary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 
 from muster.document.codec import dump
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
-from muster_server.domain.messages import Message, from_columns
+from muster_server.domain.messages import AnyMessage, from_columns
+from muster_server.domain.metrics import headline_name
 from muster_server.domain.search import Searcher
 from muster_server.domain.search.ranking import RungEntry
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
@@ -23,6 +24,7 @@ from muster_server.schemas.experiments import (
     ExperimentColumnsOut,
     ExperimentDetail,
     ExperimentOut,
+    HeadlineOut,
     NoticeOut,
     OrderedExperimentOut,
     RungOut,
@@ -33,7 +35,7 @@ from muster_server.schemas.experiments import (
 from ..core.lookup import get_experiment
 from ..lifecycle import dependencies
 from ..quota import budgets, spending
-from ..runtime import notices as script_notices
+from ..runtime import notices as trial_notices
 from ..scheduling import held_slots
 from ..search import notices
 from . import columns as experiment_columns
@@ -108,7 +110,7 @@ def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) ->
         **fields,
         notices=[
             NoticeOut(text=notice.english, parts=parts_out(notice))
-            for notice in (*notices.notices(session, row), *_script_notices(session, row))
+            for notice in (*notices.notices(session, row), *_trial_notices(session, row))
         ],
         document=row.document,
         overrides=row.overrides,
@@ -152,12 +154,12 @@ def _ordered(session: Session, entries: Sequence[tuple[int, str]]) -> list[Order
     ]
 
 
-def _script_notices(session: Session, experiment: ExperimentRow) -> list[Message]:
+def _trial_notices(session: Session, experiment: ExperimentRow) -> list[AnyMessage]:
     """Return the notices about the only trial of a single training; [] for a search."""
     if experiment.config.search.method != "single":
         return []
     trial = session.scalar(select(TrialRow).where(TrialRow.experiment_id == experiment.id).limit(1))
-    return [] if trial is None else script_notices.notices(session, trial, experiment.config)
+    return [] if trial is None else trial_notices.notices(session, trial, experiment.config)
 
 
 def search_out(session: Session, experiment_id: int) -> SearchOut:
@@ -260,33 +262,67 @@ class _Trials:
 
 def _fields(session: Session, rows: Sequence[Found]) -> list[dict[str, Any]]:
     trials = _count_trials(session, [row[0].id for row in rows])
-    alone = [row[0].id for row in rows if row[0].config.search.trials == 1]
-    diverged = _non_finite_metrics(session, alone)
+    shown = _shown_trials(session, [row[0].id for row in rows])
     held = held_slots.of_experiments(session, [row[0].id for row in rows])
     return [
         {
-            **_experiment(*row, trials.get(row[0].id, _Trials()), diverged.get(row[0].id)),
+            **_experiment(*row, trials.get(row[0].id, _Trials()), shown.get(row[0].id)),
             "num_slots_held": held.get(row[0].id, 0),
         }
         for row in rows
     ]
 
 
-def _non_finite_metrics(session: Session, experiment_ids: Sequence[int]) -> dict[int, str]:
-    """Return, by experiment ID, a metric of a running trial whose last value is NaN or infinite.
+@dataclass(frozen=True)
+class _Shown:
+    """The trial that stands for an experiment: its best one, or its first."""
+
+    id: int
+    state: TrialState
+    summary: Mapping[str, Any]
+
+
+def _shown_trials(session: Session, experiment_ids: Sequence[int]) -> dict[int, _Shown]:
+    """Return, by experiment ID, the trial that stands for it. Experiments without one are left out."""
+    shown = experiment_columns.Shown
+    query = (
+        select(ExperimentRow.id, shown.id, shown.state, shown.summary)
+        .join(shown, experiment_columns.shown_trial())
+        .where(ExperimentRow.id.in_(experiment_ids))
+    )
+    return {
+        experiment_id: _Shown(id, TrialState(state), summary)
+        for experiment_id, id, state, summary in session.execute(query)
+    }
+
+
+def _headline(row: ExperimentRow, shown: _Shown | None) -> HeadlineOut | None:
+    if shown is None:
+        return None
+    name = row.metric_name if row.metric_name in shown.summary else headline_name(shown.summary)
+    if name is None:
+        return None
+    entry = shown.summary[name]
+    is_greatest = name == row.metric_name and row.metric_goal == "max"
+    return HeadlineOut(
+        name=name,
+        trial_id=shown.id,
+        last=entry["last"],
+        best=entry["max" if is_greatest else "min"],
+        step=entry["step"],
+    )
+
+
+def _non_finite_metric(row: ExperimentRow, shown: _Shown | None) -> str | None:
+    """Return a metric of the single running trial whose last value is NaN or infinite.
 
     Of several such metrics it returns a loss if there is one, else the first by name.
     """
-    query = select(TrialRow.experiment_id, TrialRow.summary).where(
-        TrialRow.experiment_id.in_(experiment_ids), TrialRow.state == TrialState.RUNNING
-    )
-    found: dict[int, str] = {}
-    for experiment_id, summary in session.execute(query):
-        # Numbers that JSON cannot hold are stored as text.
-        names = [name for name, entry in summary.items() if isinstance(entry["last"], str)]
-        if names:
-            found[experiment_id] = min(names, key=lambda name: (not name.endswith("loss"), name))
-    return found
+    if shown is None or row.config.search.trials != 1 or shown.state != TrialState.RUNNING:
+        return None
+    # Numbers that JSON cannot hold are stored as text.
+    names = [name for name, entry in shown.summary.items() if isinstance(entry["last"], str)]
+    return min(names, key=lambda name: (not name.endswith("loss"), name), default=None)
 
 
 def _experiment(
@@ -294,7 +330,7 @@ def _experiment(
     project: str,
     owner: str | None,
     trials: _Trials,
-    non_finite_metric: str | None,
+    shown: _Shown | None,
 ) -> dict[str, Any]:
     search, resources = row.config.search, row.config.resources
     planned = search.trials
@@ -304,6 +340,7 @@ def _experiment(
         "project": project,
         "owner": owner,
         "purpose": row.purpose,
+        "unmanaged": row.unmanaged,
         "labels": row.labels,
         "notes": row.notes,
         "state": row.state,
@@ -315,7 +352,8 @@ def _experiment(
         "metric_goal": row.metric_goal,
         "best_metric": row.best_metric,
         "best_trial_id": row.best_trial_id,
-        "non_finite_metric": non_finite_metric,
+        "headline": _headline(row, shown),
+        "non_finite_metric": _non_finite_metric(row, shown),
         "num_trials": sum(trials.by_state.values()),
         "num_trials_by_state": trials.by_state,
         "num_trials_planned": planned,

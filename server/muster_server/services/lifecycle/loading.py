@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy import and_, bindparam, func, or_, select
@@ -21,6 +22,7 @@ from muster_server.db.models import (
     PreflightRow,
     TrialRow,
 )
+from muster_server.domain.durations import parse_duration
 from muster_server.domain.lifecycle import (
     AllocationView,
     AttemptView,
@@ -33,6 +35,7 @@ from muster_server.domain.lifecycle import (
 )
 from muster_server.domain.lifecycle.avoidance import from_plain
 from muster_server.domain.lifecycle.restarts import RestartPolicy
+from muster_server.domain.lifecycle.time_limit import RunTime, ran_for, time_limit_reason
 from muster_server.domain.scheduling.nodes import could_hold
 from muster_server.domain.scheduling.resources import request_of
 from muster_server.domain.states import (
@@ -40,9 +43,11 @@ from muster_server.domain.states import (
     TERMINAL_TRIAL,
     AllocationState,
     NodeState,
+    Termination,
     TrialState,
     YieldKind,
 )
+from muster_server.services.lifecycle.run_times import load_run_times
 from muster_server.services.nodes import preflights
 from muster_server.services.scheduling.snapshot import load_nodes
 from muster_server.services.search import notices
@@ -247,9 +252,21 @@ def load_lifecycle_snapshot(
 
 def _load_trials(session: Session, now: dt.datetime) -> list[TrialView]:
     attempts = _load_attempts(session)
-    rows = session.execute(_TRIALS, {"now": now, "late": now + LONGEST_BACKOFF})
+    rows = session.execute(_TRIALS, {"now": now, "late": now + LONGEST_BACKOFF}).all()
+    limited = [t.id for t, experiment, _ in rows if experiment.config.resources.max_duration]
+    ran = load_run_times(session, limited)
     views = [
-        (_trial_view(trial, experiment, checkpoint_step, attempts.get(trial.id)), experiment.config)
+        (
+            _trial_view(
+                trial,
+                experiment,
+                checkpoint_step,
+                attempts.get(trial.id),
+                ran.get(trial.id, ()),
+                now=now,
+            ),
+            experiment.config,
+        )
         for trial, experiment, checkpoint_step in rows
     ]
     return [_with_elsewhere(session, view, config) for view, config in views]
@@ -271,6 +288,9 @@ def _trial_view(
     experiment: ExperimentRow,
     checkpoint_step: int | None,
     attempt: AttemptView | None,
+    ran: Sequence[RunTime],
+    *,
+    now: dt.datetime,
 ) -> TrialView:
     config = experiment.config
     return TrialView(
@@ -281,6 +301,7 @@ def _trial_view(
         desired=trial.desired,
         experiment_desired=experiment.desired,
         exhausted_reason=experiment.exhausted_reason,
+        time_limit_reason=_time_limit_reason(trial, experiment, ran, now=now),
         stop_reason=experiment.stop_reason,
         early_reason=experiment.reason if experiment.purpose and trial.desired == "early" else "",
         not_before=trial.not_before,
@@ -298,6 +319,16 @@ def _trial_view(
         flags=tuple(trial.flags),
         attempt=attempt,
     )
+
+
+def _time_limit_reason(
+    trial: TrialRow, experiment: ExperimentRow, ran: Sequence[RunTime], *, now: dt.datetime
+) -> str:
+    written = experiment.config.resources.max_duration
+    if written is None or trial.state not in ACTIVE:
+        return ""
+    limit = parse_duration(written)
+    return time_limit_reason(limit, written, ran_for(ran, now=now), experiment_id=experiment.id)
 
 
 def _load_attempts(session: Session) -> dict[int, AttemptView]:
@@ -366,6 +397,9 @@ def _load_experiments(session: Session) -> list[ExperimentView]:
             failure=_first_failure(session, row.id)
             if counts[row.id].get(TrialState.FAILED)
             else "",
+            time_limit=_first_out_of_time(session, row.id)
+            if counts[row.id].get(TrialState.CANCELED)
+            else "",
             is_array=_is_array(session, row.id)
             if row.finished and TERMINAL_TRIAL.issuperset(counts[row.id])
             else False,
@@ -380,6 +414,20 @@ def _load_experiments(session: Session) -> list[ExperimentView]:
 def _is_array(session: Session, experiment_id: int) -> bool:
     config = session.scalar(select(ExperimentRow.config).where(ExperimentRow.id == experiment_id))
     return config is not None and bool(config.array)
+
+
+def _first_out_of_time(session: Session, experiment_id: int) -> str:
+    found = session.scalar(
+        select(TrialRow.reason)
+        .where(
+            TrialRow.experiment_id == experiment_id,
+            TrialRow.state == TrialState.CANCELED,
+            TrialRow.termination == Termination.TIME_LIMIT,
+        )
+        .order_by(TrialRow.no)
+        .limit(1)
+    )
+    return found or ""
 
 
 def _first_failure(session: Session, experiment_id: int) -> str:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
+from muster.log_text import visible
 from muster_server.db.models import LogStreamRow
 from muster_server.db.queries.logs import CACHED_BYTES, LINE_MAX_CHARS, StoredLogLine, StreamReader
-from muster_server.domain.logs.lines import Level, LineTest, level_of, visible
+from muster_server.domain.logs.lines import Level, LineTest, level_of
 from muster_server.schemas.data import LogLine, LogSearched
 
 PAGE_MAX_CHARS = 2_000_000

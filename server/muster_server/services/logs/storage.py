@@ -12,11 +12,12 @@ from typing import Literal
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from muster.log_text import visible
 from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_server.db.engine import touch
 from muster_server.db.models import AllocationRow, LogChunkRow, LogStreamRow, WorkerRow
 from muster_server.db.queries.metrics import insert_or_ignore
-from muster_server.domain.logs.lines import LEVELS, count_levels, visible
+from muster_server.domain.logs.lines import LEVELS, count_levels
 
 CHUNK_BYTES = 65_536
 """Bytes of log per chunk at most: what reading one line has to decompress."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+from sqlalchemy.orm import Session
 
 from muster.wire import encode_number
 from muster_server.db.engine import Database
@@ -127,21 +128,40 @@ def _pieces_of(database: Database, segment: CurveSegment) -> Iterator[Piece]:
     while position <= segment.last_step:
         with database.read() as session:
             queries.begin_snapshot(session)
-            tail = tails_of(session, [segment], position, segment.last_step)[0]
-            tail = tail.between(position, segment.last_step)
-            blocks = blocks_db.first_blocks_of(
-                session, segment.record.id, position, segment.last_step, BLOCKS_AT_ONCE
-            )
-            data = blocks_db.block_data(session, [(b.series_id, b.first_step) for b in blocks])
-        end = segment.last_step
-        if len(blocks) == BLOCKS_AT_ONCE:
-            end = min(end, blocks[-1].last_step)
-        points = in_order(
-            concat([*(decode_block(d) for _, d in sorted(data.items())), tail])
-        ).between(position, end)
+            points, end = _next_points(session, segment, position)
         if len(points):
             yield Piece(segment.record, points)
         position = end + 1
+
+
+def stored_points(
+    session: Session, trial_id: int, name: str, *, from_step: int = 0, to_step: int | None = None
+) -> Iterator[Points]:
+    """Yield the visible points of a series of rank 0 within steps, both included, in step order and
+    some at a time."""
+    for group in groups_of(session, [trial_id], [name], [0]):
+        for segment in segments_of(group, from_step, to_step):
+            position = segment.first_step
+            while position <= segment.last_step:
+                points, end = _next_points(session, segment, position)
+                if len(points):
+                    yield points
+                position = end + 1
+
+
+def _next_points(session: Session, segment: CurveSegment, position: int) -> tuple[Points, int]:
+    """Return the next points of a segment from a step on, and the step up to which these are all."""
+    tail = tails_of(session, [segment], position, segment.last_step)[0]
+    tail = tail.between(position, segment.last_step)
+    blocks = blocks_db.first_blocks_of(
+        session, segment.record.id, position, segment.last_step, BLOCKS_AT_ONCE
+    )
+    data = blocks_db.block_data(session, [(b.series_id, b.first_step) for b in blocks])
+    end = segment.last_step
+    if len(blocks) == BLOCKS_AT_ONCE:
+        end = min(end, blocks[-1].last_step)
+    points = concat([*(decode_block(d) for _, d in sorted(data.items())), tail])
+    return in_order(points).between(position, end), end
 
 
 def _rows(points: Points) -> Iterator[tuple[int, int, float | str]]:

@@ -7,7 +7,7 @@ know no difference.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -42,9 +42,24 @@ def store_told(
             "A metric has a name that cannot be stored.",
             fields=[FieldProblem(f"metrics.{refused[0]!r}", "is no name", f"use {NAME_RULE}")],
         )
+    time_ms = int(at.timestamp() * 1000)
+    columns = [
+        Column(name, [step], [time_ms], [value], summarize([step], [time_ms], [value]))
+        for name, value in sorted(values.items())
+    ]
+    store_columns(session, trial, columns, at=at)
+
+
+def store_columns(
+    session: Session, trial: TrialRow, columns: Sequence[Column], *, at: dt.datetime
+) -> set[str]:
+    """Store points of series with valid names; return the names that are new.
+
+    `trial` is locked. Raises InvalidRequest for one series more than `series_max_per_trial`.
+    """
     known = queries.series_names(session, trial.id, ATTEMPT_NO, 0)
     limit = get_settings().series_max_per_trial
-    new = sorted(values.keys() - known)
+    new = sorted({column.name for column in columns} - known)
     if len(known) + len(new) > limit:
         raise InvalidRequest(
             "search.too_many_metrics",
@@ -53,15 +68,12 @@ def store_told(
                 FieldProblem(f"metrics.{new[-1]}", "is one too many", "tell fewer names per trial")
             ],
         )
-    time_ms = int(at.timestamp() * 1000)
-    columns = [
-        Column(name, [step], [time_ms], [value], summarize([step], [time_ms], [value]))
-        for name, value in sorted(values.items())
-    ]
     origin = Origin(id=f"told:{trial.id}", trial_id=trial.id, attempt_no=ATTEMPT_NO)
     last = session.scalar(
         select(func.max(MetricBatchRow.seq)).where(MetricBatchRow.allocation_id == origin.id)
     )
     store_batch(session, origin, (last or 0) + 1, 0, columns, at)
-    queries.merge_series(session, [series_row(origin, 0, column) for column in columns])
+    rows = [series_row(origin, 0, column) for column in sorted(columns, key=lambda c: c.name)]
+    queries.merge_series(session, rows)
     touch(session, f"trial:{trial.id}", f"trial:{trial.id}:metrics")
+    return set(new)

@@ -381,9 +381,9 @@ def _update_trial(
             **summaries.visible_summary(session, trial.id, names),
         }
         mine_known = [c for c in mine if c.name not in new_names]
-        trial.summary = _merged(trial.summary, mine_known, new_names=set())
+        trial.summary = merged_summary(trial.summary, mine_known, new_names=set())
     else:
-        trial.summary = _merged(trial.summary, mine, new_names=new_names)
+        trial.summary = merged_summary(trial.summary, mine, new_names=new_names)
 
     if is_lowest:
         step = max(*(r.step for r in records), *(c.summary.last_step for c in columns))
@@ -397,7 +397,7 @@ def _update_trial(
     return {c.name for c in mine}
 
 
-def _merged(
+def merged_summary(
     summary: dict[str, Any], columns: Sequence[Column], *, new_names: set[str]
 ) -> dict[str, Any]:
     """`summary` with these columns added. A name whose series is new starts afresh: until now a

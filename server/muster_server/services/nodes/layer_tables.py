@@ -33,9 +33,10 @@ from muster.wire import (
     dump,
     load,
 )
-from muster_server.db.models import LayerTableRow, NodeRow
+from muster_server.db.models import LayerTableRow, NodeRow, PoolRow
 from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.domain.messages import Message
+from muster_server.domain.scheduling.resources import is_isolated
 from muster_server.domain.states import NodeState
 
 from ..core.assignments import bump_assignments
@@ -73,6 +74,8 @@ class Question:
     python: str | None
     environment: Mapping[str, str]
     pool: str
+    isolation: str = "none"
+    """Weakest level of isolation at which code of the user may run."""
 
     @property
     def is_own(self) -> bool:
@@ -123,6 +126,7 @@ def question_of(
         python=config.environment.python,
         environment=config.environment.variables if is_own else {},
         pool=config.resources.pool,
+        isolation=config.resources.isolation,
     )
 
 
@@ -212,12 +216,21 @@ def _settled(
 
 
 def _able_nodes(session: Session, question: Question) -> list[NodeRow]:
-    """Nodes that can be asked, by name: those of the document's pool; for what comes with the
-    trainer, where there is none, any other."""
+    """Nodes that can be asked, by name: those of the document's pool that isolate code of the user as
+    the document and the pool require; for what comes with the trainer, where there is none, any
+    other."""
     online = select(NodeRow).where(NodeRow.state == NodeState.ONLINE).order_by(NodeRow.name)
     able = [n for n in session.scalars(online) if DESCRIBES in (n.inventory.get("chores") or ())]
     of_pool = [n for n in able if n.pool == question.pool]
-    return of_pool if question.is_own or of_pool else able
+    if question.is_own:
+        return [node for node in of_pool if _is_isolated(session, node, question)]
+    return of_pool or able
+
+
+def _is_isolated(session: Session, node: NodeRow, question: Question) -> bool:
+    pool = session.get(PoolRow, node.pool)
+    levels = (question.isolation, pool.min_isolation if pool is not None else "none")
+    return all(is_isolated(node.inventory.get("isolation", "none"), level) for level in levels)
 
 
 def _next(nodes: list[NodeRow], row: LayerTableRow | None) -> NodeRow:
@@ -242,10 +255,13 @@ def _trim(session: Session) -> None:
 
 def _why_none(session: Session, question: Question) -> Message:
     pool = question.pool
-    online = select(func.count()).where(NodeRow.state == NodeState.ONLINE)
+    online = select(NodeRow).where(NodeRow.state == NodeState.ONLINE)
     if question.is_own:
         online = online.where(NodeRow.pool == pool)
-    if session.scalar(online):
+    able = [n for n in session.scalars(online) if DESCRIBES in (n.inventory.get("chores") or ())]
+    if able:
+        return Message("plan.too_weak", pool=pool)
+    if session.scalar(online.limit(1)):
         return Message("plan.old_agents", pool=pool)
     return Message("plan.no_node", pool=pool)
 

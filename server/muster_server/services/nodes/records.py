@@ -66,6 +66,7 @@ from ..logs import storage
 from ..metrics import ingest
 from ..quota.spending import lock_accounts
 from ..runtime import evaluations, media, pipelines, profiles, progress, tracked_runs
+from ..runtime.notices import NEAR_LIMIT
 from ..scheduling.allocations import clean
 from ..search import events
 from .missing_files import explained
@@ -357,10 +358,13 @@ def _apply_other(
             pipelines.record(session, allocation, record, now)
         case MessageRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
+            type_, text = "trial.message", record.text or "(empty message)"
+            if record.topic == "limit_near":
+                type_, text = NEAR_LIMIT, f"{allocation.node_name}: {text}."
             add_event(
                 session,
-                "trial.message",
-                record.text or "(empty message)",
+                type_,
+                text,
                 now=now,
                 level=record.level,
                 experiment_id=trial.experiment_id,

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from sqlalchemy import func, select, union
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
 from muster_server.db.models import NodeRow, NodeSlotRow, PoolRow
+from muster_server.domain.scheduling.resources import is_isolated
 from muster_server.domain.states import NodeState
 from muster_server.errors import Conflict, NotFound
 from muster_server.schemas.base import Page
-from muster_server.schemas.budgets import PoolOut
+from muster_server.schemas.budgets import PoolIn, PoolOut
 from muster_server.settings import get_settings
 
 from ..core.paging import decode_cursor, encode_cursor
 
 
 def list_pools(session: Session, *, cursor: str | None, limit: int) -> Page[PoolOut]:
-    """Return one page of the pools that have nodes or a price, by name."""
+    """Return one page of the pools that have nodes or settings, by name."""
     names = union(select(NodeRow.pool.label("name")), select(PoolRow.name)).subquery()
     query = select(names.c.name).order_by(names.c.name).limit(limit + 1)
     key = decode_cursor(cursor, str)
@@ -41,13 +42,16 @@ def get_pool(session: Session, name: str) -> PoolOut:
     return _show(session, [name])[0]
 
 
-def set_price(session: Session, name: str, price_per_slot_hour: float, now: dt.datetime) -> None:
-    """For slots that are reserved from now on. A pool without nodes may have a price as well."""
+def change_pool(session: Session, name: str, changes: PoolIn, now: dt.datetime) -> None:
+    """Set what the changes name, for what is placed from now on. A pool without nodes may have
+    settings as well."""
     row = session.get(PoolRow, name, with_for_update=True)
     if row is None:
         row = PoolRow(name=name)
         session.add(row)
-    row.price_per_slot_hour, row.changed_at = price_per_slot_hour, now
+    for field, value in changes.model_dump(exclude_none=True).items():
+        setattr(row, field, value)
+    row.changed_at = now
     session.flush()
     touch(session, "cluster")
 
@@ -71,16 +75,20 @@ def delete_pool(session: Session, name: str) -> None:
 
 
 def _show(session: Session, names: list[str]) -> list[PoolOut]:
-    prices = {
+    settings = {
         row.name: row for row in session.scalars(select(PoolRow).where(PoolRow.name.in_(names)))
     }
-    nodes: dict[str, dict[str, int]] = defaultdict(dict)
-    for pool, state, num in session.execute(
-        select(NodeRow.pool, NodeRow.state, func.count())
+    nodes: dict[str, Counter[str]] = defaultdict(Counter)
+    too_weak: Counter[str] = Counter()
+    level = NodeRow.inventory["isolation"].as_string()
+    for pool, state, isolation, num in session.execute(
+        select(NodeRow.pool, NodeRow.state, level, func.count())
         .where(NodeRow.pool.in_(names))
-        .group_by(NodeRow.pool, NodeRow.state)
+        .group_by(NodeRow.pool, NodeRow.state, level)
     ):
-        nodes[pool][state] = num
+        nodes[pool][state] += num
+        if pool in settings and not is_isolated(isolation, settings[pool].min_isolation):
+            too_weak[pool] += num
     slots: dict[str, dict[str, int]] = defaultdict(dict)
     used: dict[str, int] = defaultdict(int)
     for pool, slot_type, num, num_used in session.execute(
@@ -99,13 +107,15 @@ def _show(session: Session, names: list[str]) -> list[PoolOut]:
     return [
         PoolOut(
             name=name,
-            price_per_slot_hour=prices[name].price_per_slot_hour if name in prices else 0.0,
+            price_per_slot_hour=settings[name].price_per_slot_hour if name in settings else 0.0,
             currency=get_settings().currency,
+            min_isolation=settings[name].min_isolation if name in settings else "none",
             num_nodes=sum(nodes[name].values()),
             num_nodes_online=nodes[name].get(NodeState.ONLINE, 0),
+            num_nodes_too_weak=too_weak[name],
             num_slots=slots[name],
             num_slots_used=used[name],
-            changed_at=prices[name].changed_at if name in prices else None,
+            changed_at=settings[name].changed_at if name in settings else None,
         )
         for name in names
     ]

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.document.experiment import ExperimentConfig
-from muster_server.db.models import TrialRow, WorkerRow
-from muster_server.domain.messages import Message
+from muster_server.db.models import EventRow, TrialRow, WorkerRow
+from muster_server.domain.messages import AnyMessage, Rendered
 from muster_server.domain.runtime.notices import ScriptRun, script_notices
+from muster_server.domain.states import TERMINAL_TRIAL
+
+NEAR_LIMIT = "trial.near_limit"
+"""Type of the event that tells that an attempt may soon exceed a limit on one of its nodes."""
+NEAR_LIMIT_SHOWN = 5
+"""Nodes that are named one by one."""
 
 
-def notices(session: Session, trial: TrialRow, config: ExperimentConfig) -> list[Message]:
-    """Return the notices to show at the top of a trial, most serious first; [] for the built-in
-    trainer and for scripts that are not measured."""
+def notices(session: Session, trial: TrialRow, config: ExperimentConfig) -> list[AnyMessage]:
+    """Return the notices to show at the top of a trial, most serious first: limits that it is near to
+    while it has not ended, then what its script does otherwise than intended."""
+    return [*_near_limits(session, trial), *_of_script(session, trial, config)]
+
+
+def _near_limits(session: Session, trial: TrialRow) -> list[AnyMessage]:
+    if trial.state in TERMINAL_TRIAL:
+        return []
+    messages = session.scalars(
+        select(EventRow.message)
+        .where(
+            EventRow.trial_id == trial.id,
+            EventRow.attempt_no == trial.attempt_no,
+            EventRow.type == NEAR_LIMIT,
+        )
+        .order_by(EventRow.id)
+        .limit(NEAR_LIMIT_SHOWN)
+    )
+    return [Rendered(message) for message in messages]
+
+
+def _of_script(session: Session, trial: TrialRow, config: ExperimentConfig) -> Sequence[AnyMessage]:
+    """Return what is to be said about a script; [] for the built-in trainer and for scripts that are
+    not measured."""
     if config.trainer is not None or not (config.measure.steps and config.measure.scripts):
         return []
     workers = session.execute(

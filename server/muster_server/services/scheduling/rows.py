@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select
 
 from muster.document.experiment import ExperimentConfig
-from muster_server.db.models import NodeRow
+from muster_server.db.models import NodeRow, PoolRow
 from muster_server.domain.lifecycle.avoidance import avoiding, from_plain
 from muster_server.domain.runtime.progress import (
     STALE_S,
@@ -56,19 +56,24 @@ class Wish:
         )
 
 
-NODES = select(
-    NodeRow.id,
-    NodeRow.name,
-    NodeRow.pool,
-    NodeRow.state,
-    NodeRow.scheduling,
-    NodeRow.health,
-    NodeRow.problems,
-    NodeRow.hostname,
-    NodeRow.strikes,
-    NodeRow.labels,
-    NodeRow.inventory["isolation"].as_string().label("isolation"),
-).order_by(NodeRow.name)
+NODES = (
+    select(
+        NodeRow.id,
+        NodeRow.name,
+        NodeRow.pool,
+        NodeRow.state,
+        NodeRow.scheduling,
+        NodeRow.health,
+        NodeRow.problems,
+        NodeRow.hostname,
+        NodeRow.strikes,
+        NodeRow.labels,
+        NodeRow.inventory["isolation"].as_string().label("isolation"),
+        PoolRow.min_isolation.label("pool_isolation"),
+    )
+    .outerjoin(PoolRow, PoolRow.name == NodeRow.pool)
+    .order_by(NodeRow.name)
+)
 """What `node_view` is made from, of every node."""
 
 
@@ -86,6 +91,7 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
         strikes=node.strikes,
         labels={str(key): str(value) for key, value in node.labels.items()},
         isolation=node.isolation or "none",
+        pool_isolation=node.pool_isolation or "none",
         slots=tuple(
             SlotView(
                 idx=slot.idx,

@@ -1,0 +1,135 @@
+"""Metrics of a real job that only prints them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from muster import wire
+from muster_agent.records.points import NameRoutes, Route
+
+PRINTS = """
+import time
+for step in range(0, 30, 10):
+    print(f"iter {step}: loss {3 - step / 100:.4f}, time 1.00ms, mfu -100.00%", flush=True)
+print("step 30: train loss 2.5, val loss 2.75", end="")
+"""
+
+
+def series(shim: Any) -> dict[tuple[int, str], dict[int, Any]]:
+    found: dict[tuple[int, str], dict[int, Any]] = {}
+    for record in shim.of(wire.MetricsRecord):
+        for each in record.series:
+            points = dict(zip(each.steps, each.values, strict=True))
+            known = found.setdefault((record.rank, each.name), {})
+            assert not known.keys() & points.keys(), "each value once"
+            known.update(points)
+    return found
+
+
+def messages(shim: Any) -> list[str]:
+    return [record.text for record in shim.of(wire.MessageRecord)]
+
+
+def test_what_a_script_prints_is_recorded_by_itself_for_rank_0(shims: Any) -> None:
+    shim = shims(PRINTS)
+    shim.start()
+    assert shim.wait_exit().cause == "success"
+    assert series(shim) == {
+        (0, "loss"): {0: 3.0, 10: 2.9, 20: 2.8},
+        (0, "train_loss"): {30: 2.5},
+        (0, "val_loss"): {30: 2.75},
+    }
+    (said,) = [text for text in messages(shim) if "log" in text]
+    assert said == (
+        "Values are read from the log: loss, train_loss, val_loss. "
+        "metrics.from_log: [] switches it off."
+    )
+    # Before the end of the attempt, which is the last record.
+    assert shim.records[-1].record.observed == "EXITED"
+
+
+def test_patterns_apply_to_every_rank_and_while_the_job_runs(
+    shims: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    shim = shims(
+        "import os, time\n"
+        "print('mean=' + os.environ['RANK'], flush=True)\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+        "print('mean=oops')\n",
+        config={"name": "x", "metrics": {"from_log": [{"pattern": "mean=(.+)", "name": "mean"}]}},
+    )
+    shim.start()
+    expected: dict[tuple[int, str], dict[int, Any]] = {(0, "mean"): {0: 0.0}, (1, "mean"): {0: 1.0}}
+    wait_for(lambda: series(shim) == expected, what="values of the running job")
+    go.touch()
+    assert shim.wait_exit().cause == "success"
+    assert series(shim) == expected
+    assert (
+        "metrics.from_log: 2 matches in the log are no values. 'mean': 'oops' is not a number."
+        in (messages(shim))
+    )
+
+
+def test_a_name_that_the_script_reports_is_not_read_from_the_log(shims: Any) -> None:
+    script = (
+        "from muster.sdk.run import init\n"
+        "run = init()\n"
+        "print('loss=1.5 acc=0.5', flush=True)\n"
+        "run.log({'loss': 1.25}, step=7)\n"
+        "run.close()\n"
+    )
+    patterns = [{"pattern": "(?P<name>\\w+)=(?P<value>\\S+)"}]
+    shim = shims(
+        script,
+        slots=[0],
+        world_size=1,
+        config={"name": "x", "metrics": {"from_log": patterns}},
+    )
+    shim.start()
+    assert shim.wait_exit().cause == "success"
+    assert series(shim) == {(0, "loss"): {7: 1.25}, (0, "acc"): {0: 0.5}}
+    assert any(text.startswith("loss is reported by the script") for text in messages(shim))
+
+
+def test_nothing_is_read_by_itself_where_the_document_says_so_or_something_is_reported(
+    shims: Any,
+) -> None:
+    reporting = "from muster.sdk.run import init\ninit().log({'accuracy': 1.0}, step=7)\n"
+    for number, (script, config) in enumerate(
+        [
+            (PRINTS, {"metrics": {"from_log": []}}),
+            (PRINTS, {"measure": {"capture": []}}),
+            (PRINTS + reporting, {}),
+        ]
+    ):
+        shim = shims(script, allocation_id=f"b{number}", config={"name": "x", **config})
+        shim.start()
+        assert shim.wait_exit().cause == "success"
+        assert "loss" not in {name for _, name in series(shim)}
+
+
+def test_a_pattern_that_finds_nothing_is_said(shims: Any) -> None:
+    shim = shims(
+        PRINTS,
+        slots=[0],
+        world_size=1,
+        config={"name": "x", "metrics": {"from_log": [{"pattern": "lss (.+)", "name": "loss"}]}},
+    )
+    shim.start()
+    shim.wait_exit()
+    assert "metrics.from_log found no value in the log: 'lss (.+)'." in messages(shim)
+
+
+def test_each_name_has_one_route_and_the_better_one_takes_it() -> None:
+    names = NameRoutes()
+    assert names.allows("loss", Route.LOG)
+    assert names.allows("loss", Route.TRACKING)
+    assert not names.allows("loss", Route.LOG)
+    assert names.best is Route.TRACKING
+    # What Muster measures is nobody's, and no sign that the script reports.
+    names = NameRoutes()
+    names.report(["time/step_ms"], Route.PROCESS)
+    assert names.best is None
+    assert names.allows("time/step_ms", Route.LOG)

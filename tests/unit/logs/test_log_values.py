@@ -1,0 +1,174 @@
+"""Values that patterns find in logs: the shapes that libraries print, and patterns of users."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+
+from muster.log_values import BadLogPattern, LogPattern, LogScanner
+
+
+def found(text: str, *patterns: LogPattern | str) -> dict[str, dict[int, float]]:
+    """Name → step → value, of a log that comes in pieces of 7 bytes."""
+    compiled = [LogPattern(p) if isinstance(p, str) else p for p in patterns or ("auto",)]
+    scanner = LogScanner(compiled)
+    data = text.encode()
+    values = [v for at in range(0, len(data), 7) for v in scanner.feed(data[at : at + 7])]
+    values += scanner.feed(b"", is_last=True)
+    whole = LogScanner(compiled).feed(data, is_last=True)
+    assert str(values) == str(whole), "the same, however it is cut"
+    series: dict[str, dict[int, float]] = {}
+    for v in values:
+        assert v.step not in series.setdefault(v.name, {})
+        series[v.name][v.step] = v.value
+    return series
+
+
+HUGGING_FACE = """
+{'loss': 0.6931, 'grad_norm': 1.25, 'learning_rate': 5e-05, 'epoch': 0.5}
+ 50%|█████     | 8/16 [00:00<00:00, 20.1it/s]\r
+{'eval_loss': '0.5', 'eval_runtime': '0.01', 'epoch': '1.0'}
+{'loss': nan, 'grad_norm': inf, 'learning_rate': 0.0, 'epoch': 1.0}
+{'train_runtime': 1.5, 'train_loss': 0.6, 'epoch': 1.0}
+"""
+KERAS = """Epoch 1/2
+\x1b[1m1/3\x1b[0m \x1b[32m━━━\x1b[0m \x1b[1m0s\x1b[0m 94ms/step - loss: 9.0
+\x1b[1m3/3\x1b[0m \x1b[32m━━━━━\x1b[0m \x1b[1m0s\x1b[0m 5ms/step - loss: 2.0
+\x1b[1m3/3\x1b[0m \x1b[32m━━━━━\x1b[0m \x1b[1m0s\x1b[0m 9ms/step - loss: 2.0 - val_loss: 3.0
+Epoch 2/2
+3/3 - 0s - 5ms/step - loss: 1.5 - val_loss: 2.5
+"""
+SHAPES: dict[str, tuple[str, dict[str, dict[int, float]]]] = {
+    "nanogpt": (
+        "tokens per iteration will be: 16,384\n"
+        "step 0: train loss 4.2874, val loss 4.2823\n"
+        "iter 0: loss 4.2652, time 1234.56ms, mfu -100.00%\n"
+        "iter 10: loss 3.1462, time 12.34ms, mfu 1.23%\n"
+        "step 250: train loss 2.0876, val loss 2.1123\n",
+        {
+            "train_loss": {0: 4.2874, 250: 2.0876},
+            "val_loss": {0: 4.2823, 250: 2.1123},
+            "loss": {0: 4.2652, 10: 3.1462},
+        },
+    ),
+    "keras": (KERAS, {"loss": {1: 2.0, 2: 1.5}, "val_loss": {1: 3.0, 2: 2.5}}),
+    "xgboost": (
+        "[0]\ttrain-rmse:0.5\tval-set-rmse:0.6\n[1]\ttrain-rmse:0.4\tval-set-rmse:0.55\n",
+        {"train/rmse": {0: 0.5, 1: 0.4}, "val-set/rmse": {0: 0.6, 1: 0.55}},
+    ),
+    "xgboost's cv": (
+        "[0]\ttrain-logloss:0.49+0.01\ttest-logloss:0.5+0.02\n",
+        {"train/logloss": {0: 0.49}, "test/logloss": {0: 0.5}},
+    ),
+    "lightgbm": (
+        "[LightGBM] [Info] Number of data points in the train set: 200\n"
+        "[1]\tvalid_0's l2: 0.25\tvalid_0's auc: 0.8\n[2]\tvalid_0's l2: 0.2\tvalid_0's auc: 0.9\n",
+        {"valid_0/l2": {1: 0.25, 2: 0.2}, "valid_0/auc": {1: 0.8, 2: 0.9}},
+    ),
+    "epochs": (
+        "epoch 1 loss=0.9\nINFO:root:epoch 2 loss=1e-1, val_acc=0.5.\n",
+        {"loss": {0: 0.9, 1: 0.1}, "val_acc": {0: 0.5}},
+    ),
+    "torch's tutorial": (
+        "Epoch [1/2], Step [100/600], Loss: 0.52\nEpoch [1/2], Step [600/600], Loss: 0.42\n"
+        "Epoch [2/2], Step [100/600], Loss: 0.32\n",
+        {"Loss": {100: 0.52, 600: 0.42, 700: 0.32}},
+    ),
+    "torch's MNIST": (
+        "Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.300039\n"
+        "Train Epoch: 1 [640/60000 (1%)]\tLoss: 1.2\n"
+        "\nTest set: Average loss: 0.0487, Accuracy: 9837/10000 (98%)\n\n",
+        {"Loss": {0: 2.300039, 1: 1.2}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), SHAPES.values(), ids=SHAPES)
+def test_usual_shapes_are_found_by_themselves(
+    text: str, expected: dict[str, dict[int, float]]
+) -> None:
+    assert found(text) == expected
+
+
+def test_a_trainer_that_prints_dictionaries() -> None:
+    series = found(HUGGING_FACE)
+    assert series["eval_loss"] == {0: 0.5}
+    assert series["loss"][0] == 0.6931
+    assert math.isnan(series["loss"][1])
+    assert series["grad_norm"] == {0: 1.25, 1: math.inf}
+    assert series["train_loss"] == {0: 0.6}
+    assert "epoch" not in series
+    values = LogScanner([LogPattern("huggingface")]).feed(HUGGING_FACE.encode())
+    assert [v.epoch for v in values if v.name == "loss"] == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Namespace(lr=0.001, epochs=3, loss='mse')",
+        "The loss of the first epoch was disappointing",
+        "Epoch 3/10",
+        "accumulating 4 batches; step 3: 2 errors",
+        "{'lr': 0.1, 'batch_size': 32}",
+        "epoch 3: accuracy 9837/10000",
+        "[2024-05-01 12:00:00] started, 3 workers",
+        "step 3 took 0.5 s",
+    ],
+)
+def test_what_is_no_metric_is_not_found_by_itself(text: str) -> None:
+    assert found(text + "\n") == {}
+
+
+def test_patterns_of_users() -> None:
+    log = "0 | mean=0.5 | std=0.1\n10 | mean=0.25 | std=oops\n"
+    both = LogPattern(r"(?P<name>\w+)=(?P<value>\S+)", line=r"^(?P<step>\d+) \|")
+    assert found(log, both) == {"mean": {0: 0.5, 10: 0.25}, "std": {0: 0.1}}
+    scanner = LogScanner([both])
+    scanner.feed(log.encode())
+    assert (scanner.num_refused, scanner.refused) == (1, "'std': 'oops' is not a number")
+    # The first group without a name is the value, and a name of its own is used.
+    one = LogPattern(r"mean=([\d.]+)", name="train/mean")
+    assert found(log, one) == {"train/mean": {0: 0.5, 1: 0.25}}
+    # A pattern without a value says where the following ones are.
+    place = LogPattern(r"^(?P<step>\d+) \|")
+    assert found(log, place, one) == {"train/mean": {0: 0.5, 10: 0.25}}
+    # `^` and `$` are those of the line, wherever it is.
+    assert found(log, LogPattern(r"\A(?P<value>\d+)", name="n")) == {"n": {0: 0, 1: 10}}
+    # What Muster measures keeps its names.
+    assert found("a=1\n", LogPattern("a=(.)", name="time/a")) == {"log/time/a": {0: 1.0}}
+
+
+def test_a_progress_bar_without_line_ends_is_read_too() -> None:
+    bar = LogPattern(r"loss=(?P<value>[\d.]+)", name="loss", line=r" (?P<step>\d+)/\d+ \[")
+    text = "".join(f"\r {n * 10}% {n}/10 [00:0{n}, loss=0.{n}]" for n in range(1, 6))
+    assert found(text, bar)["loss"] == {n: n / 10 for n in range(1, 6)}
+
+
+def test_names_are_bounded() -> None:
+    pattern = LogPattern(r"(?P<name>\w+)=(?P<value>\S+)")
+    scanner = LogScanner([pattern])
+    values = scanner.feed("".join(f"x{n}=1\n" for n in range(600)).encode())
+    assert (len(values), scanner.num_refused) == (500, 100)
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "words"),
+    [
+        ({"pattern": "loss (?=x)"}, "pattern", "not a pattern of RE2: invalid perl operator: (?="),
+        ({"pattern": "loss (?P<vlaue>.)"}, "pattern", "names a group 'vlaue'"),
+        ({"pattern": "loss"}, "pattern", "has no group for the value"),
+        ({"pattern": "loss (.)"}, "pattern", "without a name"),
+        ({"pattern": "(.)", "name": "x", "line": "("}, "line", "not a pattern of RE2"),
+        ({"pattern": "(.)", "name": "x", "line": "(?P<value>.)"}, "line", "belongs into `pattern`"),
+        ({"pattern": "keras", "name": "loss"}, "name", "no effect beside the preset 'keras'"),
+        ({"pattern": "(?P<done>.)(?P<value>.)", "name": "x"}, "pattern", "names a group 'done'"),
+    ],
+)
+def test_patterns_that_cannot_work_say_why(given: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(BadLogPattern, match=re.escape(words)) as raised:
+        LogPattern(**given)
+    assert raised.value.field == field
+    assert raised.value.hint

@@ -1,0 +1,1 @@
+"""Configurations of other tools as experiment documents. Pure: nothing is read or sent here."""

@@ -1,0 +1,35 @@
+"""Names of the metrics behind TensorBoard's tags, where several writers use one tag."""
+
+from __future__ import annotations
+
+import os.path
+
+TAGS_MAX = 10_000
+"""Tags whose first folder is remembered."""
+
+
+class TagNames:
+    """Names of tags in the folders of one job.
+
+    TensorBoard tells the writers of one tag, such as training and validation, by their folders. The
+    first folder that uses a tag keeps it as its name, so that a run has the same names in whatever
+    folder it lies; in others the folder comes first, as seen from where both lie: `validation/loss`.
+    """
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def name(self, folder: str, tag: str) -> str:
+        """Return the name of a tag in a folder, which is a path that is always spelled the same."""
+        parent, _, end = folder.rpartition("/")
+        group = tag.replace("/", "_") + "_"
+        if end.startswith(group) and end != group:
+            # torch writes each of `add_scalars("loss", {"a": …})` into a folder of its own, loss_a.
+            return f"{self.name(parent, tag)}/{end.removeprefix(group)}"
+        first = self._folders.get(tag)
+        if first is None and len(self._folders) < TAGS_MAX:
+            first = self._folders[tag] = folder
+        if first in (folder, None):
+            return tag
+        below = os.path.relpath(folder, os.path.commonpath([first, folder]))
+        return f"{end if below == '.' else below}/{tag}"
