@@ -46,6 +46,7 @@ from muster_agent.records.masking import Mask
 from muster_agent.records.points import NameRoutes, Route
 from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
 from muster_agent.shim.control import Commands, serve_commands
+from muster_agent.shim.event_media import EventMediaTaker
 from muster_agent.shim.event_values import EventValues
 from muster_agent.shim.exits import collect_ends
 from muster_agent.shim.failures import PrepareFailed
@@ -164,6 +165,7 @@ class Shim:
             names=self.names,
             record=self._on_report,
             say=self._say,
+            media=EventMediaTaker(self.media),
         )
         self.log_values = LogValues(
             self.spec.config,
