@@ -565,9 +565,9 @@ class Shim:
         self.watching.close()
         survivors = await self.processes.kill()
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
-        self.media.report(is_due=True)
         await self.tracker.close()
         await self.event_values.close()
+        self.media.report(is_due=True)
         await self.log_values.close()
         return survivors
 
