@@ -137,6 +137,8 @@ export const experimentSearch = (search: Record<string, unknown>): ExperimentSea
 
 export interface TrialSearch extends ChartSearch, LogSearch {
   tab?: string;
+  /** The step whose media are shown. */
+  step?: number;
 }
 
 export const trialSearch = (search: Record<string, unknown>): TrialSearch => {
@@ -144,6 +146,7 @@ export const trialSearch = (search: Record<string, unknown>): TrialSearch => {
     ...chartSearch(search),
     ...logSearch(search),
     tab: text(search["tab"]),
+    step: positive(search["step"] ?? Number.NaN),
   };
 };
 
@@ -182,6 +185,9 @@ export interface CompareSearch extends ChartSearch {
   /** Also what does not differ. */
   all?: boolean;
   stat?: "min" | "max";
+  /** The step whose media are shown, and whose. */
+  step?: number;
+  rank?: number;
 }
 
 export const compareSearch = (search: Record<string, unknown>): CompareSearch => ({
@@ -192,6 +198,8 @@ export const compareSearch = (search: Record<string, unknown>): CompareSearch =>
   group: text(search["group"]),
   all: search["all"] === true || undefined,
   stat: search["stat"] === "min" || search["stat"] === "max" ? search["stat"] : undefined,
+  step: positive(search["step"] ?? Number.NaN),
+  rank: positive(search["rank"] ?? Number.NaN),
 });
 
 export const submitSearch = (

@@ -4,6 +4,7 @@ export * from "./account";
 export * from "./checkpoints";
 export * from "./cluster";
 export * from "./experiments";
+export * from "./media";
 export * from "./outputs";
 export { PAGE } from "./pages";
 export * from "./trials";

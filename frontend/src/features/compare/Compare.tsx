@@ -11,10 +11,11 @@ import { Tabs } from "../../components/Tabs";
 import { AddTrial } from "./AddTrial";
 import { colorsOf, idsOf, MAX_TRIALS } from "./compareData";
 import { CompareCharts } from "./CompareCharts";
+import { CompareMedia } from "./CompareMedia";
 import { ConfigTable, SummaryTable } from "./CompareTables";
 import { type Compared, TrialChips } from "./TrialChips";
 
-const TABS = ["charts", "config", "summary"] as const;
+const TABS = ["charts", "media", "config", "summary"] as const;
 
 /** Trials side by side; which ones, and how they are looked at, is the address. */
 export function Compare() {
@@ -78,6 +79,7 @@ export function Compare() {
           ) : (
             <ErrorBoundary resetKey={tab}>
               {tab === "charts" ? <CompareCharts compared={compared} /> : null}
+              {tab === "media" ? <CompareMedia compared={compared} /> : null}
               {tab === "config" ? (
                 <ConfigTable
                   compared={compared}

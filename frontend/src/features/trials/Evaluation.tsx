@@ -1,14 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
-import type { CSSProperties } from "react";
 import { useTranslation } from "react-i18next";
 
 import { trialEvaluations, type TrialDetail } from "../../api/queries";
 import type { components } from "../../api/schema.gen";
+import { ConfusionMatrix } from "../../common/media/ConfusionMatrix";
 import { Empty, Section, Stats } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
-import css from "./trials.module.css";
 
 type Judged = components["schemas"]["EvaluationOut"];
 type Score = components["schemas"]["ClassScoreOut"];
@@ -52,7 +51,7 @@ function One({ item }: { item: Judged }) {
       {item.classes.length > 0 ? (
         <>
           <Section title={t("evaluation.confusion")} note={t("evaluation.confusionNote")}>
-            <Confusion item={item} />
+            <ConfusionMatrix names={item.classes.map((score) => score.name)} counts={item.confusion} />
           </Section>
           <Section title={t("evaluation.classes")}>
             <Scores scores={item.classes} />
@@ -101,51 +100,5 @@ function Scores({ scores }: { scores: Score[] }) {
         },
       ]}
     />
-  );
-}
-
-/** A heat map whose cells say their counts; it scrolls in its own box when there are many classes. */
-function Confusion({ item }: { item: Judged }) {
-  const { t } = useTranslation();
-  const names = item.classes.map((score) => score.name);
-  return (
-    // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
-    <div className={css["matrix"]} tabIndex={0} role="group" aria-label={t("evaluation.confusion")}>
-      <table className={css["confusion"]} data-testid="confusion">
-        <thead>
-          <tr>
-            <th scope="col">{t("evaluation.true")}</th>
-            {names.map((name, to) => (
-              <th key={to} scope="col" title={name}>
-                {name}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {item.confusion.map((row, from) => {
-            const samples = item.classes[from]?.num_samples ?? 0;
-            return (
-              <tr key={from}>
-                <th scope="row" title={names[from]}>
-                  {names[from]}
-                </th>
-                {row.map((count, to) => (
-                  <td
-                    key={to}
-                    data-wrong={from === to ? undefined : true}
-                    data-none={count === 0 ? true : undefined}
-                    style={{ "--share": samples > 0 ? count / samples : 0 } as CSSProperties}
-                    title={t("evaluation.cell", { count, samples, from: names[from] ?? "", to: names[to] ?? "" })}
-                  >
-                    {format.count(count)}
-                  </td>
-                ))}
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </div>
   );
 }

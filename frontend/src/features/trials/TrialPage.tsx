@@ -6,7 +6,15 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
-import { experiment, type ExperimentDetail, me, trial, type TrialDetail, trialMetrics } from "../../api/queries";
+import {
+  experiment,
+  type ExperimentDetail,
+  me,
+  mediaOverview,
+  trial,
+  type TrialDetail,
+  trialMetrics,
+} from "../../api/queries";
 import { Code, KeyValues, Notice, PageHead, Section, type StatItem, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { QueryView } from "../../components/QueryView";
@@ -26,6 +34,7 @@ import { Attempts } from "./Attempts";
 import { Checkpoints } from "./Checkpoints";
 import { Evaluation } from "./Evaluation";
 import { Logs } from "./Logs";
+import { Media } from "./Media";
 import { Metrics } from "./Metrics";
 import { Outputs } from "./Outputs";
 import { Performance } from "./Performance";
@@ -43,6 +52,7 @@ const TABS = [
   "performance",
   "ranks",
   "logs",
+  "media",
   "outputs",
   "checkpoints",
   "evaluation",
@@ -70,6 +80,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
   const [sending, setSending] = useState(false);
   const tab = TABS.find((name) => name === search.tab) ?? "metrics";
   const alone = data.searcher === "single";
+  const tabs = useTabs(data, tab);
   const title = alone ? data.experiment_name : t("trial.title", { name: data.experiment_name, no: data.no });
   return (
     <>
@@ -103,12 +114,13 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
         </Notice>
       ))}
       {data.attempts.length > 0 ? <HeaderStrip trial={data} /> : null}
-      <Tabs active={tab} label={title} tabs={TABS.map((name) => ({ id: name, label: t(`trial.tab.${name}`) }))} />
+      <Tabs active={tab} label={title} tabs={tabs} />
       <ErrorBoundary resetKey={tab}>
         {tab === "metrics" ? <Metrics trial={data} /> : null}
         {tab === "performance" ? <Performance trial={data} /> : null}
         {tab === "ranks" ? <Ranks trial={data} /> : null}
         {tab === "logs" ? <Logs trial={data} /> : null}
+        {tab === "media" ? <Media trial={data} /> : null}
         {tab === "outputs" ? <Outputs trial={data} /> : null}
         {tab === "checkpoints" ? <Checkpoints trial={data} /> : null}
         {tab === "evaluation" ? <Evaluation trial={data} /> : null}
@@ -134,6 +146,17 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
       ) : null}
     </>
   );
+}
+
+/** The tab of media is there when there are any, and says under how many names. */
+function useTabs(data: TrialDetail, active: string): { id: string; label: string }[] {
+  const { t } = useTranslation();
+  const found = useQuery(mediaOverview(data.id, !isTerminal(data.state))).data;
+  const hasMedia = found !== undefined && (found.num_series > 0 || found.dropped.length > 0);
+  return TABS.filter((name) => name !== "media" || hasMedia || active === "media").map((name) => {
+    const label = t(`trial.tab.${name}`);
+    return { id: name, label: name === "media" && hasMedia ? `${label} ${format.count(found.num_series)}` : label };
+  });
 }
 
 interface PartProps {

@@ -4,7 +4,7 @@ export const compare = {
     title: "Compare",
     sub_one: "{{count}} trial",
     sub_other: "{{count}} trials",
-    tabs: { charts: "Charts", config: "Configuration", summary: "Summary" },
+    tabs: { charts: "Charts", media: "Media", config: "Configuration", summary: "Summary" },
     empty: "Nothing to compare yet",
     emptyHint: "Add two or more trials here, or select rows in the experiments list or in the trials of a search.",
     add: "Add trial",

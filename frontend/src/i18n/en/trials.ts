@@ -39,6 +39,7 @@ export const trials = {
       ranks: "Ranks & groups",
       logs: "Logs",
       outputs: "Outputs",
+      media: "Media",
       checkpoints: "Checkpoints",
       evaluation: "Evaluation",
       config: "Config",

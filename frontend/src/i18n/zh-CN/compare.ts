@@ -6,7 +6,7 @@ export const compare: Same<typeof english> = {
     title: "对比",
     sub_one: "{{count}} 个试验",
     sub_other: "{{count}} 个试验",
-    tabs: { charts: "图表", config: "配置", summary: "汇总" },
+    tabs: { charts: "图表", media: "媒体", config: "配置", summary: "汇总" },
     empty: "还没有可对比的内容",
     emptyHint: "在这里选择两个或更多试验，或在实验列表、搜索的试验表中勾选。",
     add: "添加试验",

@@ -40,6 +40,7 @@ export const trials: Same<typeof english> = {
       ranks: "Rank 与进程组",
       logs: "日志",
       outputs: "输出文件",
+      media: "媒体",
       checkpoints: "检查点",
       evaluation: "评估",
       config: "配置",
