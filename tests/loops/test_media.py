@@ -2,6 +2,8 @@
 
 import base64
 import hashlib
+import json
+import re
 
 import pytest
 
@@ -121,3 +123,47 @@ def test_what_no_agent_sends_is_counted(running, show):
         "num_series": 0,
         "dropped": [{"reason": "invalid", "num": 3}],
     }
+
+
+def test_media_are_listed_and_fetched_by_command(running, muster, tmp_path):
+    node, allocation_id, _ = running
+    node.send(
+        allocation_id,
+        item(b"one", step=1),
+        item(b"two", step=5, rank=2, caption="[b]"),
+        item(b"again", step=5, rank=2),
+        item(b"{}", kind="table", mime="application/json", name="../worst/t"),
+        MediaDropsRecord(rank=0, num={"rate": 3}),
+    )
+
+    def run(*arguments):
+        result = muster("media", *arguments)
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result
+
+    shown = run("list", "1")
+    assert re.search(r"samples +text +3 +2 +1 +5 +0, 2", shown.stdout)
+    assert "4 items under 2 names." in shown.stderr
+    assert "Left out: 3 items (3 rate)." in shown.stderr
+    assert "[b]" in run("list", "1", "samples", "--rank", "2").stdout
+    listed = json.loads(run("list", "1", "samples", "--step", "1", "--json").stdout)
+    assert [one["step"] for one in listed] == [1]
+    assert "'samples'" in str(muster("media", "list", "1", "other").exception)
+    assert "give the name" in str(muster("media", "list", "1", "--step", "1").exception)
+
+    to = tmp_path / "to"
+    assert f"Wrote 4 files to {to} (13 B)." in run("get", "1", "-o", str(to)).stderr
+    files = {str(p.relative_to(to)): p.read_bytes() for p in to.rglob("*") if p.is_file()}
+    again = next(name for name in files if re.fullmatch(r"samples/step-5-rank-2-\d+\.txt", name))
+    assert files == {
+        "samples/step-1-rank-0.txt": b"one",
+        "samples/step-5-rank-2.txt": b"two",
+        again: b"again",
+        "worst/t/step-1-rank-0.json": b"{}",
+    }
+    assert "Wrote 0 files" in run("get", "1", "samples", "--last", "-o", str(to)).stderr
+    (to / "samples/step-1-rank-0.txt").write_bytes(b"mine")
+    assert "--force" in muster("media", "get", "1", "-o", str(to)).exception.hint
+    done = json.loads(run("get", "1", "-o", str(to), "--force", "--json").stdout)
+    assert (done["num_files"], done["num_unchanged"]) == (1, 3)
+    assert (to / "samples/step-1-rank-0.txt").read_bytes() == b"one"

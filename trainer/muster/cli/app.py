@@ -18,6 +18,7 @@ from . import (
     lineage,
     local,
     logs,
+    media,
     nodes,
     operations,
     outputs,
@@ -125,5 +126,6 @@ app.add_typer(nodes.app, name="node")
 app.add_typer(search.app, name="search")
 app.add_typer(checkpoints.app, name="checkpoint")
 app.add_typer(outputs.app, name="outputs")
+app.add_typer(media.app, name="media")
 app.add_typer(cluster.agent_app, name="agent")
 app.add_typer(cluster.token_app, name="token")

@@ -17,7 +17,7 @@ export const media: Same<typeof english> = {
     chooseStep: "步",
     before: "上一步",
     after: "下一步",
-    rank: "Rank",
+    rank: "选择 rank",
     allRanks: "所有 rank",
     find: "按名称查找",
     more_one: "再显示 {{count}} 个",
