@@ -97,7 +97,7 @@ function StepSlider({
           choose(place + by);
         }}
       >
-        {by < 0 ? <IconChevronLeft size={15} /> : <IconChevronRight size={15} />}
+        {by < 0 ? <IconChevronLeft size={15} aria-hidden /> : <IconChevronRight size={15} aria-hidden />}
       </ActionIcon>
     </Tooltip>
   );

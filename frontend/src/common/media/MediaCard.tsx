@@ -106,7 +106,7 @@ function One({ item, hasRank }: { item: MediaItem; hasRank: boolean }) {
               color="gray"
               aria-label={`${save}: ${item.name}`}
             >
-              <IconDownload size={14} />
+              <IconDownload size={14} aria-hidden />
             </ActionIcon>
           </Tooltip>
         ) : null}
