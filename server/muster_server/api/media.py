@@ -100,7 +100,7 @@ def get_media_content(
     if_none_match: Annotated[str | None, Header(max_length=200)] = None,
     range_: Annotated[str | None, Header(alias="Range", max_length=200)] = None,
 ) -> Response:
-    """Return the content of an item. 400 if it must be fetched first, 409 while it is on its way."""
+    """Return the content of an item. 422 if it must be fetched first, 409 while it is on its way."""
     with db.read() as session:
         found = media.content(session, trial_id, media_id)
     item = found.item

@@ -35,7 +35,7 @@ class MediaDropsOut(Output):
 
 class MediaOverviewOut(Output):
     series: list[MediaSeriesOut]
-    """By name."""
+    """Series in the order of their names."""
     num_series: int
     """Number of series, of which the first 1,000 are listed."""
     dropped: list[MediaDropsOut]

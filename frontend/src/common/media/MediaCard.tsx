@@ -70,9 +70,11 @@ function Items({ trialId, series, step, rank }: ItemsProps) {
   if (items.length === 0) return <p className="dim">{t("media.noneOfRank")}</p>;
   return (
     <div className={css["items"]} aria-busy={query.isPlaceholderData}>
-      {items.map((item) => (
-        <One key={item.id} item={item} hasRank={series.ranks.length > 1} />
-      ))}
+      {items
+        .toSorted((a, b) => a.rank - b.rank)
+        .map((item) => (
+          <One key={item.id} item={item} hasRank={series.ranks.length > 1} />
+        ))}
       {next === null ? null : <p className="dim">{t("media.moreItems", { n: ITEMS_SHOWN })}</p>}
     </div>
   );

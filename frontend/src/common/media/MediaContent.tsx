@@ -32,7 +32,13 @@ function Picture({ item, url, label }: { item: MediaItem; url: string; label: st
   return (
     <>
       <button type="button" className={css["open"]} onClick={() => setIsLarge(true)} title={t("media.enlarge")}>
-        <img src={url} alt={label} {...size} className={css["picture"]} data-small={(item.width > 0 && item.width < 160) || undefined} />
+        <img
+          src={url}
+          alt={label}
+          {...size}
+          className={css["picture"]}
+          data-small={(item.width > 0 && item.width < 160) || undefined}
+        />
       </button>
       <Modal
         opened={isLarge}

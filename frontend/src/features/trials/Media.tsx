@@ -10,6 +10,7 @@ import { MediaCard } from "../../common/media/MediaCard";
 import { named, stepAt, stepsOf } from "../../common/media/mediaData";
 import css from "../../common/media/media.module.css";
 import { Empty, Notice } from "../../components/basics";
+import layout from "../../components/layout.module.css";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
@@ -85,7 +86,7 @@ function LeftOut({ found }: { found: MediaOverview }) {
     <>
       {all > 0 ? (
         <Notice tone="warn" title={t("media.leftOut", { count: all, n: format.count(all) })}>
-          <ul data-testid="media-left-out">
+          <ul className={layout["bullets"]} data-testid="media-left-out">
             {found.dropped.map((one) => (
               <li key={one.reason}>
                 {format.count(one.num)}: {t(`media.reasons.${one.reason as "rate"}`, { defaultValue: one.reason })}
