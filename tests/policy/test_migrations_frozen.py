@@ -22,6 +22,7 @@ DIGESTS = {
     "0013_outputs_retention.py": "425071c736dd8b2ae4f649b39ea2249de487ec5f6f2ac22b64a8ed0293cb868e",
     "0014_tracked_runs.py": "3c6df08597261f55987f8966525fadb946eb941d078a36aad103eb0d90d45013",
     "0015_adopted_checkpoints.py": "46d4204c2dbdec46599fe54a85d86a3838211e25405899a7d6a1fadbf47ab4f7",
+    "0019_notifications.py": "6c97db95e45e9ec64090c4865d2125e2b31a910e624a71c7925209bf98a7a06f",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

@@ -93,6 +93,7 @@ from .outputs import (
     WorkSource,
 )
 from .records import (
+    CHECKPOINT_DAMAGED,
     LAUNCHER_LOCAL_RANK,
     Blame,
     CheckpointRecord,
@@ -154,6 +155,7 @@ __all__ = [
     "DESCRIPTION_TIMEOUT_S",
     "EXPORT_PIECE_BYTES",
     "ISOLATION_LEVELS",
+    "CHECKPOINT_DAMAGED",
     "LAUNCHER_LOCAL_RANK",
     "MAX_TABLE_BYTES",
     "OUTPUT_FILES_MAX",

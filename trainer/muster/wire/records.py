@@ -151,6 +151,10 @@ class TrackedRunRecord:
     removed_tags: list[str] = field(default_factory=list)
 
 
+CHECKPOINT_DAMAGED = "checkpoint.damaged"
+"""Type of the event for a checkpoint that cannot be loaded because its files are damaged."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MessageRecord:
     """Message for the user in the trial's events."""
@@ -158,6 +162,9 @@ class MessageRecord:
     type: Literal["message"] = "message"
     level: Literal["info", "warning", "error"]
     text: str
+    event: str = ""
+    """Type of the event that the message becomes, such as CHECKPOINT_DAMAGED. A server that does
+    not know the type, or finds "", adds a plain message."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from sqlalchemy import BindParameter, Table, bindparam, select
 from sqlalchemy.orm import Session
 
 from muster.wire import (
+    CHECKPOINT_DAMAGED,
     CheckpointRecord,
     EvaluationRecord,
     GroupRecord,
@@ -352,7 +353,7 @@ def _apply_other(
             trial = session.get_one(TrialRow, allocation.trial_id)
             add_event(
                 session,
-                "trial.message",
+                CHECKPOINT_DAMAGED if record.event == CHECKPOINT_DAMAGED else "trial.message",
                 record.text or "(empty message)",
                 now=now,
                 level=record.level,
