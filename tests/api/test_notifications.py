@@ -735,3 +735,41 @@ def test_inbox_hints_reach_their_owner_alone(member_client, database, happen):
     with database.read() as session:
         user_id = session.scalar(select(UserRow.id).where(UserRow.username == "member"))
     assert f"inbox:{user_id}" in heard[-1]
+
+
+def test_commands_create_try_list_and_delete(muster, hook, deliver, happen, monkeypatch):
+    from muster.cli import notifications as commands
+
+    added = muster("notify", "add", "hook", "webhook", input=hook.url + "\n")
+    assert added.exit_code == 0, added.output
+    secret = next(line for line in added.output.splitlines() if line.startswith("whsec_"))
+    assert muster("notify", "on", "trial.failed", "trial.stuck", "--to", "hook").exit_code == 0
+    wrong = muster("notify", "on", "trial.failed", "--to", "hok")
+    assert "you have hook" in str(wrong.exception.hint)
+    rules = muster("notify", "rules").output
+    assert "trial.failed, trial.stuck" in rules
+    assert "inbox, hook" in rules
+
+    monkeypatch.setattr(commands, "POLL_S", 0.01)
+    monkeypatch.setattr(commands.time, "sleep", lambda _: deliver())
+    hook.status = 500
+    failed = muster("notify", "test", "hook")
+    assert "answered 500" in str(failed.exception)
+    hook.status = 200
+    assert muster("notify", "test", "hook").exit_code == 0
+    assert hook.received[0].is_signed_with(secret)
+    assert "answered 500" not in muster("notify", "targets").output
+    happen()
+    assert "Trial failed" in muster("notify", "inbox", "--read").output
+    assert "Nothing is unread" in muster("notify", "inbox").output
+    assert "Test notification" in muster("notify", "history", "hook").output
+    assert muster("notify", "off", "1").exit_code == 0
+    assert muster("notify", "remove", "hook", "--yes").exit_code == 0
+    assert "no targets yet" in muster("notify", "targets").output
+
+
+@pytest.mark.parametrize(
+    "arguments", [("x", "email"), ("x", "pigeon"), ("x", "apprise", "--from-file", "/no/such")]
+)
+def test_a_command_says_what_is_missing(muster, arguments):
+    assert type(muster("notify", "add", *arguments).exception).__name__ == "CommandFailure"

@@ -144,7 +144,7 @@ def delete_target(target_id: Id, db: Db, by: By) -> Response:
 def test_target(target_id: Id, db: Db, by: By) -> Response:
     """Send a test notification, after what already waits. The outcome is in the history."""
     with db.transaction() as session:
-        targets.test_target(session, by, target_id)
+        targets.send_test(session, by, target_id)
     return Response(status_code=204)
 
 

@@ -179,7 +179,7 @@ class DeliveryOut(Output):
     last_tried_at: dt.datetime | None
     ended_at: dt.datetime | None
     error: str
-    """Why the last attempt failed; "" after one that did not."""
+    """Why the last attempt failed; "" while one is under way, and after one that did not."""
 
 
 class InboxEntryOut(Output):

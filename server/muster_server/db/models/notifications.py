@@ -163,7 +163,7 @@ class DeliveryRow(Base):
     ended_at: Mapped[dt.datetime | None]
     """When it was sent or given up."""
     error: Mapped[str] = mapped_column(String(512), default="")
-    """Why the last attempt failed; "" after one that did not."""
+    """Why the last attempt failed; "" while one is under way, and after one that did not."""
 
     __table_args__ = (Index("ix_notification_deliveries_target_id_id", "target_id", "id"),)
 

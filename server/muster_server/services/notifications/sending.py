@@ -158,7 +158,7 @@ def _begin(
     ).all()
     delivery.num_tries += 1
     delivery.first_tried_at = delivery.first_tried_at or now
-    delivery.last_tried_at = now
+    delivery.last_tried_at, delivery.error = now, ""
     message = OutgoingMessage(
         id=delivery.message_id, notifications=[notification_of(row) for row in rows], at=now
     )

@@ -128,7 +128,7 @@ def delete_target(session: Session, caller: Caller, target_id: int) -> None:
     record(caller, session, "notifications.target_deleted", f"notification_target:{row.id}", owner)
 
 
-def test_target(session: Session, caller: Caller, target_id: int) -> None:
+def send_test(session: Session, caller: Caller, target_id: int) -> None:
     """Add a test notification, and let the next attempt not wait. Raises NotFound, Forbidden, and
     Conflict for a disabled target or one whose test is still waiting."""
     row, owner = _get(session, caller, target_id, to_change=True)
