@@ -75,16 +75,18 @@ export default function InboxPanel({ unread, onLeave }: { unread: number; onLeav
 function NothingYet({ onLeave }: { onLeave: () => void }) {
   const { t } = useTranslation();
   return (
-    <Empty
-      title={t("notify.empty")}
-      action={
-        <LinkButton to="/settings" search={{ tab: "notifications" }} size="xs" variant="default" onClick={onLeave}>
-          {t("notify.emptyRules")}
-        </LinkButton>
-      }
-    >
-      {t("notify.emptyHint")}
-    </Empty>
+    <div className={css["nothing"]}>
+      <Empty
+        title={t("notify.empty")}
+        action={
+          <LinkButton to="/settings" search={{ tab: "notifications" }} size="xs" variant="default" onClick={onLeave}>
+            {t("notify.emptyRules")}
+          </LinkButton>
+        }
+      >
+        {t("notify.emptyHint")}
+      </Empty>
+    </div>
   );
 }
 

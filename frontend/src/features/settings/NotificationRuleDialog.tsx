@@ -10,6 +10,9 @@ import layout from "../../components/layout.module.css";
 import { ADMIN_KINDS, kindKey, KINDS } from "../../lib/notifications";
 import css from "./notifications.module.css";
 
+/** Value of the box for the inbox, among the ids of targets. */
+const INBOX = "inbox";
+
 interface Draft {
   kinds: Kind[];
   whose: Rule["whose"];
@@ -114,7 +117,7 @@ function Kinds({
   const isAdmin = useQuery(me).data?.role === "admin" && !ofProject;
   const offered = KINDS.filter((kind) => isAdmin || !ADMIN_KINDS.includes(kind) || kinds.includes(kind));
   return (
-    <Checkbox.Group label={t("notify.events")} value={kinds}>
+    <Checkbox.Group size="xs" label={t("notify.events")} value={kinds}>
       <div className={css["kinds"]}>
         {offered.map((kind) => (
           <Checkbox
@@ -173,14 +176,18 @@ function Recipients({
   const { t } = useTranslation();
   const targets = useQuery(notificationTargets(project)).data?.items ?? [];
   return (
-    <Checkbox.Group label={t("notify.sendTo")} value={draft.target_ids.map(String)}>
+    <Checkbox.Group
+      size="xs"
+      label={t("notify.sendTo")}
+      value={[...(draft.inbox ? [INBOX] : []), ...draft.target_ids.map(String)]}
+    >
       <div className={css["kinds"]}>
         {project === undefined ? (
           <Checkbox
             size="xs"
             label={t("notify.inbox")}
-            checked={draft.inbox}
-            onChange={(e) => onChange({ inbox: e.currentTarget.checked })}
+            value={INBOX}
+            onChange={() => onChange({ inbox: !draft.inbox })}
           />
         ) : null}
         {targets.map((target) => (

@@ -32,7 +32,11 @@ export function NotificationRules({ project, mayChange }: { project: string | un
     </Button>
   );
   return (
-    <Section title={t("notify.rules")} note={mayChange ? button : null} testId="notification-rules">
+    <Section
+      title={t(isOwn ? "notify.rules" : "notify.rulesOfProject")}
+      note={mayChange ? button : null}
+      testId="notification-rules"
+    >
       <p className={`dim ${layout["text"]} ${layout["belowL"]}`}>
         {t(isOwn ? "notify.rulesLead" : "notify.rulesLeadOfProject")}
       </p>

@@ -155,6 +155,7 @@ function WebhookFields({ draft, set }: { draft: Draft; set: SetDraft }) {
         spellCheck={false}
       />
       <PasswordInput
+        size="xs"
         label={t("notify.secret")}
         description={t("notify.secretHint")}
         value={draft.secret}
@@ -275,6 +276,7 @@ function MailServerFields({ server, onChange }: { server: MailServer; onChange: 
         autoComplete="off"
       />
       <PasswordInput
+        size="xs"
         label={t("notify.password")}
         value={server.password}
         onChange={(e) => set({ password: e.currentTarget.value })}

@@ -32,7 +32,11 @@ export function NotificationTargets({ project, mayChange }: { project: string | 
     </Button>
   );
   return (
-    <Section title={t("notify.targets")} note={mayChange && isEncrypted ? button : null} testId="notification-targets">
+    <Section
+      title={t(isOwn ? "notify.targets" : "notify.targetsOfProject")}
+      note={mayChange && isEncrypted ? button : null}
+      testId="notification-targets"
+    >
       <p className={`dim ${layout["text"]} ${layout["belowL"]}`}>
         {t(isEncrypted ? "notify.targetsLead" : "notify.off")}
       </p>
@@ -218,7 +222,7 @@ function Status({ target }: { target: Target }) {
       {reason ? <span className={`dim ${css["error"]}`}>{reason}</span> : null}
       {target.is_enabled && target.next_try_at ? (
         <span className="dim">
-          <Until at={target.next_try_at} />
+          {t("notify.next")} <Until at={target.next_try_at} />
         </span>
       ) : null}
     </span>
