@@ -573,7 +573,7 @@ def test_rules_are_everybodys_own_and_those_of_projects_are_the_administrators(
         assert error(other.post(f"{target_path}/test")) == (404, "notifications.no_target")
         assert error(other.get(f"{target_path}/deliveries"))[0] == 404
         body = {"kinds": ["trial.failed"], "target_ids": [target["id"]]}
-        assert error(other.post(f"{API}/rules", json=body)) == (422, "notifications.no_target")
+        assert error(other.post(f"{API}/rules", json=body)) == (422, "notifications.unknown_target")
     assert make_rule(viewer_client)["inbox"] is True
     body = {"name": "x", "config": {"kind": "webhook", "url": hook.url}}
     assert viewer_client.post(f"{API}/targets", json=body).status_code == 403
@@ -773,3 +773,18 @@ def test_commands_create_try_list_and_delete(muster, hook, deliver, happen, monk
 )
 def test_a_command_says_what_is_missing(muster, arguments):
     assert type(muster("notify", "add", *arguments).exception).__name__ == "CommandFailure"
+
+
+def test_the_secret_goes_to_a_new_file_that_only_its_owner_reads(muster, hook, tmp_path):
+    path = tmp_path / "secret.txt"
+    add = ("notify", "add", "hook", "webhook", "--secret-to", str(path))
+    made = muster(*add, input=hook.url)
+    assert made.exit_code == 0, made.output
+    assert path.read_text().startswith("whsec_")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "whsec_" not in made.output
+    assert "cannot be created" in str(muster(*add, input=hook.url).exception)
+    other = tmp_path / "other.txt"
+    again = muster("notify", "add", "hook", "webhook", "--secret-to", str(other), input=hook.url)
+    assert "already a target" in str(again.exception)
+    assert not other.exists()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 TEST_TIMEOUT_S = 60.0
 """Seconds for which `muster notify test` waits for the outcome."""
 POLL_S = 0.5
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -72,6 +76,14 @@ def add(
             "--from-file", metavar="F", help="Take the address from this file, on one line."
         ),
     ] = None,
+    secret_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--secret-to",
+            metavar="F",
+            help="Write the secret that signs a webhook to this new file (0600).",
+        ),
+    ] = None,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -92,13 +104,17 @@ def add(
             f"{kind!r} is no kind of target.", "use email, webhook or apprise", exit_code=EXIT_USAGE
         )
     body = {"name": name, "config": config, **_of(project)}
-    with client_of_environment() as client:
+    with client_of_environment() as client, _new_file(secret_to) as file:
         made = client.post("/notifications/targets", body)
+        if file is not None:
+            file.write((made["secret"] or "") + "\n")
     if as_json:
         print_json(made)
         return
     say(f"Created target {name}. Try it with `muster notify test {name}`.")
-    if made["secret"]:
+    if made["secret"] and secret_to is not None:
+        say(f"The secret that its receiver checks signatures with is in {secret_to}.")
+    elif made["secret"]:
         say("Its receiver checks signatures with this secret, which is shown only now:")
         typer.echo(made["secret"])
 
@@ -286,6 +302,27 @@ def inbox(
     for row in found:
         shown.add_row(age(row["at"]), escape(row["title"]), escape(row["message"]))
     console().print(shown)
+
+
+@contextlib.contextmanager
+def _new_file(path: Path | None) -> Iterator[TextIO | None]:
+    """Yield a new file that only its owner can read, None for no path. It is removed again when
+    what happens meanwhile fails. Raises CommandFailure when it cannot be created."""
+    if path is None:
+        yield None
+        return
+    try:
+        fd = os.open(path, NEW_FILE, 0o600)
+    except OSError as error:
+        raise CommandFailure(
+            f"{path} cannot be created: {error.strerror}.", exit_code=EXIT_USAGE
+        ) from None
+    try:
+        with os.fdopen(fd, "w") as file:
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _of(project: str | None) -> dict[str, Any]:

@@ -186,7 +186,7 @@ def _set_targets(
     if missing:
         whose = "you have" if owner.kind == "user" else f"project {owner.name} has"
         raise InvalidRequest(
-            "notifications.no_target",
+            "notifications.unknown_target",
             f"There is no notification target {missing[0]} that {whose}.",
             fields=[FieldProblem("target_ids", f"names {missing[0]}, which is no target")],
         )
