@@ -5,5 +5,6 @@ export * from "./checkpoints";
 export * from "./cluster";
 export * from "./experiments";
 export * from "./outputs";
+export * from "./notifications";
 export { PAGE } from "./pages";
 export * from "./trials";

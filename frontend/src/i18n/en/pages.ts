@@ -6,6 +6,7 @@ import { compare } from "./compare";
 import { diagnosis } from "./diagnosis";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
+import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
 import { pipeline } from "./pipeline";
@@ -26,6 +27,7 @@ export const pages = {
   ...diagnosis,
   ...experiments,
   ...keys,
+  ...notifications,
   ...outputs,
   ...overview,
   ...pipeline,

@@ -10,6 +10,7 @@ import { compare } from "./compare";
 import { diagnosis } from "./diagnosis";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
+import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
 import { planner } from "./planner";
@@ -31,6 +32,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...app,
   ...access,
   ...states,
+  ...notifications,
   ...outputs,
   ...overview,
   ...cluster,

@@ -47,6 +47,15 @@ from .identity import (
     UserRow,
 )
 from .layer_tables import LayerTableRow
+from .notifications import (
+    DeliveryRow,
+    InboxRow,
+    NotificationRow,
+    NotificationRuleRow,
+    NotificationRuleTargetRow,
+    NotificationTargetRow,
+    OutboxRow,
+)
 from .outputs import TrialOutputsRow
 from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
@@ -76,6 +85,7 @@ __all__ = [
     "CheckpointRow",
     "ClusterIdentityRow",
     "ControllerLeaseRow",
+    "DeliveryRow",
     "DiagnosisRow",
     "EvaluationRow",
     "EventRow",
@@ -84,6 +94,7 @@ __all__ = [
     "ExportRow",
     "FileDeletionRow",
     "IdempotencyRow",
+    "InboxRow",
     "JoinTokenRow",
     "Json",
     "LayerTableRow",
@@ -97,7 +108,12 @@ __all__ = [
     "NodeRow",
     "NodeSampleRow",
     "NodeSlotRow",
+    "NotificationRow",
+    "NotificationRuleRow",
+    "NotificationRuleTargetRow",
+    "NotificationTargetRow",
     "OneTimeTokenRow",
+    "OutboxRow",
     "PoolRow",
     "PreflightRow",
     "ProcessGroupRow",
