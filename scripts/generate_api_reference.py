@@ -69,6 +69,7 @@ TITLES = {
     "projects": "Projects and pools",
     "views": "Saved views",
     "secrets": "Secrets",
+    "notifications": "Notifications",
     "scaling": "Scaling reports",
     "trials": "Trials",
     "metrics": "Metrics",

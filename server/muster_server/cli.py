@@ -313,6 +313,7 @@ def _secrets(args: argparse.Namespace) -> int:
     if args.action == "new-key":
         return _new_key(args.out)
     from . import clock
+    from .db.models import NotificationTargetRow, SecretRow
     from .errors import Conflict
     from .services.secrets import store
     from .services.secrets.encryption import key_ring
@@ -322,16 +323,18 @@ def _secrets(args: argparse.Namespace) -> int:
         keys = key_ring(settings)
     except Conflict as error:
         raise CommandError(f"{error.message} {error.hint}") from None
-    num_rotated, unreadable, after_id = 0, list[str](), 0
+    num_rotated, unreadable = 0, list[str]()
     with _explained(settings), _database(settings) as database:
-        while True:
-            with database.transaction() as session:
-                batch = store.rotate_batch(session, keys, after_id=after_id, now=clock.now())
-            num_rotated += batch.num_rotated
-            unreadable += batch.unreadable
-            after_id = batch.last_id
-            if not after_id:
-                break
+        for of in (SecretRow, NotificationTargetRow):
+            after_id, is_done = 0, False
+            while not is_done:
+                with database.transaction() as session:
+                    batch = store.rotate_batch(
+                        session, keys, of=of, after_id=after_id, now=clock.now()
+                    )
+                num_rotated += batch.num_rotated
+                unreadable += batch.unreadable
+                after_id, is_done = batch.last_id, batch.last_id == 0
     _print(f"encrypted with key {keys.current_id}: {num_rotated}")
     if unreadable:
         raise CommandError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from functools import lru_cache
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -159,6 +159,35 @@ class Settings(BaseSettings):
     1,000 points: some 32 buckets of 4,096 points keep their first, least, greatest and last
     point, their mean and their count. Unset: never."""
 
+    smtp_host: str | None = None
+    """Mail server that sends notifications by e-mail; unset: each e-mail target names its own."""
+    smtp_port: int = Field(default=587, ge=1, le=65535)
+    """Port of the mail server."""
+    smtp_security: Literal["starttls", "tls", "none"] = "starttls"
+    """`tls` encrypts from the first byte (port 465 as a rule); `none` sends everything in the
+    clear."""
+    smtp_username: str = ""
+    """User name at the mail server; unset: it is used without signing in."""
+    smtp_password: SecretStr | None = None
+    """Password at the mail server."""
+    smtp_password_file: Path | None = None
+    """File that holds this password."""
+    smtp_sender: str = "muster@localhost"
+    """Address that notifications by e-mail come from."""
+    notify_allowed_networks: list[str] = []
+    """Networks that notifications may be sent to although they are not public, as a JSON list such
+    as `["10.0.0.0/8"]`. Receivers at other private, loopback and link-local addresses are
+    refused."""
+    notify_interval_s: float = Field(default=2.0, gt=0)
+    """How often the Celery worker looks for notifications that are due."""
+
+    @field_validator("notify_allowed_networks")
+    @classmethod
+    def _are_networks(cls, value: list[str]) -> list[str]:
+        for text in value:
+            ip_network(text)  # raises ValueError that names the text
+        return value
+
     @field_validator("public_url")
     @classmethod
     def _is_a_place(cls, value: str | None) -> str | None:
@@ -202,6 +231,10 @@ class Settings(BaseSettings):
     def resolved_database_url(self) -> str:
         return _from_file(self.database_url_file) or self.database_url
 
+    def resolved_smtp_password(self) -> str:
+        given = self.smtp_password.get_secret_value() if self.smtp_password else ""
+        return _from_file(self.smtp_password_file) or given
+
     def resolved_redis_url(self) -> str | None:
         from_file = _from_file(self.redis_url_file)
         return from_file or (self.redis_url.get_secret_value() if self.redis_url else None)
@@ -224,6 +257,10 @@ def explain(error: ValidationError) -> list[str]:
         name = ".".join(str(part) for part in problem["loc"])
         given = problem.get("input")
         # A wrong secret is still a secret.
-        value = "***" if name in ("database_url", "redis_url", "secrets_key") else repr(given)
+        value = (
+            "***"
+            if name in ("database_url", "redis_url", "secrets_key", "smtp_password")
+            else repr(given)
+        )
         lines.append(f"  MUSTER_{name.upper()}={value}: {problem['msg']}")
     return lines

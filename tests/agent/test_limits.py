@@ -79,7 +79,7 @@ def test_the_user_is_told_once_before_the_disk_limit_is_reached(shims: Any, wait
     job.start()
 
     def told() -> list[wire.MessageRecord]:
-        return [m for m in job.of(wire.MessageRecord) if m.topic == "limit_near"]
+        return [m for m in job.of(wire.MessageRecord) if m.event == wire.NEAR_LIMIT]
 
     wait_for(told)
     (shims.code / "end").touch()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from muster.wire import NEAR_LIMIT
 from muster_server.db.models import TrialRow, WorkerRow
 from muster_server.domain.states import TrialState
 from muster_server.services.core.events import add_event
-from muster_server.services.runtime.notices import NEAR_LIMIT
 from support.data import NOW, add_attempt, add_experiment, add_trial
 
 

@@ -51,6 +51,7 @@ PAGES = [
     "/preflights/{preflight}",
     "/submit",
     "/settings",
+    "/settings?tab=notifications",
     "/settings?tab=tokens",
     "/settings?tab=secrets",
     "/settings?tab=password",
@@ -184,6 +185,9 @@ DIALOGS = {
     "scaling": ("/experiments/{search}/scaling", ["scaling-start"]),
     "share": ("/settings?tab=projects&project=default", ["project-share", "add-quota"]),
     "price": ("/settings?tab=pools", ["set-price"]),
+    "rule": ("/settings?tab=notifications", ["new-rule"]),
+    "target": ("/settings?tab=notifications", ["new-target"]),
+    "inbox": ("/nodes", ["inbox-bell"]),
 }
 
 

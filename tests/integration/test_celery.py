@@ -18,14 +18,33 @@ from pathlib import Path
 import httpx
 import pytest
 import redis
-from sqlalchemy import func, select
+from pydantic import SecretStr
+from sqlalchemy import func, select, update
 
 from muster_server import clock
 from muster_server.db.engine import Database
-from muster_server.db.models import AllocationRow, MetricBatchRow, MetricBlockRow
+from muster_server.db.models import (
+    AllocationRow,
+    MetricBatchRow,
+    MetricBlockRow,
+    NotificationTargetRow,
+    UserRow,
+)
 from muster_server.local.valkey import find_server_binary
+from muster_server.schemas.notifications import (
+    NotificationRuleIn,
+    NotificationTargetIn,
+    WebhookIn,
+)
+from muster_server.security.principal import Principal
+from muster_server.security.stack_secrets import new_key
+from muster_server.services.core.callers import Caller
+from muster_server.services.core.events import add_event
 from muster_server.services.metrics import ingest
-from support.data import add_attempt, add_experiment, add_trial, metrics_record
+from muster_server.services.notifications import rules, targets
+from muster_server.settings import Settings
+from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
+from support.receivers import webhook_receiver
 
 DEADLINE_S = 120.0
 WORKER = "from muster_server.settings import get_settings; from muster_server.tasks.runner import run; run(get_settings())"
@@ -90,9 +109,10 @@ def start_worker(
 ) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(lifeline_fd: int | None = None) -> subprocess.Popen[bytes]:
+    def start(lifeline_fd: int | None = None, **settings: str) -> subprocess.Popen[bytes]:
         environment = {
             **os.environ,
+            **settings,
             "MUSTER_DATABASE_URL": database_url,
             "MUSTER_REDIS_URL": f"unix://{valkey.socket}",
             "MUSTER_SWEEP_INTERVAL_S": "1",
@@ -176,6 +196,74 @@ def test_losing_everything_in_redis_is_a_delay_and_not_a_loss(
     report(3)
     valkey.start()
     wait_until(lambda: num_compacted() == 3, "a sweep after the broker came back empty")
+
+
+@pytest.mark.parametrize(
+    "database_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+def test_notifications_outlive_an_absent_receiver_and_an_emptied_redis(
+    valkey: Valkey,
+    start_worker: Callable[..., subprocess.Popen[bytes]],
+    database: Database,
+) -> None:
+    """Three trials fail while the receiver is away, Redis is flushed and the worker is killed."""
+    key = new_key()
+    settings = Settings(secrets_key=SecretStr(key), notify_allowed_networks=["127.0.0.0/8"])
+    environment = {
+        "MUSTER_SECRETS_KEY": key,
+        "MUSTER_NOTIFY_ALLOWED_NETWORKS": '["127.0.0.0/8"]',
+        "MUSTER_NOTIFY_INTERVAL_S": "0.2",
+    }
+    with webhook_receiver() as hook:
+        hook.status = 503
+        with database.transaction() as session:
+            user = UserRow(username="ada", password_hash=None, role="member", created_at=NOW)
+            session.add(user)
+            session.flush()
+            experiment = add_experiment(session)
+            experiment.owner_id = user.id
+            caller = Caller(
+                principal=Principal(kind="user", name="ada", role="member", user_id=user.id),
+                now=clock.now(),
+            )
+            config = WebhookIn(kind="webhook", url=hook.url)
+            made = targets.create_target(
+                session, caller, NotificationTargetIn(name="hook", config=config), settings
+            )
+            rule = NotificationRuleIn(kinds=["trial.failed"], target_ids=[made.target.id])
+            rules.create_rule(session, caller, rule)
+            experiment_id = experiment.id
+        worker = start_worker(**environment)
+        for number in range(3):
+            with database.transaction() as session:
+                add_event(
+                    session,
+                    "trial.state",
+                    f"cause {number}",
+                    now=clock.now(),
+                    experiment_id=experiment_id,
+                    data={"after": "FAILED"},
+                )
+        wait_until(lambda: len(hook.refused) > 0, "the first attempt")
+        valkey.client.flushall()
+        worker.kill()
+        hook.status = 200
+        with database.transaction() as session:
+            # As if the pause had passed, and the claim of the worker that was killed.
+            session.execute(
+                update(NotificationTargetRow).values(not_before=None, claimed_until=None)
+            )
+        start_worker(**environment)
+        valkey.client.flushall()
+        wait_until(lambda: len(hook.received) >= 3, "the messages")
+        assert [one.body["data"]["message"] for one in hook.received] == [
+            "cause 0",
+            "cause 1",
+            "cause 2",
+        ]
+        assert hook.received[0].id == hook.refused[0].id
+        assert made.secret is not None
+        assert all(one.is_signed_with(made.secret) for one in hook.received)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select
 
-from muster.wire import ExitInfo, MessageRecord, StateRecord, WorkerExit, WorkerRecord
+from muster.wire import NEAR_LIMIT, ExitInfo, MessageRecord, StateRecord, WorkerExit, WorkerRecord
 from muster_server import clock
 from muster_server.db.models import NodeRow, WorkerRow
 
@@ -67,7 +67,7 @@ def test_the_others_are_stopped_on_the_first_word_of_a_failure(gang, controller,
 
 def test_a_member_that_exceeds_a_limit_ends_the_gang_for_good(gang, controller, show):
     (one, two), (first, second) = gang
-    one.send(first, MessageRecord(level="warning", text="its files take much", topic="limit_near"))
+    one.send(first, MessageRecord(level="warning", text="its files take much", event=NEAR_LIMIT))
     assert trial(show)["notices"][0]["text"] == "node-1: its files take much."
     words = "it used 8.3 GB of memory of the 8.0 GB declared in resources.memory"
     failure = WorkerExit(local_rank=0, rank=0, at_ms=1, message=words)

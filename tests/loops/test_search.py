@@ -534,3 +534,17 @@ search: {method: random, trials: 2, objectives: [{metric: a, goal: min}, {metric
             select(SearchEventRow.event).where(SearchEventRow.key == "ended:1")
         )
     assert ended["values"] == [1.5, "NaN"]
+
+
+def test_an_event_says_when_another_trial_takes_the_lead(database, submit, report):
+    submit()
+    report(1, Update(0.5, epoch=0.1))
+    report(1, Update(0.4, epoch=0.2))
+    report(2, Update(0.45, epoch=0.1))
+    report(2, Update(0.3, epoch=0.2))
+    report(2, Update(0.2, epoch=0.3))
+    with database.read() as session:
+        told = session.scalars(
+            select(EventRow.message).where(EventRow.type == "experiment.new_best")
+        ).all()
+    assert told == ["Trial 2 has the best val/loss so far: 0.3, before 0.4."]

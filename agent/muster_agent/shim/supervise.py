@@ -411,7 +411,9 @@ class Shim:
         words = self.processes.limits.near
         if words and not self.has_reported_near_limit:
             self.has_reported_near_limit = True
-            self.spool.append(wire.MessageRecord(level="warning", text=words, topic="limit_near"))
+            self.spool.append(
+                wire.MessageRecord(level="warning", text=words, event=wire.NEAR_LIMIT)
+            )
 
     def _tell_failure(self) -> None:
         """Report the likely end before it has happened: the rest of the gang is stopped on this

@@ -36,6 +36,7 @@ import { LANGUAGES, type Language, setLanguage, withTexts } from "../i18n";
 import { readPref, writePref } from "../lib/prefs";
 import { stamp } from "../lib/time";
 import { Crumbs } from "./Crumbs";
+import { InboxBell } from "./InboxBell";
 import { keepFocus } from "./keepFocus";
 import { preloadPages } from "./lazyPage";
 import css from "./shell.module.css";
@@ -314,6 +315,7 @@ export function Shell() {
         <Crumbs />
         <div className={css["tools"]}>
           <LiveDot />
+          <InboxBell />
           <Tooltip label={t("command.open")}>
             <ActionIcon variant="subtle" color="gray" aria-label={t("command.open")} onClick={() => spotlight.open()}>
               <IconSearch size={17} />

@@ -66,7 +66,7 @@ SIGNED_OUT = 4401
 
 _TOPIC = re.compile(
     r"cluster|experiments|experiment:[1-9][0-9]{0,18}|"
-    r"trial:[1-9][0-9]{0,18}(:(logs|metrics))?|node:[A-Za-z0-9._-]{1,64}"
+    r"trial:[1-9][0-9]{0,18}(:(logs|metrics))?|node:[A-Za-z0-9._-]{1,64}|inbox:[1-9][0-9]{0,18}"
 )
 
 
@@ -194,7 +194,7 @@ class _Connection:
         """Subscribe to the known topics; a page of another version keeps those that both know."""
         error: tuple[str, str] | None = None
         for topic in topics:
-            if not isinstance(topic, str) or not _TOPIC.fullmatch(topic):
+            if not isinstance(topic, str) or not self._may_hear(topic):
                 error = "live.no_such_topic", "There is no such topic."
                 continue
             if topic not in self._topics and len(self._topics) >= TOPICS_MAX:
@@ -205,6 +205,12 @@ class _Connection:
             self._hub.tell(self._listener, topic)
         if error is not None:
             await self._send({"error": {"code": error[0], "message": error[1]}})
+
+    def _may_hear(self, topic: str) -> bool:
+        """Return whether there is such a topic, and it is not the inbox of somebody else."""
+        if topic.startswith("inbox:") and topic != f"inbox:{self._principal.user_id}":
+            return False
+        return _TOPIC.fullmatch(topic) is not None
 
     def _unsubscribe(self, topics: list[object]) -> None:
         for topic in topics:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +20,7 @@ from muster_server.db.engine import Database
 from muster_server.live.publisher import Publisher
 from muster_server.services.core.liveness import worker_sweeps
 from muster_server.services.metrics import compaction
+from muster_server.services.notifications import sending
 from muster_server.settings import Settings, get_settings
 from muster_server.tasks.names import KEY_PREFIX, QUEUE
 from muster_server.tasks.sweep import sweep_once
@@ -27,6 +29,12 @@ COMPACT_MAX_PARTS = 128
 """Number of transactions of one task; what is left is found by the next sweep."""
 VISIBILITY_TIMEOUT_S = 600
 """Seconds after which an unacknowledged task is delivered again: far longer than any runs."""
+
+SENDERS_MAX = 2
+"""Threads of a worker that send notifications at once. The others stay free for what is quick: a
+receiver that does not answer occupies a thread for half a minute."""
+
+_senders = threading.BoundedSemaphore(SENDERS_MAX)
 
 
 def broker_url(redis_url: str | None) -> str:
@@ -72,7 +80,12 @@ def make_celery(settings: Settings) -> Celery:
                 "schedule": settings.sweep_interval_s,
                 # One that was not run in time is made superfluous by the next.
                 "options": {"expires": max(10.0, settings.sweep_interval_s)},
-            }
+            },
+            "notify": {
+                "task": "muster.notify",
+                "schedule": settings.notify_interval_s,
+                "options": {"expires": max(10.0, settings.notify_interval_s)},
+            },
         },
     )
     return app
@@ -124,3 +137,24 @@ def sweep() -> None:
         log_retention_days=settings.log_retention_days,
         metric_retention_days=settings.metric_retention_days,
     )
+
+
+@celery.task(name="muster.notify")  # type: ignore[untyped-decorator]
+def notify() -> None:
+    """Find the targets that notifications wait for."""
+    with get_database().read() as session:
+        due = sending.due_targets(session, clock.now())
+    for target_id in due:
+        send_notifications.apply_async((target_id,), expires=10.0)
+
+
+@celery.task(name="muster.send_notifications")  # type: ignore[untyped-decorator]
+def send_notifications(target_id: int) -> None:
+    """Send what waits for a target. While other targets occupy the senders it is left to the next
+    look."""
+    if not _senders.acquire(blocking=False):
+        return
+    try:
+        sending.send_waiting(get_database(), int(target_id), get_settings(), clock_now=clock.now)
+    finally:
+        _senders.release()

@@ -13,6 +13,7 @@ from muster_server.db.engine import Database
 from muster_server.services.core import blobs, retention
 from muster_server.services.metrics import compaction
 from muster_server.services.metrics import retention as metrics_retention
+from muster_server.services.notifications import retention as notification_retention
 
 PART_S = 5.0
 """Seconds after which a part stops; the next sweep goes on."""
@@ -48,6 +49,7 @@ def sweep_once(
         retention.delete_leftovers,
         lambda session, limit: retention.delete_expired(session, now, limit),
         lambda session, limit: blobs.delete_unused(session, now, limit),
+        lambda session, limit: notification_retention.delete_old(session, now, limit),
         old_logs,
     ]
     for part in parts:

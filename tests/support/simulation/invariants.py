@@ -49,9 +49,9 @@ def judge_loss(world: World, node_id: str) -> None:
     ((name,),) = world.witness.rows(f"SELECT name FROM nodes WHERE id = '{node_id}'")
     computer = next(c for c in world.computers if c.name == name)
     now_s = world.lost_at_s[name] = world.loop.time()
-    well_s = now_s - computer.trouble_at_s
-    is_network_well = world.network.weather.late == 0  # or heartbeats are late for a lease and more
-    if is_network_well and computer.is_well and well_s > world.settings.node_lost_s:
+    # Who waits for the answer to a late request asks for nothing else, even when all is well again.
+    well_s = now_s - max(computer.trouble_at_s, computer.link.late_until_s)
+    if computer.is_well and well_s > world.settings.node_lost_s:
         world.violation(f"{name} is LOST, although it has been well for {well_s:.0f} s")
 
 

@@ -34,6 +34,8 @@ class Link:
     keeps: bool = True
     """What is sent while it is cut arrives when it heals (TCP sends again); else it is lost."""
     held: list[Callable[[], None]] = field(default_factory=list)
+    late_until_s: float = 0.0
+    """Until then a sender may wait for the answer to a request that is late."""
 
     @property
     def is_whole(self) -> bool:
@@ -66,6 +68,9 @@ class Network:
                     self._carry(link, "down", self._delay(), lambda: _settle(future, answer))
 
             late_s = self._rng.uniform(5, 60) if self._rng.random() < weather.late else 0.0
+            if late_s:
+                until_s = self._loop.time() + min(late_s, timeout_s)
+                link.late_until_s = max(link.late_until_s, until_s)
             self._carry(link, "up", self._delay() + late_s, lambda: serve(respond))
             if self._rng.random() < weather.duplication:
                 again_s = self._delay() + self._rng.choice([0.0, self._rng.uniform(0, 30)])

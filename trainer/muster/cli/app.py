@@ -20,6 +20,7 @@ from . import (
     logs,
     media,
     nodes,
+    notifications,
     operations,
     outputs,
     performance,
@@ -122,6 +123,7 @@ app.add_typer(importing.app, name="import")
 app.add_typer(projects.project_app, name="project")
 app.add_typer(projects.pool_app, name="pool")
 app.add_typer(secrets.app, name="secret")
+app.add_typer(notifications.app, name="notify")
 app.add_typer(nodes.app, name="node")
 app.add_typer(search.app, name="search")
 app.add_typer(checkpoints.app, name="checkpoint")

@@ -44,7 +44,7 @@ def set_(
     newline after a single line is dropped. A value is never an argument: those every user of the
     machine can read.
     """
-    value = _value(name, from_file)
+    value = read_value(f"value of {name}", from_file)
     with client_of_environment() as client:
         made = client.call("PUT", _path(name, project), body={"value": value}).json()
     if as_json:
@@ -101,7 +101,11 @@ def delete(
         say(f"Deleted secret {name}.")
 
 
-def _value(name: str, from_file: Path | None) -> str:
+def read_value(what: str, from_file: Path | None) -> str:
+    """Return a secret from a file, from standard input, or from a prompt that does not show it.
+
+    what: what is asked for. Raises CommandFailure for what is not text.
+    """
     if from_file is not None:
         try:
             return _without_newline(from_file.read_text())
@@ -113,7 +117,7 @@ def _value(name: str, from_file: Path | None) -> str:
                 exit_code=EXIT_USAGE,
             ) from None
     if sys.stdin.isatty():
-        value: str = typer.prompt(f"Value of {name}", hide_input=True, err=True)
+        value: str = typer.prompt(what[:1].upper() + what[1:], hide_input=True, err=True)
         return value
     try:
         return _without_newline(sys.stdin.read())

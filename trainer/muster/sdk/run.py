@@ -340,6 +340,13 @@ class Run(MediaMethods):
         """Add a message to the trial's events."""
         self._sink.record(wire.MessageRecord(level=level, text=text[:2000]))
 
+    @_never_raises
+    def report_damaged_checkpoint(self, text: str) -> None:
+        """Add an event that says which checkpoint is damaged; users can be notified of it."""
+        self._sink.record(
+            wire.MessageRecord(level="warning", text=text[:2000], event=wire.CHECKPOINT_DAMAGED)
+        )
+
     @contextlib.contextmanager
     def checkpoint(
         self,

@@ -198,7 +198,7 @@ def _agreed_intact(run: Run, wanted: str) -> Path:
         looked = run.info.local_rank == 0
         agreed = -agreement.agree_max(-step if looked else -(2**31 - 1))
         for problem in problems:
-            run.message(f"checkpoint passed over: {problem}", "warning")
+            run.report_damaged_checkpoint(f"checkpoint passed over: {problem}")
         if agreed < 0:
             raise ConfigError(f"no intact checkpoint at or before {wanted}")
         name = checkpoints.folder_name(agreed)

@@ -202,6 +202,12 @@ class MediaDropsRecord:
     """Number of items by reason; see muster.media.DropReason."""
 
 
+CHECKPOINT_DAMAGED = "checkpoint.damaged"
+"""Type of the event for a checkpoint that cannot be loaded because its files are damaged."""
+NEAR_LIMIT = "trial.near_limit"
+"""Type of the event that tells that an attempt may soon exceed a limit on one of its nodes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MessageRecord:
     """Message for the user in the trial's events."""
@@ -209,9 +215,9 @@ class MessageRecord:
     type: Literal["message"] = "message"
     level: Literal["info", "warning", "error"]
     text: str
-    topic: Literal["", "limit_near"] = ""
-    """What it is about, where the trial's page shows it at the top: limit_near is a limit that the job
-    may exceed soon."""
+    event: str = ""
+    """Type of the event that the message becomes: CHECKPOINT_DAMAGED or NEAR_LIMIT. A server that does
+    not know the type, or finds "", adds a plain message."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,5 +6,6 @@ export * from "./cluster";
 export * from "./experiments";
 export * from "./media";
 export * from "./outputs";
+export * from "./notifications";
 export { PAGE } from "./pages";
 export * from "./trials";

@@ -16,6 +16,7 @@ import { Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import { Reason } from "../../components/Message";
 import * as format from "../../lib/format";
+import { Notifications } from "./Notifications";
 import { Secrets } from "./Secrets";
 import { ShareDialog } from "./ShareDialog";
 import layout from "../../components/layout.module.css";
@@ -29,6 +30,7 @@ export function ProjectPanel({ name }: { name: string }) {
     <>
       <QueryView query={query}>{(data) => <Panel project={data} />}</QueryView>
       <Secrets key={name} project={name} />
+      <Notifications key={`notify ${name}`} project={name} />
       <Section title={t("trial.tab.events")}>
         <Events query={events} />
       </Section>

@@ -6,6 +6,7 @@ import { me } from "../../api/queries";
 import { PageHead } from "../../components/basics";
 import { Tabs } from "../../components/Tabs";
 import { JoinTokens } from "./JoinTokens";
+import { Notifications } from "./Notifications";
 import { Pools } from "./Pools";
 import { Password, Preferences } from "./Profile";
 import { Projects } from "./Projects";
@@ -14,7 +15,18 @@ import { Secrets } from "./Secrets";
 import { Tokens } from "./Tokens";
 import { Users } from "./Users";
 
-const ALL = ["profile", "tokens", "secrets", "password", "projects", "pools", "users", "join", "retention"] as const;
+const ALL = [
+  "profile",
+  "notifications",
+  "tokens",
+  "secrets",
+  "password",
+  "projects",
+  "pools",
+  "users",
+  "join",
+  "retention",
+] as const;
 const ADMIN: readonly string[] = ["users", "join", "retention"];
 
 export function Settings() {
@@ -28,6 +40,7 @@ export function Settings() {
       <PageHead title={t("nav.settings")} />
       <Tabs active={tab} label={t("nav.settings")} tabs={tabs.map((id) => ({ id, label: t(`settings.tab.${id}`) }))} />
       {tab === "profile" ? <Preferences /> : null}
+      {tab === "notifications" ? <Notifications /> : null}
       {tab === "tokens" ? <Tokens /> : null}
       {tab === "secrets" ? <Secrets /> : null}
       {tab === "password" ? <Password /> : null}

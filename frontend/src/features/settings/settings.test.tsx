@@ -7,6 +7,8 @@ import { client } from "../../api/client";
 import { me } from "../../api/queries";
 import { showTexts } from "../../testing/texts";
 import { JoinTokens } from "./JoinTokens";
+import { NotificationRuleDialog } from "./NotificationRuleDialog";
+import { NotificationTargetDialog } from "./NotificationTargetDialog";
 import { Password } from "./Profile";
 import { Secrets } from "./Secrets";
 
@@ -105,4 +107,42 @@ test.each([
   expect(sent.get(path)).toEqual({ value: "canary-0123456789\nsecond" });
   expect(screen.getByLabelText(value)).toHaveValue("");
   expect(document.body.textContent).not.toContain("canary");
+});
+
+test("a rule names events and the inbox, and one that would notify nobody cannot be created", async () => {
+  await show("en", <NotificationRuleDialog project={undefined} rule={null} onClose={() => undefined} />);
+  fireEvent.click(await screen.findByLabelText("Trial stuck"));
+  fireEvent.click(screen.getByLabelText("Inbox"));
+  const create = screen.getByRole("button", { name: "Create" });
+  expect((create as HTMLButtonElement).disabled).toBe(true);
+  fireEvent.click(screen.getByLabelText("Inbox"));
+  fireEvent.click(create);
+  await waitFor(() => expect(sent.get("/api/v1/notifications/rules")).toBeDefined());
+  expect(sent.get("/api/v1/notifications/rules")).toEqual({
+    kinds: ["trial.failed", "experiment.ended", "trial.stuck"],
+    whose: "mine",
+    project: null,
+    owner_project: null,
+    inbox: true,
+    is_enabled: true,
+    target_ids: [],
+  });
+});
+
+test("a target goes to the server whole, and only once", async () => {
+  const made: unknown[] = [];
+  await show(
+    "en",
+    <NotificationTargetDialog project="vision" onMade={(one) => made.push(one)} onClose={() => undefined} />,
+  );
+  fireEvent.click(await screen.findByText("Webhook"));
+  fireEvent.change(screen.getByLabelText(/^Name/), { target: { value: " hook " } });
+  fireEvent.change(screen.getByLabelText(/^URL/), { target: { value: "https://example.com/x" } });
+  fireEvent.click(screen.getByRole("button", { name: "Create" }));
+  await waitFor(() => expect(made).toHaveLength(1));
+  expect(sent.get("/api/v1/notifications/targets")).toEqual({
+    name: "hook",
+    project: "vision",
+    config: { kind: "webhook", url: "https://example.com/x", secret: null },
+  });
 });

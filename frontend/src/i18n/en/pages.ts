@@ -7,6 +7,7 @@ import { diagnosis } from "./diagnosis";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { media } from "./media";
+import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
 import { pipeline } from "./pipeline";
@@ -28,6 +29,7 @@ export const pages = {
   ...experiments,
   ...keys,
   ...media,
+  ...notifications,
   ...outputs,
   ...overview,
   ...pipeline,

@@ -4,6 +4,7 @@ export const settings = {
     tab: {
       profile: "Profile",
       tokens: "API tokens",
+      notifications: "Notifications",
       secrets: "Secrets",
       password: "Password",
       projects: "Projects",

@@ -11,6 +11,7 @@ import { diagnosis } from "./diagnosis";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { media } from "./media";
+import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
 import { planner } from "./planner";
@@ -33,6 +34,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...access,
   ...states,
   ...media,
+  ...notifications,
   ...outputs,
   ...overview,
   ...cluster,

@@ -6,6 +6,7 @@ export const settings: Same<typeof english> = {
     tab: {
       profile: "个人设置",
       tokens: "API 令牌",
+      notifications: "通知",
       secrets: "密钥",
       password: "密码",
       projects: "项目",

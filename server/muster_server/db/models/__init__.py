@@ -48,6 +48,15 @@ from .identity import (
 )
 from .layer_tables import LayerTableRow
 from .media import MediaDropsRow, MediaRow
+from .notifications import (
+    DeliveryRow,
+    InboxRow,
+    NotificationRow,
+    NotificationRuleRow,
+    NotificationRuleTargetRow,
+    NotificationTargetRow,
+    OutboxRow,
+)
 from .outputs import TrialOutputsRow
 from .profiles import ProfilePieceRow, ProfileRow
 from .scaling import ScalingReportRow
@@ -77,6 +86,7 @@ __all__ = [
     "CheckpointRow",
     "ClusterIdentityRow",
     "ControllerLeaseRow",
+    "DeliveryRow",
     "DiagnosisRow",
     "EvaluationRow",
     "EventRow",
@@ -85,6 +95,7 @@ __all__ = [
     "ExportRow",
     "FileDeletionRow",
     "IdempotencyRow",
+    "InboxRow",
     "JoinTokenRow",
     "Json",
     "LayerTableRow",
@@ -100,7 +111,12 @@ __all__ = [
     "NodeRow",
     "NodeSampleRow",
     "NodeSlotRow",
+    "NotificationRow",
+    "NotificationRuleRow",
+    "NotificationRuleTargetRow",
+    "NotificationTargetRow",
     "OneTimeTokenRow",
+    "OutboxRow",
     "PoolRow",
     "PreflightRow",
     "ProcessGroupRow",

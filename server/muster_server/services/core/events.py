@@ -9,6 +9,9 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import EventRow
+from muster_server.domain.notifications.kinds import kind_of
+
+from .outbox import notify
 
 MAX_MESSAGE_CHARS = 4000
 # Not as an object: nobody asks for its number, and telling it costs as much as the rest.
@@ -31,7 +34,8 @@ def add_event(
     project_id: int | None = None,
     data: dict[str, Any] | None = None,
 ) -> None:
-    """Append one event. `type` is stable ("trial.state"); a long message is cut."""
+    """Append one event, and notify those whose rules match it. `type` is stable ("trial.state"); a
+    long message is cut."""
     session.connection().execute(
         _ADD,
         {
@@ -47,6 +51,19 @@ def add_event(
             "data": data or {},
         },
     )
+    kind = kind_of(type, data)
+    if kind is not None:
+        notify(
+            session,
+            kind,
+            message[:MAX_MESSAGE_CHARS],
+            now=now,
+            level=level,
+            experiment_id=experiment_id,
+            trial_id=trial_id,
+            node_id=node_id,
+            project_id=project_id,
+        )
 
 
 def was_told(session: Session, type: str, *, node_id: str, since: dt.datetime) -> bool:

@@ -18,6 +18,8 @@ from sqlalchemy import BindParameter, Table, bindparam, select
 from sqlalchemy.orm import Session
 
 from muster.wire import (
+    CHECKPOINT_DAMAGED,
+    NEAR_LIMIT,
     CheckpointRecord,
     EvaluationRecord,
     GroupRecord,
@@ -66,13 +68,14 @@ from ..logs import storage
 from ..metrics import ingest
 from ..quota.spending import lock_accounts
 from ..runtime import evaluations, media, pipelines, profiles, progress, tracked_runs
-from ..runtime.notices import NEAR_LIMIT
 from ..scheduling.allocations import clean
 from ..search import events
 from .missing_files import explained
 from .record_writes import known_workers, write, write_nodes
 from .sessions import Fence, NodeIdentity, refusal, require_session
 
+MESSAGE_EVENTS = frozenset({CHECKPOINT_DAMAGED, NEAR_LIMIT})
+"""Types of events that a job's message may become."""
 MAX_RECORDS = 1000
 
 
@@ -358,13 +361,11 @@ def _apply_other(
             pipelines.record(session, allocation, record, now)
         case MessageRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
-            type_, text = "trial.message", record.text or "(empty message)"
-            if record.topic == "limit_near":
-                type_, text = NEAR_LIMIT, f"{allocation.node_name}: {text}."
+            text = record.text or "(empty message)"
             add_event(
                 session,
-                type_,
-                text,
+                record.event if record.event in MESSAGE_EVENTS else "trial.message",
+                f"{allocation.node_name}: {text}." if record.event == NEAR_LIMIT else text,
                 now=now,
                 level=record.level,
                 experiment_id=trial.experiment_id,

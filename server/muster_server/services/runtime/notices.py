@@ -8,13 +8,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.document.experiment import ExperimentConfig
+from muster.wire import NEAR_LIMIT
 from muster_server.db.models import EventRow, TrialRow, WorkerRow
 from muster_server.domain.messages import AnyMessage, Rendered
 from muster_server.domain.runtime.notices import ScriptRun, script_notices
 from muster_server.domain.states import TERMINAL_TRIAL
 
-NEAR_LIMIT = "trial.near_limit"
-"""Type of the event that tells that an attempt may soon exceed a limit on one of its nodes."""
 NEAR_LIMIT_SHOWN = 5
 """Nodes that are named one by one."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from sqlalchemy import bindparam, func, or_, select, update
+from sqlalchemy import Row, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from muster.document.searching import Unit
@@ -80,7 +80,7 @@ def on_metrics(
     mine = [u for u in updates if u.name == experiment.metric_name]
     if not mine:
         return
-    _note_best(session, trial, [u.value for u in mine], experiment.metric_goal or "min")
+    _note_best(session, trial, [u.value for u in mine], experiment, now)
     if trial.state in TERMINAL_TRIAL:
         return
     spec = search_spec(experiment.config)
@@ -190,7 +190,16 @@ def _hear_target(
             return
 
 
-def _note_best(session: Session, trial: TrialRow, values: Sequence[float], goal: str) -> None:
+def _note_best(
+    session: Session,
+    trial: TrialRow,
+    values: Sequence[float],
+    experiment: Row[Any, Any, Any],
+    now: dt.datetime,
+) -> None:
+    """Store a better value of the trial, and of the experiment. An event says when another trial
+    than before has the best value."""
+    goal = experiment.metric_goal or "min"
     finite = [v for v in values if math.isfinite(v)]
     if not finite:
         return
@@ -204,6 +213,11 @@ def _note_best(session: Session, trial: TrialRow, values: Sequence[float], goal:
         ExperimentRow.best_metric < best if goal == "max" else ExperimentRow.best_metric > best
     )
     session.flush()  # the trial before the experiment, always: two locks, one order
+    former = session.execute(
+        select(ExperimentRow.best_trial_id, ExperimentRow.best_metric).where(
+            ExperimentRow.id == trial.experiment_id
+        )
+    ).one()
     result = session.execute(
         update(ExperimentRow)
         .where(
@@ -213,8 +227,20 @@ def _note_best(session: Session, trial: TrialRow, values: Sequence[float], goal:
         .values(best_metric=best, best_trial_id=trial.id)
         .execution_options(synchronize_session=False)
     )
-    if getattr(result, "rowcount", 0):
-        touch(session, "experiments", f"experiment:{trial.experiment_id}")
+    if not getattr(result, "rowcount", 0):
+        return
+    touch(session, "experiments", f"experiment:{trial.experiment_id}")
+    if former.best_trial_id not in (None, trial.id):
+        add_event(
+            session,
+            "experiment.new_best",
+            f"Trial {trial.no} has the best {experiment.metric_name} so far: {best:.6g}, before "
+            f"{former.best_metric:.6g}.",
+            now=now,
+            experiment_id=trial.experiment_id,
+            trial_id=trial.id,
+            attempt_no=trial.attempt_no or None,
+        )
 
 
 def _heard_units(session: Session, trial: TrialRow, marks: Sequence[int]) -> int:

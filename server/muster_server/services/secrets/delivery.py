@@ -14,7 +14,7 @@ from muster_server.errors import Conflict
 from ..core import audit
 from .encryption import KeyRing
 from .lookup import find_secrets
-from .store import owner_mark, sealed
+from .store import open_row, owner_mark
 
 
 def deliver(
@@ -45,15 +45,13 @@ def deliver(
     values = []
     for name in names:
         row = found[name]
-        mark = owner_mark(row)
-        value = keys.open(sealed(row), owner=mark, name=name, version=row.version)
         values.append(
             SecretValue(
                 name=name,
-                owner=mark,
+                owner=owner_mark(row),
                 version=row.version,
                 changed_at_ms=int(row.changed_at.timestamp() * 1000),
-                value=value,
+                value=open_row(row, keys),
             )
         )
         row.last_used_at = now

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import ProjectRow, SecretRow, UserRow
+from muster_server.db.models import NotificationTargetRow, ProjectRow, SecretRow, UserRow
 from muster_server.domain.secrets import PER_OWNER_MAX, problem_of_name, problem_of_value
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.schemas.base import Page
@@ -61,12 +61,31 @@ def project_as_owner(session: Session, name: str) -> SecretOwner:
     return SecretOwner("project", found, name)
 
 
-def owner_mark(row: SecretRow) -> str:
+SealedRow = SecretRow | NotificationTargetRow
+"""A row with an encrypted value."""
+
+
+def owner_mark(row: SealedRow) -> str:
     return f"user:{row.user_id}" if row.user_id is not None else f"project:{row.project_id}"
 
 
-def sealed(row: SecretRow) -> SealedValue:
+def sealed(row: SealedRow) -> SealedValue:
     return SealedValue(key_id=row.key_id, nonce=row.nonce, ciphertext=row.ciphertext)
+
+
+def open_row(row: SealedRow, keys: KeyRing) -> str:
+    """Return the value of a row. Raises Conflict if none of the keys decrypts it."""
+    return keys.open(sealed(row), owner=owner_mark(row), name=_sealed_as(row), version=row.version)
+
+
+def seal_row(row: SealedRow, value: str, keys: KeyRing) -> None:
+    """Encrypt a value into a row, whose owner, name and version are set."""
+    made = keys.seal(value, owner=owner_mark(row), name=_sealed_as(row), version=row.version)
+    row.key_id, row.nonce, row.ciphertext = made.key_id, made.nonce, made.ciphertext
+
+
+def _sealed_as(row: SealedRow) -> str:
+    return row.name if isinstance(row, SecretRow) else row.seal_name
 
 
 def list_secrets(
@@ -99,7 +118,7 @@ def set_secret(
         )
         session.add(row)
     row.version += 1
-    _seal(row, value, owner.mark, keys)
+    seal_row(row, value, keys)
     row.changed_at, row.changed_by = caller.now, caller.principal.actor[:160]
     row.rotated_at = None
     session.flush()
@@ -126,27 +145,36 @@ class Rotation:
     """Highest id that was looked at; 0 after the last batch."""
     num_rotated: int
     unreadable: tuple[str, ...]
-    """Secrets that no key decrypts, as "user:3 NAME"."""
+    """Secrets and targets that no key decrypts, as "user:3 NAME"."""
 
 
-def rotate_batch(session: Session, keys: KeyRing, *, after_id: int, now: dt.datetime) -> Rotation:
-    """Encrypt the next secrets with the first key that were encrypted with another one."""
-    rows = session.scalars(
-        select(SecretRow)
-        .where(SecretRow.id > after_id, SecretRow.key_id != keys.current_id)
-        .order_by(SecretRow.id)
+def rotate_batch(
+    session: Session,
+    keys: KeyRing,
+    *,
+    of: type[SecretRow] | type[NotificationTargetRow] = SecretRow,
+    after_id: int,
+    now: dt.datetime,
+) -> Rotation:
+    """Encrypt the next values with the first key that were encrypted with another one.
+
+    of: the secrets of jobs, or the targets of notifications.
+    """
+    rows: Sequence[Any] = session.scalars(
+        select(of)
+        .where(of.id > after_id, of.key_id != keys.current_id)
+        .order_by(of.id)
         .limit(ROTATE_BATCH)
         .with_for_update()
     ).all()
     unreadable = []
     for row in rows:
-        mark = owner_mark(row)
         try:
-            value = keys.open(sealed(row), owner=mark, name=row.name, version=row.version)
+            value = open_row(row, keys)
         except Conflict:
-            unreadable.append(f"{mark} {row.name}")
+            unreadable.append(f"{owner_mark(row)} {row.name}")
             continue
-        _seal(row, value, mark, keys)
+        seal_row(row, value, keys)
         row.rotated_at = now
     num_rotated = len(rows) - len(unreadable)
     if num_rotated:
@@ -169,11 +197,6 @@ def rotate_batch(session: Session, keys: KeyRing, *, after_id: int, now: dt.date
 def _find(session: Session, owner: SecretOwner, name: str, *, lock: bool) -> SecretRow | None:
     query = select(SecretRow).where(owner.owns(), SecretRow.name == name)
     return session.scalar(query.with_for_update() if lock else query)
-
-
-def _seal(row: SecretRow, value: str, mark: str, keys: KeyRing) -> None:
-    made = keys.seal(value, owner=mark, name=row.name, version=row.version)
-    row.key_id, row.nonce, row.ciphertext = made.key_id, made.nonce, made.ciphertext
 
 
 def _require_room(session: Session, owner: SecretOwner) -> None:

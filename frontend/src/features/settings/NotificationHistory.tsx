@@ -1,0 +1,75 @@
+import { Modal } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+
+import { deliveries, type Delivery, type Target } from "../../api/queries";
+import { Empty } from "../../components/basics";
+import type { Column } from "../../components/DataTable";
+import { PagedTable } from "../../components/PagedTable";
+import { QueryView } from "../../components/QueryView";
+import { Ago } from "../../components/Time";
+import ui from "../../components/ui.module.css";
+import css from "./notifications.module.css";
+
+const TONES: Record<Delivery["state"], string> = { sending: "run", sent: "ok", failed: "bad" };
+
+/** What was sent to a target, newest first; it follows what is being sent. */
+export function NotificationHistory({ target, onClose }: { target: Target; onClose: () => void }) {
+  const { t } = useTranslation();
+  const query = useInfiniteQuery(deliveries(target.id));
+  const title = t("notify.historyOf", { name: target.name });
+  const columns: Column<Delivery>[] = [
+    {
+      id: "message",
+      header: t("notify.message"),
+      lead: true,
+      cell: (one) => (
+        <span title={`${t("notify.messageId")}: ${one.message_id}`} className={css["error"]}>
+          {one.title}
+        </span>
+      ),
+    },
+    {
+      id: "state",
+      header: t("notify.state"),
+      cell: (one) => (
+        <span className={css["status"]}>
+          <span className={ui["badge"]} data-tone={TONES[one.state]}>
+            {t(`notify.deliveryState.${one.state}`)}
+          </span>
+          {one.error ? <span className={`dim ${css["error"]}`}>{one.error}</span> : null}
+        </span>
+      ),
+    },
+    { id: "attempts", header: t("notify.attempts"), align: "right", cell: (one) => one.num_tries },
+    { id: "when", header: t("notify.when"), cell: (one) => <Ago at={one.ended_at ?? one.created_at} /> },
+  ];
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title={title}
+      centered
+      size="xl"
+      closeButtonProps={{ "aria-label": t("common.close") }}
+    >
+      <QueryView query={query}>
+        {(data) => {
+          const rows = data.pages.flatMap((page) => page.items);
+          return rows.length === 0 ? (
+            <Empty title={t("notify.noHistory")} />
+          ) : (
+            <PagedTable
+              query={query}
+              rows={rows}
+              rowKey={({ id }) => id}
+              label={title}
+              columns={columns}
+              testId="deliveries"
+            />
+          );
+        }}
+      </QueryView>
+    </Modal>
+  );
+}

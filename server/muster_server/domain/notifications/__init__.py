@@ -1,0 +1,1 @@
+"""Decisions about notifications: which events make one, who gets it, and when it is sent again."""
