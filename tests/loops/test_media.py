@@ -118,10 +118,12 @@ def test_what_no_agent_sends_is_counted(running, show):
         MediaRecord(**{**vars(good), "sha256": "0" * 64}),
         MediaRecord(**{**vars(good), "data": "", "file": "../../etc/passwd"}),
     )
+    # What the node counts replaces what it counted before, and nothing else.
+    node.send(allocation_id, MediaDropsRecord(rank=0, num={"invalid": 1}))
     assert show(f"{path}/series") == {
         "series": [],
         "num_series": 0,
-        "dropped": [{"reason": "invalid", "num": 3}],
+        "dropped": [{"reason": "damaged", "num": 3}, {"reason": "invalid", "num": 1}],
     }
 
 

@@ -28,7 +28,7 @@ class MediaDropsOut(Output):
     """Items that were left out, of all attempts."""
 
     reason: str
-    """rate, bytes, count, files, too_large, queue, disk, invalid or trial; docs/guides/media.md
+    """rate, bytes, count, files, too_large, queue, disk, invalid, damaged or trial; docs/guides/media.md
     explains each."""
     num: int
 

@@ -56,6 +56,7 @@ export const media = {
       queue: "logged faster than the process could encode them",
       disk: "the file could not be written",
       invalid: "not what their kind needs; the log of the rank names the argument",
+      damaged: "did not arrive as their node sent them",
       trial: "more than 50,000 items in one trial",
     },
   },

@@ -57,6 +57,7 @@ export const media: Same<typeof english> = {
       queue: "记录速度超过进程的编码速度",
       disk: "文件无法写入",
       invalid: "内容不符合其类型；该 rank 的日志指出了参数",
+      damaged: "到达时与节点发送的不一致",
       trial: "一个试验超过 50,000 项",
     },
   },

@@ -74,7 +74,7 @@ def record(
     for item in reported:
         row = _row(allocation, item, now)
         if row is None:
-            left_out[item.rank]["invalid"] += 1
+            left_out[item.rank]["damaged"] += 1
             continue
         if num >= ITEMS_PER_TRIAL:
             left_out[item.rank]["trial"] += 1
