@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from support.axe import violations
 from support.stack import Stack, scripted
 
 pytestmark = pytest.mark.browser
 
-AXE = Path(__file__).resolve().parents[2] / "frontend/node_modules/axe-core/axe.min.js"
 PAGES = [
     "/",
     "/experiments",
@@ -122,19 +120,6 @@ def settle(page: Page) -> None:
 
 
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
-
-
-def violations(page: Page, rules: list[str] | None = None) -> list[str]:
-    """What axe holds against the page, WCAG 2.2 A and AA and its best practices; of some rules."""
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text("utf-8"))
-    options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
-    result = page.evaluate("(options) => axe.run(document, options)", options)
-    return [
-        f"{found['id']} ({found['impact']}): {found['help']}: "
-        + json.dumps([node["html"][:160] for node in found["nodes"][:3]])
-        for found in result["violations"]
-    ]
 
 
 @pytest.fixture(scope="module", params=[1440, 390], ids=["wide", "phone"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
+from support.axe import violations
 from support.stack import Stack
 
 pytestmark = pytest.mark.browser
@@ -41,6 +43,24 @@ muster.log_image("late", numpy.eye(16), step=20)
 muster.log_image("late", "a.gif", step=20)
 """
 DOCUMENT = "name: logs-media-{}\nentrypoint: train.py\n"
+
+
+def look(page: Page) -> None:
+    """Nothing is hard to read or reach in either scheme, and nothing sticks out on a phone."""
+    size = page.viewport_size
+    assert size is not None
+    page.set_viewport_size({"width": 1440, "height": 5000})  # cards are filled when they are seen
+    expect(page.locator("[role=status][aria-label]")).to_have_count(0)  # no skeleton left
+    schemes: list[Literal["light", "dark"]] = ["light", "dark"]
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
+        assert "\n".join(violations(page)) == ""
+    page.set_viewport_size({"width": 390, "height": 5000})
+    expect(page.locator("[role=status][aria-label]")).to_have_count(0)
+    assert "\n".join(violations(page)) == ""
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.set_viewport_size(size)
 
 
 def test_media_are_shown_by_step_and_side_by_side(
@@ -98,6 +118,7 @@ def test_media_are_shown_by_step_and_side_by_side(
     page.reload()
     expect(card("worst").get_by_role("cell")).to_have_text(["a.png", "2.5"])
     assert "taken over" not in page.title()
+    look(page)
 
     page.goto(f"{stack.url}/compare?trials={trials[0]},{trials[1]}&tab=media&step=15")
     row = page.get_by_test_id("media-row").filter(has=page.get_by_role("heading", name="samples"))
@@ -107,5 +128,6 @@ def test_media_are_shown_by_step_and_side_by_side(
     expect(row.get_by_role("heading", level=3)).to_have_text(
         ["logs-media-first", "logs-media-second"]
     )
+    look(page)
     page.get_by_test_id("media-find").fill("nothing")
     expect(page.get_by_text("No matching names")).to_be_visible()

@@ -58,7 +58,7 @@ function Drawn({ item, text, label }: { item: MediaItem; text: string; label: st
   if (item.kind === "text")
     return (
       // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
-      <pre className={css["text"]} tabIndex={0} role="region" aria-label={label} data-testid="media-text">
+      <pre className={css["text"]} tabIndex={0} role="group" aria-label={label} data-testid="media-text">
         {text}
       </pre>
     );

@@ -13,7 +13,7 @@ export function MediaTable({ content, label }: { content: TableContent; label: s
   return (
     <>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable */}
-      <div className={css["table"]} tabIndex={0} role="region" aria-label={label}>
+      <div className={css["table"]} tabIndex={0} role="group" aria-label={label}>
         <table data-testid="media-table">
           <thead>
             <tr>

@@ -148,7 +148,7 @@ export function optionOf(plot: Plot, theme: Theme): EChartsOption {
   const all = (of: "x" | "y"): Value[] => plot.traces.flatMap((trace) => trace[of]);
   const xAxis = axisOf(all("x"), plot.xLog, plot.xTitle, theme, heat !== undefined || bars);
   const yAxis = axisOf(all("y"), plot.yLog, plot.yTitle, theme, heat !== undefined);
-  const grid = { left: 54, right: 16, top: 12, bottom: 44 };
+  const grid = { left: 54, right: 16, top: 12, bottom: plot.xTitle ? 44 : 26 };
   if (heat) {
     const cells = heat.z.flatMap((row, y) => row.flatMap((z, x) => (typeof z === "number" ? [[x, y, z]] : [])));
     const values = cells.map((cell) => cell[2] as number);

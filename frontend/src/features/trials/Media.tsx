@@ -64,7 +64,7 @@ function Found({ trial, found }: { trial: TrialDetail; found: MediaOverview }) {
             series={series}
             step={step}
             rank={rank}
-            title={<h3>{series.name}</h3>}
+            title={<h2>{series.name}</h2>}
           />
         ))}
       </div>
