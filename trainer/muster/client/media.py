@@ -14,7 +14,7 @@ from pathlib import Path
 from muster.media import EXTENSIONS
 
 from .connection import Connection, Json
-from .errors import ClientError
+from .outputs import ExistsAlready, NotFetched
 
 LIST_PAGE = 200
 POLL_S = 0.5
@@ -30,14 +30,6 @@ class FetchedMedia:
     size_bytes: int = 0
     num_unchanged: int = 0
     """Number of files that were there already with the same content."""
-
-
-class NotFetched(ClientError):
-    """Something that was asked for cannot be had."""
-
-
-class ExistsAlready(ClientError):
-    """A file is there with other content."""
 
 
 def list_media(
@@ -86,7 +78,7 @@ def fetch_media(
             if not force:
                 raise ExistsAlready(
                     f"There is other content in {path}.",
-                    code="media.exists",
+                    code="client.media_exists",
                     hint="--force replaces it; --output names another folder",
                 )
         _write(path, _content(client, item, on_progress))
@@ -109,7 +101,7 @@ def _content(client: Connection, item: Json, on_progress: Callable[[str], None])
             raise NotFetched(
                 f"{found['waits_for']} did not send {item['name']} of step {item['step']} within "
                 f"{WAIT_S:.0f} s.",
-                code="media.not_sent",
+                code="client.media_not_sent",
                 hint="run the command again when that node is online: it goes on where it stopped",
             )
         if found["waits_for"] != waits_for:
@@ -120,7 +112,7 @@ def _content(client: Connection, item: Json, on_progress: Callable[[str], None])
     if _digest(content) != item["sha256"]:
         raise NotFetched(
             f"{item['name']} of step {item['step']} arrived with another digest.",
-            code="media.damaged",
+            code="client.damaged",
         )
     return content
 

@@ -36,7 +36,7 @@ FOLDER = "media"
 """Folder within the outputs."""
 
 
-class _Waiting(NamedTuple):
+class _WaitingItem(NamedTuple):
     function: str
     kind: wire.MediaKind
     name: str
@@ -57,7 +57,7 @@ class MediaQueue:
         self._budget = media.MediaBudget()
         self._condition = threading.Condition()
         # Below: guarded by the condition.
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_WaitingItem] = deque()
         self._waiting_bytes = 0
         self._num_busy = 0
         self._is_closing = False
@@ -92,7 +92,7 @@ class MediaQueue:
         except Exception as error:
             self._refuse(function, name, error)
             return
-        item = _Waiting(
+        item = _WaitingItem(
             function,
             kind,
             clean_name(name),
@@ -175,7 +175,7 @@ class MediaQueue:
                     self._condition.notify_all()
                 del item
 
-    def _hand_over(self, item: _Waiting) -> None:
+    def _hand_over(self, item: _WaitingItem) -> None:
         try:
             made = item.snapshot.encode()
         except Exception as error:
@@ -219,7 +219,7 @@ class MediaQueue:
             )
         )
 
-    def _refuse_disk(self, item: _Waiting, error: OSError) -> None:
+    def _refuse_disk(self, item: _WaitingItem, error: OSError) -> None:
         if "disk" not in self._warned:
             self._warned.add("disk")
             warn(f"{item.function}({item.name!r}): the file cannot be written: {error}")

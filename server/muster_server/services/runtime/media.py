@@ -183,7 +183,7 @@ def _clean(text: str, max_chars: int) -> str:
 
 
 @dataclass
-class _Series:
+class _ShownMedia:
     """What is shown of one name and kind."""
 
     steps: set[int] = field(default_factory=set)
@@ -210,7 +210,7 @@ def overview(session: Session, trial_id: int) -> MediaOverviewOut:
         .where(MediaRow.trial_id == trial_id)
         .group_by(MediaRow.name, MediaRow.kind, MediaRow.attempt_no, MediaRow.step, MediaRow.rank)
     )
-    found: dict[tuple[str, str], _Series] = defaultdict(_Series)
+    found: dict[tuple[str, str], _ShownMedia] = defaultdict(_ShownMedia)
     for name, kind, attempt_no, step, rank, num, at in grouped:
         if not _is_visible(limits.get(name, {}), attempt_no, step):
             continue
