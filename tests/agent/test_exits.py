@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from muster_agent.jobs.exits import (
     parse_torchrun_failures,
     shown_command,
 )
+from muster_agent.records.logs import tail
 
 SUMMARY = """
 torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
@@ -99,6 +101,16 @@ def test_no_summary_means_no_failures() -> None:
 )
 def test_last_words(stderr: str, expected: str) -> None:
     assert last_words(stderr) == expected
+
+
+def test_the_colors_of_a_traceback_are_not_part_of_its_exception(tmp_path: Path) -> None:
+    log = tmp_path / "stderr.log"
+    log.write_text(
+        "\x1b[35mTraceback (most recent call last):\x1b[0m\n  File x\n"
+        "\x1b[1;35mValueError\x1b[0m: see \x1b]8;;https://a.example\x07the page\x1b]8;;\x1b\\\n"
+        "later noise\n"
+    )
+    assert last_words(tail(log)) == "ValueError: see the page"
 
 
 def test_error_file_of_torch_is_read() -> None:

@@ -169,7 +169,7 @@ DIALOGS = {
     "preflight": ("/nodes/{node}", ["preflight"]),
     "scaling": ("/experiments/{search}/scaling", ["scaling-start"]),
     "share": ("/settings?tab=projects&project=default", ["project-share", "add-quota"]),
-    "price": ("/settings?tab=pools", ["set-price"]),
+    "price": ("/settings?tab=pools", ["edit-pool"]),
     "rule": ("/settings?tab=notifications", ["new-rule"]),
     "target": ("/settings?tab=notifications", ["new-target"]),
     "inbox": ("/nodes", ["inbox-bell"]),

@@ -49,11 +49,11 @@ def test_keys_go_to_pages_and_labels_narrow_the_list(
     expect(table.get_by_role("row")).to_have_count(2)
     expect(page).to_have_url(re.compile("label="))
     page.get_by_test_id("columns").click()
-    page.get_by_role("button", name="Remove Owner").click()
-    expect(table.get_by_role("columnheader", name="Owner")).to_have_count(0)
+    page.get_by_role("button", name="Remove Labels").click()
+    expect(table.get_by_role("columnheader", name="Labels")).to_have_count(0)
     page.reload()
     expect(table.get_by_role("row")).to_have_count(2)
-    expect(table.get_by_role("columnheader", name="Owner")).to_have_count(0)
+    expect(table.get_by_role("columnheader", name="Labels")).to_have_count(0)
 
 
 TYPED = """\

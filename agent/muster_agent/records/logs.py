@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ KEPT_TAIL_BYTES = 1024 * 1024
 
 MAX_ERROR_BYTES = 4 * 2**20
 _NAMES = frozenset({"stdout.log", "stderr.log", "error.json"})
+_ESCAPE_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+"""A CSI sequence, such as a color, or an OSC sequence, such as a link."""
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 
 
@@ -124,12 +127,13 @@ def cut_marker(limit_bytes: int) -> bytes:
 
 
 def tail(path: Path, *, max_bytes: int = 65_536, mask: Mask = NO_MASK) -> str:
-    """Return the end of a log as text; undecodable bytes become replacement characters."""
+    """Return the end of a log as text without the escape codes that color a terminal; undecodable
+    bytes become replacement characters."""
     try:
         with opened(path, base=_base(path)) as file:
             size = os.fstat(file.fileno()).st_size
             data = mask.read(file, max(0, size - max_bytes), max_bytes)
-            return data.decode("utf-8", "replace").replace("\0", "")
+            return _ESCAPE_CODE.sub("", data.decode("utf-8", "replace").replace("\0", ""))
     except OSError:
         return ""
 
