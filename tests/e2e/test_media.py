@@ -57,6 +57,8 @@ def look(page: Page) -> None:
         expect(page.locator("html")).to_have_attribute("data-mantine-color-scheme", scheme)
         assert "\n".join(violations(page)) == ""
     page.set_viewport_size({"width": 390, "height": 5000})
+    page.reload()  # a chart follows a new width only after a moment
+    expect(page.locator("main h1").first).to_be_visible()
     expect(page.locator("[role=status][aria-label]")).to_have_count(0)
     assert "\n".join(violations(page)) == ""
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
