@@ -2644,6 +2644,89 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/media": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Media
+         * @description List the media of a trial by step, without their content.
+         */
+        get: operations["list_media"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/media/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Media Series
+         * @description List the names that a trial has logged media under, with kind, ranks and steps, and how many
+         *     items were left out. Items of an earlier attempt after the step at which a later one resumed are
+         *     not shown.
+         */
+        get: operations["list_media_series"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/media/{media_id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Media Content
+         * @description Return the content of an item. 422 if it must be fetched first, 409 while it is on its way.
+         */
+        get: operations["get_media_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/media/{media_id}:fetch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Fetch Media Content
+         * @description Have the content of an item sent by a node that has it, unless the server holds it. Ask again
+         *     until it is ready; it stays for an hour.
+         */
+        post: operations["fetch_media_content"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/metrics": {
         parameters: {
             query?: never;
@@ -5937,6 +6020,182 @@ export interface components {
             step_ms: components["schemas"]["EstimateOut"] | null;
         };
         /**
+         * MediaContentOut
+         * @description Whether the server has the content of an item now.
+         */
+        MediaContentOut: {
+            /** Id */
+            id: number;
+            /** Message */
+            message: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "ready" | "pending" | "failed";
+            /** Waits For */
+            waits_for: string;
+        };
+        /**
+         * MediaDropsOut
+         * @description Items that were left out, of all attempts.
+         */
+        MediaDropsOut: {
+            /** Num */
+            num: number;
+            /** Reason */
+            reason: string;
+        };
+        /**
+         * MediaDropsRecord
+         * @description Items of one rank that were left out since the attempt began. Replaces earlier ones.
+         */
+        MediaDropsRecord: {
+            /** Num */
+            num: {
+                [key: string]: number;
+            };
+            /** Rank */
+            rank: number;
+            /**
+             * Type
+             * @default media_drops
+             * @constant
+             */
+            type: "media_drops";
+        };
+        /** MediaItemOut */
+        MediaItemOut: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Attempt No */
+            attempt_no: number;
+            /** Caption */
+            caption: string;
+            /** File */
+            file: string;
+            /** Height */
+            height: number;
+            /** Id */
+            id: number;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "image" | "figure" | "histogram" | "text" | "table" | "pr_curve" | "confusion_matrix" | "audio" | "video";
+            /** Mime */
+            mime: string;
+            /** Name */
+            name: string;
+            /** Rank */
+            rank: number;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Step */
+            step: number;
+            /** Trial Id */
+            trial_id: number;
+            /** Width */
+            width: number;
+        };
+        /** MediaOverviewOut */
+        MediaOverviewOut: {
+            /** Dropped */
+            dropped: components["schemas"]["MediaDropsOut"][];
+            /** Num Series */
+            num_series: number;
+            /** Series */
+            series: components["schemas"]["MediaSeriesOut"][];
+        };
+        /**
+         * MediaRecord
+         * @description One item that a rank has logged at a step. Its content is in `data`, or in a file of the outputs
+         *     that is complete before this record.
+         */
+        MediaRecord: {
+            /**
+             * Caption
+             * @default
+             */
+            caption: string;
+            /**
+             * Data
+             * @default
+             */
+            data: string;
+            /**
+             * File
+             * @default
+             */
+            file: string;
+            /**
+             * Height
+             * @default 0
+             */
+            height: number;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "image" | "figure" | "histogram" | "text" | "table" | "pr_curve" | "confusion_matrix" | "audio" | "video";
+            /** Mime */
+            mime: string;
+            /** Name */
+            name: string;
+            /** Rank */
+            rank: number;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Step */
+            step: number;
+            /** Time Ms */
+            time_ms: number;
+            /**
+             * Type
+             * @default media
+             * @constant
+             */
+            type: "media";
+            /**
+             * Width
+             * @default 0
+             */
+            width: number;
+        };
+        /**
+         * MediaSeriesOut
+         * @description All items of one name and kind that are shown; those that a later attempt replaces are not.
+         */
+        MediaSeriesOut: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "image" | "figure" | "histogram" | "text" | "table" | "pr_curve" | "confusion_matrix" | "audio" | "video";
+            /**
+             * Last At
+             * Format: date-time
+             */
+            last_at: string;
+            /** Name */
+            name: string;
+            /** Num Items */
+            num_items: number;
+            /** Num Steps */
+            num_steps: number;
+            /** Ranks */
+            ranks: number[];
+            /** Steps */
+            steps: number[];
+        };
+        /**
          * MemoryOut
          * @description Memory in bytes of the slot that needs most, at its peak. Covers tensors only, not the
          *     interpreter, libraries or allocator overhead.
@@ -5972,12 +6231,6 @@ export interface components {
             level: "info" | "warning" | "error";
             /** Text */
             text: string;
-            /**
-             * Topic
-             * @default
-             * @enum {string}
-             */
-            topic: "" | "limit_near";
             /**
              * Type
              * @default message
@@ -6493,7 +6746,7 @@ export interface components {
             /** At Ms */
             at_ms: number;
             /** Record */
-            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["StateRecord"];
+            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["MediaRecord"] | components["schemas"]["MediaDropsRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["StateRecord"];
             /** Seq */
             seq: number;
         };
@@ -6901,6 +7154,13 @@ export interface components {
         Page_LogStreamOut_: {
             /** Items */
             items: components["schemas"]["LogStreamOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[MediaItemOut] */
+        Page_MediaItemOut_: {
+            /** Items */
+            items: components["schemas"]["MediaItemOut"][];
             /** Next */
             next: string | null;
         };
@@ -21318,6 +21578,342 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogValuesOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_media: {
+        parameters: {
+            query?: {
+                /** @description Absent: all. */
+                name?: string[];
+                /** @description Absent: all. */
+                kind?: ("image" | "figure" | "histogram" | "text" | "table" | "pr_curve" | "confusion_matrix" | "audio" | "video")[];
+                rank?: number | null;
+                from_step?: number | null;
+                to_step?: number | null;
+                order?: "asc" | "desc";
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_MediaItemOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_media_series: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MediaOverviewOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_media_content: {
+        parameters: {
+            query?: never;
+            header?: {
+                "if-none-match"?: string | null;
+                Range?: string | null;
+            };
+            path: {
+                trial_id: number;
+                media_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description The range that was asked for. */
+            206: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The client has it. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    fetch_media_content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+                media_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MediaContentOut"];
                 };
             };
             /** @description Not signed in */
