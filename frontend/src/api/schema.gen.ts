@@ -4852,7 +4852,7 @@ export interface components {
              */
             pick: "latest" | "best";
             /** Trial */
-            trial?: number | null;
+            trial?: string | null;
         };
         /**
          * ForkIn
