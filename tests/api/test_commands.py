@@ -161,6 +161,10 @@ def test_a_fork_changes_what_is_said(muster, submit):
     made = json.loads(ok(muster(*arguments)))
     assert (made["name"], made["config"]["trainer"]["lr"]) == ("again", 0.5)
     assert made["parent"]["experiment_id"] == source
+    refused = muster("fork", str(source), "--from-trial", f"{source}.9")
+    assert isinstance(refused.exception, ClientError)
+    message = refused.exception.fields[0]["message"]
+    assert f"names trial {source}.9, which does not exist" in message
     refused = muster("fork", str(source), "--checkpoint", "best")
     assert isinstance(refused.exception, ClientError)
     assert refused.exception.fields[0]["path"] == "from.experiment"

@@ -1,5 +1,7 @@
 """Continuing, forking and deleting, through the real API, a controller and agents that only talk."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import func, select, update
 
@@ -21,6 +23,8 @@ SEARCH = """
 hyperparameters: {lr: {log: [1e-4, 1e-1]}}
 search: {method: random, trials: 3, concurrent: 1, metric: val/loss, goal: min}
 """
+TWO = "array: {i: 0-1}"
+"""Two trials at once."""
 
 
 def start(controller, node):
@@ -241,15 +245,71 @@ def test_a_document_names_its_checkpoint_by_trial_experiment_or_id(
     source = submit("search: {metric: val/loss, goal: min}", slots=1)
     controller.tick()
     train(controller, node, steps=4)
-    trial = trial_of(show, source)["id"]
-    (checkpoint,) = show(f"/trials/{trial}/checkpoints")["items"]
+    trial = f"{source}.1"
+    (checkpoint,) = show(f"/trials/{trial_of(show, source)['id']}/checkpoints")["items"]
     for section in (
-        f"checkpoint: {checkpoint['id']}", f"trial: {trial}", f"experiment: {source}",
-        f"trial: {trial}, pick: best",
+        f"checkpoint: {checkpoint['id']}", f"trial: {trial}", f"trial: {source}",
+        f'trial: "{trial}", pick: best', f"experiment: {source}", f'"trial": {source}',
     ):  # fmt: skip
         made = show(f"/experiments/{submit(f'from: {{{section}}}', slots=1)}")
         assert made["parent"]["checkpoint_id"] == checkpoint["id"], section
         assert made["config"]["from"]["trial"] == trial
+
+
+def test_the_tenth_trial_of_a_search_is_not_taken_for_the_first(
+    controller, agent, submit, show, member_client, database
+):
+    node = agent(slots=1)
+    source = submit("search: {metric: val/loss, goal: min}", slots=1)
+    controller.tick()
+    train(controller, node, steps=4)
+    with database.transaction() as session:
+        session.execute(update(TrialRow).where(TrialRow.experiment_id == source).values(no=10))
+    for override in (f"from.trial={source}.10", f"from={{trial: {source}.10}}"):
+        body = {"document": "name: x\ntrainer: {}\n", "overrides": [override]}
+        made = post(member_client, "/experiments", status=201, **body)
+        assert made["config"]["from"]["trial"] == f"{source}.10"
+    written = '{"name": "x", "trainer": {}, "from": {"trial": 1.10}}'
+    reply = member_client.post(f"{API}/experiments", json={"document": written})
+    (field,) = reply.json()["error"]["fields"]
+    assert (field["path"], field["hint"]) == ("from.trial", "put it in quotes")
+
+
+def test_several_trials_are_told_apart_by_their_numbers(controller, agent, submit, member_client):
+    agent(slots=2)
+    source = submit(TWO, slots=1)
+    controller.tick()
+    document = f"name: x\ntrainer: {{}}\nfrom: {{trial: {source}}}\n"
+    reply = member_client.post(f"{API}/experiments", json={"document": document})
+    (field,) = reply.json()["error"]["fields"]
+    assert "has several trials" in field["message"]
+    assert f"{source}.1" in field["hint"]
+
+
+@pytest.mark.parametrize("is_override", [False, True])
+def test_a_stored_document_that_names_a_trial_by_its_id_keeps_its_meaning(
+    controller, agent, submit, show, member_client, database, is_override
+):
+    node = agent(slots=2)
+    two = submit(TWO, slots=1)
+    assert len(show(f"/experiments/{two}/trials")["items"]) == 2
+    post(member_client, f"/experiments/{two}:stop", status=202)
+    source = submit("search: {metric: val/loss, goal: min}", slots=1)
+    controller.tick()
+    train(controller, node, steps=4)
+    old = submit(f"from: {{trial: {source}.1}}", slots=1)
+    trial_id = trial_of(show, source)["id"]
+    assert trial_id != source
+    with database.transaction() as session:
+        row = session.get_one(ExperimentRow, old)
+        row.config = replace(row.config, from_=replace(row.config.from_, trial=trial_id))
+        row.document = row.document.replace(f"{source}.1", "1" if is_override else str(trial_id))
+        row.overrides = [f'from={{"trial": {trial_id}}}'] if is_override else []
+    made = post(member_client, f"/experiments/{old}:fork", status=201)
+    assert made["config"]["from"]["trial"] == f"{source}.1"
+    assert made["config"]["from"]["experiment"] == source
+    again = post(member_client, f"/experiments/{made['id']}:fork", status=201)
+    assert again["config"]["from"] == made["config"]["from"]
 
 
 @pytest.mark.parametrize(
@@ -259,6 +319,9 @@ def test_a_document_names_its_checkpoint_by_trial_experiment_or_id(
         ("{trial: 1, experiment: 1}", "from", "names trial and experiment"),
         ("{checkpoint: 99}", "from.checkpoint", "names checkpoint 99, which does not exist"),
         ("{trial: 99}", "from.trial", "names trial 99, which does not exist"),
+        ("{trial: 1.99}", "from.trial", "names trial 1.99, which does not exist"),
+        ("{trial: 1.2.3}", "from.trial", "36.2"),
+        ("{trial: -1}", "from.trial", "36.2"),
         ("{experiment: 99}", "from.experiment", "names experiment 99, which does not exist"),
         ("{experiment: 1}", "from.experiment", "has no checkpoint"),
         ("{experiment: 1, pick: worst}", "from.pick", "one of latest, best"),

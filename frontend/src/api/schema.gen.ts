@@ -5203,7 +5203,7 @@ export interface components {
              */
             pick: "latest" | "best";
             /** Trial */
-            trial?: number | null;
+            trial?: string | null;
         };
         /**
          * ForkIn

@@ -307,6 +307,7 @@ SENTENCES: Mapping[str, str] = {
     "field.name_with_slashes": (
         "may contain letters, digits, '/', '.', '_' and '-', and must start with a letter or digit"
     ),
+    "field.trial": "must name a trial, such as 36.2, or 36 for the only trial of experiment 36",
     "field.sha256": "must be a SHA-256 digest: 64 characters of 0-9 and a-f",
     "field.pattern": "must match {pattern}",
     "field.empty": "is empty",
@@ -325,7 +326,7 @@ SENTENCES: Mapping[str, str] = {
     "field.no_effect": "has no effect with {other}",
     "field.no_effect_built_in": "has no effect with what is built in",
     "field.no_effect_sampler": "has no effect, because {sampler} does not learn from trials",
-    "field.no_such_trial": "names trial {id:#}, which does not exist",
+    "field.no_such_trial": "names trial {trial}, which does not exist",
     "field.no_such_checkpoint": "names checkpoint {id:#}, which does not exist",
     "field.no_such_experiment": "names experiment {id:#}, which does not exist",
     "field.no_such_secret": "names {names}, which is neither yours nor project {project}'s",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from muster.document.common import TRIAL_PATTERN
 from muster.document.searching import MAX_TRIALS
 from muster_server.domain.states import ExperimentState
 
@@ -147,7 +148,8 @@ class ForkFromIn(Input):
     forked experiment."""
 
     checkpoint: Annotated[int, Field(ge=1, lt=2**31)] | None = None
-    trial: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    trial: Annotated[str, Field(pattern=TRIAL_PATTERN)] | None = None
+    """Trial such as "36.2", or "36" for the only one of experiment 36."""
     experiment: Annotated[int, Field(ge=1, lt=2**31)] | None = None
     pick: Literal["latest", "best"] = "latest"
     load: Literal["all", "weights"] = "all"

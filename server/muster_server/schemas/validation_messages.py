@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from muster.document.common import TRIAL_PATTERN
 from muster_server.domain.durations import InvalidMoment
 from muster_server.domain.messages import AnyMessage, Message
 
@@ -142,6 +143,8 @@ def _pattern_message(pattern: str) -> Message:
         return Message("field.absolute_path")
     if pattern == "^[0-9a-f]{64}$":
         return Message("field.sha256")
+    if pattern == TRIAL_PATTERN:
+        return Message("field.trial")
     if not pattern.startswith("^[A-Za-z0-9][A-Za-z0-9"):
         return Message("field.pattern", pattern=pattern)
     if "/" in pattern:

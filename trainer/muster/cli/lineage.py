@@ -23,7 +23,7 @@ from .sending import (
     send_code,
     upload_folder,
 )
-from .trials import TrialReference, find_trial, parse_trial
+from .trials import TrialReference, parse_trial
 
 
 @selecting(trials=True)
@@ -112,7 +112,7 @@ def fork(
     section = _from(checkpoint, from_trial, load)
     with client_of_environment() as client:
         if section is not None:
-            trial = {"trial": find_trial(client, from_trial)["id"]} if from_trial else {}
+            trial = {"trial": str(from_trial)} if from_trial else {}
             body["from"] = trial | section
         if file is not None:
             body["document"] = read_document(file)

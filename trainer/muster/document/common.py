@@ -57,6 +57,9 @@ IDENTIFIER = Bounds(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 """Bounds of a name that is also written in documents and addresses."""
 Positive = Annotated[int, Bounds(ge=1, le=2**53)]
 Id = Annotated[int, Bounds(ge=1, lt=2**31)]
+TRIAL_PATTERN = r"^[1-9][0-9]{0,8}(\.[1-9][0-9]{0,8})?$"
+TrialAddress = Annotated[str, Bounds(pattern=TRIAL_PATTERN)]
+"""A trial as people name it: "36.2" is trial 2 of experiment 36, "36" the only one of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

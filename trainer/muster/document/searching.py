@@ -10,6 +10,7 @@ from .common import (
     Id,
     Length,
     Positive,
+    TrialAddress,
 )
 
 MAX_TRIALS = 100_000
@@ -52,8 +53,8 @@ class FromSection:
 
     checkpoint: Id | None = None
     """Id of a checkpoint."""
-    trial: Id | None = None
-    """Id of a trial; `pick` says which of its checkpoints."""
+    trial: TrialAddress | None = None
+    """A trial (`36.2`, or `36` for the only one of experiment 36); `pick` says which of its checkpoints."""
     experiment: Id | None = None
     """Id of an experiment: of its only trial, or of its best one."""
     pick: Literal["latest", "best"] = "latest"

@@ -30,7 +30,7 @@ class Source:
         return replace(
             section,
             checkpoint=self.checkpoint.id,
-            trial=self.trial.id,
+            trial=self.trial.address,
             experiment=self.experiment.id,
         )
 
@@ -40,10 +40,7 @@ def find(session: Session, section: FromSection) -> Source | FieldProblem:
     if section.checkpoint is not None:
         return _of_checkpoint(session, section.checkpoint)
     if section.trial is not None:
-        trial = session.get(TrialRow, section.trial)
-        if trial is None or _experiment(session, trial.experiment_id) is None:
-            return FieldProblem("from.trial", Message("field.no_such_trial", id=section.trial))
-        return _pick(session, trial, section.pick, "from.trial")
+        return _of_trial(session, section.trial, section.pick)
     assert section.experiment is not None, "checked: one of the three"
     return _of_experiment(session, section.experiment, section.pick)
 
@@ -124,6 +121,28 @@ def _of_checkpoint(session: Session, checkpoint_id: int) -> Source | FieldProble
     return Source(checkpoint, trial, experiment)
 
 
+def _of_trial(session: Session, address: str, pick: str) -> Source | FieldProblem:
+    path = "from.trial"
+    experiment_id, _, no = address.partition(".")
+    trials = select(TrialRow).where(TrialRow.experiment_id == int(experiment_id))
+    if _experiment(session, int(experiment_id)) is None:
+        return FieldProblem(path, Message("field.no_such_trial", trial=address))
+    if not no:
+        first = session.scalars(trials.order_by(TrialRow.no).limit(2)).all()
+        if len(first) > 1:
+            return FieldProblem(
+                path,
+                f"experiment {experiment_id} has several trials",
+                f"name one of them, such as {first[0].address}, or use from.experiment for the best",
+            )
+        trial = first[0] if first else None
+    else:
+        trial = session.scalar(trials.where(TrialRow.no == int(no)))
+    if trial is None:
+        return FieldProblem(path, Message("field.no_such_trial", trial=address))
+    return _pick(session, trial, pick, path)
+
+
 def _of_experiment(session: Session, experiment_id: int, pick: str) -> Source | FieldProblem:
     path = "from.experiment"
     experiment = _experiment(session, experiment_id)
@@ -139,7 +158,7 @@ def _of_experiment(session: Session, experiment_id: int, pick: str) -> Source | 
             return FieldProblem(
                 path,
                 f"experiment {experiment_id} has {num} trials and none is the best yet",
-                f"name a checkpoint of one of them: `muster checkpoint list {experiment_id}.1` shows their ids",
+                f"name one of them, such as from: {{trial: {experiment_id}.1}}",
             )
         trial = best
     return _pick(session, trial, pick, path)

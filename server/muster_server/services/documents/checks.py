@@ -439,7 +439,9 @@ def _from(document: ExperimentConfig) -> Iterator[FieldProblem]:
     if len(named) != 1:
         what = "names nothing" if not named else f"names {' and '.join(named)}"
         yield FieldProblem(
-            "from", what, "name one of checkpoint, trial and experiment by its id: {trial: 57}"
+            "from",
+            what,
+            "name one of checkpoint, trial and experiment by its number: {trial: 36.2}",
         )
     if named == ["checkpoint"] and source.pick != "latest":
         yield FieldProblem(

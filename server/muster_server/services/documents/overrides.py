@@ -39,7 +39,7 @@ def _apply(document: dict[str, Any], override: str) -> str:
             "an override must be written path=value", hint="for example resources.slots=2"
         )
     try:
-        value = read_value(text)
+        value = read_value(text, path=path)
     except Unreadable as problem:
         raise Unreadable(f"override: {problem.message}", path=path, hint=problem.hint) from None
     at = document

@@ -56,8 +56,9 @@ def read_document(text: str) -> dict[str, Any]:
     return value
 
 
-def read_value(text: str) -> Any:
-    """Any JSON-like value written in `text`. Raises Unreadable."""
+def read_value(text: str, *, path: str = "") -> Any:
+    """Any JSON-like value written in `text`; path: where it belongs in the document. Raises
+    Unreadable."""
     if len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise Unreadable(f"the document is larger than {MAX_BYTES // 1024} KiB")
     if text.lstrip()[:1] in ("{", "["):
@@ -67,7 +68,7 @@ def read_value(text: str) -> Any:
         except json.JSONDecodeError:
             pass  # YAML's own {a: b}, or broken in both: the YAML reader says where
     try:
-        return _Builder().build(text)
+        return _Builder(path).build(text)
     except yaml.YAMLError as error:
         raise _syntax_error(error, text) from None
 
@@ -162,10 +163,17 @@ class _Frame:
         self.key: str | None = None
 
 
+TEXT_PATHS = frozenset({"from.trial"})
+"""Paths of plain scalars that are text whatever they look like: as a number, trial 36.10 would be
+36.1."""
+
+
 class _Builder:
     """Builds plain values from the parser's events, without recursion."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        """Path of the root."""
         self._stack: list[_Frame] = []
         self._root: Any = None
         self._num_documents = 0
@@ -189,7 +197,9 @@ class _Builder:
             raise self._refuse(event, "aliases (*name) are not accepted", "write the value again")
         elif isinstance(event, yaml.ScalarEvent):
             self._refuse_extras(event)
-            self._put(event, self._scalar(event), is_scalar=True)
+            is_text = self._at() in TEXT_PATHS and event.value not in _NULL
+            scalar = event.value if is_text else self._scalar(event)
+            self._put(event, scalar, is_scalar=True)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             self._refuse_extras(event)
             if len(self._stack) >= MAX_DEPTH:
@@ -200,6 +210,13 @@ class _Builder:
             self._stack.append(_Frame(value, path))
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             self._stack.pop()
+
+    def _at(self) -> str:
+        """Return the path of the value that comes next; that of its mapping where a key comes next."""
+        if not self._stack:
+            return self._path
+        frame = self._stack[-1]
+        return frame.path if frame.key is None else _join(frame.path, frame.key)
 
     def _refuse_extras(self, event: Any) -> None:
         if event.anchor is not None:
@@ -220,7 +237,7 @@ class _Builder:
         """Store `value` where it belongs and return its path."""
         if not self._stack:
             self._root = value
-            return ""
+            return self._path
         frame = self._stack[-1]
         if isinstance(frame.value, list):
             frame.value.append(value)

@@ -160,7 +160,13 @@ def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentCo
     arguments, problem = entrypoints.normalise(raw.get("entrypoint"), raw.get("launcher"))
     try:
         written = Document.model_validate(
-            {**_with_lists(raw), "entrypoint": arguments, **_after(raw), **_from_log(raw)}
+            {
+                **_with_lists(raw),
+                "entrypoint": arguments,
+                **_after(raw),
+                **_from(raw),
+                **_from_log(raw),
+            }
         )
     except ValidationError as error:
         problems += [explain(e, Document) for e in error.errors(include_url=False)]
@@ -202,6 +208,14 @@ def _after(raw: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     entries = written if isinstance(written, list) else [written]
     return {"after": [{"experiment": e} if isinstance(e, int) else e for e in entries]}
+
+
+def _from(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `from` with the text "36" for the number 36 of an experiment, as JSON may hold it."""
+    written = raw.get("from")
+    if not isinstance(written, dict) or type(written.get("trial")) is not int:
+        return {}
+    return {"from": {**written, "trial": str(written["trial"])}}
 
 
 def _from_log(raw: Mapping[str, Any]) -> dict[str, Any]:

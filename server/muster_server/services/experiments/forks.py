@@ -8,7 +8,7 @@ import json
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import ExperimentRow, UserRow
+from muster_server.db.models import ExperimentRow, TrialRow, UserRow
 from muster_server.schemas.base import Page
 from muster_server.schemas.experiments import ExperimentIn
 from muster_server.schemas.operations import ChildOut, ForkIn, ParentOut
@@ -38,7 +38,7 @@ def fork_experiment(
     require_managed(source, "forked")
     return create_experiment(
         session,
-        as_submission(source, body),
+        as_submission(session, source, body),
         user_id=user_id,
         user_name=user_name,
         now=now,
@@ -47,13 +47,16 @@ def fork_experiment(
     )
 
 
-def as_submission(source: ExperimentRow, body: ForkIn) -> ExperimentIn:
+def as_submission(session: Session, source: ExperimentRow, body: ForkIn) -> ExperimentIn:
     """Return the submission for a fork: the source's document and code, with the requested
     changes."""
     if body.document is None:
-        document, overrides = source.document, [*source.overrides, *body.overrides]
+        overrides = [*source.overrides, *_renamed_source(session, source), *body.overrides]
+        document = source.document
     else:
         document, overrides = body.document, [*body.overrides]
+        if document == source.document:
+            overrides = [*_renamed_source(session, source), *overrides]
     if body.from_ is not None:
         section = body.from_.model_dump(exclude_none=True)
         if not section.keys() & {"checkpoint", "trial", "experiment"}:
@@ -66,6 +69,28 @@ def as_submission(source: ExperimentRow, body: ForkIn) -> ExperimentIn:
         if config is None or (config.trainer is None and not installed):
             blob, left_out = source.blob_sha256, source.left_out
     return ExperimentIn(document=document, overrides=overrides, blob_sha256=blob, left_out=left_out)
+
+
+def _renamed_source(session: Session, source: ExperimentRow) -> list[str]:
+    """Return the override that keeps the meaning of a stored `from.trial`, if one is needed.
+
+    Documents once named a trial by its id, which is no number that people see. Resolved then, the
+    configuration still holds that id as a number; today it holds an address such as "36.2".
+    """
+    section = source.config.from_
+    trial_id: object = section.trial if section is not None else None
+    if section is None or not isinstance(trial_id, int):
+        return []
+    written = resolve(source.document, source.overrides).config
+    if written is None or written.from_ is None or written.from_.trial is None:
+        return []
+    trial = session.get(TrialRow, trial_id)
+    named = (
+        {"trial": trial.address, "pick": section.pick}
+        if trial is not None
+        else {"checkpoint": section.checkpoint}
+    )
+    return [f"from={json.dumps({**named, 'load': section.load})}"]
 
 
 def parent_out(session: Session, experiment: ExperimentRow) -> ParentOut | None:

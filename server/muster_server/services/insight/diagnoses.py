@@ -264,7 +264,7 @@ def apply(session: Session, diagnosis_id: int, kind: str, by: Caller) -> Diagnos
     ]
     made = create_experiment(
         session,
-        as_submission(source, ForkIn(overrides=[*fixed, *advice[kind]["overrides"]])),
+        as_submission(session, source, ForkIn(overrides=[*fixed, *advice[kind]["overrides"]])),
         user_id=by.principal.user_id,
         user_name=by.principal.name,
         now=by.now,

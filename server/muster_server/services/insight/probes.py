@@ -122,7 +122,9 @@ def _submission(
         source.config, chosen, purpose=purpose, name=name, num_steps=num_steps
     )
     return as_submission(
-        source, ForkIn(overrides=[*_found_batch(session, source), *shortened, *overrides])
+        session,
+        source,
+        ForkIn(overrides=[*_found_batch(session, source), *shortened, *overrides]),
     )
 
 
