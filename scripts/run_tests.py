@@ -61,11 +61,12 @@ FIRST = ["style", "imports"]
 """They take a second each, and are told before anything else begins."""
 LANES = [
     (["frontend", "types"], 1, 0),
-    (WATCHING_AREAS, 2, 0),
+    (WATCHING_AREAS, 1, 0),
     (COMPUTING_AREAS, 1, 10),
 ]
-"""What runs side by side: checks, how many of them at a time, and their niceness. Two areas that
-wait leave little of two processors, and what computes takes that."""
+"""What runs side by side: checks, how many of them at a time, and their niceness. An area that
+waits leaves a part of two processors, and what computes takes that. Two of them at a time made
+tests fail that watch a clock."""
 NEEDS_DASHBOARD = {"policy", "api", "loops", "integration", "e2e", "chaos"}
 """They begin when the check of the dashboard has built what servers give to browsers."""
 NUM_WORKERS = min(4, os.cpu_count() or 1)
