@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 from sqlalchemy import URL, Engine, create_engine, make_url, text
 
@@ -33,8 +34,11 @@ def pytest_configure() -> None:
     from there: databases wait for the disk at every commit, which proves nothing in a test. TMPDIR
     says otherwise.
 
-    Jobs run without walls, whatever this machine offers: tests of them ask for a level.
+    Jobs run without walls, whatever this machine offers: tests of them ask for a level. Examples of
+    properties may take as long as a busy machine makes them take.
     """
+    hypothesis.settings.register_profile("untimed", deadline=None)
+    hypothesis.settings.load_profile("untimed")
     os.environ.setdefault("MUSTER_AGENT_ISOLATION", "none")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         # Started in the background by a shell; commands of the tests could not be interrupted.

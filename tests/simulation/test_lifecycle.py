@@ -343,7 +343,7 @@ class Histories(RuleBasedStateMachine):
         assert "LOST" not in {m.observed for m in self.lost.values()}
 
 
-Histories.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+Histories.TestCase.settings = settings(max_examples=100, stateful_step_count=30)
 TestHistories = Histories.TestCase
 
 

@@ -69,7 +69,7 @@ def test_digits_are_those_of_scikit_learn() -> None:
     assert (digits.numpy() == labels).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     num_samples=st.integers(1, 60),
     global_batch=st.integers(1, 12),
@@ -109,7 +109,7 @@ def test_a_resumed_training_repeats_and_skips_no_sample(
         assert len(set(epoch)) == len(epoch)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     num=st.integers(0, 5),
     start=st.integers(0, 30),

@@ -40,7 +40,7 @@ def test_the_link_of_a_parameter_server_carries_every_worker():
     assert num_messages("ps_pull", 5) == 4
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(kind=st.sampled_from(KINDS), num_bytes=st.floats(0, 1e12))
 def test_alone_nothing_is_sent(kind, num_bytes):
     assert num_messages(kind, 1) == 0

@@ -42,7 +42,7 @@ networks = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(network=networks)
 def test_exact_transfers_give_the_network_back(network):
     fit = fit_network(transfers(network))
@@ -51,7 +51,7 @@ def test_exact_transfers_give_the_network_back(network):
     assert fit.bandwidth_bytes_per_s.value == pytest.approx(network.bandwidth_bytes_per_s, rel=1e-6)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(network=networks, seed=st.integers(0, 2**20))
 def test_noisy_transfers_give_it_back_about(network, seed):
     fit = fit_network(transfers(network, noise=0.03, seed=seed, repeats=4))
@@ -95,7 +95,7 @@ def test_one_payload_in_one_group_does_not_tell_latency_from_bandwidth():
     assert fit.transfer_s(16, 1e6).value == pytest.approx(one[0].transfer_s)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(network=networks)
 def test_collectives_timed_by_themselves_tell_the_latency_that_one_payload_hides(network):
     one = [t for t in transfers(network, sizes=(2,), payloads=(1e7,)) if t.kind == "all_reduce"]
@@ -208,7 +208,7 @@ def test_nothing_measured_is_nothing_known():
     assert fit.reason
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(fixed=st.floats(0.001, 0.1), per_sample=st.floats(1e-4, 1e-2), seed=st.integers(0, 2**20))
 def test_computing_is_a_fixed_part_and_a_part_per_sample(fixed, per_sample, seed):
     rng = np.random.default_rng(seed)

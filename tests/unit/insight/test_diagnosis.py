@@ -215,7 +215,7 @@ def test_where_synchronisation_cannot_be_left_out_the_ranks_own_clocks_count() -
     assert any("no_sync" in note for note in found.notes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     exchange=st.floats(0, 150),
     data=st.floats(0, 150),

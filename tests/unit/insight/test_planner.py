@@ -116,7 +116,7 @@ def test_what_is_split_is_a_share():
     assert memory(job("diloco")).total > memory(job("local_sgd")).total
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     slots=st.sampled_from([1, 2, 4]),
     kind=st.sampled_from(["ddp", "zero1", "fsdp", "tp", "pp", "local_sgd", "diloco", "ps"]),

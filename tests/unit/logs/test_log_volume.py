@@ -51,7 +51,7 @@ pieces = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(pieces, st.integers(1, 3))
 @example(written=[("WAR", 0), ("WAR", 0), ("N d\n", 0)], ranks=1)
 def test_what_is_counted_is_what_was_logged(written: list[tuple[str, int]], ranks: int) -> None:

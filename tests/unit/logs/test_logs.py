@@ -364,7 +364,6 @@ def read_all(trial: Trial, *, forwards: bool, **given: object) -> list[str]:
 
 @hypothesis_settings(
     max_examples=10,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(pieces, st.integers(1, 5), st.sampled_from(["ab", "é", "^a", "b$", "a+b|\\x00", "(?s).b"]))

@@ -253,7 +253,7 @@ def test_what_a_restart_hides_takes_no_extreme_from_what_it_leaves(old: Trial) -
     assert max(piece.points.values.max() for piece in exported) == 50.0
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 1_600), st.integers(0, 1_500))
 def test_the_extremes_of_the_whole_curve_are_never_lost(seed: int, width: int, start: int) -> None:
     chance = np.random.default_rng(seed)

@@ -20,7 +20,7 @@ def test_scores_of_each_class() -> None:
     assert (nothing.precision, nothing.recall, nothing.f1) == (None, None, None)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.integers(0, 5).flatmap(
         lambda n: st.lists(

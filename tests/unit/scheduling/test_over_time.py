@@ -74,7 +74,7 @@ def grows(ask):
     return isinstance(ask, Resize) and ask.reason.code == "preempt.grow"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @example(seed=1_946_363_944)  # what is kept for a gang could move with a trial that gave way
 @example(seed=1012)  # a trial gives way twice to one that gave way itself in between
 @example(seed=1_781_548)  # a trial of the lowest priority is stopped for eighteen others

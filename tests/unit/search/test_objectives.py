@@ -66,7 +66,7 @@ def test_a_trial_is_on_the_front_unless_another_is_as_good_in_all_and_better_in_
     assert front([], ["min", "max"]) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.integers(2, 4).flatmap(
         lambda n: st.lists(st.tuples(*[st.integers(0, 5)] * n), min_size=1, max_size=30)

@@ -268,7 +268,7 @@ def history(spec: SearchSpec, seed: int, *, crashes: bool) -> tuple[list[str], S
     return log, searcher
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     seed=st.integers(0, 10_000),
     size=st.integers(2, 9),

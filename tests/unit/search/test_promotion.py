@@ -332,7 +332,7 @@ specs = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(spec=specs, rng=st.randoms(use_true_random=False))
 def test_any_history_ends_with_every_trial_settled_and_nobody_promoted_twice(
     spec: SearchSpec, rng: random.Random
@@ -413,7 +413,7 @@ def test_any_history_ends_with_every_trial_settled_and_nobody_promoted_twice(
     assert max(sent_on.values(), default=0) <= 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     order=st.permutations(range(1, 10)),
     values=st.lists(st.floats(0, 1), min_size=9, max_size=9),

@@ -265,7 +265,7 @@ def play(spec: SearchSpec, history: list[tuple[str, int, float]]) -> list[Event]
     return events
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(spec=specs, history=histories)
 def test_any_history_keeps_the_limits_and_survives_json_at_every_point(
     spec: SearchSpec, history: list[tuple[str, int, float]]
@@ -302,7 +302,7 @@ def test_any_history_keeps_the_limits_and_survives_json_at_every_point(
         assert len(numbers) == len(set(numbers))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(spec=specs, quality=st.lists(st.floats(0, 1), min_size=20, max_size=20))
 def test_any_search_ends_with_every_trial_and_never_stops_the_leader(
     spec: SearchSpec, quality: list[float]
