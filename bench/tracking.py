@@ -1,11 +1,13 @@
-"""How fast a script can log to MLflow's API of a job, against MLflow's own server.
+"""How fast a script can log to MLflow's API, in a job and from outside, against MLflow's own server.
 
     python bench/tracking.py [--mlflow PYTHON] [--seconds S]
 
 Prepared requests over kept connections, so that no client is measured: a single value per request,
-and 1,000 per request. Muster's side is a job's own server with its spool on disk, in a process of its
-own. With --mlflow, the interpreter of an environment that has MLflow, its server runs on SQLite with
-one worker and gets the same requests.
+and 1,000 per request. In a job, Muster's side is the job's own server with its spool on disk, in a
+process of its own; from outside it is the API server of a `muster up` on SQLite. With --mlflow, the
+interpreter of an environment that has MLflow, its server runs on SQLite with one worker and gets the
+same requests; and MLflow's own client logs to each of the three, reads its values back and compares
+them.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from pathlib import Path
 from muster import wire
 from muster_agent.records.spool import RecordWriter
 from muster_agent.tracking.tracker import JobTracker
+from support.stack import Stack
 
 TOKEN = "muster-token-of-a-benchmark"
 API = "/api/2.0/mlflow/runs"
@@ -70,7 +73,8 @@ def make_spec() -> wire.AllocationSpec:
 
 
 @contextlib.contextmanager
-def of_muster() -> Iterator[str]:
+def of_job() -> Iterator[tuple[str, str]]:
+    """Yield the address and the token."""
     with tempfile.TemporaryDirectory() as folder:
         receiver, sender = multiprocessing.Pipe(duplex=False)
         process = multiprocessing.get_context("spawn").Process(
@@ -78,14 +82,25 @@ def of_muster() -> Iterator[str]:
         )
         process.start()
         try:
-            yield receiver.recv()
+            yield receiver.recv(), TOKEN
         finally:
             process.terminate()
             process.join()
 
 
 @contextlib.contextmanager
-def of_mlflow(python: str) -> Iterator[str]:
+def of_server() -> Iterator[tuple[str, str]]:
+    with tempfile.TemporaryDirectory() as folder:
+        stack = Stack(Path(folder) / "home", agents=1, slots=1)
+        try:
+            stack.start()
+            yield f"{stack.url}/mlflow", stack.access["token"]
+        finally:
+            stack.close()
+
+
+@contextlib.contextmanager
+def of_mlflow(python: str) -> Iterator[tuple[str, str]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -106,14 +121,14 @@ def of_mlflow(python: str) -> Iterator[str]:
                 time.sleep(0.2)
             else:
                 raise RuntimeError("MLflow's server did not start within two minutes")
-            yield url
+            yield url, TOKEN
         finally:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait()
 
 
-def call(connection: http.client.HTTPConnection, path: str, body: bytes) -> bytes:
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+def call(connection: http.client.HTTPConnection, token: str, path: str, body: bytes) -> bytes:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     connection.request("POST", path, body, headers)
     reply = connection.getresponse()
     data = reply.read()
@@ -138,15 +153,17 @@ def many(run_id: str, key: str, n: int) -> tuple[str, bytes]:
 
 def measure(
     url: str,
+    token: str,
     request: Callable[[str, str, int], tuple[str, bytes]],
     connections: int,
     seconds: float,
 ) -> float:
     """Requests per second over so many connections, each prepared before the clock starts."""
-    host = url.removeprefix("http://")
+    host, _, prefix = url.removeprefix("http://").partition("/")
+    prefix = prefix and f"/{prefix}"
     body = {"experiment_id": "0", "start_time": 1}
     opener = http.client.HTTPConnection(host)
-    run_id = json.loads(call(opener, f"{API}/create", json.dumps(body).encode()))
+    run_id = json.loads(call(opener, token, f"{prefix}{API}/create", json.dumps(body).encode()))
     run_id = run_id["run"]["info"]["run_id"]
     opener.close()
     num_prepared = int(seconds * (4_000 if request is one else 300))
@@ -160,7 +177,7 @@ def measure(
         start.wait()
         end = time.perf_counter() + seconds
         for path, data in prepared:
-            call(connection, path, data)
+            call(connection, token, prefix + path, data)
             counts[index] += 1
             if time.perf_counter() > end:
                 break
@@ -176,23 +193,70 @@ def measure(
     return sum(counts) / (time.perf_counter() - began)
 
 
+CLIENT = """
+import json, sys, time
+from mlflow.entities import Metric
+from mlflow.tracking import MlflowClient
+
+seconds, batch = float(sys.argv[1]), int(sys.argv[2])
+client = MlflowClient()
+run_id = client.create_run("0").info.run_id
+told = {}
+for size in (1, batch):
+    key, sent = f"of-{size}", []
+    end = (began := time.perf_counter()) + seconds
+    while time.perf_counter() < end:
+        first = len(sent)
+        more = [Metric(key, 1 / (n + 1), n + 1, n) for n in range(first, first + size)]
+        if size == 1:
+            client.log_metric(run_id, key, more[0].value, more[0].timestamp, more[0].step)
+        else:
+            client.log_batch(run_id, metrics=more)
+        sent += [(metric.step, metric.value) for metric in more]
+    told[size] = len(sent) / (time.perf_counter() - began)
+    kept = sorted((m.step, m.value) for m in client.get_metric_history(run_id, key))
+    assert kept == sent, f"{len(kept)} of {len(sent)} values came back, or others"
+print(json.dumps(list(told.values())))
+"""
+
+
+def measure_client(python: str, url: str, token: str, seconds: float) -> tuple[float, float]:
+    """Values per second through MLflow's client, one value a call and a batch a call."""
+    given = {"MLFLOW_TRACKING_URI": url, "MLFLOW_TRACKING_TOKEN": token, "DO_NOT_TRACK": "1"}
+    command = [python, "-c", CLIENT, str(seconds), str(BATCH)]
+    process = subprocess.run(
+        command, env={**os.environ, **given}, stdout=subprocess.PIPE, check=True, text=True
+    )
+    single, batches = json.loads(process.stdout.splitlines()[-1])
+    return single, batches
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--mlflow", metavar="PYTHON", help="interpreter with MLflow")
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     options = parser.parse_args()
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores")
-    servers = [("Muster", of_muster())]
+    load = os.getloadavg()[0]
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {load:.1f}")
+    servers = [("Muster, in a job", of_job()), ("Muster, from outside", of_server())]
     if options.mlflow:
         servers.append(("MLflow", of_mlflow(options.mlflow)))
     for name, server in servers:
-        with server as url:
+        with server as (url, token):
             for connections in (1, 4):
-                single = measure(url, one, connections, options.seconds)
-                batches = measure(url, many, connections, options.seconds)
+                single = measure(url, token, one, connections, options.seconds)
+                batches = measure(url, token, many, connections, options.seconds)
                 print(
                     f"{name}, {connections} connections: {single:,.0f} log-metric/s, "
-                    f"{batches * BATCH:,.0f} values/s in batches of {BATCH:,}"
+                    f"{batches * BATCH:,.0f} values/s in batches of {BATCH:,}",
+                    flush=True,
+                )
+            if options.mlflow:
+                single, batches = measure_client(options.mlflow, url, token, options.seconds)
+                print(
+                    f"{name}, MLflow's client: {single:,.0f} log_metric/s, "
+                    f"{batches:,.0f} values/s in batches of {BATCH:,}, read back equal",
+                    flush=True,
                 )
 
 
