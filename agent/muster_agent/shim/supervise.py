@@ -277,8 +277,6 @@ class Shim:
             await self._exit()
             return
         self.standing.enter("STARTING")
-        if not is_built_in_trainer(self.spec):
-            self.log_values.start()
         try:
             if not await self._start_warm(prepared):
                 if self.commands.must_end():
@@ -382,6 +380,8 @@ class Shim:
 
     async def _watch(self) -> None:
         """Wait until the processes have ended, one has failed, or an end was requested."""
+        if not is_built_in_trainer(self.spec):
+            self.log_values.start()
         is_running = False
         while not self._has_ended() and not self.commands.must_end():
             for record in self.processes.find():

@@ -145,6 +145,12 @@ class Computer:
         shim = SimulatedShim(self.world, self, folder, self.specs[folder.allocation_id], options)
         self.shims[folder.allocation_id] = shim
         shim.task = self.world.loop.create_task(shim.run(), context=context)
+        shim.task.add_done_callback(self._notice_error)
+
+    def _notice_error(self, task: asyncio.Task[None]) -> None:
+        """A shim that ended by an error of its own would only seem to hang."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.world.violation(f"a shim of {self.name} failed: {error!r}")
 
     def living(self) -> list[SimulatedShim]:
         """Shims with anything alive in or below them."""
