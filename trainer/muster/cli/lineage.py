@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from typing import Annotated, Any, Literal
 
 import typer
@@ -48,13 +47,7 @@ def continue_(
     if asked.trials:
         body["trials"] = [trial.no for trial in asked.trials]
     with client_of_environment() as client:
-        detail = client.call(
-            "POST",
-            f"/experiments/{number}:continue",
-            body=body,
-            headers={"Idempotency-Key": uuid.uuid4().hex},
-            repeatable=True,
-        ).json()
+        detail = client.post_once(f"/experiments/{number}:continue", body)
     if asked.as_json:
         print_json(detail)
     else:
@@ -125,13 +118,7 @@ def fork(
         if sent.sha256 is not None:
             body |= {"blob_sha256": sent.sha256, "left_out": sent.left_out}
         body["overrides"] = overrides
-        made = client.call(
-            "POST",
-            f"/experiments/{experiment}:fork",
-            body=body,
-            headers={"Idempotency-Key": uuid.uuid4().hex},
-            repeatable=True,
-        ).json()
+        made = client.post_once(f"/experiments/{experiment}:fork", body)
         url = f"{client.target.url}/experiments/{made['id']}"
     if as_json:
         print_json(made)

@@ -7,7 +7,6 @@ is, and then do it to exactly those: should the selection change in between, not
 from __future__ import annotations
 
 import sys
-import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,13 +59,7 @@ def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
         must_ask = action in _ALWAYS_ASK or "filter" in asked.which or preview["num"] > 1
         if must_ask and preview["num_changes"] and not asked.yes:
             _ask(action, preview, as_json=asked.as_json)
-        done = client.call(
-            "POST",
-            "/experiments:bulk",
-            body={**body, "digest": preview["digest"]},
-            headers={"Idempotency-Key": uuid.uuid4().hex},
-            repeatable=True,
-        ).json()
+        done = client.post_once("/experiments:bulk", {**body, "digest": preview["digest"]})
     if asked.as_json:
         print_json(done)
     else:
