@@ -14,6 +14,7 @@ from .output import (
     console,
     escape,
     print_json,
+    report,
     say,
     table,
 )
@@ -135,10 +136,7 @@ def token_revoke(
     """Revoke a token at once."""
     with _client() as client:
         client.delete(f"/tokens/{token_id}")
-    if as_json:
-        print_json({"id": token_id, "revoked": True})
-    else:
-        say(f"Revoked token {token_id}.")
+    report({"id": token_id, "revoked": True}, f"Revoked token {token_id}.", as_json=as_json)
 
 
 def login(
@@ -162,10 +160,11 @@ def login(
     with HttpClient(target) as client:
         me = client.get("/auth/me")
     path = write_target(target)
-    if as_json:
-        print_json({"url": target.url, "username": me["username"], "role": me["role"]})
-    else:
-        say(f"Signed in to {target.url} as {me['username']} ({me['role']}). Saved in {path}.")
+    report(
+        {"url": target.url, "username": me["username"], "role": me["role"]},
+        f"Signed in to {target.url} as {me['username']} ({me['role']}). Saved in {path}.",
+        as_json=as_json,
+    )
 
 
 def _client() -> Client:

@@ -12,7 +12,7 @@ from muster.code.folder import CodeFolder
 from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument
 from .operations import client_of_environment, operate
-from .output import CommandFailure, JsonOption, print_json, say
+from .output import CommandFailure, JsonOption, print_json, report, say
 from .selecting import SelectionOptions, selecting
 from .sending import (
     CodeOption,
@@ -48,10 +48,7 @@ def continue_(
         body["trials"] = [trial.no for trial in asked.trials]
     with client_of_environment() as client:
         detail = client.post_once(f"/experiments/{number}:continue", body)
-    if asked.as_json:
-        print_json(detail)
-    else:
-        say(f"Experiment {number} continues ({detail['state']}).")
+    report(detail, f"Experiment {number} continues ({detail['state']}).", as_json=asked.as_json)
 
 
 def _one_experiment(asked: SelectionOptions) -> int:

@@ -15,6 +15,7 @@ from .output import (
     escape,
     print_json,
     printable,
+    report,
     say,
     styled_state,
     table,
@@ -201,10 +202,7 @@ def _ms(value: float | None) -> str:
 def _schedule(name: str, scheduling: str, words: str, *, as_json: bool) -> None:
     with _client() as client:
         node = client.patch(f"/nodes/{find_node(client, name)['id']}", {"scheduling": scheduling})
-    if as_json:
-        print_json(node)
-    else:
-        say(words.format(name=printable(node["name"])))
+    report(node, words.format(name=printable(node["name"])), as_json=as_json)
 
 
 def find_node(client: Client, name: str) -> dict[str, Any]:

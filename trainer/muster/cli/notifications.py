@@ -13,7 +13,7 @@ import typer
 
 from .exit_codes import EXIT_USAGE
 from .operations import client_of_environment
-from .output import CommandFailure, JsonOption, age, console, escape, print_json, say, table
+from .output import CommandFailure, JsonOption, age, console, escape, print_json, report, say, table
 from .secrets import read_value
 from .selecting import YesOption
 
@@ -131,10 +131,7 @@ def remove(
         typer.confirm(f"Delete target {name}?", abort=True, err=True)
     with client_of_environment() as client:
         client.delete(f"/notifications/targets/{_find(client, name, project)['id']}")
-    if as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        say(f"Deleted target {name}.")
+    report({"name": name, "deleted": True}, f"Deleted target {name}.", as_json=as_json)
 
 
 @app.command("test")
@@ -262,10 +259,7 @@ def on(
             "target_ids": [_find(client, name, project)["id"] for name in to or ()],
         }
         made = client.post("/notifications/rules", body)
-    if as_json:
-        print_json(made)
-    else:
-        say(f"Created rule {made['id']}.")
+    report(made, f"Created rule {made['id']}.", as_json=as_json)
 
 
 @app.command("off")
@@ -276,10 +270,7 @@ def off(
     """Delete a rule. What it has already caused is still sent."""
     with client_of_environment() as client:
         client.delete(f"/notifications/rules/{rule_id}")
-    if as_json:
-        print_json({"id": rule_id, "deleted": True})
-    else:
-        say(f"Deleted rule {rule_id}.")
+    report({"id": rule_id, "deleted": True}, f"Deleted rule {rule_id}.", as_json=as_json)
 
 
 @app.command("inbox")

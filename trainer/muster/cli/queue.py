@@ -15,6 +15,7 @@ from .output import (
     console,
     escape,
     print_json,
+    report,
     say,
     table,
     until,
@@ -68,10 +69,7 @@ def priority(
     """Change the priority of a waiting or running experiment."""
     with _client() as client:
         changed = client.patch(f"/experiments/{experiment}", {"priority": value})
-    if as_json:
-        print_json(changed)
-    else:
-        say(f"Experiment {experiment}: priority {changed['priority']}")
+    report(changed, f"Experiment {experiment}: priority {changed['priority']}", as_json=as_json)
 
 
 def move(

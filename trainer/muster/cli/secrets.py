@@ -10,7 +10,7 @@ import typer
 
 from .exit_codes import EXIT_USAGE
 from .operations import client_of_environment
-from .output import CommandFailure, JsonOption, age, console, escape, print_json, say, table
+from .output import CommandFailure, JsonOption, age, console, escape, print_json, report, say, table
 from .selecting import YesOption
 
 app = typer.Typer(
@@ -95,10 +95,7 @@ def delete(
         typer.confirm(f"Delete secret {name}?", abort=True, err=True)
     with client_of_environment() as client:
         client.delete(_path(name, project))
-    if as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        say(f"Deleted secret {name}.")
+    report({"name": name, "deleted": True}, f"Deleted secret {name}.", as_json=as_json)
 
 
 def read_value(what: str, from_file: Path | None) -> str:
