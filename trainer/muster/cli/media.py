@@ -22,6 +22,7 @@ from .output import (
     say,
     table,
 )
+from .outputs import report_fetched, target_folder
 from .trials import TrialArgument, find_trial
 
 app = typer.Typer(
@@ -151,9 +152,7 @@ def get(
 
     if last and step is not None:
         raise CommandFailure("Give either --step or --last.", exit_code=EXIT_USAGE)
-    folder = output if output is not None else Path(f"media-{trial}")
-    if folder.exists() and not folder.is_dir():
-        raise CommandFailure(f"{folder} is not a folder.", exit_code=EXIT_USAGE)
+    folder = target_folder(output, f"media-{trial}")
     with client_of_environment() as client:
         trial_id = find_trial(client, trial)["id"]
         found = client.get(f"/trials/{trial_id}/media/series")
@@ -166,20 +165,7 @@ def get(
             ends = {item["name"]: item["step"] for item in items}  # they come by step
             items = [item for item in items if item["step"] == ends[item["name"]]]
         done = fetch_media(client, items, folder, force=force, on_progress=say)
-    if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "num_files": done.num_files,
-                "size_bytes": done.size_bytes,
-                "num_unchanged": done.num_unchanged,
-            }
-        )
-        return
-    unchanged = f"; {count(done.num_unchanged, 'file')} there already" if done.num_unchanged else ""
-    say(
-        f"Wrote {count(done.num_files, 'file')} to {folder} ({byte_size(done.size_bytes)}){unchanged}."
-    )
+    report_fetched(done, folder, as_json=as_json)
 
 
 def _nothing(found: dict[str, Any], name: str) -> CommandFailure:
