@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .operations import client_of_environment
 from .output import (
     CommandFailure,
     JsonOption,
@@ -20,7 +21,7 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    pass
 
 Role = Literal["viewer", "member", "admin", "metrics"]
 
@@ -57,7 +58,7 @@ def agent_token(
     as_json: JsonOption = False,
 ) -> None:
     """Create a join token and print the command to run on the new machine."""
-    with _client() as client:
+    with client_of_environment() as client:
         created = client.post(
             "/join-tokens", {"pool": pool, "uses": uses, "expires_in_s": expires_in_s}
         )
@@ -98,7 +99,7 @@ def token_create(
         body["expires_in_days"] = days
     if role is not None:
         body["role"] = role
-    with _client() as client:
+    with client_of_environment() as client:
         created = client.post("/tokens", body)
     if as_json:
         print_json(created)
@@ -110,7 +111,7 @@ def token_create(
 @token_app.command("list")
 def token_list(as_json: JsonOption = False) -> None:
     """List your tokens."""
-    with _client() as client:
+    with client_of_environment() as client:
         found = list(client.pages("/tokens"))
     if as_json:
         print_json(found)
@@ -134,7 +135,7 @@ def token_revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a token at once."""
-    with _client() as client:
+    with client_of_environment() as client:
         client.delete(f"/tokens/{token_id}")
     report({"id": token_id, "revoked": True}, f"Revoked token {token_id}.", as_json=as_json)
 
@@ -165,9 +166,3 @@ def login(
         f"Signed in to {target.url} as {me['username']} ({me['role']}). Saved in {path}.",
         as_json=as_json,
     )
-
-
-def _client() -> Client:
-    from muster.client import Client as HttpClient
-
-    return HttpClient.from_environment()
