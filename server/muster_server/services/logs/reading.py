@@ -100,11 +100,10 @@ def read_experiment_page(
     experiment_id: int,
     wanted: LogFilter,
     *,
-    trial_nos: Set[int] = frozenset(),
-    cursor: str | None = None,
-    start: Literal["head", "tail"] | LogPosition = "tail",
-    limit: int = 500,
-    budget_s: float | None = None,
+    trial_nos: Set[int],
+    cursor: str | None,
+    start: Literal["head", "tail"] | LogPosition,
+    limit: int,
 ) -> LogPage:
     """Return a page of the logs of all trials of an experiment, or of those with these numbers,
     like `read_page`.
@@ -138,7 +137,6 @@ def read_experiment_page(
         cursor=cursor,
         start=start,
         limit=limit,
-        budget_s=budget_s,
     )
 
 
@@ -163,7 +161,7 @@ def _read(
     cursor: str | None,
     start: Literal["head", "tail"] | LogPosition,
     limit: int,
-    budget_s: float | None,
+    budget_s: float | None = None,
 ) -> LogPage:
     streams, wanted, complete = source.chosen.streams, source.wanted, source.complete
     test = wanted.test()
