@@ -88,7 +88,7 @@ def token_create(
         typer.Option(
             min=1,
             max=3650,
-            help="Days until it expires: 90, and never longer than the token you make it with.",
+            help="Days until it expires; 90 by default, and never after the token you create it with.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -144,7 +144,7 @@ def login(
     url: Annotated[str, typer.Argument(help="The server: http://host:8470")],
     as_json: JsonOption = False,
 ) -> None:
-    """Remember a server and a token (read from stdin, or asked for)."""
+    """Save a server and a token (read from stdin or a prompt)."""
     from muster.client import Client as HttpClient
     from muster.client import Target, write_target
 

@@ -121,7 +121,7 @@ def list_(
         bool, typer.Option("--archived", help="Include archived experiments.")
     ] = False,
     limit: Annotated[
-        int, typer.Option(min=1, help="Largest number of experiments, newest first.")
+        int, typer.Option(min=1, help="Maximum number of experiments, newest first.")
     ] = 20,
     as_json: JsonOption = False,
 ) -> None:

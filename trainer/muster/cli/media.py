@@ -30,8 +30,8 @@ app = typer.Typer(
 )
 
 RANKS_SHOWN = 4
-RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only those of this rank.")]
-StepOption = Annotated[int | None, typer.Option("--step", min=0, help="Only those of this step.")]
+RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only items of this rank.")]
+StepOption = Annotated[int | None, typer.Option("--step", min=0, help="Only items of this step.")]
 
 
 @app.command("list")
@@ -46,7 +46,7 @@ def list_(
 ) -> None:
     """List the names that a trial has logged media under, or the items of one name.
 
-    What was left out, because it was too much or not what its kind needs, is counted below.
+    Items that were left out, because they exceeded a limit or were invalid, are counted below.
     """
     from muster.client.media import list_media
 
@@ -130,7 +130,7 @@ def get(
     ] = None,
     step: StepOption = None,
     last: Annotated[
-        bool, typer.Option("--last", help="Only those of the last step of each name.")
+        bool, typer.Option("--last", help="Only items of the last step of each name.")
     ] = False,
     rank: RankOption = None,
     output: Annotated[
@@ -146,7 +146,7 @@ def get(
 ) -> None:
     """Fetch media into files, such as samples/step-40-rank-0.png.
 
-    Run the command again after an interruption: what is there is not fetched again.
+    After an interruption, run the command again: files that you already have are not fetched again.
     """
     from muster.client.media import fetch_media, list_media
 

@@ -144,7 +144,7 @@ def release(name: NodeArgument, as_json: JsonOption = False) -> None:
 def remove(name: NodeArgument) -> None:
     """Remove a node that is LOST, has been silent for a minute, or is cordoned and empty.
 
-    Its credential is void at once. What ran on a silent node ends there and may start elsewhere.
+    Its credential is revoked at once. What ran on a silent node ends there and may start elsewhere.
     """
     with client_of_environment() as client:
         node = find_node(client, name)
@@ -159,8 +159,8 @@ def preflight(
 ) -> None:
     """Test the disks and devices of nodes and every connection between them.
 
-    Each connects to each on the address it advertises, and each pair adds up a vector (all-reduce
-    over gloo). Exit code 1 when something fails; the verdict names the nodes.
+    Each node connects to every other at its advertised address, and each pair adds up a vector
+    (all-reduce over gloo). Exit code 1 if something fails; the verdict names the nodes.
     """
     with client_of_environment() as client:
         found = client.post("/preflights", {"nodes": names})

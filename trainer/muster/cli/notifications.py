@@ -27,7 +27,7 @@ NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Notifications of what happens: by e-mail, webhooks and chat services.",
+    help="Notifications by e-mail, webhook and chat.",
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="TARGET", help="Name of the target.")]
@@ -126,7 +126,7 @@ def remove(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a target and its history. What waits for it is not sent."""
+    """Delete a target and its history. Pending messages are not sent."""
     if not yes and not as_json:
         typer.confirm(f"Delete target {name}?", abort=True, err=True)
     with client_of_environment() as client:
@@ -166,7 +166,9 @@ def send_test(
 def history(
     name: NameArgument,
     project: ProjectOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="Most messages.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=200, help="Maximum number of messages.")
+    ] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """List what was sent to a target, newest first."""
@@ -237,18 +239,18 @@ def on(
         list[str] | None, typer.Option("--to", help="Name of a target; repeatable.")
     ] = None,
     everybody: Annotated[
-        bool, typer.Option("--all", help="About everybody's experiments, not only your own.")
+        bool, typer.Option("--all", help="Include everybody's experiments, not only your own.")
     ] = False,
     only: Annotated[
         str | None, typer.Option("--only", metavar="P", help="Only experiments of this project.")
     ] = None,
     inbox: Annotated[
-        bool, typer.Option("--inbox/--no-inbox", help="Also in the inbox of the dashboard.")
+        bool, typer.Option("--inbox/--no-inbox", help="Also show it in the inbox of the dashboard.")
     ] = True,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a rule: notify of these events, in your inbox and at the targets that you name."""
+    """Create a rule that notifies you of these events, in your inbox and at the targets you name."""
     with client_of_environment() as client:
         body = {
             "kinds": kinds,

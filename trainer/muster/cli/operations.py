@@ -179,10 +179,10 @@ def _ending(action: str, text: str) -> Callable[..., None]:
 
 
 pause = _command("pause", "Let trials save a checkpoint and give up their slots until resumed.")
-resume = _command("resume", "Let what is paused go on from its checkpoints.")
-stop = _ending("stop", "Stop experiments or trials, with time for a last checkpoint.")
+resume = _command("resume", "Resume paused experiments from their checkpoints.")
+stop = _ending("stop", "Stop experiments or trials, leaving time to save a last checkpoint.")
 kill = _ending("kill", "End experiments or trials, at once and without a checkpoint.")
-archive = _command("archive", "Leave experiments that have ended out of lists.")
+archive = _command("archive", "Hide experiments that have ended from lists.")
 unarchive = _command("unarchive", "Show archived experiments in lists again.")
 
 
@@ -209,7 +209,7 @@ def label(
         typer.Option("--remove", metavar="NAME", help="Remove this label; repeatable."),
     ] = None,
 ) -> None:
-    """Set and remove labels of experiments. Other labels stay."""
+    """Set and remove labels of experiments. Other labels are kept."""
     if not (set_ or remove):
         raise CommandFailure(
             "Give a label to set or remove.",

@@ -130,14 +130,16 @@ def get(
     ] = False,
     wait: Annotated[
         bool,
-        typer.Option("--wait", help="Wait until the job does not run, and all is collected."),
+        typer.Option(
+            "--wait", help="Wait until the job has stopped and all its files are collected."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fetch files that a trial wrote.
 
-    Every file is checked against its digest. Run the command again after an interruption: what is
-    there is not fetched again, and large files continue where they stopped.
+    Every file is checked against its digest. After an interruption, run the command again: files that
+    you already have are not fetched again, and large files continue where they stopped.
     """
     from muster.client.outputs import fetch_outputs
 
@@ -233,7 +235,7 @@ def clean(
             "--max-size",
             metavar="SIZE",
             parser=parse_bytes,
-            help="Delete the oldest until those of the experiment take no more, such as 50GiB.",
+            help="Delete the oldest until the experiment's outputs take at most this, such as 50GiB.",
         ),
     ] = None,
     keep_best: Annotated[
@@ -246,8 +248,8 @@ def clean(
 ) -> None:
     """Delete, once, the outputs of an experiment's trials by age and size.
 
-    The outputs of a trial are deleted as a whole. They stay of a trial that may still run, that has a
-    pinned checkpoint, whose last files have not been collected, or that somebody downloads now.
+    The outputs of a trial are deleted as a whole. They are kept if the trial may still run or has a
+    pinned checkpoint, if its last files have not been collected, or if somebody is downloading them.
     """
     if older_than is None and max_size is None:
         raise CommandFailure(

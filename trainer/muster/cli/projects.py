@@ -108,7 +108,7 @@ def retention(
 def deletions(
     all_: Annotated[bool, typer.Option("--all", help="Include completed deletions.")] = False,
     dismiss: Annotated[
-        int | None, typer.Option(metavar="ID", help="Give up on this deletion; its files stay.")
+        int | None, typer.Option(metavar="ID", help="Give up this deletion; its files are kept.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -295,7 +295,7 @@ def pool_isolation(
 ) -> None:
     """Require a level of isolation of the nodes that jobs are placed on (administrators).
 
-    Trials that run already go on.
+    Running trials continue.
     """
     pool = _change_pool(name, min_isolation=level)
     if as_json:

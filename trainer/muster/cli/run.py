@@ -36,10 +36,11 @@ def run(
         typer.Option("--slots", "-n", min=1, help="Slots, with one worker on each. Default: 1."),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="Spread the slots evenly over exactly so many nodes.")
+        int | None,
+        typer.Option(min=1, help="Spread the slots evenly over exactly this many nodes."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the experiment. Default: that of the script.")
+        str | None, typer.Option(help="Name of the experiment. Default: the script's name.")
     ] = None,
     env: Annotated[
         list[str] | None,
@@ -54,7 +55,8 @@ def run(
         Literal["cpu", "cuda"] | None, typer.Option(help="Kind of slot. Default: cpu.")
     ] = None,
     launcher: Annotated[
-        str | None, typer.Option(help="How workers are started, as `launcher` of a document.")
+        str | None,
+        typer.Option(help="How workers are started; takes the values of `launcher` in a document."),
     ] = None,
     python: Annotated[
         str | None, typer.Option(metavar="PATH", help="Interpreter on the nodes.")

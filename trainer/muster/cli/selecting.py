@@ -44,7 +44,7 @@ NumbersOrTrialsArgument = Annotated[
     typer.Argument(
         metavar="[EXPERIMENT[.TRIAL]]...",
         parser=parse_trial,
-        help="Numbers of the experiments (36), or of trials of theirs (36.2).",
+        help="Numbers of the experiments (36), or of their trials (36.2).",
     ),
 ]
 StateOption = Annotated[
