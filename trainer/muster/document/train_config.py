@@ -192,7 +192,7 @@ def _known(path: str) -> str:
 
 
 def _checked(name: str, value: Any) -> Any:
-    """The value as TrainConfig has it."""
+    """Return the value as TrainConfig has it."""
     fault = settings.check(name, value)
     if fault is not None:
         raise ConfigError(f"{name}: {fault.message}" + (f"; {fault.hint}" if fault.hint else ""))

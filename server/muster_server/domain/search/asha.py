@@ -158,7 +158,7 @@ class WaitingAtRungs:
 
 
 def first_rungs(brackets: Sequence[Bracket]) -> list[int]:
-    """Per bracket, the number of its first rung when all rungs are counted through."""
+    """Return, per bracket, the number of its first rung when all rungs are counted through."""
     firsts, at = [], 0
     for bracket in brackets:
         firsts.append(at)

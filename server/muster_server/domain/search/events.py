@@ -226,7 +226,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 
 def event_from_json(plain: dict[str, Any]) -> Event:
-    """The event behind `event_to_json`. Raises KeyError or ValueError for anything else."""
+    """Return the event behind `event_to_json`. Raises KeyError or ValueError for anything else."""
     fields = dict(plain)
     cls = _EVENTS[fields.pop("type")]
     if cls is Validated:

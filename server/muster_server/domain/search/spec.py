@@ -112,7 +112,7 @@ class SearchSpec:
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> SearchSpec:
-        """The spec behind `to_json`, and of states stored before there were brackets."""
+        """Return the spec behind `to_json`, and of states stored before there were brackets."""
         fields = dict(plain)
         if "rungs" in fields:
             rungs = tuple(fields.pop("rungs"))

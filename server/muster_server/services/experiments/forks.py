@@ -118,7 +118,7 @@ def num_children(session: Session, experiment_id: int) -> int:
 def list_children(
     session: Session, experiment_id: int, *, cursor: str | None, limit: int
 ) -> Page[ChildOut]:
-    """Experiments forked from this one, newest first. Raises NotFound."""
+    """Return the experiments forked from this one, newest first. Raises NotFound."""
     get_experiment(session, experiment_id)
     query = (
         select(ExperimentRow, UserRow.username)

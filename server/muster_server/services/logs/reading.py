@@ -68,7 +68,7 @@ def read_page(
     limit: int = 500,
     budget_s: float | None = None,
 ) -> LogPage:
-    """A page of lines, oldest first.
+    """Return a page of lines, oldest first.
 
     cursor: `older` or `newer` of an earlier page of the same filter; without it the page is at
     the `start` asked for, which may be a place: then it begins there and its `older` leads to what
@@ -283,7 +283,7 @@ def _positions(
 
 
 def list_streams(session: Session, trial_id: int) -> list[LogStreamOut]:
-    """Every stream of a trial, by attempt and rank."""
+    """Return every stream of a trial, by attempt and rank."""
     trial = get_trial(session, trial_id)
     streams = find_streams(session, LogStreamRow.trial_id == trial_id, LogFilter())
     complete = complete_streams(session, trial, streams)
@@ -333,7 +333,7 @@ def find_download(
 
 
 def download(database: Database, found: Download) -> Iterator[bytes]:
-    """The raw bytes, chunk by chunk; a slow reader holds no transaction."""
+    """Yield the raw bytes, chunk by chunk; a slow reader holds no transaction."""
     for stream_id in found.stream_ids:
         position = 0
         while True:

@@ -63,8 +63,8 @@ class LogFilter:
 
 
 def trials_of(session: Session, experiment: ExperimentRow, nos: Set[int]) -> Select[int]:
-    """The ids of the trials of an experiment with these numbers; of all, without numbers. Raises
-    NotFound for a trial that it has not."""
+    """Return the ids of the trials of an experiment with these numbers; of all, without numbers.
+    Raises NotFound for a trial that it has not."""
     ids = select(TrialRow.id).where(TrialRow.experiment_id == experiment.id)
     if not nos:
         return ids
@@ -93,7 +93,7 @@ class Chosen:
 def find_streams(
     session: Session, of: ColumnElement[bool], wanted: LogFilter
 ) -> list[LogStreamRow]:
-    """Every stream of some trials that a filter wants. of: a condition on LogStreamRow."""
+    """Return every stream of some trials that a filter wants. of: a condition on LogStreamRow."""
     return _sorted(session.scalars(_wanted(select(LogStreamRow), of, wanted)))
 
 

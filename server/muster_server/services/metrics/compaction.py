@@ -159,7 +159,7 @@ class _BatchPart:
 
 
 def _plan(session: Session, chunk: CompactionChunk, max_series: int) -> _BatchPart:
-    """The next part of a chunk, of at least one series."""
+    """Return the next part of a chunk, of at least one series."""
     names = chunk.names()[:max_series]
     part = _BatchPart(chunk.trial_id)
     series = {
@@ -208,7 +208,8 @@ def _plan(session: Session, chunk: CompactionChunk, max_series: int) -> _BatchPa
 def _first_blocks(
     session: Session, series: SeriesRecord, points: Points, num_blocks: int
 ) -> tuple[int | None, int]:
-    """The step before which points change at most so many blocks (None: all do), and how many."""
+    """Return the step before which points change at most so many blocks (None: all do), and how
+    many."""
     starts = blocks_db.block_starts(session, series.id, int(points.steps[0]))
     at = np.unique(np.searchsorted(starts, points.steps, side="right"))
     if len(at) <= num_blocks:
@@ -236,7 +237,7 @@ class _Raced(Exception):
 
 
 def _write(database: Database, part: _BatchPart, pace: Pace) -> bool:
-    """One transaction. False when it was planned on what is not there any more."""
+    """Write in one transaction. Return False if what was planned on is not there any more."""
     try:
         with paced(database, pace) as session:
             _write_part(session, part)

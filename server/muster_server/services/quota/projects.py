@@ -35,7 +35,7 @@ from . import budgets, spending
 
 
 def find_or_make(session: Session, name: str, now: dt.datetime) -> int:
-    """The id of the project of this name, which a submission makes when there is none."""
+    """Return the id of the project of this name, which a submission makes when there is none."""
     query = select(ProjectRow.id).where(ProjectRow.name == name)
     found = session.scalar(query)
     if found is not None:
