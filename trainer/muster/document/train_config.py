@@ -63,7 +63,7 @@ class TrainConfig(TrainerSection, TrainerOptions):
     max_samples: int | None = None
     """Ends it after so many samples of all slots (search.max_length)."""
     max_s: int | None = None
-    """Ends it at the first validation after so many seconds of training (search.max_length)."""
+    """End at the first validation after this many seconds of training (search.max_length)."""
     slots: int | None = None
     """Workers at full size (resources.slots of the document). None: those there are."""
     strategy: StrategySection = field(default_factory=StrategySection)

@@ -36,7 +36,7 @@ from .spec import SearchSpec
 _STEP_SIZE = 0.3
 """CMA-ES: its first standard deviation, of a unit interval (Hansen 2016, The CMA Evolution Strategy)."""
 _STARTUP = 10
-"""TPE: so many trials are drawn at random before it learns (Optuna's own)."""
+"""Number of trials that TPE draws at random before it learns (Optuna's own)."""
 
 GENERATION = 20
 """NSGA-II: trials of a generation. Optuna's own 50 would be most of a search of a hundred."""

@@ -20,7 +20,7 @@ REDRAWS_MAX = 10_000
 """How often a point that breaks a constraint is drawn again before the search gives up."""
 LEARNED_FROM_BEST = 200
 LEARNED_FROM_LATEST = 800
-"""A model is fitted to so many trials at most: asking takes longer with each."""
+"""Maximum number of trials that a model is fitted to: asking takes longer with each."""
 
 
 @dataclass

@@ -43,7 +43,7 @@ class LogFilter:
     levels: frozenset[Level] = frozenset()
     """Empty: every line, also those without a level."""
     text: str = ""
-    """Only lines that contain it. Compared with the text as shown, without its colours."""
+    """Text that a line must contain, compared with the line as shown, without colors."""
     is_regex: bool = False
     match_case: bool = False
 
@@ -86,7 +86,7 @@ class Chosen:
     streams: list[LogStreamRow]
     """Streams ordered by trial, attempt and rank, stdout before stderr."""
     since: dt.datetime | None = None
-    """Only from here on nothing of the others is missing between their lines; None: none is left."""
+    """Time from which no lines of other streams are missing; None if no stream was left out."""
     num_left: int = 0
 
 
