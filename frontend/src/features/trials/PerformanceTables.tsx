@@ -53,7 +53,16 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
     {
       id: "node",
       header: t("ranks.node"),
-      cell: (r) => <span className={css["whole"]}>{nodes.get(r.rank) ?? format.MISSING}</span>,
+      cell: (r) => {
+        const name = nodes.get(r.rank);
+        return name === undefined ? (
+          format.MISSING
+        ) : (
+          <span className={css["nodeName"]} title={name}>
+            {name}
+          </span>
+        );
+      },
     },
     {
       id: "step",
@@ -111,7 +120,11 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
       ),
     })),
   ];
-  return <DataTable rows={rows} columns={columns} rowKey={(r) => r.rank} label={t("perf.ranks")} testId="perf-ranks" />;
+  return (
+    <div className={css["byRank"]}>
+      <DataTable rows={rows} columns={columns} rowKey={(r) => r.rank} label={t("perf.ranks")} testId="perf-ranks" />
+    </div>
+  );
 }
 
 /** perStep: every row is a step. */
