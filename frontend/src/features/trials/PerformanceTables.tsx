@@ -53,16 +53,7 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
     {
       id: "node",
       header: t("ranks.node"),
-      cell: (r) => {
-        const name = nodes.get(r.rank);
-        return name === undefined ? (
-          format.MISSING
-        ) : (
-          <span className={css["nodeName"]} title={name}>
-            {name}
-          </span>
-        );
-      },
+      cell: (r) => <span className={css["nodeName"]}>{nodes.get(r.rank) ?? format.MISSING}</span>,
     },
     {
       id: "step",
