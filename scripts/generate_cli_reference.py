@@ -12,15 +12,15 @@ HEAD = """\
 
 # The `muster` command
 
-Data goes to standard output, remarks and errors to standard error. Every command that shows
+Data goes to standard output, messages and errors to standard error. Every command that shows
 something takes `--json`; with it, errors are JSON too, in the shape of the REST API.
 
 | exit code | meaning |
 | --- | --- |
-| 0 | it went well |
-| 1 | the server refused, or something is wrong; the message says what |
-| 2 | wrong use of the command |
-| 3 | no server is known, or it does not answer |
+| 0 | success |
+| 1 | the server refused, or something failed; the message says what |
+| 2 | incorrect usage |
+| 3 | no server is configured, or it does not answer |
 | 4 | the experiment that was followed ended as FAILED |
 | 5 | the experiment that was followed was canceled |
 | 130 | interrupted with Ctrl-C |

@@ -14,7 +14,7 @@ from .settings import Settings
 
 
 def setup_command(settings: Settings) -> str:
-    """A shell command that reaches the database of this server and prints the token alone.
+    """Return a shell command that reaches the database of this server and prints the token alone.
 
     It holds no secret: the URL of a database that may have a password is left out, and the command
     then needs the server's own environment. MUSTER_SETUP_COMMAND replaces it where the command runs

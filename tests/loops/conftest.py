@@ -4,6 +4,7 @@ import pytest
 
 from muster_server import clock
 from muster_server.loops.runner import Controller
+from support.agent import start
 
 
 @pytest.fixture
@@ -78,22 +79,13 @@ def show(viewer_client):
     return get
 
 
-def _start(controller, node):
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    controller.tick()
-    return allocation_id
-
-
 @pytest.fixture
 def ended_on_one(controller, agent, submit):
     """A trial that has run on one node and exited: (node, experiment id, allocation id)."""
     node = agent(slots=1)
     experiment_id = submit(slots=1)
     controller.tick()
-    allocation_id = _start(controller, node)
+    allocation_id = start(controller, node)
     node.exit(allocation_id, "success")
     controller.tick()
     return node, experiment_id, allocation_id

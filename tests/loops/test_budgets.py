@@ -5,33 +5,16 @@ import datetime as dt
 import pytest
 from sqlalchemy import func, select, update
 
-from muster.wire import CheckpointRecord
 from muster_server import clock
 from muster_server.db.models import AllocationRow, EventRow, SpendingRow
 from muster_server.loops.runner import Controller
+from support.agent import leave, start
 
 HOUR = 3600.0
 
 
 def in_(seconds):
     return lambda: clock.now() + dt.timedelta(seconds=seconds)
-
-
-def start(controller, node):
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    controller.tick()
-    return allocation_id
-
-
-def leave(controller, node, allocation_id, *, step):
-    node.state(allocation_id, "STOPPING")
-    record = CheckpointRecord(step=step, path=f"s{step}", size_bytes=1, files={"a": "0"})
-    node.send(allocation_id, record)
-    node.exit(allocation_id, "stopped")
-    controller.tick()
 
 
 @pytest.fixture

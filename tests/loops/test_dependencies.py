@@ -2,6 +2,8 @@
 
 import pytest
 
+from support.agent import start
+
 
 @pytest.fixture
 def submitted(member_client):
@@ -25,18 +27,8 @@ def trial_of(show):
     return of
 
 
-def run(controller, node):
-    """Drive the only allocation of a node to RUNNING; its id."""
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    controller.tick()
-    return allocation_id
-
-
 def end(controller, node, cause="success"):
-    node.exit(run(controller, node), cause, message="" if cause == "success" else "it broke")
+    node.exit(start(controller, node), cause, message="" if cause == "success" else "it broke")
     for _ in range(3):
         controller.tick()
 
@@ -56,7 +48,7 @@ def test_one_starts_when_the_other_has_completed(
     assert (awaited["num_before"], awaited["before"][0]["id"]) == (1, second)
     controller.tick()
     assert len(node.poll()) == 1, "there is a free slot, but it waits"
-    run(controller, node)
+    start(controller, node)
     waiting = trial_of(second)
     said = f"experiment {first} must be COMPLETED (it is RUNNING)"
     assert (waiting["state"], said in waiting["pending_reason"]) == ("QUEUED", True)

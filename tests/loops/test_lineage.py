@@ -17,6 +17,7 @@ from muster_server.db.models import (
     TrialRow,
 )
 from muster_server.services.experiments import deletion
+from support.agent import start
 
 API = "/api/v1"
 SEARCH = """
@@ -25,15 +26,6 @@ search: {method: random, trials: 3, concurrent: 1, metric: val/loss, goal: min}
 """
 TWO = "array: {i: 0-1}"
 """Two trials at once."""
-
-
-def start(controller, node):
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    controller.tick()
-    return allocation_id
 
 
 def train(controller, node, *, steps, cause="success", save=True, stop=None):

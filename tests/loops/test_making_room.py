@@ -14,6 +14,7 @@ from muster_server.domain.scheduling import Preempt, Resize
 from muster_server.services.core.writes import Outdated
 from muster_server.services.scheduling.placement import preempt, resize
 from muster_server.services.scheduling.snapshot import load_scheduler_snapshot
+from support.agent import start
 
 
 @pytest.fixture
@@ -22,12 +23,7 @@ def running(controller, agent, submit):
     node = agent(slots=2)
     experiment_id = submit(slots=1)
     controller.tick()
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    controller.tick()
-    return node, experiment_id, allocation_id
+    return node, experiment_id, start(controller, node)
 
 
 def snapshot(database, *, in_s=0):

@@ -3,6 +3,7 @@
 import pytest
 
 from muster.wire import CHECKPOINT_DAMAGED, MessageRecord
+from support.agent import start
 
 API = "/api/v1/notifications"
 
@@ -30,12 +31,7 @@ def running(controller, agent, submit):
     node = agent(slots=1)
     submit("restarts: {user: 0}\n", slots=1)
     controller.tick()
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    controller.tick()
-    return node, allocation_id
+    return node, start(controller, node)
 
 
 def test_a_trial_that_fails_for_good_and_its_experiment(controller, running, tell):

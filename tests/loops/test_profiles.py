@@ -8,6 +8,7 @@ import pytest
 
 from muster.wire import ProfileRecord, WorkerRecord
 from muster_server.services.runtime import profiles
+from support.agent import start
 
 START = "2026-03-01T12:00:00Z"
 TRACE = gzip.compress(b'{"traceEvents": []}')
@@ -34,12 +35,7 @@ def running(controller, agent, submit, show, time_machine):
     node = agent(slots=3)
     experiment_id = submit(slots=3)
     controller.tick()
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    node.send(allocation_id, worker(0), worker(1), worker(2, reports=False))
-    controller.tick()
+    allocation_id = start(controller, node, worker(0), worker(1), worker(2, reports=False))
     (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
     return node, allocation_id, trial["id"]
 

@@ -1,21 +1,13 @@
 """A search that pauses trials at their rungs: through the real API, with an agent that only talks."""
 
 from muster.wire import CheckpointRecord, MetricsRecord, SeriesPoints
+from support.agent import start
 
 DOCUMENT = """
 hyperparameters: {lr: {log: [1e-4, 1e-1]}}
 search: {method: asha, variant: promotion, metric: val/loss, goal: min, trials: 2,
   max_length: {steps: 20}, divisor: 2, rungs: 2, concurrent: 1}
 """
-
-
-def start(controller, node):
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    controller.tick()
-    return allocation_id
 
 
 def report(controller, node, allocation_id, step, value):

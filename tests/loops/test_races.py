@@ -40,6 +40,7 @@ from muster_server.services.experiments import operations
 from muster_server.services.insight import diagnoses, scaling
 from muster_server.services.scheduling.placement import place
 from muster_server.services.scheduling.snapshot import load_scheduler_snapshot
+from support.agent import start
 from support.processes import wait_until
 
 NOW = clock.now()
@@ -53,12 +54,7 @@ def at(seconds):
 def running_allocation(controller, node, submit):
     submit(slots=1)
     controller.tick()
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    controller.tick()
-    return allocation_id
+    return start(controller, node)
 
 
 def metrics(*steps):

@@ -18,6 +18,7 @@ from muster_server.db.models import (
 )
 from muster_server.loops.runner import Controller
 from muster_server.services.core import liveness
+from support.agent import start
 from support.live import serving
 from support.stack import wait_for
 
@@ -79,12 +80,7 @@ def cluster(database, settings):
 def run_one(cluster, node, submit):
     submit(slots=1)
     cluster.controller.tick()
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    cluster.controller.tick()
-    node.run(allocation_id)
-    cluster.controller.tick()
-    return allocation_id
+    return start(cluster.controller, node)
 
 
 @pytest.mark.parametrize("away_s", [30, 80, 600])

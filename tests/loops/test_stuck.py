@@ -9,6 +9,7 @@ from muster.wire import GroupProgress, ProgressRecord, StacksRecord, WorkerProgr
 from muster_server import clock
 from muster_server.db.models import NodeRow
 from muster_server.loops.stuck import StuckLoop
+from support.agent import start
 
 START = "2026-03-01T12:00:00Z"
 
@@ -51,12 +52,7 @@ def running(controller, agent, submit, show, time_machine):
     node = agent(slots=2)
     experiment_id = submit(slots=2)
     controller.tick()
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    node.send(allocation_id, worker(0), worker(1))
-    controller.tick()
+    allocation_id = start(controller, node, worker(0), worker(1))
     (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
     return node, allocation_id, trial["id"]
 

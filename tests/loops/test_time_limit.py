@@ -7,9 +7,9 @@ import datetime as dt
 import pytest
 from sqlalchemy import update
 
-from muster.wire import CheckpointRecord
 from muster_server import clock
 from muster_server.db.models import AttemptRow
+from support.agent import leave, start
 
 
 @pytest.fixture
@@ -24,22 +24,9 @@ def ran(database):
     return shift
 
 
-def start(controller, node):
+def placed(controller, node):
     controller.tick()
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    controller.tick()
-    return allocation_id
-
-
-def leave(controller, node, allocation_id, *, step):
-    node.state(allocation_id, "STOPPING")
-    record = CheckpointRecord(step=step, path=f"s{step}", size_bytes=1, files={"a": "0"})
-    node.send(allocation_id, record)
-    node.exit(allocation_id, "stopped")
-    controller.tick()
+    return start(controller, node)
 
 
 def trial(show, experiment_id):
@@ -53,7 +40,7 @@ def test_at_its_limit_a_trial_saves_and_ends_with_that_as_the_reason(
     node = agent(slots=1)
     experiment_id = submit(slots=1, max_duration="2h")
     url = f"/api/v1/experiments/{experiment_id}"
-    first = start(controller, node)
+    first = placed(controller, node)
     ran(1, hours=1.5)
     controller.tick()
     assert trial(show, experiment_id)["state"] == "RUNNING"
@@ -65,7 +52,7 @@ def test_at_its_limit_a_trial_saves_and_ends_with_that_as_the_reason(
     assert trial(show, experiment_id)["state"] == "PAUSED"
     member_client.post(f"{url}:resume")
     controller.tick()
-    second = start(controller, node)
+    second = placed(controller, node)
     assert trial(show, experiment_id)["state"] == "RUNNING"
     ran(2, hours=0.6)
     controller.tick()
@@ -91,14 +78,14 @@ def test_at_its_limit_a_trial_saves_and_ends_with_that_as_the_reason(
     more = {"overrides": ["resources.max_duration=4h"]}
     answer = member_client.post(f"{url}:continue", json=more)
     assert answer.status_code < 300, answer.text
-    start(controller, node)
+    placed(controller, node)
     assert trial(show, experiment_id)["state"] == "RUNNING"
 
 
 def test_a_trial_that_ends_by_itself_in_time_is_completed(controller, agent, submit, show, ran):
     node = agent(slots=1)
     experiment_id = submit(slots=1, max_duration="2h")
-    allocation_id = start(controller, node)
+    allocation_id = placed(controller, node)
     node.exit(allocation_id)
     ran(1, hours=9)
     controller.tick()

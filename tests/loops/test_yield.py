@@ -3,37 +3,17 @@
 import pytest
 from sqlalchemy import update
 
-from muster.wire import CheckpointRecord
 from muster_server import clock
 from muster_server.db.models import ExperimentRow
 from muster_server.domain.states import YieldKind
 from muster_server.services.core.writes import Outdated
 from muster_server.services.scheduling.preemption import ask_to_yield
+from support.agent import leave, start
 
 
 def trial_of(show, experiment_id):
     (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
     return show(f"/trials/{trial['id']}")
-
-
-def start(controller, node):
-    """Drive one agent's only allocation to RUNNING; its id."""
-    allocation_id = node.only().spec.allocation_id
-    node.get_ready(allocation_id)
-    controller.tick()
-    node.run(allocation_id)
-    controller.tick()
-    return allocation_id
-
-
-def leave(controller, node, allocation_id, *, step):
-    """What a worker does that is told to stop: a checkpoint, then the end."""
-    node.state(allocation_id, "STOPPING")
-    node.send(
-        allocation_id, CheckpointRecord(step=step, path=f"s{step}", size_bytes=1, files={"a": "0"})
-    )
-    node.exit(allocation_id, "stopped")
-    controller.tick()
 
 
 @pytest.fixture

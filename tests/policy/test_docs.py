@@ -104,6 +104,26 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert broken == []
 
 
+PLACES = {
+    "server/README.md": "server/muster_server",
+    "server/muster_server/services/README.md": "server/muster_server/services",
+    "agent/README.md": "agent/muster_agent",
+    "trainer/README.md": "trainer/muster",
+    "frontend/README.md": "frontend",
+    "CONTRIBUTING.md": "",
+    "docs/concepts/architecture.md": "",
+    "docs/concepts/protocol.md": "",
+}
+"""Pages that say where things are in the code → the folder that their paths begin in."""
+
+
+@pytest.mark.parametrize("page", PLACES)
+def test_every_file_that_a_map_of_the_code_names_exists(page: str) -> None:
+    named = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|tsx?))`", (ROOT / page).read_text())
+    starts = (ROOT / PLACES[page], ROOT, ROOT / "server/muster_server", ROOT / "frontend/src")
+    assert [path for path in named if not any((start / path).exists() for start in starts)] == []
+
+
 def test_every_page_of_the_documentation_is_in_its_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     pages = [p for p in PAGES if p.is_relative_to(ROOT / "docs") and p.name != "README.md"]

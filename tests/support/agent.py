@@ -17,6 +17,7 @@ from muster.wire import (
     AdoptedCheckpoint,
     Assignment,
     AssignmentsReply,
+    CheckpointRecord,
     Deletion,
     DeletionResult,
     DeletionsReply,
@@ -369,3 +370,25 @@ class FakeAgent:
             return reply.json()
         self.refusal = reply.json()["error"]
         return None
+
+
+def start(controller: Any, node: FakeAgent, *records: Record) -> str:
+    """Drive an agent's only allocation to RUNNING and return its id. records: sent by its workers
+    before the controller looks."""
+    allocation_id: str = node.only().spec.allocation_id
+    node.get_ready(allocation_id)
+    controller.tick()
+    node.run(allocation_id)
+    if records:
+        node.send(allocation_id, *records)
+    controller.tick()
+    return allocation_id
+
+
+def leave(controller: Any, node: FakeAgent, allocation_id: str, *, step: int) -> None:
+    """Do what a worker does that is asked to stop: save a checkpoint, then end."""
+    node.state(allocation_id, "STOPPING")
+    record = CheckpointRecord(step=step, path=f"s{step}", size_bytes=1, files={"a": "0"})
+    node.send(allocation_id, record)
+    node.exit(allocation_id, "stopped")
+    controller.tick()

@@ -84,7 +84,7 @@ class ControlPlane:
 
     def start_server(self, name: str = "server") -> str:
         """Returns its address when it answers. No port is guessed: it says its own."""
-        self._start(name, "serve", MUSTER_PORT="0")
+        self.start(name, "muster_server.cli", "serve", MUSTER_PORT="0")
 
         def port() -> int | None:
             self._require_alive(name)
@@ -100,7 +100,7 @@ class ControlPlane:
 
     def start_controller(self, name: str = "controller") -> None:
         """Returns when some controller leads."""
-        self._start(name, "controller")
+        self.start(name, "muster_server.cli", "controller")
 
         def is_led() -> bool:
             self._require_alive(name)
@@ -173,10 +173,11 @@ class ControlPlane:
         os.close(self._hold)
         self.database.dispose()
 
-    def _start(self, name: str, command: str, **more: str) -> None:
+    def start(self, name: str, *command: str, **more: str) -> None:
+        """Start a module with arguments. more: further variables."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "muster_server.cli", command],
+                [sys.executable, "-m", *command],
                 env={**self._environment, **more},
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,

@@ -12,13 +12,13 @@ _ESCAPES = re.compile(
 
 
 def last_version(line: bytes) -> bytes:
-    """A line without what carriage returns wrote over; those before its end mean nothing."""
+    """Return a line without what carriage returns wrote over; those before its end mean nothing."""
     line = line.rstrip(b"\r")
     return line[line.rfind(b"\r") + 1 :]
 
 
 def visible(data: bytes) -> bytes:
-    """Any number of lines as UTF-8 text as a reader sees it, for searching; line ends stay.
+    """Return any number of lines as UTF-8 text as a reader sees it, for searching; line ends stay.
 
     Without escape sequences and what was overwritten; U+FFFD for bytes that are no UTF-8, and ␀
     for NUL, as they are shown.

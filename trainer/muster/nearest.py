@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` is most likely meant to be; None: nothing is like it."""
+    """Return the known name that `name` is most likely meant to be; None: nothing is like it."""
     names = sorted(known)
     found = difflib.get_close_matches(name, names, n=3)
     if found:

@@ -22,6 +22,7 @@ from muster_agent.client import ControlPlane, RequestRefused, Session, persisten
 from muster_agent.isolation.untrusted import opened, read_text
 from muster_agent.isolation.walls import Isolation, program, why_not_readable
 from muster_agent.jobs.process import OWNER_VARIABLE, TOKEN_VARIABLE, kill_all, tagged
+from muster_agent.requests import RequestQueue
 from muster_agent.shim.bundle import ExtractionError, extract_bundle
 from muster_agent.shim.warm import NoWarmWorkers, start_keeper
 
@@ -37,45 +38,24 @@ MAX_OUTPUT_BYTES = 4 * 2**20
 Describe = Callable[[wire.Description], Awaitable[wire.DescriptionResult]]
 
 
-class Describer:
-    """Model descriptions of one session, one after another. `want` accepts the complete set any
-    number of times."""
+class Describer(RequestQueue[wire.Description]):
+    """Model descriptions of one session."""
 
     def __init__(self, plane: ControlPlane, session: Session, *, describe: Describe) -> None:
+        super().__init__()
         self._plane = plane
         self._session = session
         self._describe = describe
-        self._wanted: dict[int, wire.Description] = {}
-        self._reported: set[int] = set()
-        self._wake = asyncio.Event()
 
-    def want(self, descriptions: Sequence[wire.Description]) -> None:
-        self._wanted = {d.id: d for d in descriptions}
-        self._reported &= self._wanted.keys()
-        if self._wanted.keys() - self._reported:
-            self._wake.set()
-
-    async def run(self) -> None:
-        """Describe models until the session ends. Raises Superseded."""
-        while True:
-            while (wanted := self._next()) is not None:
-                self._reported.add(wanted.id)
-                result = await self._describe(wanted)
-                log.info(
-                    "description", id=result.id, outcome=result.outcome, message=result.message
-                )
-                try:
-                    await persistently(
-                        lambda result=result: self._plane.description(self._session, result),  # type: ignore[misc]
-                        what="descriptions",
-                    )
-                except RequestRefused as error:
-                    log.warning("description_not_taken", id=result.id, error=str(error))
-            await self._wake.wait()
-            self._wake.clear()
-
-    def _next(self) -> wire.Description | None:
-        return next((d for d in self._wanted.values() if d.id not in self._reported), None)
+    async def _answer(self, wanted: wire.Description) -> None:
+        result = await self._describe(wanted)
+        log.info("description", id=result.id, outcome=result.outcome, message=result.message)
+        try:
+            await persistently(
+                lambda: self._plane.description(self._session, result), what="descriptions"
+            )
+        except RequestRefused as error:
+            log.warning("description_not_taken", id=result.id, error=str(error))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,7 +91,7 @@ def _path(settings: AgentSettings) -> Path:
 
 
 def _read_credentials(settings: AgentSettings) -> list[str]:
-    """The newest first."""
+    """Return the credentials, the newest first."""
     try:
         stored = json.loads(_path(settings).read_text())
     except (OSError, ValueError):

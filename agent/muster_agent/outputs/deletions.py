@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import structlog
 
 from muster import wire
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
 from muster_agent.outputs.storage import RefusedPath
+from muster_agent.requests import RequestQueue
 
 log = structlog.get_logger("muster.agent")
 
@@ -19,8 +20,8 @@ RETRY_S = 60.0
 """Seconds before a deletion is tried again that failed or whose files are in use on this node."""
 
 
-class FileDeleter:
-    """File deletions of one session. `want` accepts the complete set any number of times."""
+class FileDeleter(RequestQueue[wire.Deletion]):
+    """File deletions of one session. One that failed is tried again."""
 
     def __init__(
         self,
@@ -34,35 +35,27 @@ class FileDeleter:
 
         delete: deletes a path and returns the bytes freed; blocks. Raises RefusedPath or OSError.
         in_use: tells whether something on this node uses a path."""
+        super().__init__()
         self._plane = plane
         self._session = session
         self._delete = delete
         self._in_use = in_use
-        self._wanted: dict[int, wire.Deletion] = {}
         self._not_before: dict[int, float] = {}
-        self._reported: set[int] = set()
-        self._wake = asyncio.Event()
-
-    def want(self, deletions: Sequence[wire.Deletion]) -> None:
-        self._wanted = {d.id: d for d in deletions}
-        self._reported &= self._wanted.keys()
-        if self._wanted.keys() - self._reported:
-            self._wake.set()
 
     async def run(self) -> None:
         """Delete until the session ends. Raises Superseded."""
         while True:
             now = time.monotonic()
             for wanted in list(self._wanted.values()):
-                if wanted.id in self._reported or self._not_before.get(wanted.id, 0.0) > now:
+                if wanted.id in self._answered or self._not_before.get(wanted.id, 0.0) > now:
                     continue
-                await self._do(wanted)
+                await self._answer(wanted)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_S / 2 if self._wanted else None):
                     await self._wake.wait()
             self._wake.clear()
 
-    async def _do(self, wanted: wire.Deletion) -> None:
+    async def _answer(self, wanted: wire.Deletion) -> None:
         result = await self._try(wanted)
         log.info("deletion", path=wanted.path, outcome=result.outcome, message=result.message)
         if result.outcome == "failed":
@@ -76,7 +69,7 @@ class FileDeleter:
             self._not_before[wanted.id] = time.monotonic() + RETRY_S
             return
         if result.outcome != "failed":
-            self._reported.add(wanted.id)
+            self._answered.add(wanted.id)
 
     async def _try(self, wanted: wire.Deletion) -> wire.DeletionResult:
         if self._in_use(wanted.path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
 import structlog
@@ -18,6 +18,7 @@ from muster import wire
 from muster.sdk.checkpoints import CheckpointDamaged
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
 from muster_agent.outputs.storage import RefusedPath
+from muster_agent.requests import RequestQueue
 
 log = structlog.get_logger("muster.agent")
 
@@ -30,38 +31,20 @@ class _NotWanted(Exception):
     """The server no longer wants the export."""
 
 
-class Exporter:
-    """Model exports of one session, one after another. `want` accepts the complete set any number
-    of times."""
+class Exporter(RequestQueue[wire.Export]):
+    """Model exports of one session."""
 
     def __init__(self, plane: ControlPlane, session: Session, *, open_: Open) -> None:
         """Create the exporter; `open_` and reading from it block and raise RefusedPath, OSError and
         CheckpointDamaged."""
+        super().__init__()
         self._plane = plane
         self._session = session
         self._open = open_
-        self._wanted: dict[int, wire.Export] = {}
-        self._reported: set[int] = set()
-        self._wake = asyncio.Event()
 
-    def want(self, exports: Sequence[wire.Export]) -> None:
-        self._wanted = {e.id: e for e in exports}
-        self._reported &= self._wanted.keys()
-        if self._wanted.keys() - self._reported:
-            self._wake.set()
-
-    async def run(self) -> None:
-        """Export until the session ends. Raises Superseded."""
-        while True:
-            while (wanted := self._next()) is not None:
-                self._reported.add(wanted.id)
-                with contextlib.suppress(_NotWanted):
-                    await self._report(await self._try(wanted))
-            await self._wake.wait()
-            self._wake.clear()
-
-    def _next(self) -> wire.Export | None:
-        return next((e for e in self._wanted.values() if e.id not in self._reported), None)
+    async def _answer(self, wanted: wire.Export) -> None:
+        with contextlib.suppress(_NotWanted):
+            await self._report(await self._try(wanted))
 
     async def _report(self, result: wire.ExportResult) -> None:
         log.info("export", id=result.id, outcome=result.outcome, message=result.message)

@@ -149,33 +149,7 @@ class Shim:
             profiled=lambda rank, said: self.profiling.take(rank, said),
             uid=self.processes.confinement.uid,
         )
-        self.tracker = JobTracker(
-            self.spec,
-            token=self.options.tracking_token,
-            record=self._on_report,
-            warn=self._warn,
-            members=self.processes.members,
-            names=self.names,
-            uid=self.options.isolation.uid,
-            min_free_bytes=self.options.min_disk_free_bytes,
-        )
-        self.event_values = EventValues(
-            self.spec.config,
-            place_of=self._place_of_process,
-            names=self.names,
-            record=self._on_report,
-            say=self._say,
-            media=EventMediaTaker(self.media),
-        )
-        self.log_values = LogValues(
-            self.spec.config,
-            folder.logs,
-            place_of=self._place_of,
-            names=self.names,
-            record=self._on_report,
-            say=self._say,
-            mask=self.mask,
-        )
+        self._take_metrics()
         self.watching = Watching(
             folder=folder.stacks,
             alive=self.workers.alive,
@@ -204,6 +178,36 @@ class Shim:
             first_state(
                 self.socket_dir, self.processes.cgroup.path if self.processes.cgroup else None
             ),
+        )
+
+    def _take_metrics(self) -> None:
+        """Create what finds metrics beside reports: MLflow's API, event files and the log."""
+        self.tracker = JobTracker(
+            self.spec,
+            token=self.options.tracking_token,
+            record=self._on_report,
+            warn=self._warn,
+            members=self.processes.members,
+            names=self.names,
+            uid=self.options.isolation.uid,
+            min_free_bytes=self.options.min_disk_free_bytes,
+        )
+        self.event_values = EventValues(
+            self.spec.config,
+            place_of=self._place_of_process,
+            names=self.names,
+            record=self._on_report,
+            say=self._say,
+            media=EventMediaTaker(self.media),
+        )
+        self.log_values = LogValues(
+            self.spec.config,
+            self.folder.logs,
+            place_of=self._place_of,
+            names=self.names,
+            record=self._on_report,
+            say=self._say,
+            mask=self.mask,
         )
 
     async def run(self) -> None:

@@ -1,10 +1,10 @@
-import { Button, Group, Modal, NumberInput, TextInput } from "@mantine/core";
-import { type FormEvent, useState } from "react";
+import { NumberInput, TextInput } from "@mantine/core";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { Schemas } from "../api/client";
 import { type Draft, draftOf, parseDraft } from "../lib/budget";
-import { ErrorNotice } from "./QueryView";
+import { FormDialog } from "./FormDialog";
 import layout from "./layout.module.css";
 
 type Body = Schemas["Budget"];
@@ -37,55 +37,49 @@ export function BudgetDialog({
   const [draft, setDraft] = useState<Draft>(() => draftOf(budget));
   const set = (change: Partial<Draft>): void => setDraft((before) => ({ ...before, ...change }));
   const parsed = parseDraft(draft);
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    if (parsed.ok) onSave(parsed.body);
-  };
   return (
-    <Modal opened onClose={onClose} title={title} centered closeButtonProps={{ "aria-label": t("common.close") }}>
-      <form onSubmit={submit} data-testid="budget-form" className={layout["stack"]}>
-        <p className={layout["text"]}>{text}</p>
-        <NumberInput
-          label={t("budget.measure.slot_hours")}
-          value={draft.slotHours}
-          onChange={(slotHours) => set({ slotHours })}
-          min={0}
-          decimalScale={6}
-          placeholder={t("budget.noLimit")}
-          data-autofocus
-        />
-        <NumberInput
-          label={t("budget.costIn", { currency })}
-          value={draft.cost}
-          onChange={(cost) => set({ cost })}
-          min={0}
-          decimalScale={6}
-          placeholder={t("budget.noLimit")}
-        />
-        <TextInput
-          label={t("budget.measure.deadline")}
-          description={t(lengths ? "budget.deadlineHint" : "budget.momentHint")}
-          value={draft.deadline}
-          onChange={(e) => set({ deadline: e.currentTarget.value })}
-          placeholder={t("budget.noLimit")}
-        />
-        <TextInput
-          label={t("budget.alertLabel")}
-          description={t("budget.alertHint")}
-          value={draft.alertAt}
-          onChange={(e) => set({ alertAt: e.currentTarget.value })}
-          error={parsed.ok ? undefined : t("budget.alertWrong", { value: parsed.wrong })}
-        />
-        {error ? <ErrorNotice error={error} /> : null}
-        <Group justify="flex-end" mt="xs">
-          <Button variant="default" onClick={onClose}>
-            {t("common.cancel")}
-          </Button>
-          <Button type="submit" loading={pending} disabled={!parsed.ok}>
-            {t(parsed.ok && parsed.body === null ? "budget.takeAway" : "common.save")}
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+    <FormDialog
+      title={title}
+      action={t(parsed.ok && parsed.body === null ? "budget.takeAway" : "common.save")}
+      ready={parsed.ok}
+      pending={pending}
+      error={error}
+      testId="budget-form"
+      onSubmit={() => parsed.ok && onSave(parsed.body)}
+      onClose={onClose}
+    >
+      <p className={layout["text"]}>{text}</p>
+      <NumberInput
+        label={t("budget.measure.slot_hours")}
+        value={draft.slotHours}
+        onChange={(slotHours) => set({ slotHours })}
+        min={0}
+        decimalScale={6}
+        placeholder={t("budget.noLimit")}
+        data-autofocus
+      />
+      <NumberInput
+        label={t("budget.costIn", { currency })}
+        value={draft.cost}
+        onChange={(cost) => set({ cost })}
+        min={0}
+        decimalScale={6}
+        placeholder={t("budget.noLimit")}
+      />
+      <TextInput
+        label={t("budget.measure.deadline")}
+        description={t(lengths ? "budget.deadlineHint" : "budget.momentHint")}
+        value={draft.deadline}
+        onChange={(e) => set({ deadline: e.currentTarget.value })}
+        placeholder={t("budget.noLimit")}
+      />
+      <TextInput
+        label={t("budget.alertLabel")}
+        description={t("budget.alertHint")}
+        value={draft.alertAt}
+        onChange={(e) => set({ alertAt: e.currentTarget.value })}
+        error={parsed.ok ? undefined : t("budget.alertWrong", { value: parsed.wrong })}
+      />
+    </FormDialog>
   );
 }

@@ -1,13 +1,13 @@
-import { Button, Group, Modal, NumberInput } from "@mantine/core";
+import { NumberInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../api/client";
-import { ErrorNotice } from "./QueryView";
+import { FormDialog } from "./FormDialog";
 import layout from "./layout.module.css";
 
-export const MAX_PRIORITY = 100;
+const MAX_PRIORITY = 100;
 
 /** Change an experiment's priority; says that it holds for all of its trials. */
 export function PriorityDialog({
@@ -34,40 +34,27 @@ export function PriorityDialog({
       await queryClient.invalidateQueries();
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    if (valid) save.mutate();
-  };
   return (
-    <Modal
-      opened
-      onClose={onClose}
+    <FormDialog
       title={t("priority.title", { name: experiment.name })}
-      centered
-      closeButtonProps={{ "aria-label": t("common.close") }}
+      ready={valid}
+      pending={save.isPending}
+      error={save.error}
+      testId="priority-form"
+      onSubmit={() => save.mutate()}
+      onClose={onClose}
     >
-      <form onSubmit={submit} data-testid="priority-form">
-        <p className={`${layout["text"]} ${layout["belowL"]}`}>{t("priority.text", { id: experiment.id })}</p>
-        <NumberInput
-          label={t("queue.priority")}
-          value={value}
-          onChange={setValue}
-          min={0}
-          max={MAX_PRIORITY}
-          allowDecimal={false}
-          data-autofocus
-          w={140}
-        />
-        {save.error ? <ErrorNotice error={save.error} /> : null}
-        <Group justify="flex-end" mt="md">
-          <Button variant="default" onClick={onClose}>
-            {t("common.cancel")}
-          </Button>
-          <Button type="submit" loading={save.isPending} disabled={!valid}>
-            {t("common.save")}
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+      <p className={layout["text"]}>{t("priority.text", { id: experiment.id })}</p>
+      <NumberInput
+        label={t("queue.priority")}
+        value={value}
+        onChange={setValue}
+        min={0}
+        max={MAX_PRIORITY}
+        allowDecimal={false}
+        data-autofocus
+        w={140}
+      />
+    </FormDialog>
   );
 }

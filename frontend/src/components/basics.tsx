@@ -202,13 +202,13 @@ export function Meter({
   );
 }
 
-export function CopyIcon({ value, label }: { value: string; label?: string }) {
+export function CopyIcon({ value }: { value: string }) {
   const { t } = useTranslation();
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
-        <Tooltip label={copied ? t("common.copied") : (label ?? t("common.copy"))}>
-          <ActionIcon size="sm" variant="subtle" color="gray" onClick={copy} aria-label={label ?? t("common.copy")}>
+        <Tooltip label={copied ? t("common.copied") : t("common.copy")}>
+          <ActionIcon size="sm" variant="subtle" color="gray" onClick={copy} aria-label={t("common.copy")}>
             {copied ? <IconCheck size={14} /> : <IconCopy size={14} />}
           </ActionIcon>
         </Tooltip>

@@ -192,8 +192,3 @@ export function axis(name: string, value: number, increment = 0): string {
 export function metricLabel(name: string): string {
   return name.includes("/") ? name.slice(name.indexOf("/") + 1) : name;
 }
-
-/** "train/loss" → "train"; a name without a group belongs to "other". */
-export function metricGroup(name: string): string {
-  return name.includes("/") ? name.slice(0, name.indexOf("/")) : "other";
-}

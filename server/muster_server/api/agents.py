@@ -261,11 +261,7 @@ async def agent_logs(
 ) -> LogsReply:
     """Raw log bytes from `offset` on, at most 1 MiB. The reply says where to go on."""
     require_self(agent, node_id)
-    data = bytearray()
-    async for chunk in http.stream():
-        data += chunk
-        if len(data) > MAX_LOG_BYTES:
-            raise TooLarge("agent.log_too_large", f"At most {MAX_LOG_BYTES} bytes at a time.")
+    data = await read_body(http, MAX_LOG_BYTES, "agent.log_too_large")
 
     def store(session: Session) -> int:
         identity.confirm_agent(session, agent)
@@ -277,7 +273,7 @@ async def agent_logs(
             local_rank=local_rank,
             stream=stream,
             offset=offset,
-            data=bytes(data),
+            data=data,
             now=clock.now(),
         )
 
@@ -346,6 +342,16 @@ def agent_work_folders(
 def calls_of(http: Request) -> AgentCalls:
     calls: AgentCalls = http.app.state.agent_calls
     return calls
+
+
+async def read_body(http: Request, max_bytes: int, code: str) -> bytes:
+    """Return the body of a request. Raises TooLarge with this code."""
+    data = bytearray()
+    async for chunk in http.stream():
+        data += chunk
+        if len(data) > max_bytes:
+            raise TooLarge(code, f"At most {max_bytes:,} bytes at a time.")
+    return bytes(data)
 
 
 def require_self(agent: Principal, node_id: str) -> None:

@@ -12,9 +12,8 @@ from sqlalchemy.orm import Session
 
 from muster.wire import EXPORT_PIECE_BYTES, ExportReply, ExportRequest
 from muster_server import clock
-from muster_server.api.agents import calls_of, require_self
+from muster_server.api.agents import calls_of, read_body, require_self
 from muster_server.api.deps import Agent, By, Config, Cursor, Db, Id, Limit
-from muster_server.errors import TooLarge
 from muster_server.schemas.base import Page
 from muster_server.schemas.exports import ExportOut
 from muster_server.services.checkpoints import exports
@@ -102,16 +101,12 @@ async def agent_export_piece(
 ) -> ExportReply:
     """Take a piece of a file, of 1 MiB, the last one shorter. Safe to repeat."""
     require_self(agent, node_id)
-    data = bytearray()
-    async for chunk in http.stream():
-        data += chunk
-        if len(data) > EXPORT_PIECE_BYTES:
-            raise TooLarge("exports.piece_too_large", f"At most {EXPORT_PIECE_BYTES:,} bytes.")
+    data = await read_body(http, EXPORT_PIECE_BYTES, "exports.piece_too_large")
 
     def store(session: Session) -> bool:
         identity.confirm_agent(session, agent)
         node = require_session(session, node_id, session_epoch)
-        return exports.take_piece(session, node, export_id, idx, bytes(data))
+        return exports.take_piece(session, node, export_id, idx, data)
 
     return ExportReply(taken=await calls_of(http).write(store))
 

@@ -286,7 +286,7 @@ def _why_nobody(connection: HTTPConnection) -> str:
 
 
 def _bearer(connection: HTTPConnection) -> str | None:
-    """The presented token; "" (valid for nobody) for a header of another form."""
+    """Return the presented token; "" (valid for nobody) for a header of another form."""
     values = connection.headers.getlist("authorization")
     if not values:
         return None
@@ -297,7 +297,7 @@ def _bearer(connection: HTTPConnection) -> str | None:
 
 
 def _take_ticket(connection: HTTPConnection) -> str | None:
-    """The ticket in the address, which is taken out of it: the server logs addresses.
+    """Return the ticket in the address, which is taken out of it: the server logs addresses.
 
     "" (valid for nobody) for an address that nobody writes by accident.
     """
@@ -322,7 +322,7 @@ async def confirm_operation(connection: HTTPConnection) -> None:
 
 
 def permissions_of(role: str) -> Iterator[str]:
-    """The permissions a role holds, for the dashboard to show and hide what it offers."""
+    """Yield the permissions a role holds, for the dashboard to show and hide what it offers."""
     for permission in ("view", "submit", "admin"):
         if allows(role, permission):
             yield permission

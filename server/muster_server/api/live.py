@@ -234,7 +234,7 @@ class _Connection:
                     await self._send({"topic": topic, "seq": seq})
 
     def _due_in(self, waiting: dict[str, int]) -> float:
-        """Seconds until the first of the waiting hints may be sent."""
+        """Return the seconds until the first of the waiting hints may be sent."""
         if not waiting:
             return 3600.0
         return max(0.0, min(map(self._due_at, waiting)) - time.monotonic())

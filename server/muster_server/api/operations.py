@@ -35,7 +35,7 @@ from muster_server.schemas.operations import (
 )
 from muster_server.services.checkpoints import cleaning, file_deletions
 from muster_server.services.core import audit
-from muster_server.services.core.callers import Caller, note
+from muster_server.services.core.callers import Caller
 from muster_server.services.experiments import (
     bulk,
     continuing,
@@ -194,17 +194,8 @@ def fork_experiment(
     """Create a new experiment from its document and code, and from a checkpoint if requested."""
     with db.transaction() as session:
         made = forks.fork_experiment(
-            session,
-            experiment_id,
-            body,
-            user_id=by.principal.user_id,
-            user_name=by.principal.name,
-            now=by.now,
-            idempotency_key=idempotency_key,
+            session, experiment_id, body, by, idempotency_key=idempotency_key
         )
-        if made.is_new:
-            detail = {"from": experiment_id}
-            note(session, "experiments.forked", made.experiment_id, by, detail)
         session.flush()
         return views.experiment_detail(session, made.experiment_id, by.now)
 

@@ -14,7 +14,7 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.budgets import PoolIn, PoolOut, ProjectIn, ProjectOut, ProjectPatch
 from muster_server.schemas.cluster import EventOut
 from muster_server.security.principal import Principal
-from muster_server.services.core import audit
+from muster_server.services.core import audit, lookup
 from muster_server.services.core.event_views import list_events
 from muster_server.services.quota import pools, projects
 
@@ -78,7 +78,7 @@ def list_project_events(
 ) -> Page[EventOut]:
     """List the events of the project itself, newest first: changes and alerts of its budget."""
     with db.read() as session:
-        about = EventRow.project_id == projects.get_project(session, name).id
+        about = EventRow.project_id == lookup.get_project(session, name).id
         return list_events(session, about, cursor=cursor, limit=limit)
 
 

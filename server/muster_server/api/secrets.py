@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Response
 from muster_server.api.deps import By, Config, Cursor, Db, Limit
 from muster_server.schemas.base import Page
 from muster_server.schemas.secrets import SecretIn, SecretOut
+from muster_server.services.core.owners import project_as_owner
 from muster_server.services.secrets import store
 from muster_server.services.secrets.encryption import key_ring
 
@@ -22,7 +23,7 @@ SecretPath = Annotated[str, Path(max_length=256)]
 def list_secrets(db: Db, by: By, cursor: Cursor = None, limit: Limit = 50) -> Page[SecretOut]:
     """List your own secrets by name. Their values are in no answer."""
     with db.read() as session:
-        owner = store.caller_as_owner(by)
+        owner = store.require_user(by)
         return store.list_secrets(session, owner, cursor=cursor, limit=limit)
 
 
@@ -30,7 +31,7 @@ def list_secrets(db: Db, by: By, cursor: Cursor = None, limit: Limit = 50) -> Pa
 def set_secret(name: SecretPath, body: SecretIn, db: Db, by: By, config: Config) -> SecretOut:
     """Create a secret of your own, or replace its value. Jobs that run keep the former value."""
     with db.transaction() as session:
-        owner = store.caller_as_owner(by)
+        owner = store.require_user(by)
         return store.set_secret(session, owner, name, body.value, keys=key_ring(config), caller=by)
 
 
@@ -38,7 +39,7 @@ def set_secret(name: SecretPath, body: SecretIn, db: Db, by: By, config: Config)
 def delete_secret(name: SecretPath, db: Db, by: By) -> Response:
     """Delete a secret of your own. What names it cannot start any more."""
     with db.transaction() as session:
-        store.delete_secret(session, store.caller_as_owner(by), name, caller=by)
+        store.delete_secret(session, store.require_user(by), name, caller=by)
     return Response(status_code=204)
 
 
@@ -48,7 +49,7 @@ def list_project_secrets(
 ) -> Page[SecretOut]:
     """List the secrets of a project by name. Their values are in no answer."""
     with db.read() as session:
-        owner = store.project_as_owner(session, project)
+        owner = project_as_owner(session, project)
         return store.list_secrets(session, owner, cursor=cursor, limit=limit)
 
 
@@ -59,7 +60,7 @@ def set_project_secret(
     """Create a secret of a project, or replace its value. Every experiment of the project can use
     it."""
     with db.transaction() as session:
-        owner = store.project_as_owner(session, project)
+        owner = project_as_owner(session, project)
         return store.set_secret(session, owner, name, body.value, keys=key_ring(config), caller=by)
 
 
@@ -69,6 +70,6 @@ def set_project_secret(
 def delete_project_secret(project: ProjectPath, name: SecretPath, db: Db, by: By) -> Response:
     """Delete a secret of a project. What names it cannot start any more."""
     with db.transaction() as session:
-        owner = store.project_as_owner(session, project)
+        owner = project_as_owner(session, project)
         store.delete_secret(session, owner, name, caller=by)
     return Response(status_code=204)

@@ -179,7 +179,7 @@ class Batcher:
 
 
 def _run_each(session: Session, works: Sequence[Callable[[Session], Any]]) -> list[Any]:
-    """The handler of work that has none; what one has loaded, the next one reads anew."""
+    """Return the handler of work that has none; what one has loaded, the next one reads anew."""
     results = []
     for work in works:
         results.append(work(session))

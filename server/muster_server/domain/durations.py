@@ -44,7 +44,8 @@ def parse_duration(text: str) -> dt.timedelta:
 
 
 def parse_deadline(text: str, start: dt.datetime) -> dt.datetime:
-    """The moment that `text` names: "6h" counts from `start`, "2026-03-01T18:00Z" is absolute.
+    """Return the moment that `text` names: "6h" counts from `start`, "2026-03-01T18:00Z" is
+    absolute.
 
     Lengths add up ("1d12h") in s, min, h, d and w, more than 0 and at most ten years. Moments are
     ISO 8601 with a time zone. Raises InvalidMoment.

@@ -84,7 +84,7 @@ Parameter = Scalar | AnyMessage | Sequence[AnyMessage]
 
 
 def sentences(*messages: AnyMessage | None) -> AnyMessage:
-    """One sentence after another; None are left out. Raises ValueError when all are None."""
+    """Return one sentence after another; None are left out. Raises ValueError when all are None."""
     present = [message for message in messages if message is not None]
     if not present:
         raise ValueError("no sentence was given")

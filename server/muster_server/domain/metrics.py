@@ -97,7 +97,8 @@ def headline_name(names: Iterable[str]) -> str | None:
 
 
 def bucket_width(first_step: int, last_step: int, max_buckets: int) -> int:
-    """The least power of two of which at most `max_buckets` anchored buckets cover the steps.
+    """Return the least power of two of which at most `max_buckets` anchored buckets cover the
+    steps.
 
     Buckets are [k*width, (k+1)*width). Because borders are multiples of a power of two of the
     step, a wider bucket is a union of narrower ones, and appending changes only the last bucket.
@@ -170,7 +171,7 @@ class Summary:
 
 
 def summarize(steps: Sequence[int], times_ms: Sequence[int], values: Sequence[float]) -> Summary:
-    """The summary of at least one point, in the order they were reported."""
+    """Return the summary of at least one point, in the order they were reported."""
     finite = values if all(map(math.isfinite, values)) else [v for v in values if math.isfinite(v)]
     last_step = max(steps)
     # The last entry of the highest step, because the later value of a step counts.
@@ -194,7 +195,8 @@ RECENT_VALUES = 100
 def recent_mean(
     before: tuple[float, int] | None, values: Sequence[float]
 ) -> tuple[float, int] | None:
-    """The mean of the newest finite values and how many it is over; None while there are none.
+    """Return the mean of the newest finite values and how many it is over; None while there are
+    none.
 
     Values are in the order they were reported. Exact for the first RECENT_VALUES; from then on the
     older ones stand together at their mean, with the weight that the new ones leave of
@@ -210,7 +212,8 @@ def recent_mean(
 
 
 def epoch_at(step: int, *, record_step: int, record_epoch: float | None) -> float | None:
-    """The epoch at `step`, when a record that ends at `record_step` says it is at `record_epoch`.
+    """Return the epoch at `step`, when a record that ends at `record_step` says it is at
+    `record_epoch`.
 
     One record may hold several short epochs; steps per epoch are taken as constant. Rounded to a
     millionth, so that whole epochs stay whole.

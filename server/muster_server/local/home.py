@@ -214,7 +214,8 @@ def check_address(address: str | None) -> str | None:
 
 
 def hold_port(host: str, port: int) -> socket.socket:
-    """A socket that listens on `port`, on any free one for 0. Raises LocalError that says who has it.
+    """Return a socket that listens on `port`, on any free one for 0. Raises LocalError that says
+    who has it.
 
     Nobody else can take the port from now on. Who connects before there is a server, or while one
     is started again, waits for it.

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from muster_server.domain.notifications.kinds import NotificationKind
+from muster_server.domain.notifications.kinds import NotificationKind, RuleKind
 
 from .base import Input, Name, Output, SafeStr
 
@@ -16,16 +16,6 @@ RECIPIENTS_MAX = 20
 URL_MAX_CHARS = 2048
 TARGETS_PER_RULE_MAX = 20
 
-RuleKind = Literal[
-    "trial.failed",
-    "trial.stuck",
-    "search.finished",
-    "experiment.ended",
-    "experiment.new_best",
-    "checkpoint.damaged",
-    "budget.reached",
-    "node.lost",
-]
 TargetKind = Literal["email", "webhook", "apprise"]
 ProjectName = Annotated[SafeStr, Field(max_length=128)]
 Secret = Annotated[SafeStr, Field(max_length=1024)]

@@ -44,7 +44,7 @@ class ProfileOut(Output):
     """1, 2, … within the trial."""
     attempt_no: int
     num_steps: int
-    """Asked for."""
+    """Number of steps requested."""
     requested_by: str
     asked_at: dt.datetime
     is_complete: bool

@@ -92,7 +92,7 @@ def sentence(error: Mapping[str, Any]) -> tuple[AnyMessage | str, str | None]:
 
 
 def nearest(given: Any, options: Sequence[str]) -> str | None:
-    """A hint with the option that was probably meant."""
+    """Return a hint with the option that was probably meant."""
     if not isinstance(given, str):
         return None
     near = difflib.get_close_matches(given.lower(), options, n=1, cutoff=0.5)
@@ -100,7 +100,7 @@ def nearest(given: Any, options: Sequence[str]) -> str | None:
 
 
 def unknown_name(key: str, known: Sequence[str]) -> str | None:
-    """A hint for a name that does not exist here: the nearest that does, or all of them."""
+    """Return a hint for a name that does not exist here: the nearest that does, or all of them."""
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     if near:
         return f"did you mean {near[0]!r}?"

@@ -50,7 +50,7 @@ def test_errors_are_json_when_asked_for(tmp_path: Path) -> None:
         (["logs", "1", "--stream", "stdin"], "'stdout'"),
         (["logs", "1", "--tail", "0"], "--tail"),
         (["logs", "1", "--rank", "7-4"], "--rank '7-4' names no ranks"),
-        (["logs", "1", "-q", "a", "-g", "b"], "two ways to say one thing"),
+        (["logs", "1", "-q", "a", "-g", "b"], "exclude each other"),
         (["list", "--state", "walking"], "'running'"),
         (["token", "create", "x", "--role", "king"], "viewer"),
         (["frobnicate"], "frobnicate"),

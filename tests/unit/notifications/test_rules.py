@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import get_args
 
 import pytest
 
 from muster_server.domain.notifications import schedule
 from muster_server.domain.notifications.addresses import is_allowed, parse_networks
-from muster_server.domain.notifications.kinds import RULE_KINDS, kind_of
+from muster_server.domain.notifications.kinds import RuleKind, kind_of
 from muster_server.domain.notifications.matching import NotificationRule, Occurrence, recipients
 from muster_server.domain.notifications.messages import (
     Notification,
@@ -64,7 +65,7 @@ def test_every_kind_that_a_rule_can_name_is_made_by_some_event():
             )
         ),
     }
-    assert made == set(RULE_KINDS)
+    assert made == set(get_args(RuleKind))
 
 
 def rule(**given):

@@ -76,11 +76,11 @@ def _main(
 ) -> None:
     """Queue, run and watch training on your own machines.
 
-    The server is named by MUSTER_URL and MUSTER_TOKEN, or by cli.json in MUSTER_HOME, which
-    `muster up` and `muster login` write.
+    The server and the token come from MUSTER_URL and MUSTER_TOKEN, or from cli.json in MUSTER_HOME,
+    which `muster up` and `muster login` write.
 
-    Exit codes: 0 well, 1 refused or wrong, 2 usage, 3 no server, 4 the experiment failed,
-    5 it was canceled, 130 interrupted. `muster run` ends with the exit code of the command.
+    Exit codes: 0 success, 1 refused or failed, 2 incorrect usage, 3 no server, 4 the experiment
+    failed, 5 it was canceled, 130 interrupted. `muster run` exits with the code of its command.
     """
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .operations import client_of_environment
 from .output import (
     CommandFailure,
     JsonOption,
@@ -14,12 +15,13 @@ from .output import (
     console,
     escape,
     print_json,
+    report,
     say,
     table,
 )
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    pass
 
 Role = Literal["viewer", "member", "admin", "metrics"]
 
@@ -56,7 +58,7 @@ def agent_token(
     as_json: JsonOption = False,
 ) -> None:
     """Create a join token and print the command to run on the new machine."""
-    with _client() as client:
+    with client_of_environment() as client:
         created = client.post(
             "/join-tokens", {"pool": pool, "uses": uses, "expires_in_s": expires_in_s}
         )
@@ -86,7 +88,7 @@ def token_create(
         typer.Option(
             min=1,
             max=3650,
-            help="Days until it expires: 90, and never longer than the token you make it with.",
+            help="Days until it expires; 90 by default, and never after the token you create it with.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -97,7 +99,7 @@ def token_create(
         body["expires_in_days"] = days
     if role is not None:
         body["role"] = role
-    with _client() as client:
+    with client_of_environment() as client:
         created = client.post("/tokens", body)
     if as_json:
         print_json(created)
@@ -109,7 +111,7 @@ def token_create(
 @token_app.command("list")
 def token_list(as_json: JsonOption = False) -> None:
     """List your tokens."""
-    with _client() as client:
+    with client_of_environment() as client:
         found = list(client.pages("/tokens"))
     if as_json:
         print_json(found)
@@ -133,19 +135,16 @@ def token_revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Revoke a token at once."""
-    with _client() as client:
+    with client_of_environment() as client:
         client.delete(f"/tokens/{token_id}")
-    if as_json:
-        print_json({"id": token_id, "revoked": True})
-    else:
-        say(f"Revoked token {token_id}.")
+    report({"id": token_id, "revoked": True}, f"Revoked token {token_id}.", as_json=as_json)
 
 
 def login(
     url: Annotated[str, typer.Argument(help="The server: http://host:8470")],
     as_json: JsonOption = False,
 ) -> None:
-    """Remember a server and a token (read from stdin, or asked for)."""
+    """Save a server and a token (read from stdin or a prompt)."""
     from muster.client import Client as HttpClient
     from muster.client import Target, write_target
 
@@ -162,13 +161,8 @@ def login(
     with HttpClient(target) as client:
         me = client.get("/auth/me")
     path = write_target(target)
-    if as_json:
-        print_json({"url": target.url, "username": me["username"], "role": me["role"]})
-    else:
-        say(f"Signed in to {target.url} as {me['username']} ({me['role']}). Saved in {path}.")
-
-
-def _client() -> Client:
-    from muster.client import Client as HttpClient
-
-    return HttpClient.from_environment()
+    report(
+        {"url": target.url, "username": me["username"], "role": me["role"]},
+        f"Signed in to {target.url} as {me['username']} ({me['role']}). Saved in {path}.",
+        as_json=as_json,
+    )

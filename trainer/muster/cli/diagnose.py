@@ -50,8 +50,8 @@ def diagnose(
 ) -> None:
     """Find out what limits a trial's speed: computing, communication, data, or one slow rank.
 
-    Runs short probes of it one after the other, on as many slots as it has, and judges by the
-    differences. The trial itself is not touched.
+    Runs short probes one after another, on as many slots as the trial has, and compares them. The
+    trial itself is not affected.
     """
     with client_of_environment() as client:
         chosen = find_trial(client, trial)

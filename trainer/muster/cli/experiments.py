@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .operations import client_of_environment
 from .output import (
     JsonOption,
     age,
@@ -25,7 +26,7 @@ from .tracked import show_tracked_runs, tracked_runs
 from .trials import ExperimentOrTrialArgument, address, find_trial
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    pass
 
 ExperimentState = Literal[
     "QUEUED", "RUNNING", "PAUSED", "STOPPING", "COMPLETED", "CANCELED", "FAILED"
@@ -49,7 +50,7 @@ def submit(
     """Submit an experiment: a document, or a Slurm batch script."""
     document = read_document(file)
     overrides = list(set_ or [])
-    with _client() as client:
+    with client_of_environment() as client:
         if is_sbatch(document):
             document, file = document_of(client, file, document, quiet=as_json), "-"
         sent = send_code(client, file, document, overrides, code, quiet=as_json)
@@ -80,7 +81,7 @@ def validate(
     document = read_document(file)
     overrides = list(set_ or [])
     named = file
-    with _client() as client:
+    with client_of_environment() as client:
         if is_sbatch(document):
             document, file = document_of(client, file, document, quiet=as_json), "-"
         sent = send_code(client, file, document, overrides, code, quiet=as_json)
@@ -120,12 +121,12 @@ def list_(
         bool, typer.Option("--archived", help="Include archived experiments.")
     ] = False,
     limit: Annotated[
-        int, typer.Option(min=1, help="Largest number of experiments, newest first.")
+        int, typer.Option(min=1, help="Maximum number of experiments, newest first.")
     ] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """List experiments, newest first."""
-    with _client() as client:
+    with client_of_environment() as client:
         found = list(
             client.pages(
                 "/experiments",
@@ -164,7 +165,7 @@ def list_(
 
 def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
     """Show an experiment and its trials, or one of them with its attempts."""
-    with _client() as client:
+    with client_of_environment() as client:
         if of.no is not None:
             trial = client.get(f"/trials/{find_trial(client, of)['id']}")
             runs = tracked_runs(client, trial["id"])
@@ -293,12 +294,6 @@ def _fit_text(preview: dict[str, Any]) -> str:
     if preview.get("is_impossible", False):  # servers of before do not say so
         return f"[yellow]Cannot start with the present nodes.[/yellow] {reason}"
     return f"Will be queued. {reason}"
-
-
-def _client() -> Client:
-    from muster.client import Client as HttpClient
-
-    return HttpClient.from_environment()
 
 
 def _cost_text(cost: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ DRAW_EVERY_S = 0.8
 
 
 def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
-    """Experiments with their trials under "trials"."""
+    """Return the experiments with their trials under "trials"."""
     return [{**client.experiment(i), "trials": client.trials(i, limit=200)} for i in experiment_ids]
 
 

@@ -17,7 +17,7 @@ from .output import CommandFailure, JsonOption, print_fields, print_json, say
 if TYPE_CHECKING:
     from muster.importing.determined_code import ModelFolder
 
-app = typer.Typer(no_args_is_help=True, help="Take over from other tools.")
+app = typer.Typer(no_args_is_help=True, help="Import from other tools.")
 
 SCRIPT_BYTES = 1_000_000
 """Longer Python files are not looked into."""
@@ -33,7 +33,7 @@ class SlotType(StrEnum):
 
 @app.callback()
 def _import() -> None:
-    """Take over from other tools."""
+    """Import from other tools."""
 
 
 app.command("wandb")(import_wandb.wandb)
@@ -53,7 +53,7 @@ def determined(
         ),
     ] = None,
     slot_type: Annotated[
-        SlotType, typer.Option(help="Kind of slot, which the configuration does not say.")
+        SlotType, typer.Option(help="Kind of slot; the configuration does not specify it.")
     ] = SlotType.CUDA,
     check: Annotated[
         bool, typer.Option("--check/--no-check", help="Let the server check the result.")

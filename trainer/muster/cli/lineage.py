@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,7 +12,7 @@ from muster.code.folder import CodeFolder
 from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument
 from .operations import client_of_environment, operate
-from .output import CommandFailure, JsonOption, print_json, say
+from .output import CommandFailure, JsonOption, print_json, report, say
 from .selecting import SelectionOptions, selecting
 from .sending import (
     CodeOption,
@@ -48,17 +47,8 @@ def continue_(
     if asked.trials:
         body["trials"] = [trial.no for trial in asked.trials]
     with client_of_environment() as client:
-        detail = client.call(
-            "POST",
-            f"/experiments/{number}:continue",
-            body=body,
-            headers={"Idempotency-Key": uuid.uuid4().hex},
-            repeatable=True,
-        ).json()
-    if asked.as_json:
-        print_json(detail)
-    else:
-        say(f"Experiment {number} continues ({detail['state']}).")
+        detail = client.post_once(f"/experiments/{number}:continue", body)
+    report(detail, f"Experiment {number} continues ({detail['state']}).", as_json=asked.as_json)
 
 
 def _one_experiment(asked: SelectionOptions) -> int:
@@ -125,13 +115,7 @@ def fork(
         if sent.sha256 is not None:
             body |= {"blob_sha256": sent.sha256, "left_out": sent.left_out}
         body["overrides"] = overrides
-        made = client.call(
-            "POST",
-            f"/experiments/{experiment}:fork",
-            body=body,
-            headers={"Idempotency-Key": uuid.uuid4().hex},
-            repeatable=True,
-        ).json()
+        made = client.post_once(f"/experiments/{experiment}:fork", body)
         url = f"{client.target.url}/experiments/{made['id']}"
     if as_json:
         print_json(made)

@@ -38,6 +38,35 @@ LevelsOption = Annotated[
         "--level", "-l", metavar="LEVELS", help=f"Only lines of these levels: {', '.join(LEVELS)}."
     ),
 ]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Only lines since then: 10m, 2h or 3d ago, or a time."),
+]
+UntilOption = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only lines before then, in the same format.")
+]
+GrepOption = Annotated[
+    str | None,
+    typer.Option("-g", "--grep", metavar="PATTERN", help="Only lines that match; RE2 syntax."),
+]
+PatternOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Print the values that this pattern of metrics.from_log, or preset, would find.",
+    ),
+]
+LineOption = Annotated[
+    str, typer.Option(metavar="PATTERN", help="Pattern of the lines to which --pattern applies.")
+]
+FollowOption = Annotated[
+    bool,
+    typer.Option(
+        "--follow",
+        "-f",
+        help="Print new lines until the log is complete, even across server outages.",
+    ),
+]
 
 
 def logs(
@@ -52,77 +81,45 @@ def logs(
     errors: Annotated[
         bool, typer.Option("--errors", help="Short for --level error --level critical.")
     ] = False,
-    since: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Only lines since then: 10m, 2h or 3d ago, or a time."),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only lines before then, in the same format.")
-    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     query: Annotated[
         str | None, typer.Option("-q", "--query", help="Only lines that contain this text.")
     ] = None,
-    grep: Annotated[
-        str | None,
-        typer.Option("-g", "--grep", metavar="PATTERN", help="Only lines that match; RE2 syntax."),
-    ] = None,
+    grep: GrepOption = None,
     match_case: Annotated[
         bool, typer.Option("--match-case", help="Match case in --query and --grep.")
     ] = False,
-    pattern: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Print the values that this pattern of metrics.from_log, or preset, would find.",
-        ),
-    ] = None,
+    pattern: PatternOption = None,
     metric: Annotated[
         str, typer.Option(metavar="NAME", help="Name of the metric that --pattern finds.")
     ] = "",
-    line: Annotated[
-        str,
-        typer.Option(metavar="PATTERN", help="Pattern of the lines to which --pattern applies."),
-    ] = "",
+    line: LineOption = "",
     tail: Annotated[
         int | None, typer.Option("--tail", "-n", min=1, help="Only the last N lines.")
     ] = None,
     timestamps: Annotated[
         bool, typer.Option("--timestamps", "-t", help="Show when each line was received.")
     ] = False,
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow",
-            "-f",
-            help="Print new lines until the log is complete, even across server outages.",
-        ),
-    ] = False,
+    follow: FollowOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print the log of a trial, or of all trials of an experiment, with all ranks in order."""
     if query is not None and grep is not None:
         raise CommandFailure(
-            "--query and --grep are two ways to say one thing.",
-            "give one of them",
-            exit_code=EXIT_USAGE,
+            "--query and --grep exclude each other.", "give one of them", exit_code=EXIT_USAGE
         )
     now = dt.datetime.now().astimezone()
-    if pattern is None and (metric or line):
-        option = "--metric" if metric else "--line"
-        raise CommandFailure(
-            f"{option} has no effect without --pattern.", "add --pattern", exit_code=EXIT_USAGE
-        )
-    if pattern is not None:
+    if pattern is None:
+        alone = {"--metric": metric, "--line": line}
+        _refuse(alone, "has no effect without --pattern.", "add --pattern")
+    else:
         others = {
             "--query": query, "--grep": grep, "--follow": follow, "--tail": tail, "--level": level,
             "--errors": errors, "--since": since, "--until": until,
         }  # fmt: skip
-        for option in (name for name, value in others.items() if value):
-            raise CommandFailure(
-                f"{option} has no effect beside --pattern, which reads whole logs.",
-                "leave one of them out",
-                exit_code=EXIT_USAGE,
-            )
+        wrong = "cannot be combined with --pattern, which reads whole logs."
+        _refuse(others, wrong, "leave one of them out")
         _print_values(
             trial,
             {
@@ -152,6 +149,13 @@ def logs(
         "follow": follow,
     }
     _print_lines(trial, given, timestamps=timestamps, as_json=as_json)
+
+
+def _refuse(options: dict[str, Any], wrong: str, hint: str) -> None:
+    """Raise CommandFailure for the first of the options that was given."""
+    for name, value in options.items():
+        if value:
+            raise CommandFailure(f"{name} {wrong}", hint, exit_code=EXIT_USAGE)
 
 
 def _print_lines(

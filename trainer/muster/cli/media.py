@@ -22,6 +22,7 @@ from .output import (
     say,
     table,
 )
+from .outputs import report_fetched, target_folder
 from .trials import TrialArgument, find_trial
 
 app = typer.Typer(
@@ -29,8 +30,8 @@ app = typer.Typer(
 )
 
 RANKS_SHOWN = 4
-RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only those of this rank.")]
-StepOption = Annotated[int | None, typer.Option("--step", min=0, help="Only those of this step.")]
+RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only items of this rank.")]
+StepOption = Annotated[int | None, typer.Option("--step", min=0, help="Only items of this step.")]
 
 
 @app.command("list")
@@ -45,7 +46,7 @@ def list_(
 ) -> None:
     """List the names that a trial has logged media under, or the items of one name.
 
-    What was left out, because it was too much or not what its kind needs, is counted below.
+    Items that were left out, because they exceeded a limit or were invalid, are counted below.
     """
     from muster.client.media import list_media
 
@@ -129,7 +130,7 @@ def get(
     ] = None,
     step: StepOption = None,
     last: Annotated[
-        bool, typer.Option("--last", help="Only those of the last step of each name.")
+        bool, typer.Option("--last", help="Only items of the last step of each name.")
     ] = False,
     rank: RankOption = None,
     output: Annotated[
@@ -145,15 +146,13 @@ def get(
 ) -> None:
     """Fetch media into files, such as samples/step-40-rank-0.png.
 
-    Run the command again after an interruption: what is there is not fetched again.
+    After an interruption, run the command again: files that you already have are not fetched again.
     """
     from muster.client.media import fetch_media, list_media
 
     if last and step is not None:
         raise CommandFailure("Give either --step or --last.", exit_code=EXIT_USAGE)
-    folder = output if output is not None else Path(f"media-{trial}")
-    if folder.exists() and not folder.is_dir():
-        raise CommandFailure(f"{folder} is not a folder.", exit_code=EXIT_USAGE)
+    folder = target_folder(output, f"media-{trial}")
     with client_of_environment() as client:
         trial_id = find_trial(client, trial)["id"]
         found = client.get(f"/trials/{trial_id}/media/series")
@@ -166,20 +165,7 @@ def get(
             ends = {item["name"]: item["step"] for item in items}  # they come by step
             items = [item for item in items if item["step"] == ends[item["name"]]]
         done = fetch_media(client, items, folder, force=force, on_progress=say)
-    if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "num_files": done.num_files,
-                "size_bytes": done.size_bytes,
-                "num_unchanged": done.num_unchanged,
-            }
-        )
-        return
-    unchanged = f"; {count(done.num_unchanged, 'file')} there already" if done.num_unchanged else ""
-    say(
-        f"Wrote {count(done.num_files, 'file')} to {folder} ({byte_size(done.size_bytes)}){unchanged}."
-    )
+    report_fetched(done, folder, as_json=as_json)
 
 
 def _nothing(found: dict[str, Any], name: str) -> CommandFailure:

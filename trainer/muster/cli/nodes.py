@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .operations import client_of_environment
 from .output import (
     CommandFailure,
     JsonOption,
@@ -15,6 +16,7 @@ from .output import (
     escape,
     print_json,
     printable,
+    report,
     say,
     styled_state,
     table,
@@ -33,7 +35,7 @@ PREFLIGHT_POLL_S = 0.3
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
     """List the nodes of the cluster."""
-    with _client() as client:
+    with client_of_environment() as client:
         found = list(client.pages("/nodes"))
     if as_json:
         print_json(found)
@@ -68,7 +70,7 @@ def list_(as_json: JsonOption = False) -> None:
 @app.command("show")
 def show(name: NodeArgument, as_json: JsonOption = False) -> None:
     """Show a node: its health with all reasons, its slots, versions and latest events."""
-    with _client() as client:
+    with client_of_environment() as client:
         node = find_node(client, name)
         events = list(client.pages(f"/nodes/{node['id']}/events", limit=NUM_EVENTS))
     if as_json:
@@ -126,7 +128,7 @@ def open_(name: NodeArgument, as_json: JsonOption = False) -> None:
 @app.command("release")
 def release(name: NodeArgument, as_json: JsonOption = False) -> None:
     """Release a node from quarantine once its problem is fixed."""
-    with _client() as client:
+    with client_of_environment() as client:
         before = find_node(client, name)
         node = client.post(f"/nodes/{before['id']}:release")
     if as_json:
@@ -142,9 +144,9 @@ def release(name: NodeArgument, as_json: JsonOption = False) -> None:
 def remove(name: NodeArgument) -> None:
     """Remove a node that is LOST, has been silent for a minute, or is cordoned and empty.
 
-    Its credential is void at once. What ran on a silent node ends there and may start elsewhere.
+    Its credential is revoked at once. What ran on a silent node ends there and may start elsewhere.
     """
-    with _client() as client:
+    with client_of_environment() as client:
         node = find_node(client, name)
         client.delete(f"/nodes/{node['id']}")
     say(f"Removed {printable(node['name'])}.")
@@ -157,10 +159,10 @@ def preflight(
 ) -> None:
     """Test the disks and devices of nodes and every connection between them.
 
-    Each connects to each on the address it advertises, and each pair adds up a vector (all-reduce
-    over gloo). Exit code 1 when something fails; the verdict names the nodes.
+    Each node connects to every other at its advertised address, and each pair adds up a vector
+    (all-reduce over gloo). Exit code 1 if something fails; the verdict names the nodes.
     """
-    with _client() as client:
+    with client_of_environment() as client:
         found = client.post("/preflights", {"nodes": names})
         while found["state"] == "running":
             time.sleep(PREFLIGHT_POLL_S)
@@ -199,12 +201,9 @@ def _ms(value: float | None) -> str:
 
 
 def _schedule(name: str, scheduling: str, words: str, *, as_json: bool) -> None:
-    with _client() as client:
+    with client_of_environment() as client:
         node = client.patch(f"/nodes/{find_node(client, name)['id']}", {"scheduling": scheduling})
-    if as_json:
-        print_json(node)
-    else:
-        say(words.format(name=printable(node["name"])))
+    report(node, words.format(name=printable(node["name"])), as_json=as_json)
 
 
 def find_node(client: Client, name: str) -> dict[str, Any]:
@@ -246,9 +245,3 @@ def _versions(node: dict[str, Any]) -> str:
 def _isolation(node: dict[str, Any]) -> str:
     level, reason = node["isolation"], node["isolation_reason"]
     return f"{level}: {reason}" if reason else str(level)
-
-
-def _client() -> Client:
-    from muster.client import Client as HttpClient
-
-    return HttpClient.from_environment()

@@ -13,7 +13,7 @@ import typer
 
 from .exit_codes import EXIT_USAGE
 from .operations import client_of_environment
-from .output import CommandFailure, JsonOption, age, console, escape, print_json, say, table
+from .output import CommandFailure, JsonOption, age, console, escape, print_json, report, say, table
 from .secrets import read_value
 from .selecting import YesOption
 
@@ -27,7 +27,7 @@ NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Notifications of what happens: by e-mail, webhooks and chat services.",
+    help="Notifications by e-mail, webhook and chat.",
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="TARGET", help="Name of the target.")]
@@ -126,15 +126,12 @@ def remove(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a target and its history. What waits for it is not sent."""
+    """Delete a target and its history. Pending messages are not sent."""
     if not yes and not as_json:
         typer.confirm(f"Delete target {name}?", abort=True, err=True)
     with client_of_environment() as client:
         client.delete(f"/notifications/targets/{_find(client, name, project)['id']}")
-    if as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        say(f"Deleted target {name}.")
+    report({"name": name, "deleted": True}, f"Deleted target {name}.", as_json=as_json)
 
 
 @app.command("test")
@@ -169,7 +166,9 @@ def send_test(
 def history(
     name: NameArgument,
     project: ProjectOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="Most messages.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=200, help="Maximum number of messages.")
+    ] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """List what was sent to a target, newest first."""
@@ -240,18 +239,18 @@ def on(
         list[str] | None, typer.Option("--to", help="Name of a target; repeatable.")
     ] = None,
     everybody: Annotated[
-        bool, typer.Option("--all", help="About everybody's experiments, not only your own.")
+        bool, typer.Option("--all", help="Include everybody's experiments, not only your own.")
     ] = False,
     only: Annotated[
         str | None, typer.Option("--only", metavar="P", help="Only experiments of this project.")
     ] = None,
     inbox: Annotated[
-        bool, typer.Option("--inbox/--no-inbox", help="Also in the inbox of the dashboard.")
+        bool, typer.Option("--inbox/--no-inbox", help="Also show it in the inbox of the dashboard.")
     ] = True,
     project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a rule: notify of these events, in your inbox and at the targets that you name."""
+    """Create a rule that notifies you of these events, in your inbox and at the targets you name."""
     with client_of_environment() as client:
         body = {
             "kinds": kinds,
@@ -262,10 +261,7 @@ def on(
             "target_ids": [_find(client, name, project)["id"] for name in to or ()],
         }
         made = client.post("/notifications/rules", body)
-    if as_json:
-        print_json(made)
-    else:
-        say(f"Created rule {made['id']}.")
+    report(made, f"Created rule {made['id']}.", as_json=as_json)
 
 
 @app.command("off")
@@ -276,10 +272,7 @@ def off(
     """Delete a rule. What it has already caused is still sent."""
     with client_of_environment() as client:
         client.delete(f"/notifications/rules/{rule_id}")
-    if as_json:
-        print_json({"id": rule_id, "deleted": True})
-    else:
-        say(f"Deleted rule {rule_id}.")
+    report({"id": rule_id, "deleted": True}, f"Deleted rule {rule_id}.", as_json=as_json)
 
 
 @app.command("inbox")

@@ -7,7 +7,6 @@ is, and then do it to exactly those: should the selection change in between, not
 from __future__ import annotations
 
 import sys
-import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,13 +59,7 @@ def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
         must_ask = action in _ALWAYS_ASK or "filter" in asked.which or preview["num"] > 1
         if must_ask and preview["num_changes"] and not asked.yes:
             _ask(action, preview, as_json=asked.as_json)
-        done = client.call(
-            "POST",
-            "/experiments:bulk",
-            body={**body, "digest": preview["digest"]},
-            headers={"Idempotency-Key": uuid.uuid4().hex},
-            repeatable=True,
-        ).json()
+        done = client.post_once("/experiments:bulk", {**body, "digest": preview["digest"]})
     if asked.as_json:
         print_json(done)
     else:
@@ -186,10 +179,10 @@ def _ending(action: str, text: str) -> Callable[..., None]:
 
 
 pause = _command("pause", "Let trials save a checkpoint and give up their slots until resumed.")
-resume = _command("resume", "Let what is paused go on from its checkpoints.")
-stop = _ending("stop", "Stop experiments or trials, with time for a last checkpoint.")
+resume = _command("resume", "Resume paused experiments from their checkpoints.")
+stop = _ending("stop", "Stop experiments or trials, leaving time to save a last checkpoint.")
 kill = _ending("kill", "End experiments or trials, at once and without a checkpoint.")
-archive = _command("archive", "Leave experiments that have ended out of lists.")
+archive = _command("archive", "Hide experiments that have ended from lists.")
 unarchive = _command("unarchive", "Show archived experiments in lists again.")
 
 
@@ -216,7 +209,7 @@ def label(
         typer.Option("--remove", metavar="NAME", help="Remove this label; repeatable."),
     ] = None,
 ) -> None:
-    """Set and remove labels of experiments. Other labels stay."""
+    """Set and remove labels of experiments. Other labels are kept."""
     if not (set_ or remove):
         raise CommandFailure(
             "Give a label to set or remove.",

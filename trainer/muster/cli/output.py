@@ -113,6 +113,14 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def report(value: Any, text: str, *, as_json: bool) -> None:
+    """Print what a command has done: `value` as JSON, or a message for people."""
+    if as_json:
+        print_json(value)
+    else:
+        say(text)
+
+
 def console() -> Console:
     from rich.console import Console
 

@@ -23,6 +23,7 @@ from .output import (
     number,
     print_json,
     printable,
+    report,
     say,
     table,
 )
@@ -30,6 +31,7 @@ from .trials import TrialArgument, find_trial
 
 if TYPE_CHECKING:
     from muster.client import Client
+    from muster.client.outputs import Fetched
 
 WAIT_POLL_S = 1.0
 
@@ -128,43 +130,54 @@ def get(
     ] = False,
     wait: Annotated[
         bool,
-        typer.Option("--wait", help="Wait until the job does not run, and all is collected."),
+        typer.Option(
+            "--wait", help="Wait until the job has stopped and all its files are collected."
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fetch files that a trial wrote.
 
-    Every file is checked against its digest. Run the command again after an interruption: what is
-    there is not fetched again, and large files continue where they stopped.
+    Every file is checked against its digest. After an interruption, run the command again: files that
+    you already have are not fetched again, and large files continue where they stopped.
     """
     from muster.client.outputs import fetch_outputs
 
-    folder = output if output is not None else Path(f"outputs-{trial}")
-    if folder.exists() and not folder.is_dir():
-        raise CommandFailure(f"{folder} is not a folder.", exit_code=EXIT_USAGE)
+    folder = target_folder(output, f"outputs-{trial}")
     with client_of_environment() as client:
         found = find_trial(client, trial)
         if wait:
             _wait(client, found["id"])
         done = fetch_outputs(client, found["id"], paths or [], folder, force=force, on_progress=say)
-    if as_json:
-        print_json(
-            {
-                "folder": str(folder),
-                "num_files": done.num_files,
-                "size_bytes": done.size_bytes,
-                "num_unchanged": done.num_unchanged,
-                "skipped": done.skipped,
-            }
-        )
-        return
-    unchanged = f"; {count(done.num_unchanged, 'file')} there already" if done.num_unchanged else ""
-    say(
-        f"Wrote {count(done.num_files, 'file')} to {folder} ({byte_size(done.size_bytes)}){unchanged}."
-    )
-    for file in done.skipped:
+    report_fetched(done, folder, as_json=as_json, skipped=done.skipped)
+    for file in done.skipped if not as_json else ():
         why = f"a link to {file['target']}" if file["state"] == "link" else file["reason"]
         say(printable(f"  not fetched: {file['path']} ({byte_size(file['size_bytes'])}): {why}"))
+
+
+def target_folder(output: Path | None, default: str) -> Path:
+    """Return the folder to write files to. Raises CommandFailure for what is none."""
+    folder = output if output is not None else Path(default)
+    if folder.exists() and not folder.is_dir():
+        raise CommandFailure(f"{folder} is not a folder.", exit_code=EXIT_USAGE)
+    return folder
+
+
+def report_fetched(done: Fetched, folder: Path, *, as_json: bool, **more: Any) -> None:
+    """Print what came of fetching files. more: further fields of the JSON."""
+    files = count(done.num_files, "file")
+    unchanged = f"; {count(done.num_unchanged, 'file')} there already" if done.num_unchanged else ""
+    report(
+        {
+            "folder": str(folder),
+            "num_files": done.num_files,
+            "size_bytes": done.size_bytes,
+            "num_unchanged": done.num_unchanged,
+            **more,
+        },
+        f"Wrote {files} to {folder} ({byte_size(done.size_bytes)}){unchanged}.",
+        as_json=as_json,
+    )
 
 
 def _wait(client: Client, trial_id: int) -> None:
@@ -222,7 +235,7 @@ def clean(
             "--max-size",
             metavar="SIZE",
             parser=parse_bytes,
-            help="Delete the oldest until those of the experiment take no more, such as 50GiB.",
+            help="Delete the oldest until the experiment's outputs take at most this, such as 50GiB.",
         ),
     ] = None,
     keep_best: Annotated[
@@ -235,8 +248,8 @@ def clean(
 ) -> None:
     """Delete, once, the outputs of an experiment's trials by age and size.
 
-    The outputs of a trial are deleted as a whole. They stay of a trial that may still run, that has a
-    pinned checkpoint, whose last files have not been collected, or that somebody downloads now.
+    The outputs of a trial are deleted as a whole. They are kept if the trial may still run or has a
+    pinned checkpoint, if its last files have not been collected, or if somebody is downloading them.
     """
     if older_than is None and max_size is None:
         raise CommandFailure(

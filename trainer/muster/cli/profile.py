@@ -34,7 +34,7 @@ def profile(
 ) -> None:
     """Trace chosen ranks of a running trial with torch's profiler for some steps.
 
-    The training goes on, more slowly meanwhile. Open the files in https://ui.perfetto.dev or in
+    Training continues, more slowly while the trace is recorded. Open the files in https://ui.perfetto.dev or in
     chrome://tracing.
     """
     with client_of_environment() as client:

@@ -19,6 +19,7 @@ from .output import (
     escape,
     number,
     print_json,
+    report,
     say,
     table,
     until,
@@ -107,7 +108,7 @@ def retention(
 def deletions(
     all_: Annotated[bool, typer.Option("--all", help="Include completed deletions.")] = False,
     dismiss: Annotated[
-        int | None, typer.Option(metavar="ID", help="Give up on this deletion; its files stay.")
+        int | None, typer.Option(metavar="ID", help="Give up this deletion; its files are kept.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -184,10 +185,7 @@ def project_create(
     """Create a project (administrators)."""
     with client_of_environment() as client:
         made = client.post("/projects", {"name": name, "weight": weight})
-    if as_json:
-        print_json(made)
-    else:
-        say(f"Created project {name}.")
+    report(made, f"Created project {name}.", as_json=as_json)
 
 
 @project_app.command("set")
@@ -244,10 +242,7 @@ def project_delete(name: NameArgument, yes: YesOption = False, as_json: JsonOpti
         typer.confirm(f"Delete project {name}?", abort=True, err=True)
     with client_of_environment() as client:
         client.delete(_path(name))
-    if as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        say(f"Deleted project {name}.")
+    report({"name": name, "deleted": True}, f"Deleted project {name}.", as_json=as_json)
 
 
 @pool_app.command("list")
@@ -282,10 +277,11 @@ def pool_price(
 ) -> None:
     """Set what a slot costs per hour, for slots reserved from now on (administrators)."""
     pool = _change_pool(name, price_per_slot_hour=price)
-    if as_json:
-        print_json(pool)
-    else:
-        say(f"Pool {name}: {pool['price_per_slot_hour']:g} {pool['currency']} per slot-hour")
+    report(
+        pool,
+        f"Pool {name}: {pool['price_per_slot_hour']:g} {pool['currency']} per slot-hour",
+        as_json=as_json,
+    )
 
 
 @pool_app.command("isolation")
@@ -299,7 +295,7 @@ def pool_isolation(
 ) -> None:
     """Require a level of isolation of the nodes that jobs are placed on (administrators).
 
-    Trials that run already go on.
+    Running trials continue.
     """
     pool = _change_pool(name, min_isolation=level)
     if as_json:

@@ -8,6 +8,7 @@ import typer
 
 from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument
+from .operations import client_of_environment
 from .output import (
     CommandFailure,
     JsonOption,
@@ -15,6 +16,7 @@ from .output import (
     console,
     escape,
     print_json,
+    report,
     say,
     table,
     until,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 def queue(as_json: JsonOption = False) -> None:
     """List the trials that are waiting for slots: position, estimated start and reason."""
-    with _client() as client:
+    with client_of_environment() as client:
         items = list(client.pages("/queue"))
     if as_json:
         print_json(items)
@@ -66,12 +68,9 @@ def priority(
     as_json: JsonOption = False,
 ) -> None:
     """Change the priority of a waiting or running experiment."""
-    with _client() as client:
+    with client_of_environment() as client:
         changed = client.patch(f"/experiments/{experiment}", {"priority": value})
-    if as_json:
-        print_json(changed)
-    else:
-        say(f"Experiment {experiment}: priority {changed['priority']}")
+    report(changed, f"Experiment {experiment}: priority {changed['priority']}", as_json=as_json)
 
 
 def move(
@@ -109,7 +108,7 @@ def move(
             exit_code=EXIT_USAGE,
         )
     target = before if before is not None else after
-    with _client() as client:
+    with client_of_environment() as client:
         body: dict[str, Any] = _body(client, trial)
         if target is not None:
             body["before" if before is not None else "after"] = _body(client, target)
@@ -142,9 +141,3 @@ def _body(client: Client, named: TrialReference) -> dict[str, Any]:
     if named.no is None:
         return {"experiment_id": named.experiment}
     return {"trial_id": find_trial(client, named)["id"]}
-
-
-def _client() -> Client:
-    from muster.client import Client as HttpClient
-
-    return HttpClient.from_environment()

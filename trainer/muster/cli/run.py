@@ -26,6 +26,19 @@ WAITING = frozenset({"QUEUED", "RETRY_WAIT", "PAUSED"})
 TERMINAL = frozenset({"COMPLETED", "STOPPED_EARLY", "FAILED", "CANCELED"})
 _SHOWN_RANKS_MAX = 1000
 
+ArrayOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=ELEMENTS",
+        help="Run once for each element: i=0-9, or i=0-9%2 for two at a time; repeatable. The "
+        "command finds its element as a variable and as '${i}'.",
+    ),
+]
+LauncherOption = Annotated[
+    str | None,
+    typer.Option(help="How workers are started; takes the values of `launcher` in a document."),
+]
+
 
 def run(
     command: Annotated[
@@ -36,10 +49,11 @@ def run(
         typer.Option("--slots", "-n", min=1, help="Slots, with one worker on each. Default: 1."),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="Spread the slots evenly over exactly so many nodes.")
+        int | None,
+        typer.Option(min=1, help="Spread the slots evenly over exactly this many nodes."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the experiment. Default: that of the script.")
+        str | None, typer.Option(help="Name of the experiment. Default: the script's name.")
     ] = None,
     env: Annotated[
         list[str] | None,
@@ -53,20 +67,11 @@ def run(
     slot_type: Annotated[
         Literal["cpu", "cuda"] | None, typer.Option(help="Kind of slot. Default: cpu.")
     ] = None,
-    launcher: Annotated[
-        str | None, typer.Option(help="How workers are started, as `launcher` of a document.")
-    ] = None,
+    launcher: LauncherOption = None,
     python: Annotated[
         str | None, typer.Option(metavar="PATH", help="Interpreter on the nodes.")
     ] = None,
-    array: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=ELEMENTS",
-            help="Run once for each element: i=0-9, or i=0-9%2 for two at a time; repeatable. The "
-            "command finds its element as a variable and as '${i}'.",
-        ),
-    ] = None,
+    array: ArrayOption = None,
     set_: SetOption = None,
     code: CodeOption = None,
     include: Annotated[
@@ -89,7 +94,7 @@ def run(
         own = (slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)
         if any((*own, array)):
             raise CommandFailure(
-                "The #SBATCH lines of a batch script say on what it runs.",
+                "A batch script sets these in its #SBATCH lines.",
                 "--set changes a value: --set resources.slots=4",
                 exit_code=EXIT_USAGE,
             )

@@ -26,7 +26,7 @@ def scaling(
     ] = None,
     mode: Annotated[
         Literal["weak", "strong"],
-        typer.Option(help="weak: the same samples per slot. strong: the same samples in all."),
+        typer.Option(help="weak: the same samples per slot. strong: the same samples in total."),
     ] = "weak",
     repeats: Annotated[int, typer.Option(min=1, max=10, help="Runs of each size.")] = 3,
     steps: Annotated[int, typer.Option(min=10, help="Steps measured in each run.")] = 60,

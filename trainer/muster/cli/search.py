@@ -56,7 +56,7 @@ def point(
 
 @app.command()
 def close(experiment: ExperimentArgument) -> None:
-    """Stop creating trials. Existing trials run to their end."""
+    """Stop creating trials. Existing trials run to completion."""
     from muster.ask_tell import Drive
 
     with client_of_environment() as client:
@@ -109,7 +109,7 @@ def promote(
 @app.command()
 def ask(
     experiment: ExperimentArgument,
-    count: Annotated[int, typer.Option(min=1, max=100, help="Largest number of trials.")] = 1,
+    count: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of trials.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Get trials to run yourself (search.runner: external)."""

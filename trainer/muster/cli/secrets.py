@@ -10,7 +10,7 @@ import typer
 
 from .exit_codes import EXIT_USAGE
 from .operations import client_of_environment
-from .output import CommandFailure, JsonOption, age, console, escape, print_json, say, table
+from .output import CommandFailure, JsonOption, age, console, escape, print_json, report, say, table
 from .selecting import YesOption
 
 app = typer.Typer(
@@ -41,8 +41,8 @@ def set_(
     """Create a secret, or replace its value.
 
     The value comes from a file, from standard input, or from a prompt that does not show it. The
-    newline after a single line is dropped. A value is never an argument: those every user of the
-    machine can read.
+    newline after a single line is dropped. A value is never an argument, because every user of the
+    machine can read arguments.
     """
     value = read_value(f"value of {name}", from_file)
     with client_of_environment() as client:
@@ -90,15 +90,12 @@ def delete(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a secret. Jobs that run keep it; what names it cannot start any more."""
+    """Delete a secret. Running jobs keep it; jobs that name it can no longer start."""
     if not yes and not as_json:
         typer.confirm(f"Delete secret {name}?", abort=True, err=True)
     with client_of_environment() as client:
         client.delete(_path(name, project))
-    if as_json:
-        print_json({"name": name, "deleted": True})
-    else:
-        say(f"Deleted secret {name}.")
+    report({"name": name, "deleted": True}, f"Deleted secret {name}.", as_json=as_json)
 
 
 def read_value(what: str, from_file: Path | None) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, get_type_hints
@@ -44,7 +44,7 @@ NumbersOrTrialsArgument = Annotated[
     typer.Argument(
         metavar="[EXPERIMENT[.TRIAL]]...",
         parser=parse_trial,
-        help="Numbers of the experiments (36), or of trials of theirs (36.2).",
+        help="Numbers of the experiments (36), or of their trials (36.2).",
     ),
 ]
 StateOption = Annotated[
@@ -90,7 +90,7 @@ class SelectionOptions:
 
 
 def _options(
-    numbers: NumbersArgument = None,
+    numbers: Sequence[int | TrialReference] | None = None,
     state: StateOption = None,
     project: ProjectOption = None,
     label: LabelOption = None,
@@ -101,37 +101,20 @@ def _options(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> SelectionOptions:
-    which = selection(
-        numbers,
-        state=state,
-        project=project,
-        label=label,
-        owner=owner,
-        query=query,
-        archived=archived,
-    )
-    return SelectionOptions(which=which, yes=yes, dry_run=dry_run, as_json=as_json)
-
-
-def _options_with_trials(
-    numbers: NumbersOrTrialsArgument = None,
-    state: StateOption = None,
-    project: ProjectOption = None,
-    label: LabelOption = None,
-    owner: OwnerOption = None,
-    query: QueryOption = None,
-    archived: ArchivedOption = Archived.exclude,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> SelectionOptions:
-    named = list(numbers or ())
+    named = [n if isinstance(n, TrialReference) else TrialReference(n) for n in numbers or ()]
     trials = tuple(reference for reference in named if reference.no is not None)
-    filters = (state, project, label, owner, query)
     if not trials:
-        ids = [reference.experiment for reference in named]
-        return _options(ids, *filters, archived, yes, dry_run, as_json)
-    if len(trials) < len(named) or any(filters):
+        which = selection(
+            [reference.experiment for reference in named],
+            state=state,
+            project=project,
+            label=label,
+            owner=owner,
+            query=query,
+            archived=archived,
+        )
+        return SelectionOptions(which=which, yes=yes, dry_run=dry_run, as_json=as_json)
+    if len(trials) < len(named) or any((state, project, label, owner, query)):
         raise CommandFailure(
             "Trials cannot be combined with experiments or a filter.",
             "name trials only, such as 36.1 36.2, or experiments only",
@@ -143,30 +126,31 @@ def _options_with_trials(
 def selecting(
     *, archived: bool = True, trials: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The decorator. archived: whether the command has --archived, too. trials: whether it takes
-    trials (36.2), too.
+    """Return the decorator.
+
+    archived: whether the command has --archived, too.
+    trials: whether it takes trials (36.2), too.
 
     The command's own options stand between the numbers and the filter.
     """
 
-    options = _options_with_trials if trials else _options
-
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         first, *rest = [
             parameter
-            for name, parameter in inspect.signature(options).parameters.items()
+            for name, parameter in inspect.signature(_options).parameters.items()
             if archived or name != "archived"
         ]
         _, *own = inspect.signature(command).parameters.values()
         ours = {p.name for p in own}
-        hints = get_type_hints(options, include_extras=True)
+        hints = get_type_hints(_options, include_extras=True)
+        hints["numbers"] = NumbersOrTrialsArgument if trials else NumbersArgument
         hints |= get_type_hints(command, include_extras=True)
         parameters = [p.replace(annotation=hints[p.name]) for p in (first, *own, *rest)]
 
         @functools.wraps(command)
         def run(**given: Any) -> None:
             mine = {name: given.pop(name) for name in ours}
-            command(options(**given), **mine)
+            command(_options(**given), **mine)
 
         del run.__wrapped__
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

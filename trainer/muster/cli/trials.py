@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from muster.client import Client
 
 _REFERENCE = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
+NUMBERS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def address(trial: dict[str, Any]) -> str:
     return f"{trial['experiment_id']}.{trial['no']}"
 
 
-def numbers_text(numbers: Sequence[int], *, at_most: int = 20) -> str:
-    """Return numbers as a list for people, cut after `at_most`."""
-    more = ", …" if len(numbers) > at_most else ""
-    return ", ".join(map(str, numbers[:at_most])) + more
+def numbers_text(numbers: Sequence[int]) -> str:
+    """Return numbers as a list for people, cut after NUMBERS_SHOWN."""
+    more = ", …" if len(numbers) > NUMBERS_SHOWN else ""
+    return ", ".join(map(str, numbers[:NUMBERS_SHOWN])) + more

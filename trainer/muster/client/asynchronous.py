@@ -6,7 +6,6 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from .client import Client
@@ -127,12 +126,7 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -146,6 +140,7 @@ class AsyncClient:
     call = awaited(Client.call)
     get = awaited(Client.get)
     post = awaited(Client.post)
+    post_once = awaited(Client.post_once)
     patch = awaited(Client.patch)
     delete = awaited(Client.delete)
     download = awaited(Client.download)

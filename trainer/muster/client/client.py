@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -118,7 +117,7 @@ class Client(Connection):
         body = _experiment_in(text, written, blob_sha256)
         if left_out:
             body["left_out"] = list(left_out)
-        return self._create("/experiments", body)
+        return self.post_once("/experiments", body)
 
     def _send_code(
         self, base: Path, text: str, overrides: list[str], code: str | os.PathLike[str] | None
@@ -140,10 +139,6 @@ class Client(Connection):
             return self.upload(bundle), bundle.contents.left_out_names
         finally:
             bundle.remove()
-
-    def _create(self, path: str, body: Json) -> Json:
-        headers = {"Idempotency-Key": uuid.uuid4().hex}
-        return self._json(self.call("POST", path, body=body, headers=headers, repeatable=True))
 
     def preview(
         self,
@@ -173,7 +168,7 @@ class Client(Connection):
         body: Json = {"overrides": list(overrides)}
         if start_from is not None:
             body["from"] = dict(start_from)
-        return self._create(f"/experiments/{experiment_id}:fork", body)
+        return self.post_once(f"/experiments/{experiment_id}:fork", body)
 
     def continue_(
         self,
@@ -189,7 +184,7 @@ class Client(Connection):
         body: Json = {"overrides": list(overrides)}
         if length is not None:
             body["length"] = dict(length)
-        return self._create(f"/experiments/{experiment_id}:continue", body)
+        return self.post_once(f"/experiments/{experiment_id}:continue", body)
 
     # ------------------------------------------------------------ experiments
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import ssl
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -84,12 +84,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -201,6 +196,11 @@ class Connection:
 
     def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> Json:
         return self._json(self.call("POST", path, body=body, repeatable=repeatable))
+
+    def post_once(self, path: str, body: Any) -> Json:
+        """Post with an idempotency key: however often it is sent again, the server does it once."""
+        headers = {"Idempotency-Key": uuid.uuid4().hex}
+        return self._json(self.call("POST", path, body=body, headers=headers, repeatable=True))
 
     def patch(self, path: str, body: Any) -> Json:
         return self._json(self.call("PATCH", path, body=body))

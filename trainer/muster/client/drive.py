@@ -135,13 +135,7 @@ class Drive:
                 yield poll_s
 
     def _ask(self, count: int, by: str) -> tuple[list[ExternalTrial], bool]:
-        reply = self.client.call(
-            "POST",
-            f"{self._path}/search:ask",
-            body={"count": count, "by": by},
-            headers={"Idempotency-Key": uuid.uuid4().hex},
-            repeatable=True,
-        ).json()
+        reply = self.client.post_once(f"{self._path}/search:ask", {"count": count, "by": by})
         return [ExternalTrial.of(self, trial) for trial in reply["trials"]], reply["is_over"]
 
     def tell(

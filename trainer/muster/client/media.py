@@ -8,28 +8,17 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from muster.media import EXTENSIONS
 
 from .connection import Connection, Json
-from .outputs import ExistsAlready, NotFetched
+from .outputs import ExistsAlready, Fetched, NotFetched
 
 LIST_PAGE = 200
 POLL_S = 0.5
 WAIT_S = 120.0
 """How long a node may take to send one item."""
-
-
-@dataclass
-class FetchedMedia:
-    """What came of fetching media."""
-
-    num_files: int = 0
-    size_bytes: int = 0
-    num_unchanged: int = 0
-    """Number of files that were there already with the same content."""
 
 
 def list_media(
@@ -58,13 +47,13 @@ def fetch_media(
     *,
     force: bool = False,
     on_progress: Callable[[str], None] = lambda _: None,
-) -> FetchedMedia:
+) -> Fetched:
     """Fetch items into files of a folder, such as `samples/step-40-rank-0.png`.
 
     What is there already with the same content is left alone; other content is replaced only with
     `force`. on_progress: called with sentences for people. Raises ClientError.
     """
-    result = FetchedMedia()
+    result = Fetched()
     used: set[Path] = set()
     for item in items:
         path = _path_in(folder, item)

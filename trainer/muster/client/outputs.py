@@ -35,7 +35,7 @@ ROUNDS = 3
 
 @dataclass
 class Fetched:
-    """What came of fetching outputs."""
+    """What came of fetching outputs or media."""
 
     num_files: int = 0
     size_bytes: int = 0
@@ -234,21 +234,23 @@ def _fetch_batch(
                 yield from _unpack(archive, by_path, paths)
                 continue
             name = export["file_name"]
-            (file,) = _named(batch, name, archive)
+            file = _named(batch, name, archive)
             if file is not None and _install(archive, paths[file["path"]], file):
                 yield file
 
 
-def _named(batch: Sequence[Json], name: str, content: Path) -> list[Json | None]:
+def _named(batch: Sequence[Json], name: str, content: Path) -> Json | None:
     """Return the file of a batch that was sent as it is, found by its name and its digest."""
     with content.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    found = [
-        file
-        for file in batch
-        if PurePosixPath(file["path"]).name == name and file["sha256"] == digest
-    ]
-    return [found[0] if found else None]
+    return next(
+        (
+            file
+            for file in batch
+            if PurePosixPath(file["path"]).name == name and file["sha256"] == digest
+        ),
+        None,
+    )
 
 
 def _unpack(archive: Path, by_path: dict[str, Json], paths: dict[str, Path]) -> Iterator[Json]:

@@ -85,9 +85,9 @@ class WarmStart:
     """Their numbers. Trials count that ran to their end and have a finite value of this search's
     metric, and whose hyperparameters are all there and within this space; others are left out."""
     top: Annotated[int, Bounds(ge=0, le=100)] = 5
-    """So many of their best points are tried first."""
+    """Number of their best points that are tried first."""
     history: bool = True
-    """Whether a sampler that learns is told of them all."""
+    """Whether a sampler that learns uses all of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class SearchSection:
     """`asha`: `aggressive` judges every trial from the lowest rung on; `standard` and `conservative`
     share the trials among brackets that begin on higher ones."""
     divisor: Annotated[int, Bounds(ge=2, le=64)] = 4
-    """`asha`, `hyperband`: one in so many trials goes on past a rung."""
+    """`asha`, `hyperband`: one in this many trials goes on past a rung."""
     rungs: Annotated[int, Bounds(ge=1, le=16)] = 5
     """`asha`: rungs at most; fewer when `max_length` or `trials` leave no room for them."""
     concurrent: Annotated[int, Bounds(ge=1, le=10_000)] | None = None
@@ -175,12 +175,12 @@ class SearchSection:
     target: float | None = None
     """The search ends when a trial reports this value of the metric or a better one."""
     patience: Annotated[int, Bounds(ge=1, le=MAX_TRIALS)] | None = None
-    """The search ends when so many trials in a row have ended without a better value."""
+    """The search ends when this many trials in a row have ended without a better value."""
     max_failures: Annotated[int, Bounds(ge=1, le=MAX_TRIALS)] | None = None
-    """The search ends when so many trials in a row have failed and none has reported in between."""
+    """The search ends when this many trials in a row have failed and none has reported in between."""
     max_invalid: Annotated[int, Bounds(ge=0, le=1_000)] = 10
-    """So many trials in all that say that their hyperparameters cannot work
-    (`muster.InvalidHyperparameters`) are replaced by others, with `random`, `asha` and `median`."""
+    """Number of trials with hyperparameters that cannot work (`muster.InvalidHyperparameters`) that are
+    replaced by others, with `random`, `asha` and `median`."""
     seed: Annotated[int, Bounds(ge=0, le=2**53)] = 0
     """Seed of all draws. The same seed and space give the same trials; change it for others."""
 

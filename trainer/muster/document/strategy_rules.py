@@ -79,7 +79,7 @@ def problems(
     slot_type: str = "cpu",
     shape: Shape | None = None,
 ) -> Iterator[RuleProblem]:
-    """Everything in the options that does not go together, or not with resources and model.
+    """Yield everything in the options that does not go together, or not with resources and model.
 
     min_slots: of an elastic trial; None: always `slots`. shape: None: nothing is known of it.
     """

@@ -63,7 +63,7 @@ class TrainConfig(TrainerSection, TrainerOptions):
     max_samples: int | None = None
     """Ends it after so many samples of all slots (search.max_length)."""
     max_s: int | None = None
-    """Ends it at the first validation after so many seconds of training (search.max_length)."""
+    """End at the first validation after this many seconds of training (search.max_length)."""
     slots: int | None = None
     """Workers at full size (resources.slots of the document). None: those there are."""
     strategy: StrategySection = field(default_factory=StrategySection)
@@ -192,7 +192,7 @@ def _known(path: str) -> str:
 
 
 def _checked(name: str, value: Any) -> Any:
-    """The value as TrainConfig has it."""
+    """Return the value as TrainConfig has it."""
     fault = settings.check(name, value)
     if fault is not None:
         raise ConfigError(f"{name}: {fault.message}" + (f"; {fault.hint}" if fault.hint else ""))

@@ -304,13 +304,14 @@ _WHILE_TRAINING = (
 
 
 def validated(data: str) -> tuple[str, ...]:
-    """Names of the metrics of each validation; of the user's own data, those that it may have."""
+    """Return the names of the metrics of each validation; of the user's own data, those that it may
+    have."""
     own_or_text = data in TEXTS or is_own(data)
     return tuple(f"val/{name}" for name in (_JUDGED_TEXT if own_or_text else _JUDGED))
 
 
 def reported(data: str) -> tuple[str, ...]:
-    """Names of all metrics of a training, without those that begin as in MEASURED."""
+    """Return the names of all metrics of a training, without those that begin as in MEASURED."""
     tested = tuple(name.replace("val/", "test/") for name in validated(data))
     return (*validated(data), *_WHILE_TRAINING, *tested)
 

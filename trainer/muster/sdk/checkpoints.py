@@ -258,8 +258,6 @@ def newest_intact(wanted: Path) -> tuple[Path, Manifest, list[str]] | None:
     """Return `wanted` if it is intact, else the newest intact checkpoint before it in the same
     folder. Also returns one sentence per damaged checkpoint that was skipped. None if none is
     intact.
-
-    Also returns one sentence per damaged one that was passed over. None when none is intact.
     """
     candidates = [wanted]
     if wanted.parent.is_dir():

@@ -66,9 +66,9 @@ def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
     )
 
 
-def surroundings(environ: Mapping[str, str] | None = None) -> Surroundings:
-    """Read every variable Muster sets, once."""
-    env = os.environ if environ is None else environ
+def surroundings() -> Surroundings:
+    """Return every variable that Muster sets."""
+    env = os.environ
     return Surroundings(
         info=rank_info(env),
         report_socket=env.get("MUSTER_REPORT_SOCKET", ""),

@@ -115,7 +115,7 @@ class Need:
 
 
 def largest(need: Need, limit_bytes: float, *, at_most: int) -> int:
-    """The largest power of two of samples; 0 when not even one fits."""
+    """Return the largest power of two of samples; 0 when not even one fits."""
     fits = limit_bytes - need.fixed
     if fits < need.per_sample or at_most < 1:
         return 0
@@ -162,8 +162,9 @@ def batches_at_once(options: StrategySection, slots: int) -> float:
 def kept_bytes(
     model: nn.Module, task: tasks.Task, num: int, *, precision: Precision, recompute: bool
 ) -> float:
-    """Bytes that forward of `num` samples keeps for backward, on the CPU; each tensor counts once,
-    parameters do not. recompute: of each layer its inputs alone, and all of the largest one."""
+    """Return the bytes that forward of `num` samples keeps for backward, on the CPU; each tensor
+    counts once, parameters do not. recompute: of each layer its inputs alone, and all of the
+    largest one."""
     x, y = task.batch(0, rank=0, world_size=task.global_batch)
     x, y = (torch.cat([part[:1]] * num) for part in (x, y))
     own = {p.untyped_storage().data_ptr() for p in model.parameters()}

@@ -16,8 +16,8 @@ from muster.training.tasks import Task
 def validate(
     run: Run, training: state.TrainState, task: Task, config: TrainConfig
 ) -> dict[str, float]:
-    """The task's metrics over the validation samples, named `val/…`. Every rank must call it; all
-    get the same answer and rank 0 reports it."""
+    """Return the task's metrics over the validation samples, named `val/…`. Every rank must call
+    it; all get the same answer and rank 0 reports it."""
     values = _named("val", task.metrics(total(training, task, "val")))
     if run.info.rank == 0:
         counts = training.strategy.counts()
@@ -41,8 +41,8 @@ def _length(training: state.TrainState, config: TrainConfig) -> dict[str, float]
 
 
 def test(run: Run, training: state.TrainState, task: Task, *, best: bool) -> dict[str, float]:
-    """The task's metrics over the test samples, named `test/…`, and its report. Every rank must
-    call it; rank 0 reports.
+    """Return the task's metrics over the test samples, named `test/…`, and its report. Every rank
+    must call it; rank 0 reports.
 
     best: judge the best checkpoint rather than the model as it is. When its files cannot be read,
         the model as it is.
@@ -67,8 +67,8 @@ def test(run: Run, training: state.TrainState, task: Task, *, best: bool) -> dic
 
 
 def total(training: state.TrainState, task: Task, split: Split) -> Tensor:
-    """The task's sums over all samples of `split`, each rank taking its share; the same on every
-    rank."""
+    """Return the task's sums over all samples of `split`, each rank taking its share; the same on
+    every rank."""
     strategy = training.strategy
     device = strategy.place.device
     shares = {"rank": strategy.data_rank, "world_size": strategy.data_world_size}

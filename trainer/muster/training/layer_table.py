@@ -38,7 +38,7 @@ _ENTRY = "entry"
 
 
 def layer_table(config: TrainConfig) -> wire.LayerTable:
-    """The layers of the model that `config` names, for samples of its data.
+    """Return the layers of the model that `config` names, for samples of its data.
 
     Raises ConfigError when they cannot be had or the model cannot be run without values; what the
     user's own code raises while it builds the model is raised as it is.
@@ -241,7 +241,8 @@ class _Run:
         self._now.work = max(self._now.work, float(sum(gave.values()) + largest))
 
     def _sizes(self, tensors: Any) -> dict[int, int]:
-        """Bytes by storage; integers and parameters have no gradient that comes and goes."""
+        """Return the bytes by storage; integers and parameters have no gradient that comes and
+        goes."""
         storages = [
             t.untyped_storage()
             for t in tree_leaves(tensors)
@@ -326,7 +327,8 @@ def _activations(parts: list[_Part]) -> wire.Activations:
 
 
 def _dealt_out(model: nn.Module, run: _Run) -> list[list[wire.LayerParameter]]:
-    """The parameters of each part; those of modules that were not called belong to the first."""
+    """Return the parameters of each part; those of modules that were not called belong to the
+    first."""
     owner = _owners(run)
     found: list[list[wire.LayerParameter]] = [[] for _ in run.parts]
     for name, parameter in model.named_parameters():
@@ -371,7 +373,7 @@ def _buffer_bytes(model: nn.Module, run: _Run, at: int) -> float:
 
 
 def _merged(entry: wire.Layer, layer: wire.Layer) -> wire.Layer:
-    """A layer with what is done before it, where that has no parameters."""
+    """Return a layer with what is done before it, where that has no parameters."""
 
     def both(p: str) -> wire.Activations:
         a, b = entry.activations[p], layer.activations[p]

@@ -23,7 +23,8 @@ from muster.document.train_config import TrainConfig
 
 
 def build(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
-    """The optimizer that `config` names, over the parameters of `model`, which may be sharded."""
+    """Return the optimizer that `config` names, over the parameters of `model`, which may be
+    sharded."""
     lr = config.lr
     groups = parameter_groups(
         model, weight_decay=config.weight_decay, matrices_only=config.decay_matrices_only
@@ -43,7 +44,7 @@ def build(config: TrainConfig, model: nn.Module) -> torch.optim.Optimizer:
 def parameter_groups(
     model: nn.Module, *, weight_decay: float, matrices_only: bool
 ) -> list[dict[str, Any]]:
-    """All parameters in one group; with `matrices_only` those with less than two dimensions
+    """Return all parameters in one group; with `matrices_only` those with less than two dimensions
     (biases, and scales of norms) in a second one without weight decay."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not matrices_only:

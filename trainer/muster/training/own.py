@@ -23,7 +23,7 @@ def is_own(name: str) -> bool:
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The function that `module:function` names.
+    """Return the function that `module:function` names.
 
     Raises ConfigError when there is no such module or function. What goes wrong within the module
     is the user's, and is raised as it is.

@@ -9,7 +9,8 @@ from muster.document.train_config import TrainConfig
 
 
 def settled(config: TrainConfig, *, global_batch: int, steps_per_epoch: int) -> TrainConfig:
-    """The settings with the learning rate for this global batch, and the warm-up in steps."""
+    """Return the settings with the learning rate for this global batch, and the warm-up in
+    steps."""
     return dataclasses.replace(
         config,
         lr=scaled_lr(config, global_batch),
@@ -20,7 +21,7 @@ def settled(config: TrainConfig, *, global_batch: int, steps_per_epoch: int) -> 
 
 
 def scaled_lr(config: TrainConfig, global_batch: int) -> float:
-    """The learning rate for a global batch, where `config.lr` is right for one of
+    """Return the learning rate for a global batch, where `config.lr` is right for one of
     `config.reference_batch` samples (without it: for the batch of a single slot).
 
     linear: × global_batch / reference (Goyal et al. 2017, arXiv:1706.02677, section 2.1), the rule

@@ -108,8 +108,8 @@ def save(
 
 
 def to_continue(run: Run) -> Saved | None:
-    """The checkpoint to continue from; None when there is nothing to continue. Every rank must call
-    it.
+    """Return the checkpoint to continue from; None when there is nothing to continue. Every rank
+    must call it.
 
     A damaged one is passed over for the newest intact one before it, and the trial's events say so.
     Raises ConfigError when there is none.
@@ -120,13 +120,13 @@ def to_continue(run: Run) -> Saved | None:
 
 
 def global_batch_of(saved: Saved | None) -> int | None:
-    """The global batch that a checkpoint was made with."""
+    """Return the global batch that a checkpoint was made with."""
     return int(saved.training()["position"]["global_batch"]) if saved is not None else None
 
 
 def with_kept_cut(options: StrategySection, saved: Saved | None, *, slots: int) -> StrategySection:
-    """The options with the pipeline's cut that a checkpoint was made with, unless the document has
-    one, or there are as many stages no more: measured anew it might be another one."""
+    """Return the options with the pipeline's cut that a checkpoint was made with, unless the
+    document has one, or there are as many stages no more: measured anew it might be another one."""
     if saved is None or options.blocks_per_stage:
         return options
     cut = tuple(saved.training()["strategy"]["state"].get("blocks_per_stage", ()))
@@ -182,9 +182,9 @@ def _keep_settings(state: TrainState, before: list[dict[str, Any]] | None) -> No
 
 
 def _agreed_intact(run: Run, wanted: str) -> Path:
-    """The newest checkpoint, `wanted` or one before it, that is intact on every node. One worker of
-    each node reads it all, and fetches it first from an object store. Raises ConfigError when there
-    is none."""
+    """Return the newest checkpoint, `wanted` or one before it, that is intact on every node. One
+    worker of each node reads it all, and fetches it first from an object store. Raises ConfigError
+    when there is none."""
     last = wanted
     while True:
         step = -1
@@ -214,8 +214,8 @@ def _newest_intact(run: Run, wanted: str) -> tuple[Path, checkpoints.Manifest, l
 
 
 def _verified(run: Run, place: str) -> Path:
-    """A checkpoint on this node's disk. One worker of each node fetches and reads it all. Every
-    rank must call it. Raises CheckpointDamaged, on all of them."""
+    """Return a checkpoint on this node's disk. One worker of each node fetches and reads it all.
+    Every rank must call it. Raises CheckpointDamaged, on all of them."""
     problem: Exception | None = None
     if run.info.local_rank == 0:
         try:

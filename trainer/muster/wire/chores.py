@@ -74,7 +74,7 @@ class Export:
     """Files of a trial's outputs to send in place of a model; `path` is then the folder of the
     outputs. One is sent as it is, several as a tar archive under their paths."""
     first_bytes: int = 0
-    """Send only so many bytes from the beginning, for a preview; 0 for all."""
+    """Number of bytes to send, from the beginning, for a preview; 0 for all."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ const HEIGHT = 16;
 const STROKE = 1.5;
 
 /** The metric that stands for an experiment: its curve, its last value and its name. */
-export function Headline({ item, named = true }: { item: Pick<Experiment, "headline" | "state">; named?: boolean }) {
+export function Headline({ item }: { item: Pick<Experiment, "headline" | "state"> }) {
   const { t } = useTranslation();
   const { headline } = item;
   if (!headline) return format.MISSING;
@@ -27,7 +27,7 @@ export function Headline({ item, named = true }: { item: Pick<Experiment, "headl
     <span className={css["headline"]} title={t("experiments.headlineTitle", words)}>
       <Sparkline trialId={headline.trial_id} name={name} runs={!isTerminal(item.state)} />
       <span className="num">{words.last}</span>
-      {named ? <span className={`dim mono ${css["name"]}`}>{name}</span> : null}
+      <span className={`dim mono ${css["name"]}`}>{name}</span>
     </span>
   );
 }

@@ -1,11 +1,11 @@
-import { Button, Checkbox, Group, Modal, Select } from "@mantine/core";
+import { Checkbox, Select } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { type Kind, me, notificationTargets, projects, type Rule } from "../../api/queries";
-import { ErrorNotice } from "../../components/QueryView";
+import { FormDialog } from "../../components/FormDialog";
 import layout from "../../components/layout.module.css";
 import { ADMIN_KINDS, kindKey, KINDS } from "../../lib/notifications";
 import css from "./notifications.module.css";
@@ -71,36 +71,24 @@ export function NotificationRuleDialog({
       await queryClient.invalidateQueries({ queryKey: ["notification-rules"] });
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    save.mutate();
-  };
   const reachesNobody = !draft.inbox && draft.target_ids.length === 0;
   return (
-    <Modal
-      opened
-      onClose={onClose}
+    <FormDialog
       title={t(rule ? "notify.editRule" : "notify.newRule")}
-      centered
+      action={t(rule ? "common.save" : "notify.create")}
+      ready={draft.kinds.length > 0 && !reachesNobody}
+      pending={save.isPending}
+      error={save.error}
       size="lg"
-      closeButtonProps={{ "aria-label": t("common.close") }}
+      testId="rule-form"
+      onSubmit={() => save.mutate()}
+      onClose={onClose}
     >
-      <form onSubmit={submit} className={layout["stack"]} data-testid="rule-form">
-        <Kinds kinds={draft.kinds} ofProject={project !== undefined} onChange={(kinds) => set({ kinds })} />
-        {project === undefined ? <Scope draft={draft} onChange={set} /> : null}
-        <Recipients draft={draft} project={project} onChange={set} />
-        {reachesNobody ? <p className={`dim ${layout["text"]}`}>{t("notify.nobody")}</p> : null}
-        {save.error ? <ErrorNotice error={save.error} /> : null}
-        <Group justify="flex-end">
-          <Button variant="default" onClick={onClose}>
-            {t("common.cancel")}
-          </Button>
-          <Button type="submit" loading={save.isPending} disabled={draft.kinds.length === 0 || reachesNobody}>
-            {t(rule ? "common.save" : "notify.create")}
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+      <Kinds kinds={draft.kinds} ofProject={project !== undefined} onChange={(kinds) => set({ kinds })} />
+      {project === undefined ? <Scope draft={draft} onChange={set} /> : null}
+      <Recipients draft={draft} project={project} onChange={set} />
+      {reachesNobody ? <p className={`dim ${layout["text"]}`}>{t("notify.nobody")}</p> : null}
+    </FormDialog>
   );
 }
 

@@ -1,21 +1,11 @@
-import {
-  Button,
-  Checkbox,
-  Group,
-  Modal,
-  NumberInput,
-  PasswordInput,
-  SegmentedControl,
-  Select,
-  TextInput,
-} from "@mantine/core";
+import { Checkbox, NumberInput, PasswordInput, SegmentedControl, Select, TextInput } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../api/client";
 import { notificationOptions, type Target } from "../../api/queries";
-import { ErrorNotice } from "../../components/QueryView";
+import { FormDialog } from "../../components/FormDialog";
 import layout from "../../components/layout.module.css";
 import css from "./notifications.module.css";
 
@@ -91,51 +81,39 @@ export function NotificationTargetDialog({
       await queryClient.invalidateQueries({ queryKey: ["notification-targets"] });
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    create.mutate();
-  };
   return (
-    <Modal
-      opened
-      onClose={onClose}
+    <FormDialog
       title={t("notify.newTarget")}
-      centered
-      closeButtonProps={{ "aria-label": t("common.close") }}
+      action={t("notify.create")}
+      ready={draft.name.trim() !== ""}
+      pending={create.isPending}
+      error={create.error}
+      testId="target-form"
+      onSubmit={() => create.mutate()}
+      onClose={onClose}
     >
-      <form onSubmit={submit} className={layout["stack"]} data-testid="target-form">
-        <SegmentedControl
-          fullWidth
-          aria-label={t("notify.kindOf")}
-          value={draft.kind}
-          onChange={(kind) => set({ kind, url: "" })}
-          data={KINDS.map((value) => ({ value, label: t(`notify.targetKind.${value}`) }))}
-        />
-        <TextInput
-          label={t("notify.name")}
-          value={draft.name}
-          onChange={(e) => set({ name: e.currentTarget.value })}
-          required
-          withAsterisk={false}
-          maxLength={128}
-          data-autofocus
-        />
-        {draft.kind === "email" ? (
-          <EmailFields draft={draft} set={set} hasMailServer={hasMailServer} ownServer={ownServer} />
-        ) : null}
-        {draft.kind === "webhook" ? <WebhookFields draft={draft} set={set} /> : null}
-        {draft.kind === "apprise" ? <AppriseField draft={draft} set={set} /> : null}
-        {create.error ? <ErrorNotice error={create.error} /> : null}
-        <Group justify="flex-end">
-          <Button variant="default" onClick={onClose}>
-            {t("common.cancel")}
-          </Button>
-          <Button type="submit" loading={create.isPending} disabled={draft.name.trim() === ""}>
-            {t("notify.create")}
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+      <SegmentedControl
+        fullWidth
+        aria-label={t("notify.kindOf")}
+        value={draft.kind}
+        onChange={(kind) => set({ kind, url: "" })}
+        data={KINDS.map((value) => ({ value, label: t(`notify.targetKind.${value}`) }))}
+      />
+      <TextInput
+        label={t("notify.name")}
+        value={draft.name}
+        onChange={(e) => set({ name: e.currentTarget.value })}
+        required
+        withAsterisk={false}
+        maxLength={128}
+        data-autofocus
+      />
+      {draft.kind === "email" ? (
+        <EmailFields draft={draft} set={set} hasMailServer={hasMailServer} ownServer={ownServer} />
+      ) : null}
+      {draft.kind === "webhook" ? <WebhookFields draft={draft} set={set} /> : null}
+      {draft.kind === "apprise" ? <AppriseField draft={draft} set={set} /> : null}
+    </FormDialog>
   );
 }
 

@@ -1,15 +1,17 @@
-import { Button, Group, Modal, NumberInput, Select } from "@mantine/core";
+import { Button, NumberInput, Select } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { me, type Pool, pools } from "../../api/queries";
-import { Empty, LoadMore, Section } from "../../components/basics";
+import { Empty, Section } from "../../components/basics";
 import { amount } from "../../components/BudgetBars";
 import { Confirm } from "../../components/Confirm";
-import { type Column, DataTable } from "../../components/DataTable";
-import { ErrorNotice, QueryView } from "../../components/QueryView";
+import type { Column } from "../../components/DataTable";
+import { FormDialog } from "../../components/FormDialog";
+import { PagedTable } from "../../components/PagedTable";
+import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
@@ -96,23 +98,14 @@ export function Pools() {
           const items = data.pages.flatMap((page) => page.items);
           if (items.length === 0) return <Empty title={t("pools.none")}>{t("pools.noneHint")}</Empty>;
           return (
-            <>
-              <DataTable
-                rows={items}
-                columns={columns}
-                rowKey={(pool) => pool.name}
-                label={t("settings.tab.pools")}
-                testId="pools"
-              />
-              {query.hasNextPage ? (
-                <LoadMore
-                  shown={items.length}
-                  hasMore
-                  loading={query.isFetchingNextPage}
-                  onMore={() => void query.fetchNextPage()}
-                />
-              ) : null}
-            </>
+            <PagedTable
+              query={query}
+              rows={items}
+              columns={columns}
+              rowKey={(pool) => pool.name}
+              label={t("settings.tab.pools")}
+              testId="pools"
+            />
           );
         }}
       </QueryView>
@@ -152,51 +145,35 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
       await queryClient.invalidateQueries({ queryKey: ["pools"] });
     },
   });
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    save.mutate();
-  };
   return (
-    <Modal
-      opened
-      onClose={onClose}
+    <FormDialog
       title={t("pools.settingsOf", { name: pool.name })}
-      centered
-      closeButtonProps={{ "aria-label": t("common.close") }}
+      ready={price !== ""}
+      pending={save.isPending}
+      error={save.error}
+      testId="pool-form"
+      onSubmit={() => save.mutate()}
+      onClose={onClose}
     >
-      <form onSubmit={submit} data-testid="pool-form">
-        <p className={`${layout["text"]} ${layout["belowL"]}`}>
-          {t("pools.priceText", { count: pool.num_slots_used })}
-        </p>
-        <NumberInput
-          label={t("pools.priceIn", { currency: pool.currency })}
-          value={price}
-          onChange={setPrice}
-          min={0}
-          max={1_000_000}
-          decimalScale={6}
-          w={200}
-          data-autofocus
-        />
-        <Select
-          label={t("pools.minIsolation")}
-          description={t("pools.minIsolationHint")}
-          value={level}
-          onChange={(value) => setLevel(LEVELS.find((one) => one === value) ?? "none")}
-          allowDeselect={false}
-          data={LEVELS.map((one) => ({ value: one, label: t(`pools.level.${one}`) }))}
-          mt="md"
-        />
-        {save.error ? <ErrorNotice error={save.error} /> : null}
-        <Group justify="flex-end" mt="md">
-          <Button variant="default" onClick={onClose}>
-            {t("common.cancel")}
-          </Button>
-          <Button type="submit" loading={save.isPending} disabled={price === ""}>
-            {t("common.save")}
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+      <p className={layout["text"]}>{t("pools.priceText", { count: pool.num_slots_used })}</p>
+      <NumberInput
+        label={t("pools.priceIn", { currency: pool.currency })}
+        value={price}
+        onChange={setPrice}
+        min={0}
+        max={1_000_000}
+        decimalScale={6}
+        w={200}
+        data-autofocus
+      />
+      <Select
+        label={t("pools.minIsolation")}
+        description={t("pools.minIsolationHint")}
+        value={level}
+        onChange={(value) => setLevel(LEVELS.find((one) => one === value) ?? "none")}
+        allowDeselect={false}
+        data={LEVELS.map((one) => ({ value: one, label: t(`pools.level.${one}`) }))}
+      />
+    </FormDialog>
   );
 }

@@ -6,9 +6,10 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { me, type Project, projects } from "../../api/queries";
-import { Empty, LoadMore, Meter, Section } from "../../components/basics";
+import { Empty, Meter, Section } from "../../components/basics";
 import { amount } from "../../components/BudgetBars";
-import { type Column, DataTable } from "../../components/DataTable";
+import type { Column } from "../../components/DataTable";
+import { PagedTable } from "../../components/PagedTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import { ProjectPanel } from "./ProjectPanel";
@@ -104,23 +105,14 @@ export function Projects() {
             const items = data.pages.flatMap((page) => page.items);
             if (items.length === 0) return <Empty title={t("projects.none")}>{t("projects.noneHint")}</Empty>;
             return (
-              <>
-                <DataTable
-                  rows={items}
-                  columns={columns}
-                  rowKey={(project) => project.id}
-                  label={t("settings.tab.projects")}
-                  testId="projects"
-                />
-                {query.hasNextPage ? (
-                  <LoadMore
-                    shown={items.length}
-                    hasMore
-                    loading={query.isFetchingNextPage}
-                    onMore={() => void query.fetchNextPage()}
-                  />
-                ) : null}
-              </>
+              <PagedTable
+                query={query}
+                rows={items}
+                columns={columns}
+                rowKey={(project) => project.id}
+                label={t("settings.tab.projects")}
+                testId="projects"
+              />
             );
           }}
         </QueryView>

@@ -1,11 +1,11 @@
-import { ActionIcon, Button, Group, Modal, NumberInput, Select, TextInput } from "@mantine/core";
+import { ActionIcon, Button, NumberInput, Select, TextInput } from "@mantine/core";
 import { IconPlus, IconX } from "@tabler/icons-react";
-import { type FormEvent, useRef, useState } from "react";
+import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { Schemas } from "../../api/client";
 import type { Project } from "../../api/queries";
-import { ErrorNotice } from "../../components/QueryView";
+import { FormDialog } from "../../components/FormDialog";
 import layout from "../../components/layout.module.css";
 
 type Quota = Schemas["QuotaIn"];
@@ -44,72 +44,60 @@ export function ShareDialog({
   const change = (key: number, patch: Partial<Row>): void =>
     setRows((before) => before.map((row) => (row.key === key ? { ...row, ...patch } : row)));
   const valid = Number(weight) > 0 && rows.every((row) => row.pool.trim() !== "" && typeof row.slots === "number");
-  const submit = (event: FormEvent): void => {
-    event.preventDefault();
-    if (valid)
-      onSave({
-        weight: Number(weight),
-        quotas: rows.map(({ pool, slot_type, slots }) => ({ pool: pool.trim(), slot_type, slots: Number(slots) })),
-      });
-  };
+  const save = (): void =>
+    onSave({
+      weight: Number(weight),
+      quotas: rows.map(({ pool, slot_type, slots }) => ({ pool: pool.trim(), slot_type, slots: Number(slots) })),
+    });
   const add = (): void => {
     next.current += 1;
     setRows((before) => [...before, { key: next.current, pool: "default", slot_type: "cpu", slots: "" }]);
   };
   return (
-    <Modal
-      opened
-      onClose={onClose}
+    <FormDialog
       title={t("projects.shareOf", { name: project.name })}
-      centered
-      closeButtonProps={{ "aria-label": t("common.close") }}
+      ready={valid}
+      pending={pending}
+      error={error}
+      testId="share-form"
+      onSubmit={save}
+      onClose={onClose}
     >
-      <form onSubmit={submit} data-testid="share-form" className={layout["stack"]}>
-        <NumberInput
-          label={t("projects.weight")}
-          description={t("projects.weightLong")}
-          value={weight}
-          onChange={setWeight}
-          min={0.001}
-          max={1000}
-          step={0.5}
-          decimalScale={3}
-          w={200}
-          data-autofocus
+      <NumberInput
+        label={t("projects.weight")}
+        description={t("projects.weightLong")}
+        value={weight}
+        onChange={setWeight}
+        min={0.001}
+        max={1000}
+        step={0.5}
+        decimalScale={3}
+        w={200}
+        data-autofocus
+      />
+      <div>
+        <b>{t("projects.quotas")}</b>
+        <div className="dim">{t("projects.quotaLong")}</div>
+      </div>
+      {rows.map((row) => (
+        <QuotaFields
+          key={row.key}
+          row={row}
+          onChange={(patch) => change(row.key, patch)}
+          onRemove={() => setRows((before) => before.filter((other) => other.key !== row.key))}
         />
-        <div>
-          <b>{t("projects.quotas")}</b>
-          <div className="dim">{t("projects.quotaLong")}</div>
-        </div>
-        {rows.map((row) => (
-          <QuotaFields
-            key={row.key}
-            row={row}
-            onChange={(patch) => change(row.key, patch)}
-            onRemove={() => setRows((before) => before.filter((other) => other.key !== row.key))}
-          />
-        ))}
-        <Button
-          variant="default"
-          size="compact-sm"
-          leftSection={<IconPlus size={14} aria-hidden />}
-          onClick={add}
-          className={layout["start"]}
-          data-testid="add-quota"
-        >
-          {t("projects.addQuota")}
-        </Button>
-        {error ? <ErrorNotice error={error} /> : null}
-        <Group justify="flex-end" mt="xs">
-          <Button variant="default" onClick={onClose}>
-            {t("common.cancel")}
-          </Button>
-          <Button type="submit" loading={pending} disabled={!valid}>
-            {t("common.save")}
-          </Button>
-        </Group>
-      </form>
-    </Modal>
+      ))}
+      <Button
+        variant="default"
+        size="compact-sm"
+        leftSection={<IconPlus size={14} aria-hidden />}
+        onClick={add}
+        className={layout["start"]}
+        data-testid="add-quota"
+      >
+        {t("projects.addQuota")}
+      </Button>
+    </FormDialog>
   );
 }
 

@@ -53,7 +53,7 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
     {
       id: "node",
       header: t("ranks.node"),
-      cell: (r) => <span className={css["whole"]}>{nodes.get(r.rank) ?? format.MISSING}</span>,
+      cell: (r) => <span className={css["nodeName"]}>{nodes.get(r.rank) ?? format.MISSING}</span>,
     },
     {
       id: "step",
@@ -111,7 +111,11 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
       ),
     })),
   ];
-  return <DataTable rows={rows} columns={columns} rowKey={(r) => r.rank} label={t("perf.ranks")} testId="perf-ranks" />;
+  return (
+    <div className={css["byRank"]}>
+      <DataTable rows={rows} columns={columns} rowKey={(r) => r.rank} label={t("perf.ranks")} testId="perf-ranks" />
+    </div>
+  );
 }
 
 /** perStep: every row is a step. */

@@ -178,7 +178,7 @@ class TrialRow(Base):
     heard_at: Mapped[dt.datetime | None]
     """When the client of an unmanaged trial last said anything of it; null for any other trial."""
     point: Mapped[str | None] = mapped_column(String(64))
-    """What who enqueued its hyperparameters calls them; null: they were drawn."""
+    """Name under which its hyperparameters were enqueued; null if the search drew them."""
     num_continued: Mapped[int] = mapped_column(default=0)
     """How often it was continued after it had ended."""
     reason: Mapped[str] = mapped_column(default="")

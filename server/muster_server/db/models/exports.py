@@ -30,7 +30,7 @@ class ExportRow(Base):
     """zlib of a JSON list of wire.OutputFile: the outputs to send. Null for a model."""
     num_files: Mapped[int] = mapped_column(default=0)
     first_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
-    """Only so many bytes from the beginning are sent; 0 for all."""
+    """Number of bytes to send, from the beginning; 0 for all."""
     request_key: Mapped[str] = mapped_column(String(64), default="")
     """Digest of which outputs were asked for; "" for a model."""
     file_name: Mapped[str] = mapped_column(String(255), default="")
@@ -47,7 +47,7 @@ class ExportRow(Base):
     """pending | done | failed."""
     message: Mapped[str] = mapped_column(default="")
     room_bytes: Mapped[int] = mapped_column(BigInteger)
-    """Taken of what all exports may have: its size, or as long as that is not known, at most it."""
+    """Bytes reserved of the limit of all exports: its size or, until that is known, its largest size."""
     size_bytes: Mapped[int | None] = mapped_column(BigInteger)
     sha256: Mapped[str] = mapped_column(String(64), default="")
     requested_by: Mapped[str] = mapped_column(String(160))

@@ -23,7 +23,7 @@ class ProfileRow(Base):
     rank: Mapped[int]
     node_name: Mapped[str] = mapped_column(String(128))
     num_steps: Mapped[int]
-    """Asked for."""
+    """Number of steps requested."""
     first_step: Mapped[int | None] = mapped_column(BigInteger)
     last_step: Mapped[int | None] = mapped_column(BigInteger)
     size_bytes: Mapped[int] = mapped_column(default=0)

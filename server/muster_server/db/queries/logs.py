@@ -92,7 +92,7 @@ class _Chunk:
         return out
 
     def hits(self, block: int, test: LineTest) -> array[int]:
-        """Lines of a block, numbered as in start_of, that may pass the test."""
+        """Return the lines of a block, numbered as in start_of, that may pass the test."""
         if block not in self._hits:
             first, text = self.blocks[block]
             self._hits[block] = array("q", (first + n for n in test.candidates(text)))
@@ -134,7 +134,7 @@ class StreamReader:
         return self._cached_bytes
 
     def line_at(self, start: int) -> StoredLogLine | None:
-        """The line that starts at `start`; None at the end of the stream."""
+        """Return the line that starts at `start`; None at the end of the stream."""
         if start >= self.size:
             return None
         chunk = self.chunk_at(start, ahead=True)
@@ -148,7 +148,8 @@ class StreamReader:
         )
 
     def line_before(self, position: int) -> StoredLogLine | None:
-        """The line that ends just before `position`, a line start or the end of the stream."""
+        """Return the line that ends just before `position`, a line start or the end of the
+        stream."""
         if position <= 0:
             return None
         chunk = self.chunk_at(position - 1, ahead=False)
@@ -183,7 +184,7 @@ class StreamReader:
         return raw.decode("utf-8", "replace").replace("\x00", "␀")
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes start..end (end excluded). The caller bounds their number."""
+        """Return the bytes start..end (end excluded). The caller bounds their number."""
         pieces = []
         position = start
         while position < min(end, self.size):
@@ -237,7 +238,8 @@ class StreamReader:
         return self.size if line is None else line.after
 
     def _first_line_at(self, offset: int) -> int:
-        """Number of the line that the first byte of the chunk around `offset` belongs to."""
+        """Return the number of the line that the first byte of the chunk around `offset` belongs
+        to."""
         table = LogChunkRow
         return self._session.execute(
             select(table.first_line)
@@ -249,8 +251,8 @@ class StreamReader:
     # ------------------------------------------------------------ skipping while searching
 
     def skip_forward(self, position: int) -> int:
-        """The start of a later line (or `position`, a line start) before which no line passes the
-        test. Looks only at the chunk of `position`."""
+        """Return the start of a later line (or `position`, a line start) before which no line
+        passes the test. Looks only at the chunk of `position`."""
         assert self._test is not None
         chunk = self.chunk_at(position, ahead=True)
         line = bisect_left(chunk.newlines, position)
@@ -263,8 +265,8 @@ class StreamReader:
         return max(position, chunk.start_of(len(chunk.newlines)))
 
     def skip_backward(self, position: int) -> int:
-        """The start of an earlier line (or `position`) from which on no line before `position`
-        passes the test. Looks only at the chunk before `position`."""
+        """Return the start of an earlier line (or `position`) from which on no line before
+        `position` passes the test. Looks only at the chunk before `position`."""
         assert self._test is not None
         chunk = self.chunk_at(position - 1, ahead=False)
         last = bisect_left(chunk.newlines, position - 1)

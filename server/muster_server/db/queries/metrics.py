@@ -141,7 +141,7 @@ def num_series(session: Session, trial_id: int, attempt_no: int) -> int:
 
 
 def lowest_rank(session: Session, trial_id: int, attempt_no: int) -> int | None:
-    """The lowest rank that has reported anything in this attempt."""
+    """Return the lowest rank that has reported anything in this attempt."""
     return session.scalar(
         select(MetricSeriesRow.rank)
         .where(MetricSeriesRow.trial_id == trial_id, MetricSeriesRow.attempt_no == attempt_no)
@@ -186,7 +186,7 @@ class ReportedAttempt:
 def reported_attempts(
     session: Session, trial_ids: Sequence[int]
 ) -> dict[int, list[ReportedAttempt]]:
-    """Trial → its attempts that have reported a metric, oldest first.
+    """Return, by trial, its attempts that have reported a metric, oldest first.
 
     An attempt that never got that far hides nothing of what the ones before it showed.
     """

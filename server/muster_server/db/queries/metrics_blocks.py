@@ -60,7 +60,7 @@ def find_blocks(
 def first_blocks_of(
     session: Session, series_id: int, first_step: int, last_step: int, limit: int
 ) -> list[Rollup]:
-    """The first `limit` blocks of a series that hold a step of first_step..last_step."""
+    """Return the first `limit` blocks of a series that hold a step of first_step..last_step."""
     table = MetricBlockRow
     start = _start_of_window(session, [series_id], first_step)
     rows = session.execute(
@@ -98,7 +98,8 @@ def _select_blocks() -> Any:
 
 
 def _start_of_window(session: Session, series_ids: Sequence[int], first_step: int) -> int:
-    """The least first step of the blocks in which `first_step` may lie; blocks do not overlap."""
+    """Return the least first step of the blocks in which `first_step` may lie; blocks do not
+    overlap."""
     table = MetricBlockRow
     starts = session.execute(
         select(func.max(table.first_step))
@@ -167,7 +168,7 @@ def find_batches(
     first_step: int,
     last_step: int,
 ) -> list[Batch]:
-    """The uncompacted batches of these (trial, attempt, rank) that may hold a step of
+    """Return the uncompacted batches of these (trial, attempt, rank) that may hold a step of
     first_step..last_step, in the order they were written."""
     table = MetricBatchRow
     found: list[Batch] = []
@@ -310,7 +311,7 @@ def last_step_of_spans(session: Session, series_id: int) -> int:
 
 
 def first_blocks(session: Session, series_id: int, after_step: int, limit: int) -> list[Rollup]:
-    """The first `limit` blocks that begin after `after_step`."""
+    """Return the first `limit` blocks that begin after `after_step`."""
     table = MetricBlockRow
     rows = session.execute(
         _select_blocks()

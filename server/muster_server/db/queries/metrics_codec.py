@@ -116,7 +116,8 @@ def encode_batch(
 
 
 def decode_batch(body: bytes, names: Collection[str] | None = None) -> dict[str, Points]:
-    """Points per name, in the order they were reported. `names`: only those (None: all)."""
+    """Return the points by name, in the order they were reported. `names`: only those (None:
+    all)."""
     codec, header_bytes = _BATCH.unpack_from(body)
     if codec != _CODEC_RAW:
         raise ValueError(f"unknown batch codec {codec}")
@@ -161,9 +162,9 @@ def is_downsampled(data: bytes) -> bool:
 
 
 def downsample(points: Points, width: int, cut_after: int | None = None) -> Points:
-    """The points of ordered ones that show what the curve did, for each anchored bucket of `width`
-    steps: the first and the last, the first with the least and with the greatest finite value, and
-    the first that is not finite. At most five a bucket, so never more than there were.
+    """Return the points of ordered ones that show what the curve did, for each anchored bucket of
+    `width` steps: the first and the last, the first with the least and with the greatest finite
+    value, and the first that is not finite. At most five a bucket, so never more than there were.
 
     cut_after: a step at which one more bucket ends, because what follows it is not visible."""
     if len(points) == 0:
@@ -191,7 +192,8 @@ def downsample(points: Points, width: int, cut_after: int | None = None) -> Poin
 
 
 def decode_block(data: bytes) -> Points:
-    """All its points, or those that retention has kept: `is_downsampled` tells which."""
+    """Return all points of a block, or those that retention has kept: `is_downsampled` tells
+    which."""
     codec, n = _BLOCK.unpack_from(data)
     if codec not in (_CODEC_SHUFFLE_ZLIB, _CODEC_DOWNSAMPLED):
         raise ValueError(f"unknown block codec {codec}")
@@ -208,8 +210,8 @@ def encode_rollup(points: Points) -> bytes:
 
 
 def add_to_rollup(rollup: bytes, points: Points) -> bytes:
-    """The roll-up with ordered points added. A step that it holds already counts twice: what it
-    was of is not there any more."""
+    """Return the roll-up with ordered points added. A step that it holds already counts twice: what
+    it was of is not there any more."""
     old = decode_rollups([rollup])
     entries = np.concatenate([old, as_entries(points)])
     entries = entries[np.argsort(entries["step"], kind="stable")]
@@ -218,7 +220,7 @@ def add_to_rollup(rollup: bytes, points: Points) -> bytes:
 
 
 def merge_rollups(rollups: Sequence[bytes], first_step: int, last_step: int) -> bytes:
-    """The roll-up of a span, from those of its blocks in step order.
+    """Return the roll-up of a span, from those of its blocks in step order.
 
     The span's buckets are at least as wide as every block's: a bucket cannot be taken apart.
     """
@@ -239,7 +241,7 @@ def rollup_width(rollup: bytes) -> int:
 
 
 def decode_rollups(rollups: Iterable[bytes]) -> Entries:
-    """The buckets of several blocks, one after the other."""
+    """Return the buckets of several blocks, one after the other."""
     return np.frombuffer(b"".join(r[_ROLLUP.size :] for r in rollups), ENTRY)
 
 

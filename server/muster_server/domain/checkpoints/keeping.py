@@ -65,7 +65,7 @@ class KeepVerdict:
 def judge(
     checkpoints: Iterable[CheckpointView], keep: KeepPolicy, *, maximise: bool = False
 ) -> list[KeepVerdict]:
-    """One verdict for each checkpoint of an experiment, in the order of trials and steps.
+    """Return one verdict for each checkpoint of an experiment, in the order of trials and steps.
 
     Of equal values the later checkpoint is the better one. Nothing of nothing.
     """

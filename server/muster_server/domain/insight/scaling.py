@@ -63,7 +63,7 @@ class Point:
 
 
 def points(slots: Sequence[int], repeats: int) -> list[Point]:
-    """The runs of a report in their order."""
+    """Return the runs of a report in their order."""
     found: list[Point] = []
     for repeat in range(1, repeats + 1):
         ordered = sorted(set(slots), reverse=repeat % 2 == 0)
@@ -211,7 +211,7 @@ def undetermined(measured: Sequence[Point]) -> list[int]:
 
 
 def added(report: Sequence[Point], slots: Sequence[int]) -> list[Point]:
-    """One more run of each of these sizes."""
+    """Return one more run of each of these sizes."""
     return [Point(slots=size, repeat=_repeats(report, size) + 1, is_added=True) for size in slots]
 
 

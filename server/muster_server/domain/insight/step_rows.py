@@ -65,19 +65,20 @@ class RankRows:
         }
 
     def series(self, name: str) -> Mapping[int, float]:
-        """Its values; of a process group's collectives with 0 in the rows where there were none.
-        Empty when there is no value at all."""
+        """Return the values of a metric; of a process group's collectives with 0 in the rows where
+        there were none. Empty when there is no value at all."""
         found = self._rows.get(name, {})
         if not found or not _is_of_a_group(name):
             return found
         return {**dict.fromkeys(self.with_comm, 0.0), **found}
 
     def num_rows_with(self, name: str) -> int:
-        """Rows that have a value of it."""
+        """Return the number of rows that have a value of a metric."""
         return len(self._rows.get(name, {}))
 
     def mean(self, name: str, of: Mapping[int, float] | None = None) -> float | None:
-        """Per step, over the rows that are also in `of`. None when there is none."""
+        """Return the mean of a metric per step, over the rows that are also in `of`. None when
+        there is none."""
         return self._mean({s: v for s, v in self.series(name).items() if of is None or s in of})
 
     def mean_with(self, name: str) -> float | None:

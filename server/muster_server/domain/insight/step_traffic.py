@@ -163,14 +163,14 @@ def _kind_traffic(group: PlacedGroup, kind: str, measured: Mapping[int, RankRows
 
 
 def _of_the_last(members: Sequence[RankRows], name: str) -> float | None:
-    """The least time of the members, mean over the buckets that all of them have measured; None
-    where fewer than two can be compared."""
+    """Return the least time of the members, mean over the buckets that all of them have measured;
+    None where fewer than two can be compared."""
     times = [rows.buckets(name) for rows in members]
     common = set.intersection(*map(set, times)) if len(times) > 1 else set()
     return statistics.fmean(min(s[b] for s in times) for b in common) if common else None
 
 
 def _over(members: Sequence[RankRows], name: str) -> float:
-    """The mean over members that have it; 0 without any."""
+    """Return the mean over members that have it; 0 without any."""
     values = [value for rows in members if (value := rows.mean(name)) is not None]
     return statistics.fmean(values) if values else 0.0

@@ -220,7 +220,7 @@ def _share_out(
 
 
 def _suspect(group: PlacedGroup, measured: Mapping[int, RankRows]) -> Culprit | None:
-    """The member that the others regularly wait for, by at least MIN_SHARE of their step; by
+    """Return the member that the others regularly wait for, by at least MIN_SHARE of their step; by
     MIN_SHARE_UNEXPLAINED where no part of its own step says why.
 
     Medians over buckets: a rank that is late once by a lot is no culprit, and two that take turns,
@@ -263,7 +263,8 @@ def _suspect(group: PlacedGroup, measured: Mapping[int, RankRows]) -> Culprit | 
 
 
 def _usual_step_ms(ranks: Sequence[RankRows], frequency: float) -> float:
-    """The median; where only some steps communicate, the median one does not, and the mean counts."""
+    """Return the median; where only some steps communicate, the median one does not, and the mean
+    counts."""
     if frequency < 1:
         return statistics.fmean(rows.mean("time/step_ms") or 0.0 for rows in ranks)
     steps = [value for rows in ranks for value in rows.series("time/step_ms").values()]

@@ -80,7 +80,7 @@ __all__ = [
 def decide(
     snapshot: LifecycleSnapshot, *, now: dt.datetime, policy: LifecyclePolicy
 ) -> list[LifecycleStep]:
-    """Everything that should happen now, in an order that is safe to apply one by one.
+    """Return everything that should happen now, in an order that is safe to apply one by one.
 
     Raises ValueError when a decision would leave the tables of domain.states: a bug here.
     """

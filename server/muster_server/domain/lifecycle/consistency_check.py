@@ -10,7 +10,8 @@ from .case import TrialCase
 
 
 def find_misfits(case: TrialCase, termination: Termination) -> Sequence[str]:
-    """Names of as few nodes as need to be left out; empty when that would not have helped."""
+    """Return the names of as few nodes as need to be left out; empty when that would not have
+    helped."""
     match termination:
         case Termination.PREPARE_FAILED:
             return [m.node_name for m in case.members if m.is_node_at_fault]

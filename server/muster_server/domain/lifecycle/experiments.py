@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..states import (
     EXPERIMENT_TRANSITIONS,
     TERMINAL_EXPERIMENT,
@@ -68,26 +70,8 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
         elif num_trials > num.get(TrialState.QUEUED, 0) + num_paused:
             go(ExperimentState.RUNNING, "its first trial started")
     if state == ExperimentState.RUNNING and over:
-        num_elements = max(experiment.num_planned or 0, num_trials)
-        if experiment.is_array and num_well < num_elements:
-            why = f"{num_well} of {num_elements} elements of the array ended well"
-            if num.get(TrialState.FAILED, 0):
-                go(ExperimentState.FAILED, f"{why}; {experiment.failure}")
-            else:
-                go(ExperimentState.STOPPING, why)
-                go(ExperimentState.CANCELED, why)
-        elif num_well and experiment.unjudged:
-            go(ExperimentState.FAILED, experiment.unjudged)
-        elif num_well:
-            go(ExperimentState.COMPLETED, "every trial has ended")
-        elif num.get(TrialState.FAILED, 0):
-            why = experiment.unjudged or experiment.failure
-            go(ExperimentState.FAILED, why or "no trial ended well and no restart is left")
-        else:
-            why = experiment.time_limit or "all its trials were stopped"
-            go(ExperimentState.STOPPING, why)
-            termination = Termination.TIME_LIMIT if experiment.time_limit else None
-            go(ExperimentState.CANCELED, why, termination)
+        for step in _ends(experiment, num_trials=num_trials, num_well=num_well):
+            go(*step)
     # Only open trials count: a search goes on with trials that do not exist yet.
     if (
         state in (ExperimentState.QUEUED, ExperimentState.RUNNING)
@@ -96,3 +80,30 @@ def decide_experiment(experiment: ExperimentView) -> tuple[Action, ...]:
     ):
         go(ExperimentState.PAUSED, "paused by a user; nothing of it runs")
     return tuple(actions)
+
+
+def _ends(
+    experiment: ExperimentView, *, num_trials: int, num_well: int
+) -> Iterator[tuple[ExperimentState, str, Termination | None]]:
+    """Yield the states in which a running experiment ends whose trials have all ended."""
+    has_failed = experiment.num_by_state.get(TrialState.FAILED, 0) > 0
+    num_elements = max(experiment.num_planned or 0, num_trials)
+    if experiment.is_array and num_well < num_elements:
+        why = f"{num_well} of {num_elements} elements of the array ended well"
+        if has_failed:
+            yield ExperimentState.FAILED, f"{why}; {experiment.failure}", None
+        else:
+            yield ExperimentState.STOPPING, why, None
+            yield ExperimentState.CANCELED, why, None
+    elif num_well and experiment.unjudged:
+        yield ExperimentState.FAILED, experiment.unjudged, None
+    elif num_well:
+        yield ExperimentState.COMPLETED, "every trial has ended", None
+    elif has_failed:
+        why = experiment.unjudged or experiment.failure
+        yield ExperimentState.FAILED, why or "no trial ended well and no restart is left", None
+    else:
+        why = experiment.time_limit or "all its trials were stopped"
+        yield ExperimentState.STOPPING, why, None
+        termination = Termination.TIME_LIMIT if experiment.time_limit else None
+        yield ExperimentState.CANCELED, why, termination

@@ -10,7 +10,8 @@ from .views import LostAllocation, NodeLease
 
 
 def heartbeat_interval_s(num_nodes: int, *, least_s: float) -> float:
-    """Seconds between two heartbeats of one agent: at most 50 a second from all of them."""
+    """Return the seconds between two heartbeats of one agent: at most 50 a second from all of
+    them."""
     return max(least_s, num_nodes / 50.0)
 
 

@@ -73,7 +73,7 @@ def member_outcome(
     message: str = "",
     last_seen_at: dt.datetime | None = None,
 ) -> Outcome | None:
-    """The outcome of an allocation, or None while it has none.
+    """Return the outcome of an allocation, or None while it has none.
 
     A member that reports its exit record early (while it is STOPPING) counts at once: its log
     tail may take a while, its peers should not wait for that.
@@ -120,7 +120,7 @@ def member_outcome(
 
 
 def root_cause(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """The failure that came first, by the time of its rank's end; None when nothing failed.
+    """Return the failure that came first, by the time of its rank's end; None when nothing failed.
 
     A worker that blames another one was not the first to fail, if one that does not ended within
     `TEARDOWN_MS` of it: who fails closes its connections before it is gone. Nor is its time
@@ -148,7 +148,8 @@ def _may_precede(outcome: Outcome, earliest: Outcome) -> bool:
 
 
 def on_server_clock(info: ExitInfo, *, offset_ms: float | None, error_ms: float | None) -> ExitInfo:
-    """The exit with its times on the server's clock, when the node's offset from it is known.
+    """Return the exit with its times on the server's clock, when the node's offset from it is
+    known.
 
     offset_ms, error_ms: wire.ClockReading of the node. Without them, or from an agent that does
     not say how its times stand to its boot clock, it is returned as it is.

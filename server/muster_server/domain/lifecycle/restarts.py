@@ -16,7 +16,7 @@ class RestartPolicy:
     infra_first_delay_s: float = 1.0
     """Wait before the first restart after a failure of the machinery: usually it just works."""
     no_progress_attempts: int = 3
-    """So many attempts in a row without a newer checkpoint end the trial."""
+    """Number of attempts in a row without a newer checkpoint that end the trial."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -172,5 +172,5 @@ def _is_over(at: dt.datetime, now: dt.datetime, policy: LifecyclePolicy) -> bool
 
 
 def moment(at: dt.datetime) -> str:
-    """A time of day for people. Of a moment days ago the date is in the node's events."""
+    """Return a time of day for people. Of a moment days ago the date is in the node's events."""
     return f"{at.astimezone(dt.UTC):%H:%M:%S} UTC"

@@ -42,7 +42,7 @@ cause."""
 def decide_trial(
     trial: TrialView, nodes: Mapping[str, NodeLease], hearing: Hearing
 ) -> tuple[Action, ...]:
-    """Everything that should happen to a trial now, worked through from its members up."""
+    """Return everything that should happen to a trial now, worked through from its members up."""
     case = TrialCase(trial, nodes, hearing)
     if case.state in (TrialState.QUEUED, TrialState.RETRY_WAIT, TrialState.PAUSED):
         _decide_waiting(case)

@@ -174,9 +174,9 @@ class TrialView:
     time_limit_reason: str = ""
     """The sentence that says for how long it has run and may run; empty while there is time left."""
     stop_reason: str = ""
-    """Why its experiment was stopped, where that was not the wish of a user."""
+    """Why its experiment was stopped, if not by a user."""
     early_reason: str = ""
-    """Who has it end early and why, where that is not the searcher but what launched the run."""
+    """Who ended it early and why, if not the searcher but what launched the run."""
     not_before: dt.datetime | None = None
     failures_user: int = 0
     failures_infra: int = 0

@@ -81,7 +81,7 @@ _ANY_LEVEL = re2.compile(
 
 
 def level_of(text: bytes) -> Level | None:
-    """The level of one line of `visible` text; None when it names none."""
+    """Return the level of one line of `visible` text; None when it names none."""
     found = _ANY_LEVEL.search(text.decode()[:LEVEL_MAX_CHARS])
     return None if found is None else LEVELS[found.lastindex - 1]
 

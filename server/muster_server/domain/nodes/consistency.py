@@ -70,7 +70,8 @@ def find_mismatches(facts: Mapping[str, NodeFacts]) -> tuple[Mismatch, ...]:
 
 
 def minority(mismatches: tuple[Mismatch, ...]) -> tuple[str, ...]:
-    """Names of the nodes that differ from what most have; of equally many, those named later."""
+    """Return the names of the nodes that differ from what most have; of equally many, those named
+    later."""
     return tuple(
         dict.fromkeys(
             name for mismatch in mismatches for _, names in mismatch.values[1:] for name in names

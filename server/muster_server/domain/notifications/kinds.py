@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from muster_server.domain.states import TERMINAL_EXPERIMENT, NodeState, TrialState
 
-NotificationKind = Literal[
+RuleKind = Literal[
     "trial.failed",
     "trial.stuck",
     "search.finished",
@@ -16,21 +16,11 @@ NotificationKind = Literal[
     "checkpoint.damaged",
     "budget.reached",
     "node.lost",
-    "test",
 ]
-"""What a notification is about. The kind `test` is sent on request and needs no rule."""
-
-RULE_KINDS: tuple[NotificationKind, ...] = (
-    "trial.failed",
-    "trial.stuck",
-    "search.finished",
-    "experiment.ended",
-    "experiment.new_best",
-    "checkpoint.damaged",
-    "budget.reached",
-    "node.lost",
-)
 """Kinds that a rule can name."""
+
+NotificationKind = Literal[RuleKind, "test"]
+"""What a notification is about. The kind `test` is sent on request and needs no rule."""
 
 ADMIN_KINDS: frozenset[NotificationKind] = frozenset({"node.lost"})
 """Kinds that concern the cluster, which only rules of administrators may name."""

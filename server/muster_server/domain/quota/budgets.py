@@ -99,7 +99,7 @@ class BudgetUsage:
 
 
 def slot_seconds(since: dt.datetime, until: dt.datetime, slots: int) -> float:
-    """Slots × seconds between two moments; 0 when a clock went backwards in between."""
+    """Return the slots × seconds between two moments; 0 when a clock went backwards in between."""
     return slots * max(0.0, (until - since).total_seconds())
 
 
@@ -123,7 +123,7 @@ def spending(
 def assess(
     budget: BudgetLimits, spent: Spending, *, since: dt.datetime, now: dt.datetime, currency: str
 ) -> tuple[BudgetUsage, ...]:
-    """Every limit of a budget. `since` is where the time to the deadline counts from."""
+    """Return every limit of a budget. `since` is where the time to the deadline counts from."""
     found: list[BudgetUsage] = []
     if budget.slot_hours is not None:
         found.append(
@@ -300,7 +300,8 @@ Decision = Alert | EndExperiment | SetProject | TellWaiting
 
 
 def decide_budgets(snapshot: BudgetSnapshot, *, now: dt.datetime) -> list[Decision]:
-    """Everything that follows from the budgets now. Level-triggered: safe to decide twice."""
+    """Return everything that follows from the budgets now. Level-triggered: safe to decide
+    twice."""
     decisions: list[Decision] = []
     used_up: dict[int, Message] = {}
     for project in snapshot.projects:

@@ -75,7 +75,8 @@ def problem(
 
 
 def on_one_clock(lanes: Sequence[WorkerTimeline]) -> PipelineStep | None:
-    """The lanes with the times of all as the first one's clock has them; None: nobody computed.
+    """Return the lanes with the times of all as the first one's clock has them; None: nobody
+    computed.
 
     Clocks are compared by what must come first: a stage goes forward with a micro-batch after the one
     before it, and backward after the one behind it. Between two neighbours that holds both ways, which

@@ -198,7 +198,7 @@ class _Absence:
 def _absent_from(
     rank: RankView, by_rank: Mapping[int, RankView], groups: Sequence[ProcessGroup]
 ) -> _Absence | None:
-    """The collective in which most others wait for it."""
+    """Return the collective in which most others wait for it."""
     found = []
     for name in _names(by_rank):
         members = _members(name, by_rank, groups)

@@ -81,7 +81,7 @@ def _offer_lasting(nodes: GroupNodes, since: dt.datetime, wanted: Collection[int
 
 
 def _larger(group: SchedulingGroup, trial: RunningTrial, used: int) -> int | None:
-    """The size to which `trial` grows, or None. What it then takes is no longer on offer.
+    """Return the size to which `trial` grows, or None. What it then takes is no longer on offer.
 
     used: slots of its project's quota that are taken.
     """

@@ -37,7 +37,8 @@ def estimate(
     now: dt.datetime,
     policy: SchedulerPolicy,
 ) -> dict[int, dt.datetime]:
-    """Trial id → start, for those that have one, of the first `policy.max_estimates` waiting.
+    """Return the start by trial ID, for those that have one, of the first `policy.max_estimates`
+    waiting.
 
     waiting: those that could start, in order. started: expected end and slots of trials placed in
     this pass. Leaves the nodes as they were.
@@ -85,7 +86,7 @@ class _EndTimes:
         heapq.heappush(self._others, (at, next(self._numbers), shares))
 
     def next(self) -> dt.datetime | None:
-        """The earliest end left; None when there is none that is looked at."""
+        """Return the earliest end left; None when there is none that is looked at."""
         ends = [self._others[0][0]] if self._others else []
         if self._at < len(self._running):
             ends.append(self._running[self._at][0])

@@ -42,7 +42,7 @@ def fit(
 
 
 def node_counts(request: Request, slots: int) -> tuple[int, ...]:
-    """The numbers of nodes over which `slots` can be spread evenly, fewest first."""
+    """Return the numbers of nodes over which `slots` can be spread evenly, fewest first."""
     if request.nodes is not None:
         return (request.nodes,) if slots % request.nodes == 0 else ()
     most = slots if request.max_nodes is None else min(slots, request.max_nodes)
@@ -91,7 +91,8 @@ def _largest_uneven(request: Request, most: int, offer: Offer[NodeT]) -> int:
 
 
 def _fit_uneven(request: Request, slots: int, offer: Offer[NodeT]) -> Shares[NodeT] | None:
-    """The roomiest nodes, as few as possible; the last one is the tightest that holds the rest."""
+    """Return the roomiest nodes, as few as possible; the last one is the tightest that holds the
+    rest."""
     exact, most = request.nodes, request.nodes or request.max_nodes or slots
     if slots < (exact or 1):
         return None

@@ -126,7 +126,8 @@ class GroupPass:
         )
 
     def _slots_left(self, candidate: Candidate) -> int:
-        """Slots that the quota of its project leaves it, after the project's trials ahead."""
+        """Return the slots that the quota of its project leaves it, after the project's trials
+        ahead."""
         kind, project = candidate.entry.kind, candidate.entry.trial.project_id
         if kind.quota is None:
             return kind.most_slots
@@ -253,7 +254,7 @@ class GroupPass:
     # ---- telling
 
     def waiting(self) -> Iterator[WaitingTrial]:
-        """The others, in order. To be read, and told, before the group's next pass."""
+        """Yield the others, in order. To be read, and told, before the group's next pass."""
         for position, candidate in enumerate(self._waiting(), start=1):
             yield WaitingTrial(position, candidate, self)
 

@@ -154,7 +154,7 @@ class GroupNodes:
         return self.nodes[n].total if self.nodes[n].shut is None else 0
 
     def raw(self, n: int) -> int:
-        """Slots on offer; fewer than 0 when more is kept than there is."""
+        """Return the slots on offer; fewer than 0 when more is kept than there is."""
         return int(self.free[n] - self.taken[n] + self.given[n] - self.kept[n])
 
     def offered(self, n: int) -> int:
@@ -197,7 +197,7 @@ class GroupNodes:
     # ---- sections
 
     def section(self, request: Request) -> NodeSection:
-        """The nodes that `request` may use, as far as labels, names and isolation decide."""
+        """Return the nodes that `request` may use, as far as labels, names and isolation decide."""
         names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
         if not (request.labels or any(names) or request.isolation != "none"):
             return self.whole

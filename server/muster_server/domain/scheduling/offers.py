@@ -56,14 +56,14 @@ class Offer(Generic[NodeT]):
         return offer
 
     def __len__(self) -> int:
-        """Nodes that offer anything."""
+        """Return the number of nodes that offer anything."""
         return len(self._slots)
 
     def __iter__(self) -> Iterator[NodeT]:
         return iter(self._slots)
 
     def __getitem__(self, node: NodeT) -> int:
-        """Slots on offer there; 0 for a node that is not in it."""
+        """Return the slots on offer on a node; 0 for a node that is not in it."""
         level = self._slots.get(node)
         return 0 if level is None else level[1]
 
@@ -98,7 +98,7 @@ class Offer(Generic[NodeT]):
         return sum(len(self._levels[level]) for level in self._order if level[1] >= slots)
 
     def tightest(self, slots: int, *, skip: Collection[NodeT] = ()) -> Iterator[NodeT]:
-        """The nodes that offer at least `slots`, the one to take first coming first."""
+        """Yield the nodes that offer at least `slots`, the one to take first coming first."""
         for level in self._order:
             if level[1] >= slots:
                 for node in self._levels[level]:
@@ -106,7 +106,7 @@ class Offer(Generic[NodeT]):
                         yield node
 
     def roomiest(self) -> Iterator[NodeT]:
-        """All nodes, those that offer most first, then by strikes and node."""
+        """Yield all nodes, those that offer most first, then by strikes and node."""
         for level in sorted(self._order, key=lambda level: (-level[1], level[0])):
             yield from self._levels[level]
 

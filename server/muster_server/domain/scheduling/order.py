@@ -119,7 +119,7 @@ class QueueOrder:
             self._advance(lane)
 
     def pop(self) -> Candidate | None:
-        """The next trial of a kind that has not been dropped; None at the end.
+        """Return the next trial of a kind that has not been dropped; None at the end.
 
         Its kind is dropped for its line, unless `keep` is called with it.
         """
@@ -145,7 +145,7 @@ class QueueOrder:
             heappush(self._heap, lane.candidate(heappop(lane.next_of_kind)))
 
     def everyone(self) -> Iterator[Candidate]:
-        """All waiting trials in order, whatever has been popped."""
+        """Return all waiting trials in order, whatever has been popped."""
         return heapq.merge(*(lane.all() for lane in self.lanes))
 
 

@@ -119,7 +119,7 @@ class Preemption:
     def _divisions(
         self, request: Request, priority: int, section: NodeSection, could: Ints, soon: Ints
     ) -> Iterator[Shares[int]]:
-        """The ways to divide the gang's least size, each on the nodes with the least harm."""
+        """Yield the ways to divide the gang's least size, each on the nodes with the least harm."""
         is_even_possible = False
         for num_nodes in node_counts(request, request.least_slots):
             share = request.least_slots // num_nodes
@@ -141,8 +141,8 @@ class Preemption:
                 yield shares
 
     def _least_harm(self, n: int, missing: int, priority: int) -> tuple[Harm, list[RunningTrial]]:
-        """Trials on a node that hold `missing` slots there, those that lose least first, and the
-        harm of asking them all."""
+        """Return the trials on a node that hold `missing` slots there, those that lose least first,
+        and the harm of asking them all."""
         if missing <= 0:
             return NO_HARM, []
         choices = self._choices.setdefault(n, {})

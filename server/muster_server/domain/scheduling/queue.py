@@ -132,7 +132,7 @@ class QueueLine:
         self._firsts = self._before = None
 
     def firsts(self) -> list[Entry]:
-        """The first trial of each kind, in order (which makes the list a heap). A copy."""
+        """Return the first trial of each kind, in order (which makes the list a heap). A copy."""
         if self._firsts is None:
             self._firsts = sorted(alike[0] for alike in self.by_kind.values())
         return self._firsts.copy()
@@ -142,7 +142,8 @@ class QueueLine:
         self._before = None
 
     def before(self) -> list[int]:
-        """Slots counted ahead of each entry, in the line; one more number, for all of them."""
+        """Return the slots counted ahead of each entry, in the line; one more number, for all of
+        them."""
         if self._before is None:
             counted = [entry.kind.counted_slots for entry in self.entries]
             self._before = list(accumulate(counted, initial=0))
@@ -152,7 +153,7 @@ class QueueLine:
         return bisect_left(self.entries, entry)
 
     def following(self, entry: Entry) -> Entry | None:
-        """The next trial of the same kind."""
+        """Return the next trial of the same kind."""
         alike = self.by_kind[entry.kind]
         at = bisect_left(alike, entry) + 1
         return alike[at] if at < len(alike) else None

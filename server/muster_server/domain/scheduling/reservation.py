@@ -89,7 +89,8 @@ class Reservations:
         return None if best is None else (best[1], best[0][0])
 
     def _options(self, request: Request, section: NodeSection) -> Iterator[Shares[int]]:
-        """The best even division per possible number of nodes, and an uneven one if allowed."""
+        """Yield the best even division per possible number of nodes, and an uneven one if
+        allowed."""
         least = request.least_slots
         if section.room.total < least:
             return
@@ -117,7 +118,7 @@ class Reservations:
         return fit(request, offer, at_most=request.least_slots)
 
     def _earliest(self, ordinals: Ints, share: int, num: int) -> list[int] | None:
-        """The `num` nodes on which `share` slots can be counted on first, or None."""
+        """Return the `num` nodes on which `share` slots can be counted on first, or None."""
         at = self._times.at(ordinals, share)
         last = np.partition(at, num - 1)[num - 1]
         if last == NEVER:

@@ -149,7 +149,7 @@ def is_isolated(node_level: str, wanted: str) -> bool:
 
 
 def request_of(resources: ResourcesSection) -> Request:
-    """The request in the `resources` of a document."""
+    """Return the request in the `resources` of a document."""
     topology = resources.topology
     return Request(
         slots=resources.slots,

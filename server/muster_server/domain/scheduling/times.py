@@ -100,28 +100,30 @@ class SlotTimes:
         return np.maximum(slots - np.maximum(free, 0), 0)
 
     def soon(self) -> Ints:
-        """Slots of each node that are free or being given up, less those promised (may be < 0)."""
+        """Return the slots of each node that are free or being given up, less those promised (may
+        be < 0)."""
         self.rows()
         soon: Ints = self._num_soon - self.promised
         return soon
 
     def num_soon(self) -> int:
-        """All slots that are being given up, or free, and promised to nobody."""
+        """Return all slots that are being given up, or free, and promised to nobody."""
         return int(np.maximum(self.soon(), 0).sum())
 
     def by(self, ordinals: Ints, at: float) -> Ints:
-        """Slots of each node that can be counted on at a time, less those promised (may be < 0)."""
+        """Return the slots of each node that can be counted on at a time, less those promised (may
+        be < 0)."""
         by: Ints = (self.rows()[ordinals] <= at).sum(axis=1) - self.promised[ordinals]
         return by
 
     def room(self, ordinals: Ints) -> Ints:
-        """All slots of each node, when it is open, less those promised."""
+        """Return all slots of each node, when it is open, less those promised."""
         self.rows()
         room: Ints = self._num_open[ordinals] - self.promised[ordinals]
         return room
 
     def distinct(self, ordinals: Ints) -> list[float]:
-        """The times at which something changes on these nodes, ascending."""
+        """Return the times at which something changes on these nodes, ascending."""
         times: list[float] = np.unique(self.rows()[ordinals]).tolist()
         return [at for at in times if at < NEVER]
 

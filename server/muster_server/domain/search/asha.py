@@ -45,10 +45,10 @@ class WaitingAtRungs:
         heapq.heappush(self._heaps[rung], (score, trial_no))
 
     def next(self) -> tuple[int, int] | None:
-        """(trial, the rung it leaves) of who goes on next; None: nobody may.
+        """Return the trial that is promoted next and the rung it leaves; None if none can be.
 
         Higher rungs go first, counted from the top of each bracket, earlier brackets before later
-        ones; on one rung the best, then the lower number. Before them all, whom a user sends on.
+        ones; on one rung the best, then the lower number. Trials that a user promotes precede all.
         """
         if self.promoted:
             return self.promoted[0], self.at[self.promoted[0]]
@@ -158,7 +158,7 @@ class WaitingAtRungs:
 
 
 def first_rungs(brackets: Sequence[Bracket]) -> list[int]:
-    """Per bracket, the number of its first rung when all rungs are counted through."""
+    """Return, per bracket, the number of its first rung when all rungs are counted through."""
     firsts, at = [], 0
     for bracket in brackets:
         firsts.append(at)

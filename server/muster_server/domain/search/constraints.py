@@ -69,7 +69,7 @@ class Constraint:
 
 
 def _check(node: ast.expr) -> set[str]:
-    """The names in an expression. Raises ValueError for anything that is not allowed."""
+    """Return the names in an expression. Raises ValueError for anything that is not allowed."""
     match node:
         case ast.Constant(value=bool() | int() | float() | str()):
             return set()

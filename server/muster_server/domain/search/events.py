@@ -61,7 +61,7 @@ class Rested:
 
 @dataclass(frozen=True, kw_only=True)
 class Promoted:
-    """A user sends a trial that waits at its rung on, whatever its rank."""
+    """A user promotes a trial that waits at its rung, whatever its rank."""
 
     trial_no: int
     key: str = ""
@@ -73,7 +73,7 @@ class Enqueued:
 
     hparams: dict[str, Any]
     point: str | None = None
-    """What whoever asks calls it."""
+    """Name that the user gives it."""
     key: str = ""
 
 
@@ -90,7 +90,7 @@ class Warmed:
 
 @dataclass(frozen=True, kw_only=True)
 class Closed:
-    """No more points are to come: what there is runs to its end, and then the search is over."""
+    """No more points will come: existing trials run to their end, and then the search is over."""
 
     key: str = ""
 
@@ -226,7 +226,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 
 def event_from_json(plain: dict[str, Any]) -> Event:
-    """The event behind `event_to_json`. Raises KeyError or ValueError for anything else."""
+    """Return the event behind `event_to_json`. Raises KeyError or ValueError for anything else."""
     fields = dict(plain)
     cls = _EVENTS[fields.pop("type")]
     if cls is Validated:

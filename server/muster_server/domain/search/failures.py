@@ -25,7 +25,8 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
 
 
 def alike(reason: str) -> str:
-    """A reason without who it was of and without its numbers: equal for failures of one cause."""
+    """Return a reason without who it was of and without its numbers: equal for failures of one
+    cause."""
     return _NUMBER.sub("#", sentence(reason))
 
 
@@ -55,12 +56,12 @@ def common_cause(failed: Iterable[tuple[int, str]]) -> Cause | None:
 
 
 def sentence(reason: str) -> str:
-    """A reason without who it was of and what followed, without a full stop."""
+    """Return a reason without who it was of and what followed, without a full stop."""
     return _WHAT_FOLLOWED.sub("", _WHO.sub("", reason.strip())).rstrip(".")[:CAUSE_CHARS]
 
 
 def nearest_metric(metric: str, reported: Iterable[str]) -> str | None:
-    """The name that was meant by `metric`, of what a trial has reported by itself."""
+    """Return the name that was meant by `metric`, of what a trial has reported by itself."""
     return nearest(metric, own_metrics(reported))
 
 

@@ -36,7 +36,7 @@ from .spec import SearchSpec
 _STEP_SIZE = 0.3
 """CMA-ES: its first standard deviation, of a unit interval (Hansen 2016, The CMA Evolution Strategy)."""
 _STARTUP = 10
-"""TPE: so many trials are drawn at random before it learns (Optuna's own)."""
+"""Number of trials that TPE draws at random before it learns (Optuna's own)."""
 
 GENERATION = 20
 """NSGA-II: trials of a generation. Optuna's own 50 would be most of a search of a hundred."""
@@ -47,7 +47,7 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 def propose(
     spec: SearchSpec, parameters: list[SearchParameter], observations: Observations, *, no: int
 ) -> dict[str, Any]:
-    """Trial `no`'s hyperparameters."""
+    """Return trial `no`'s hyperparameters."""
     seed = int(sampling.uniform(spec.seed, no, "sampler") * 2**31)
     if spec.sampler == "cmaes":
         return _cmaes(spec, parameters, observations, no, seed)
@@ -132,7 +132,7 @@ def frozen(
     *,
     generation: int | None = None,
 ) -> FrozenTrial:
-    """A point as optuna knows it: still running where `scores` is None."""
+    """Return a point as optuna knows it: still running where `scores` is None."""
     params: dict[str, Any] = {}
     distributions: dict[str, BaseDistribution] = {}
     for parameter in parameters:
@@ -283,7 +283,7 @@ def _cmaes(
 
 
 def _place(searched: list[SearchParameter], hparams: dict[str, Any]) -> np.ndarray | None:
-    """A point's place in the unit cube; None for one that lies outside of the space."""
+    """Return a point's place in the unit cube; None for one that lies outside of the space."""
     place: list[float] = []
     for parameter in searched:
         value = _to_model(parameter, hparams)

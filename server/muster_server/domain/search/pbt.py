@@ -68,7 +68,7 @@ class Renewal:
         return actions
 
     def create(self, clone: Clone, no: int, hparams: dict[str, Any]) -> CreateTrial:
-        """Trial `no`, which is the clone that was decided on, with these hyperparameters."""
+        """Return trial `no`, which is the clone that was decided on, with these hyperparameters."""
         spec, known = self._standings.spec, self._population.hparams
         known[no] = hparams
         known.pop(clone.replaced_no, None)

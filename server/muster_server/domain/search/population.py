@@ -46,12 +46,14 @@ class Explore:
         return min(share, num_members // 2)
 
     def num_trials(self, num_rungs: int) -> int:
-        """Trials in all when nothing fails: the members, and their clones at all rungs but the last."""
+        """Return the number of trials when nothing fails: the members, and their clones at all
+        rungs but the last."""
         return self.size + self.num_replaced(self.size) * (num_rungs - 1)
 
 
 def copied(parameters: Sequence[SearchParameter], known: Collection[str] = ()) -> frozenset[str]:
-    """Names of the searched hyperparameters that a clone takes over from its parent as they are.
+    """Return the names of the searched hyperparameters that a clone takes over from its parent as
+    they are.
 
     known: names of those that are known to shape the model beside those the document says it of.
     What decides whether one of them is there at all is taken over too.

@@ -20,7 +20,7 @@ REDRAWS_MAX = 10_000
 """How often a point that breaks a constraint is drawn again before the search gives up."""
 LEARNED_FROM_BEST = 200
 LEARNED_FROM_LATEST = 800
-"""A model is fitted to so many trials at most: asking takes longer with each."""
+"""Maximum number of trials that a model is fitted to: asking takes longer with each."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ class SearchHistory:
 
 
 def observations(history: SearchHistory, spec: SearchSpec, num_parameters: int) -> Observations:
-    """One value per trial: of the highest rung that has at least parameters + 2 of them.
+    """Return one value per trial: of the highest rung that has at least parameters + 2 of them.
 
     With fewer on every rung, that of the rung with most; without rungs, the trial's best value.
     Values of different training lengths are never mixed (Falkner et al. 2018, BOHB). Trials that
@@ -120,7 +120,7 @@ def observations(history: SearchHistory, spec: SearchSpec, num_parameters: int) 
 
 
 def _observations_of_several(history: SearchHistory, spec: SearchSpec) -> Observations:
-    """The latest trials that have ended, with a score for each objective."""
+    """Return the latest trials that have ended, with a score for each objective."""
     latest = history.ends[-(LEARNED_FROM_BEST + LEARNED_FROM_LATEST) :]
     goals = [goal for _, goal in spec.objectives]
     rows = [

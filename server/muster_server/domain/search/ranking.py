@@ -81,11 +81,11 @@ class Standings:
         return value
 
     def ranking(self, rung: int) -> list[RungEntry]:
-        """The entries of a rung, best first, ties in order of trial number."""
+        """Return the entries of a rung, best first, ties in order of trial number."""
         return sorted(self.rungs[rung], key=lambda e: (score(e.value, self.spec.goal), e.trial_no))
 
     def cutoff(self, rung: int, *, kept: int) -> float | None:
-        """The metric the next arrival must reach to go on; see `Searcher.cutoff`.
+        """Return the metric the next arrival must reach to go on; see `Searcher.cutoff`.
 
         kept: of those who wait there, how many may go on now (promotion, synchronous).
         """
@@ -135,7 +135,7 @@ class Standings:
         return 0
 
     def rungs_reached(self, no: int, bracket: int | None) -> int:
-        """The rung after those at which a trial of this bracket has been judged."""
+        """Return the rung after those at which a trial of this bracket has been judged."""
         first, end = self.span(bracket)
         for rung in range(first, end):
             place = self._places[rung].get(no)

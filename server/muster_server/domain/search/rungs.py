@@ -30,7 +30,7 @@ class Bracket:
 
 
 def floor_log(value: int, base: int) -> int:
-    """The greatest k with base**k <= value, for value >= 1 and base >= 2.
+    """Return the greatest k with base**k <= value, for value >= 1 and base >= 2.
 
     Multiplies integers: floor(log(243) / log(3)) is 4 in floating point, one rung too few.
     """
@@ -93,7 +93,7 @@ def bracket_trials(trials: int, *, divisor: int, rungs: Sequence[int]) -> list[i
 
 
 def hyperband_brackets(max_units: int, *, divisor: int) -> tuple[Bracket, ...]:
-    """The brackets of Hyperband's algorithm 1, the one that stops most first.
+    """Return the brackets of Hyperband's algorithm 1, the one that stops most first.
 
     For s from s_max = floor(log_divisor(R)) down to 0: n = ceil((s_max + 1) * divisor**s / (s + 1))
     trials, with rungs at R / divisor**s ... R, rounded down.
@@ -141,13 +141,15 @@ class Ladder:
         return bisect.bisect_left(self._keys, (entry_score, trial_no))
 
     def cutoff_score(self, kept: int) -> float | None:
-        """The score of the last of the best `kept`; None where that is none or not finite."""
+        """Return the score of the last of the best `kept`; None where that is none or not
+        finite."""
         if not 1 <= kept <= len(self._keys) or not math.isfinite(self._keys[kept - 1][0]):
             return None
         return self._keys[kept - 1][0]
 
     def next_cutoff_score(self, divisor: int) -> float | None:
-        """The score the next arrival must reach to go on; None while any finite one would do."""
+        """Return the score the next arrival must reach to go on; None while any finite one would
+        do."""
         needed = quota(len(self._keys) + 1, divisor)
         if len(self._keys) < needed:
             return None

@@ -74,7 +74,7 @@ class SearchParameter:
         return ".".join(self.path)
 
     def draw(self, u: float) -> Any:
-        """The value at quantile `u` of 0 <= u < 1."""
+        """Return the value at quantile `u` of 0 <= u < 1."""
         if self.kind in ("const", "choice"):
             return self.values[int(u * len(self.values))]
         if self.kind == "int":
@@ -120,7 +120,7 @@ class SearchParameter:
 
 
 def parse_space(raw: Mapping[str, Any]) -> tuple[list[SearchParameter], list[SpaceProblem]]:
-    """The parameters of a space, sorted by path, and what is wrong with it."""
+    """Return the parameters of a space, sorted by path, and what is wrong with it."""
     parameters: list[SearchParameter] = []
     problems: list[SpaceProblem] = []
     _walk(raw, (), parameters, problems)
@@ -136,13 +136,14 @@ def parse_space(raw: Mapping[str, Any]) -> tuple[list[SearchParameter], list[Spa
 def sample(
     parameters: list[SearchParameter], *, seed: int, trial_no: int, attempt: int = 0
 ) -> dict[str, Any]:
-    """Trial `trial_no`'s hyperparameters; attempt: 1, 2, … for another draw of the same trial."""
+    """Return trial `trial_no`'s hyperparameters; attempt: 1, 2, … for another draw of the same
+    trial."""
     again = (str(attempt),) if attempt else ()
     return at(parameters, [uniform(seed, trial_no, *p.path, *again) for p in parameters])
 
 
 def at(parameters: list[SearchParameter], point: Sequence[float]) -> dict[str, Any]:
-    """The hyperparameters at a point of the unit cube, one quantile per parameter."""
+    """Return the hyperparameters at a point of the unit cube, one quantile per parameter."""
     return active(parameters, {p.path: p.draw(u) for p, u in zip(parameters, point, strict=True)})
 
 
@@ -163,7 +164,7 @@ def active(
 
 
 def value_of(hparams: Mapping[str, Any], path: tuple[str, ...], default: Any = None) -> Any:
-    """The value at a path of nested hyperparameters; `default` where there is none."""
+    """Return the value at a path of nested hyperparameters; `default` where there is none."""
     found: Any = hparams
     for key in path:
         if not isinstance(found, Mapping) or key not in found:
@@ -237,7 +238,7 @@ def _flatten(
 def grid_indices(
     parameters: list[SearchParameter], constraints: Sequence[Constraint]
 ) -> Sequence[int]:
-    """The points of the grid that are tried, as arguments of `grid_point`.
+    """Return the points of the grid that are tried, as arguments of `grid_point`.
 
     A parameter whose `when` is not met has no values to go through, and points that break a
     constraint are left out.
@@ -260,7 +261,8 @@ def grid_indices(
 def grid_size(
     parameters: list[SearchParameter], constraints: Sequence[Constraint] = ()
 ) -> int | None:
-    """Number of points of the grid (1 for an empty space); None when a space is not finite."""
+    """Return the number of points of the grid (1 for an empty space); None when a space is not
+    finite."""
     size = grid_product(parameters)
     if size is None or size > MAX_GRID:
         return size
@@ -290,7 +292,7 @@ def grid_point(parameters: list[SearchParameter], index: int) -> dict[str, Any]:
 
 
 def uniform(seed: int, trial_no: int, *path: str) -> float:
-    """A number in [0, 1) with 53 random bits that is a function of the arguments alone."""
+    """Return a number in [0, 1) with 53 random bits that is a function of the arguments alone."""
     return (_hash(seed, trial_no, "hparam", path) >> 11) / 2**53
 
 

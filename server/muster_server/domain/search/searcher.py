@@ -38,7 +38,7 @@ from .state import STATE_VERSION, Live, SearchState
 
 
 def initial_state(spec: SearchSpec) -> dict[str, Any]:
-    """The state before the first event (`Started`)."""
+    """Return the state before the first event (`Started`)."""
     return Searcher(spec).state()
 
 
@@ -157,7 +157,8 @@ class Searcher(SearchState):
         return self.standings.rungs
 
     def cutoff(self, rung: int) -> float | None:
-        """The metric the next arrival at `rung` must reach to go on, None while any would do.
+        """Return the metric the next arrival at `rung` must reach to go on, None while any would
+        do.
 
         stopping: what is decided at once. promotion, synchronous: the last value that may go on
         now. median: the median it is held against. Always None for the last rung of a bracket,
@@ -190,7 +191,8 @@ class Searcher(SearchState):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Searcher:
-        """The searcher behind `state()`. Raises ValueError for what another version stored."""
+        """Return the searcher behind `state()`. Raises ValueError for what another version
+        stored."""
         if state.get("version") != STATE_VERSION:
             raise ValueError(f"search state of version {state.get('version')!r} is not readable")
         searcher = cls(SearchSpec.from_json(state["spec"]))

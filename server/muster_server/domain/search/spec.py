@@ -51,14 +51,14 @@ class SearchSpec:
     target: float | None = None
     """The search ends when a trial reports this or better."""
     patience: int | None = None
-    """The search ends when so many trials in a row have ended without a better value."""
+    """The search ends when this many trials in a row have ended without a better value."""
     max_failures: int | None = None
-    """The search ends when so many trials in a row have failed."""
+    """The search ends when this many trials in a row have failed."""
     independent: bool = False
     """Whether its trials have nothing to do with each other, so that the first of them failing alike
     says nothing about the others."""
     max_invalid: int = 10
-    """So many trials with invalid hyperparameters are replaced by others, in all."""
+    """Maximum number of trials with invalid hyperparameters that are replaced by others."""
     min_trials: int = 3
     """Number of other trials that must have reached a rung before one is stopped there (method
     `median`)."""
@@ -112,7 +112,7 @@ class SearchSpec:
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> SearchSpec:
-        """The spec behind `to_json`, and of states stored before there were brackets."""
+        """Return the spec behind `to_json`, and of states stored before there were brackets."""
         fields = dict(plain)
         if "rungs" in fields:
             rungs = tuple(fields.pop("rungs"))

@@ -65,7 +65,7 @@ class SearchState:
         return self.spec.at_once(self.room)
 
     def state(self) -> dict[str, Any]:
-        """Everything, as JSON."""
+        """Return everything, as JSON."""
         return {
             "version": STATE_VERSION,
             "spec": self.spec.to_json(),

@@ -56,7 +56,7 @@ def _go(num: int) -> str:
 
 
 def keep_of(config: ExperimentConfig) -> KeepPolicy | None:
-    """The policy of a resolved document; None: everything is kept."""
+    """Return the policy of a resolved document; None: everything is kept."""
     keep = config.checkpoints.keep
     if keep is None:
         return None

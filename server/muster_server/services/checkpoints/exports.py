@@ -382,7 +382,7 @@ def list_exports(
 
 
 def require_done(session: Session, export_id: int) -> ExportOut:
-    """One whose file can be fetched. Raises NotFound and Conflict."""
+    """Return an export whose file can be fetched. Raises NotFound and Conflict."""
     found = get_export(session, export_id)
     if found.state == "pending":
         raise Conflict(
@@ -400,7 +400,7 @@ def require_done(session: Session, export_id: int) -> ExportOut:
 
 
 def stream(database: Database, export_id: int) -> Iterator[bytes]:
-    """The file piece by piece."""
+    """Return the file piece by piece."""
     return chunks.stream(
         database,
         lambda index: select(ExportChunkRow.data).where(

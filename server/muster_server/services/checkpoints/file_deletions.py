@@ -45,7 +45,7 @@ def is_online(name: Any, *where: Any) -> Any:
 
 
 def first_online(*where: Any) -> Any:
-    """The first by name of the nodes that are heard."""
+    """Return the query for the first, by name, of the nodes that are heard."""
     return (
         select(func.min(NodeRow.name))
         .where(NodeRow.state == NodeState.ONLINE, *where)

@@ -43,7 +43,7 @@ def list_checkpoints(
     cursor: str | None,
     limit: int,
 ) -> CheckpointListOut:
-    """A page of the checkpoints of all trials, with what all of them take, state by state.
+    """Return a page of the checkpoints of all trials, with what all of them take, state by state.
 
     order: the latest saved first, or the largest. Totals are of the experiment and project that are
     asked for, whatever the states. Raises InvalidRequest for a cursor of another order.

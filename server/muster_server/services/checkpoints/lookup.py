@@ -34,7 +34,8 @@ class StartCheckpoint:
 
 
 def trial_folder(experiment_id: int, trial_no: int) -> str:
-    """A trial's folder under the agents' storage: the same for all its attempts and nodes."""
+    """Return a trial's folder under the agents' storage: the same for all its attempts and
+    nodes."""
     return f"{experiment_folder(experiment_id)}/trial-{trial_no}"
 
 
@@ -47,7 +48,7 @@ OBJECT_STORE = "object-store"
 
 
 def store_of(config: ExperimentConfig) -> str:
-    """The object store that a document names; "" when checkpoints stay with the agents."""
+    """Return the object store that a document names; "" when checkpoints stay with the agents."""
     storage = config.checkpoints.storage
     return storage.rstrip("/") if "://" in storage else ""
 
@@ -82,12 +83,13 @@ _NEWEST_SAVED = _NEWEST.where(CheckpointRow.kind != ADOPTED)
 
 
 def newest(session: Session, trial_id: int) -> CheckpointRow | None:
-    """The checkpoint of the highest step; of equal ones that of the latest attempt."""
+    """Return the checkpoint of the highest step; of equal ones that of the latest attempt."""
     return session.scalar(_NEWEST, {"of": trial_id})
 
 
 def best_id(session: Session, trial: TrialRow) -> int | None:
-    """The complete checkpoint with the best finite value of the search metric; ties: the latest."""
+    """Return the complete checkpoint with the best finite value of the search metric; ties: the
+    latest."""
     experiment = session.get_one(ExperimentRow, trial.experiment_id)
     if experiment.metric_name is None:
         return None

@@ -36,7 +36,7 @@ class Source:
 
 
 def find(session: Session, section: FromSection) -> Source | FieldProblem:
-    """The checkpoint that a document's `from` means, or why there is none."""
+    """Return the checkpoint that a document's `from` means, or why there is none."""
     if section.checkpoint is not None:
         return _of_checkpoint(session, section.checkpoint)
     if section.trial is not None:

@@ -40,6 +40,6 @@ def record(
 def list_entries(
     session: Session, *, cursor: str | None, limit: int
 ) -> tuple[list[AuditRow], str | None]:
-    """The newest first, and the cursor of the next page."""
+    """Return the entries, the newest first, and the cursor of the next page."""
     query = select(AuditRow)
     return read_page(session, query, AuditRow.id, cursor=cursor, limit=limit, newest_first=True)

@@ -49,7 +49,8 @@ def has_setup_token(session: Session, *, now: dt.datetime) -> bool:
 
 
 def create_setup_token(session: Session, *, now: dt.datetime) -> str:
-    """The secret that lets its holder make the first administrator. Raises Conflict when there is one."""
+    """Create the secret that lets its holder make the first administrator. Raises Conflict when
+    there is one."""
     if not setup_required(session):
         raise _already_set_up()
     return _one_time_token(session, "setup", None, SETUP_TOKEN_LIFETIME, now)
@@ -155,7 +156,8 @@ def record_failed_login(
 
 
 def create_sign_in_token(session: Session, *, username: str | None, now: dt.datetime) -> str:
-    """A secret that signs a user in once. Without a name: the administrator who has been longest."""
+    """Create a secret that signs a user in once. Without a name: the administrator who has been
+    longest."""
     query = select(UserRow).where(UserRow.is_active)
     if username is not None:
         query = query.where(UserRow.username == username)
@@ -182,7 +184,8 @@ def create_sign_in_token(session: Session, *, username: str | None, now: dt.date
 def use_sign_in_token(
     session: Session, *, token: str, remote_addr: str, now: dt.datetime
 ) -> UserRow:
-    """The user a one-time token signs in. Raises NotSignedIn when it is unknown, used or too old."""
+    """Return the user a one-time token signs in. Raises NotSignedIn when it is unknown, used or too
+    old."""
     row = _use_one_time_token(session, "sign_in", token, now)
     user = session.get(UserRow, row.user_id)
     if user is None or not user.is_active:
@@ -200,7 +203,8 @@ def use_sign_in_token(
 
 
 def create_live_ticket(session: Session, *, principal: Principal, now: dt.datetime) -> str:
-    """A secret that opens the live channel once, for callers whose WebSockets carry no headers.
+    """Create a secret that opens the live channel once, for callers whose WebSockets carry no
+    headers.
 
     The channel ends with the session or the token that asked for it.
     """
@@ -228,7 +232,8 @@ def create_live_ticket(session: Session, *, principal: Principal, now: dt.dateti
 def start_session(
     session: Session, *, user_id: int, lifetime: dt.timedelta, now: dt.datetime
 ) -> str:
-    """The secret for a new session's cookie: always a new one, whatever cookie the browser had."""
+    """Return the secret for a new session's cookie: always a new one, whatever cookie the browser
+    had."""
     session.execute(delete(SessionRow).where(SessionRow.expires_at <= now))
     keep = (
         select(SessionRow.secret_hash)
@@ -297,7 +302,8 @@ def change_password(
 
 
 def wrong_credentials() -> NotSignedIn:
-    """One answer for an unknown user, a wrong password and a user who may not sign in any more."""
+    """Return the same error for an unknown user, a wrong password and a user who may not sign in
+    any more."""
     return NotSignedIn("auth.wrong_credentials", "User name or password is wrong.")
 
 

@@ -61,8 +61,8 @@ def put(
 
 
 def get_for_node(session: Session, sha256: str, node_id: str) -> BlobRow:
-    """The bundle, for a node that runs it or is asked for the layers of its model. Raises NotFound,
-    also for one that others run: code is not for every machine that has joined."""
+    """Return the bundle, for a node that runs it or is asked for the layers of its model. Raises
+    NotFound, also for one that others run: code is not for every machine that has joined."""
     runs_it = (
         select(AllocationRow.id)
         .join(TrialRow, TrialRow.id == AllocationRow.trial_id)
@@ -92,7 +92,7 @@ def get(session: Session, sha256: str) -> BlobRow:
 
 
 def stream(database: Database, sha256: str) -> Iterator[bytes]:
-    """The bundle piece by piece."""
+    """Return the bundle piece by piece."""
     return chunks.stream(
         database,
         lambda index: select(BlobChunkRow.data).where(
@@ -102,15 +102,15 @@ def stream(database: Database, sha256: str) -> Iterator[bytes]:
 
 
 def list_members(session: Session, sha256: str) -> list[ArchiveMember]:
-    """The regular files of a stored bundle, in archive order. Raises NotFound."""
+    """Return the regular files of a stored bundle, in archive order. Raises NotFound."""
     row = get(session, sha256)
     body = io.BufferedReader(_StoredBlob(session, sha256, row.size_bytes), CHUNK_BYTES)
     return check_bundle(body)
 
 
 def check_bundle(body: IO[bytes]) -> list[ArchiveMember]:
-    """The regular files of a tar.gz that every agent can unpack (muster.code.archive). Raises
-    InvalidRequest or TooLarge."""
+    """Return the regular files of a tar.gz that every agent can unpack (muster.code.archive).
+    Raises InvalidRequest or TooLarge."""
     try:
         return check_archive(body)
     except RefusedArchive as error:

@@ -11,7 +11,8 @@ from muster_server.db.engine import Database
 
 
 def stream(database: Database, chunk: Callable[[int], Select[bytes]]) -> Iterator[bytes]:
-    """A file piece by piece, each read in a transaction of its own: a client may take its time.
+    """Yield a file piece by piece, each read in a transaction of its own: a client may take its
+    time.
 
     chunk: number → the query of that piece. The file ends before the first one that is not there.
     """

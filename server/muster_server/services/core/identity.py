@@ -28,7 +28,7 @@ USE_NOTED_EVERY = dt.timedelta(seconds=60)
 
 
 def lower_role(a: str, b: str) -> TokenRole:
-    """The lesser of two roles: a token never acts above its user, even after a demotion."""
+    """Return the lesser of two roles: a token never acts above its user, even after a demotion."""
     return "metrics" if "metrics" in (a, b) else lower_user_role(a, b)
 
 
@@ -40,7 +40,8 @@ def lower_user_role(a: str, b: str) -> Role:
 
 
 def principal_of_bearer(session: Session, secret: str, *, now: dt.datetime) -> Principal | None:
-    """The caller behind `Authorization: Bearer …`; None for anything that is not valid right now."""
+    """Return the caller behind `Authorization: Bearer …`; None for anything that is not valid right
+    now."""
     match kind_of(secret):
         case "usr":
             return _of_api_token(session, hash_secret(secret), now)
@@ -55,7 +56,8 @@ def principal_of_bearer(session: Session, secret: str, *, now: dt.datetime) -> P
 def principal_of_session(
     session: Session, secret: str, *, now: dt.datetime, idle: dt.timedelta
 ) -> Principal | None:
-    """The user behind a session cookie; None when it is unknown, idle too long, or past its end."""
+    """Return the user behind a session cookie; None when it is unknown, idle too long, or past its
+    end."""
     secret_hash = hash_secret(secret)
     found = session.execute(
         select(SessionRow, UserRow)
@@ -149,7 +151,7 @@ def note_use(session: Session, principal: Principal, *, now: dt.datetime) -> Non
 def principal_of_live_ticket(
     session: Session, secret: str, *, now: dt.datetime
 ) -> Principal | None:
-    """The user behind a ticket for the live channel, which is used up by asking."""
+    """Return the user behind a ticket for the live channel, which is used up by asking."""
     row = session.execute(
         select(OneTimeTokenRow, UserRow)
         .join(UserRow, UserRow.id == OneTimeTokenRow.user_id)

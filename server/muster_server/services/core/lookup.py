@@ -1,10 +1,11 @@
-"""Find the experiment or trial that a request names, or refuse the request."""
+"""Find the experiment, trial or project that a request names, or refuse the request."""
 
 from __future__ import annotations
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import ExperimentRow, TrialRow
+from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow
 from muster_server.errors import NotFound
 
 
@@ -27,4 +28,13 @@ def get_trial(session: Session, trial_id: int, *, lock: bool = False) -> TrialRo
     row = session.get(TrialRow, trial_id, with_for_update=True if lock else None)
     if row is None or session.get_one(ExperimentRow, row.experiment_id).deleting_at is not None:
         raise NotFound("trials.not_found", f"There is no trial {trial_id}.")
+    return row
+
+
+def get_project(session: Session, name: str, *, lock: bool = False) -> ProjectRow:
+    """Return the project, locked until the end of the transaction if asked. Raises NotFound."""
+    query = select(ProjectRow).where(ProjectRow.name == name)
+    row = session.scalar(query.with_for_update() if lock else query)
+    if row is None:
+        raise NotFound("projects.not_found", f"There is no project {name[:128]!r}.")
     return row

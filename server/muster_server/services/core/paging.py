@@ -31,7 +31,8 @@ def encode_cursor(*key: str | int | float | None) -> str:
 def decode_cursor(
     cursor: str | None, *kinds: type[Any] | tuple[type[Any], ...]
 ) -> CursorKey | None:
-    """The key behind a cursor, None without one. Raises InvalidRequest for anything we never made.
+    """Return the key behind a cursor, None without one. Raises InvalidRequest for anything we never
+    made.
 
     kinds: the type of each part; (float, type(None)) for one that may be null.
     """
@@ -106,5 +107,5 @@ def microseconds(at: dt.datetime) -> int:
 
 
 def at_microseconds(value: int) -> dt.datetime:
-    """The time of a cursor; the nearest there is for a number that stands for none."""
+    """Return the time of a cursor; the nearest there is for a number that stands for none."""
     return _EPOCH + dt.timedelta(microseconds=min(max(value, 0), _LAST))

@@ -23,7 +23,7 @@ MAX_VIEWS = 200
 def list_views(
     session: Session, principal: Principal, *, page: ViewPage | None, cursor: str | None, limit: int
 ) -> Page[SavedViewOut]:
-    """The caller's own and the shared ones, by id."""
+    """Return the caller's own views and the shared ones, by ID."""
     query = _query().where(
         or_(SavedViewRow.owner_id == principal.user_id, SavedViewRow.project_id.is_not(None))
     )
@@ -127,7 +127,8 @@ def _user(principal: Principal) -> int:
 
 
 def _mine(session: Session, principal: Principal, view_id: int) -> SavedViewRow:
-    """One that the caller may change: the own ones, and for administrators the shared ones."""
+    """Return a view that the caller may change: one of their own or, for administrators, a shared
+    one."""
     row = session.get(SavedViewRow, view_id)
     user_id = _user(principal)
     if row is None or (row.owner_id != user_id and row.project_id is None):

@@ -33,7 +33,7 @@ JOIN_LIFETIME = dt.timedelta(minutes=10)
 def list_api_tokens(
     session: Session, *, user_id: int, cursor: str | None, limit: int
 ) -> tuple[list[ApiTokenRow], str | None]:
-    """A user's tokens that were not revoked, the newest first."""
+    """Return a user's tokens that were not revoked, the newest first."""
     query = select(ApiTokenRow).where(
         ApiTokenRow.user_id == user_id, ApiTokenRow.revoked_at.is_(None)
     )
@@ -53,7 +53,7 @@ def create_api_token(
     parent_id: int | None = None,
     remote_addr: str = "",
 ) -> tuple[ApiTokenRow, str]:
-    """A new token and its secret, which nobody can ask for again.
+    """Return a new token and its secret, which nobody can ask for again.
 
     own_role: what the creator acts with. parent_id: the token it acts with, which the new one neither
     outranks nor outlives. lifetime: None for DEFAULT_LIFETIME, or what is left of the parent's when
@@ -199,7 +199,7 @@ def _revoke_join_tokens(session: Session, which: ColumnElement[bool], now: dt.da
 def list_join_tokens(
     session: Session, *, cursor: str | None, limit: int, now: dt.datetime
 ) -> tuple[list[JoinTokenRow], str | None]:
-    """The join tokens that still work, the newest first."""
+    """Return the join tokens that still work, the newest first."""
     query = select(JoinTokenRow).where(
         JoinTokenRow.revoked_at.is_(None), JoinTokenRow.expires_at > now, JoinTokenRow.uses_left > 0
     )
@@ -218,7 +218,8 @@ def create_join_token(
     parent_id: int | None = None,
     remote_addr: str = "",
 ) -> tuple[JoinTokenRow, str]:
-    """A new join token and its secret. parent_id, lifetime and errors: as for an API token."""
+    """Return a new join token and its secret. parent_id, lifetime and errors: as for an API
+    token."""
     secret = mint("join")
     token = JoinTokenRow(
         secret_hash=hash_secret(secret),

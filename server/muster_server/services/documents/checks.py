@@ -61,7 +61,7 @@ def is_reserved(name: str) -> bool:
 def check(
     document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> list[FieldProblem]:
-    """Every cross-field problem of a document whose fields are valid one by one."""
+    """Return every cross-field problem of a document whose fields are valid one by one."""
     return [
         *_what_runs(document),
         *check_launcher(document),

@@ -24,7 +24,7 @@ from muster_server.schemas.validation_messages import (
 
 
 def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
-    """One pydantic error as a problem with a dotted path."""
+    """Return one pydantic error as a problem with a dotted path."""
     loc = [part for part in place(error["loc"]) if part != "[key]"]
     path = dotted(loc)
     kind = error["type"]
@@ -36,7 +36,7 @@ def explain(error: ErrorDetails, schema: type[BaseModel]) -> FieldProblem:
 
 
 def unknown_key(path: str, key: str, known: Sequence[str]) -> FieldProblem:
-    """A key that does not exist here, with the nearest that does."""
+    """Return a key that does not exist here, with the nearest that does."""
     return FieldProblem(path, Message("field.unknown"), unknown_name(key, known))
 
 
@@ -50,12 +50,13 @@ def known_keys(schema: type[BaseModel], loc: Sequence[Any]) -> list[str]:
 
 
 def fields_of(section: type[BaseModel]) -> dict[str, FieldInfo]:
-    """The fields of a section by the keys they have in a document (`from` is no name in Python)."""
+    """Return the fields of a section by the keys they have in a document (`from` is no name in
+    Python)."""
     return {info.alias or name: info for name, info in section.model_fields.items()}
 
 
 def section_of(annotation: Any) -> type[BaseModel] | None:
-    """The model behind an annotation, Optional or not."""
+    """Return the model behind an annotation, Optional or not."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):

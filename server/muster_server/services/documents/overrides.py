@@ -14,7 +14,7 @@ from .reading import Unreadable, read_value
 def apply_overrides(
     document: dict[str, Any], overrides: Sequence[str]
 ) -> tuple[dict[str, Any], list[str], list[Unreadable]]:
-    """The changed document, the paths that were set, and what could not be applied.
+    """Return the changed document, the paths that were set, and what could not be applied.
 
     "resources.slots=2": the value is read as YAML. Missing mappings on the way are made; the last
     of several overrides of one path wins.

@@ -46,7 +46,7 @@ class Unreadable(Exception):
 
 
 def read_document(text: str) -> dict[str, Any]:
-    """The mapping written in `text`. Raises Unreadable."""
+    """Return the mapping written in `text`. Raises Unreadable."""
     value = read_value(text)
     if not isinstance(value, dict):
         got = "nothing" if value is None else type_name(value)
@@ -57,7 +57,7 @@ def read_document(text: str) -> dict[str, Any]:
 
 
 def read_value(text: str, *, path: str = "") -> Any:
-    """Any JSON-like value written in `text`; path: where it belongs in the document. Raises
+    """Return any JSON-like value written in `text`; path: where it belongs in the document. Raises
     Unreadable."""
     if len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise Unreadable(f"the document is larger than {MAX_BYTES // 1024} KiB")

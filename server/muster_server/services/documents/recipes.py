@@ -69,7 +69,8 @@ def shape_of(document: ExperimentConfig) -> rules.Shape | None:
 def structural(
     document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> frozenset[str]:
-    """Names of the hyperparameters that the built-in trainer cannot change in a checkpoint."""
+    """Return the names of the hyperparameters that the built-in trainer cannot change in a
+    checkpoint."""
     if document.trainer is None:
         return frozenset()
     return frozenset(p.name for p in parameters if _name(p) in settings.STRUCTURAL)
@@ -108,7 +109,8 @@ def _parameters(parameters: list[sampling.SearchParameter]) -> Iterator[FieldPro
 
 
 def _name(parameter: sampling.SearchParameter) -> str | None:
-    """The setting that a hyperparameter is a value of; None: it is in a group that is no setting."""
+    """Return the setting that a hyperparameter is a value of; None: it is in a group that is no
+    setting."""
     first, *rest = parameter.path
     if not rest or first in settings.SECTIONS:
         return first
@@ -239,7 +241,8 @@ def _closure(
     parameters: list[sampling.SearchParameter],
     constraints: Sequence[Constraint],
 ) -> list[sampling.SearchParameter]:
-    """These, what their presence depends on, and what a constraint ties them to."""
+    """Return these hyperparameters, what their presence depends on, and what a constraint ties them
+    to."""
     by_path = {p.path: p for p in parameters}
     by_dotted = {p.name: p for p in parameters}
     found = {p.path: p for p in searched}
@@ -358,7 +361,7 @@ def _static(
 def _metrics(
     document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> Iterator[FieldProblem]:
-    """Names of metrics that no training reports."""
+    """Yield the names of metrics that no training reports."""
     trainer, search = document.trainer, document.search
     assert trainer is not None, "asked of the built-in trainer alone"
     searched = next((p for p in parameters if _name(p) == "data"), None)

@@ -50,7 +50,7 @@ A trial may ask for up to {MAX_SLOTS} slots.
 
 
 def render() -> str:
-    """The whole page."""
+    """Return the whole page."""
     lines = [_INTRO]
     lines += ["## Top level", "", *_table(Document, "")]
     for path, section in _sections(Document, ""):

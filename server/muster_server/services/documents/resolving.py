@@ -126,14 +126,14 @@ def _brackets(search: SearchSection) -> tuple[tuple[Bracket, ...], Rule]:
 
 
 def _full(search: SearchSection) -> int:
-    """The training length of a search that compares by it."""
+    """Return the training length of a search that compares by it."""
     full = search.max_length.units if search.max_length is not None else None
     assert full is not None, f"checked: {search.method} needs max_length"
     return full
 
 
 def _marks(search: SearchSection) -> tuple[int, ...]:
-    """Every `interval` and the end, for the methods that compare at regular lengths."""
+    """Return every `interval` and the end, for the methods that compare at regular lengths."""
     full, interval = _full(search), search.every
     assert interval is not None, "filled in"
     return (*range(interval, full, interval), full)

@@ -19,7 +19,7 @@ PLAIN_OPTIMIZERS = frozenset({"sgd"})
 def warn(
     document: ExperimentConfig, parameters: list[sampling.SearchParameter]
 ) -> list[FieldProblem]:
-    """Every warning about a document in which `checks.check` finds nothing."""
+    """Return every warning about a document in which `checks.check` finds nothing."""
     return [
         *_asynchronous(document, parameters),
         *_variables(document),

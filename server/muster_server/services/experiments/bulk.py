@@ -97,7 +97,8 @@ def perform(
 
 
 def _select(session: Session, body: BulkIn) -> list[int]:
-    """The ids it is about, ascending. Ids that are listed but do not exist are among them."""
+    """Return the ids it is about, ascending. Ids that are listed but do not exist are among
+    them."""
     if (body.filter is None) == (body.ids is None):
         raise _invalid("filter", "and ids: give one of the two")
     if body.action != "label" and (body.set_labels or body.remove_labels):

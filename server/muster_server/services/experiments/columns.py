@@ -53,7 +53,7 @@ Shown = aliased(TrialRow, name="shown")
 
 
 def shown_trial() -> ColumnElement[bool]:
-    """The condition that joins `Shown` to its experiment."""
+    """Return the condition that joins `Shown` to its experiment."""
     first = aliased(TrialRow)
     first_id = (
         select(first.id)
@@ -120,7 +120,7 @@ def _json(document: Any, path: tuple[str, ...]) -> Value:
 
 
 def _fixed(name: str) -> tuple[ColumnElement[Any], bool]:
-    """The column, and whether it holds numbers (or times)."""
+    """Return the column, and whether it holds numbers (or times)."""
     columns: Mapping[str, tuple[Any, bool]] = {
         "id": (ExperimentRow.id, True),
         "name": (ExperimentRow.name, False),
@@ -164,7 +164,7 @@ def value_of(column: TableColumn) -> Value:
 
 
 def experiments_from(query: Select[Any], *, joins_trial: bool = False) -> Select[Any]:
-    """Experiments with project and owner, which conditions may be about."""
+    """Return the query for experiments with project and owner, which conditions may be about."""
     query = (
         query.select_from(ExperimentRow)
         .join(ProjectRow, ProjectRow.id == ExperimentRow.project_id)

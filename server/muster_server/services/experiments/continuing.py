@@ -147,7 +147,8 @@ def _plan(
     *,
     is_longer: bool = False,
 ) -> tuple[Searcher, list[int]]:
-    """The searcher, and the trials that go on. Raises Conflict when there is nothing to do."""
+    """Return the searcher, and the trials that go on. Raises Conflict when there is nothing to
+    do."""
     if experiment.search_state is None:
         raise Conflict("experiments.nothing_to_continue", "This experiment has no search.")
     searcher = Searcher.from_state(experiment.search_state)
@@ -278,7 +279,7 @@ def _is_longer(before: ExperimentConfig, after: ExperimentConfig) -> bool:
 
 
 def _lengths(config: ExperimentConfig) -> tuple[Any, ...]:
-    """All that decides how long a trial trains."""
+    """Return all that decides how long a trial trains."""
     trainer = config.trainer or Length()
     return config.entrypoint, config.search.max_length, trainer.epochs, trainer.steps
 
@@ -286,7 +287,7 @@ def _lengths(config: ExperimentConfig) -> tuple[Any, ...]:
 def _resolve(
     session: Session, experiment: ExperimentRow, overrides: list[str], caller: Caller
 ) -> ExperimentConfig:
-    """The configuration it goes on with. Raises InvalidRequest."""
+    """Return the configuration it goes on with. Raises InvalidRequest."""
     if not overrides:
         return experiment.config
     before = [*experiment.overrides]

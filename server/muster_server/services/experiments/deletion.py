@@ -136,7 +136,7 @@ def check(session: Session, experiment: ExperimentRow) -> bool:
 
 
 def _needed_by(session: Session, experiment_id: int) -> int | None:
-    """An experiment of which a trial that has not ended still starts from here."""
+    """Return an experiment of which a trial that has not ended still starts from here."""
     fork, source = aliased(TrialRow), aliased(TrialRow)
     return session.scalar(
         select(fork.experiment_id)
@@ -193,7 +193,7 @@ def freed_by(session: Session, experiment_ids: Sequence[int]) -> FreedOut:
 
 
 def _number(session: Session, query: Select[Any]) -> int:
-    """A count or sum; 0 for a sum over nothing."""
+    """Return a count or sum; 0 for a sum over nothing."""
     return int(session.scalar(query) or 0)
 
 

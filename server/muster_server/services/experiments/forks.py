@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 
 from sqlalchemy import func, select
@@ -13,6 +12,7 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.experiments import ExperimentIn
 from muster_server.schemas.operations import ChildOut, ForkIn, ParentOut
 
+from ..core.callers import Caller, note
 from ..core.lookup import get_experiment
 from ..core.paging import read_page_of_tuples
 from ..documents import resolve
@@ -24,10 +24,8 @@ def fork_experiment(
     session: Session,
     experiment_id: int,
     body: ForkIn,
+    caller: Caller,
     *,
-    user_id: int | None,
-    user_name: str,
-    now: dt.datetime,
     idempotency_key: str | None = None,
 ) -> Submission:
     """Make a new experiment of the caller's own. The source may be anybody's, in any state.
@@ -36,15 +34,18 @@ def fork_experiment(
     """
     source = get_experiment(session, experiment_id)
     require_managed(source, "forked")
-    return create_experiment(
+    made = create_experiment(
         session,
         as_submission(session, source, body),
-        user_id=user_id,
-        user_name=user_name,
-        now=now,
+        user_id=caller.principal.user_id,
+        user_name=caller.principal.name,
+        now=caller.now,
         idempotency_key=idempotency_key,
         parent=source,
     )
+    if made.is_new:
+        note(session, "experiments.forked", made.experiment_id, caller, {"from": experiment_id})
+    return made
 
 
 def as_submission(session: Session, source: ExperimentRow, body: ForkIn) -> ExperimentIn:
@@ -117,7 +118,7 @@ def num_children(session: Session, experiment_id: int) -> int:
 def list_children(
     session: Session, experiment_id: int, *, cursor: str | None, limit: int
 ) -> Page[ChildOut]:
-    """Experiments forked from this one, newest first. Raises NotFound."""
+    """Return the experiments forked from this one, newest first. Raises NotFound."""
     get_experiment(session, experiment_id)
     query = (
         select(ExperimentRow, UserRow.username)

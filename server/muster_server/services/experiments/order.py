@@ -48,7 +48,8 @@ def sorted_ids(
     cursor: str | None,
     limit: int,
 ) -> tuple[list[int], str | None]:
-    """Ids of one page in the order of `sort` ("name", "-metric.last.loss"), and the next cursor.
+    """Return the ids of one page in the order of `sort` ("name", "-metric.last.loss"), and the next
+    cursor.
 
     A page begins after the value that the last one ended with, so rows that come or go meanwhile
     shift nothing; one whose own value changes may be met twice or not at all.

@@ -125,7 +125,7 @@ def _clones(spec: SearchSpec) -> tuple[list[str], list[str]]:
 
 
 def expected_rungs(spec: SearchSpec) -> list[dict[str, Any]]:
-    """Per rung: its units, how many trials can reach it at most, and how many likely will.
+    """Return per rung: its units, how many trials can reach it at most, and how many likely will.
 
     max_trials is all of its bracket: trials that get better one after the other are never stopped
     (under the synchronous rule it is exact). expected_trials comes from playing the search with a

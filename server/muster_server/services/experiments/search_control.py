@@ -75,7 +75,7 @@ def set_limits(session: Session, experiment_id: int, body: SearchLimitsIn, calle
 
 
 def enqueue(session: Session, experiment_id: int, body: EnqueueIn, caller: Caller) -> str:
-    """The point's name. Raises NotFound, Forbidden, Conflict and InvalidRequest."""
+    """Return the point's name. Raises NotFound, Forbidden, Conflict and InvalidRequest."""
     point = body.point or secrets.token_hex(8)
     if _is_known(session, experiment_id, point, body.hparams):
         return point
@@ -184,7 +184,7 @@ def _is_known(session: Session, experiment_id: int, point: str, hparams: dict[st
 
 
 def _num_unheard(session: Session, experiment: ExperimentRow) -> int:
-    """Points that were enqueued, and of which the searcher has not heard yet."""
+    """Return the number of enqueued points of which the searcher has not heard yet."""
     query = select(func.count()).where(
         SearchEventRow.experiment_id == experiment.id,
         SearchEventRow.seq > experiment.search_seq,

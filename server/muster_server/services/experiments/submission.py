@@ -66,8 +66,8 @@ class Submission:
 def resolve_submission(
     session: Session, body: ExperimentIn, *, user_id: int | None, now: dt.datetime
 ) -> Resolved:
-    """The document of a submission, checked with its code bundle, its source, its budget and the
-    secrets that this user can use."""
+    """Return the document of a submission, checked with its code bundle, its source, its budget and
+    the secrets that this user can use."""
     resolved = resolve(body.document, body.overrides)
     if resolved.config is None:
         return resolved
@@ -287,7 +287,7 @@ def _note_submission(
 
 
 def _free_id(session: Session) -> int | None:
-    """An id no experiment ever had; None: the database sees to it.
+    """Return an ID that no experiment ever had; None: the database sees to it.
 
     SQLite gives the id of a deleted last row out again, and with it the folder of its files. Its
     write transactions come one by one, so nobody takes the number found here meanwhile.

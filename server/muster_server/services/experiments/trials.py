@@ -70,7 +70,7 @@ def list_trials(
     cursor: str | None,
     limit: int,
 ) -> Page[TrialOut]:
-    """Trials of an experiment; those without a metric come last in either direction."""
+    """Return the trials of an experiment; those without a metric come last in either direction."""
     get_experiment(session, experiment_id)
     query = _query().where(TrialRow.experiment_id == experiment_id)
     if states:

@@ -59,7 +59,7 @@ def list_experiments(
     sort: str = "-created",
     columns: Sequence[str] = (),
 ) -> Page[ExperimentOut]:
-    """A page in the order of `sort`, with the values of `columns`. Raises InvalidRequest."""
+    """Return a page in the order of `sort`, with the values of `columns`. Raises InvalidRequest."""
     wanted = experiment_columns.read_columns(columns)
     ids, following = order.sorted_ids(
         session, conditions(filters), sort, cursor=cursor, limit=limit
@@ -163,7 +163,7 @@ def _trial_notices(session: Session, experiment: ExperimentRow) -> list[AnyMessa
 
 
 def search_out(session: Session, experiment_id: int) -> SearchOut:
-    """The search with its rungs, as its searcher knows them now. Raises NotFound."""
+    """Return the search with its rungs, as its searcher knows them now. Raises NotFound."""
     experiment = get_experiment(session, experiment_id)
     assert experiment.search_state is not None, f"experiment {experiment_id} has no search"
     searcher = Searcher.from_state(experiment.search_state)

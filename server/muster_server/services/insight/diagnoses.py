@@ -149,7 +149,7 @@ def _launch(
 
 
 def _measured_so_far(session: Session, trial: TrialRow) -> tuple[float | None, float | None]:
-    """Its step time in ms and payload per step in bytes, where it has measured them."""
+    """Return its step time in ms and payload per step in bytes, where it has measured them."""
     rows = newest_rows(
         session, trial.id, trial.attempt_no, OBSERVED_ROWS, also=frozenset({"comm/bytes"})
     )
@@ -325,7 +325,7 @@ def _end(row: DiagnosisRow, found: Diagnosis, now: dt.datetime) -> None:
 
 
 def probe_trials(session: Session, row: DiagnosisRow) -> list[TrialRow]:
-    """Trials of its probes, in the order in which they run."""
+    """Return the trials of its probes, in the order in which they run."""
     if row.probes_id is None:
         return []
     query = select(TrialRow).where(TrialRow.experiment_id == row.probes_id)
@@ -422,7 +422,7 @@ def _nodes(session: Session, trial: TrialRow) -> dict[int, str]:
 
 
 def _spare(session: Session, config: ExperimentConfig, names: Iterable[str]) -> set[str]:
-    """Nodes without which the cluster, were it empty, could train a configuration."""
+    """Return the nodes without which the cluster, were it empty, could train a configuration."""
     request = request_of(config.resources)
     nodes = [node_view(row, ()) for row in session.execute(NODES)]
     per_node = (

@@ -95,13 +95,12 @@ def check_probe(
     num_steps: int,
     user_id: int | None,
     now: dt.datetime,
-    hparams: Mapping[str, Any] | None = None,
 ) -> ExperimentConfig:
-    """The resolved document that `launch_probe` would submit; nothing is stored.
+    """Return the resolved document that `launch_probe` would submit; nothing is stored.
 
     Raises InvalidRequest with every problem found.
     """
-    body = _submission(session, source, overrides, purpose, source.name, num_steps, hparams)
+    body = _submission(session, source, overrides, purpose, source.name, num_steps, None)
     resolved = resolve_submission(session, body, user_id=user_id, now=now)
     if resolved.config is None:
         raise invalid_document(resolved.problems)

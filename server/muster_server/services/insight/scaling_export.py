@@ -10,7 +10,7 @@ from muster_server.schemas.scaling import ScalingEstimateOut, ScalingReportDetai
 
 
 def as_markdown(report: ScalingReportDetail) -> str:
-    """The whole report, with the number of runs and steps behind each figure."""
+    """Return the whole report, with the number of runs and steps behind each figure."""
     lines = [
         f"# How {_cell(report.experiment_name)} scales",
         "",
@@ -47,8 +47,8 @@ def as_markdown(report: ScalingReportDetail) -> str:
 
 
 def as_csv(report: ScalingReportDetail) -> str:
-    """A row per measured world size and per prediction; an empty cell is not known. A prediction
-    that is not to be relied on has no figures, and says why."""
+    """Return a row per measured world size and per prediction; an empty cell is not known. A
+    prediction that is not to be relied on has no figures, and says why."""
     names = ["kind", "network", "slots", "num_runs", "num_steps", "samples_per_slot"]
     for figure in ("step_ms", "samples_per_s", "speedup", "efficiency"):
         names += [figure, f"{figure}_low", f"{figure}_high"]
@@ -160,5 +160,5 @@ def _cells(name: str, figure: ScalingEstimateOut) -> dict[str, object]:
 
 
 def _cell(text: str) -> str:
-    """Text of users within a line of Markdown."""
+    """Return the text of users within a line of Markdown."""
     return text.replace("\n", " ").replace("|", "\\|").replace("<", "&lt;")

@@ -55,8 +55,8 @@ def report_detail(
     slots: Sequence[int] = (),
     networks: Sequence[NetworkIn] = (),
 ) -> ScalingReportDetail:
-    """One report; predictions for `slots` (without any: some beyond the largest size) over the
-    measured network and `networks`. Raises NotFound."""
+    """Return one report; predictions for `slots` (without any: some beyond the largest size) over
+    the measured network and `networks`. Raises NotFound."""
     row = get_report(session, report_id)
     experiment = session.get_one(ExperimentRow, row.experiment_id)
     points = stored_points(row)

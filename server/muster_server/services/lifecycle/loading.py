@@ -217,7 +217,7 @@ _EXPERIMENTS = (
 def load_lifecycle_snapshot(
     session: Session, *, leader_since: dt.datetime, now: dt.datetime
 ) -> LifecycleSnapshot:
-    """Everything the lifecycle decides on. Waiting trials only where something is due."""
+    """Return everything the lifecycle decides on. Waiting trials only where something is due."""
     connection = session.connection()
     experiments = _load_experiments(session)
     return LifecycleSnapshot(
@@ -332,7 +332,7 @@ def _time_limit_reason(
 
 
 def _load_attempts(session: Session) -> dict[int, AttemptView]:
-    """Trial id → its current attempt, of trials that have one under way."""
+    """Return the current attempt by trial ID, for trials that have one under way."""
     members: dict[int, list[AllocationView]] = defaultdict(list)
     for row in session.connection().execute(_MEMBERS):
         members[row.attempt_id].append(

@@ -27,7 +27,7 @@ COUNTS = ("num_lines", *(f"num_{level}" for level in LEVELS))
 
 
 def of_trial(session: Session, trial_id: int, wanted: LogFilter) -> LogHistogram:
-    """Lines of the streams and times of a filter, not of its text. Raises NotFound."""
+    """Return the lines of the streams and times of a filter, not of its text. Raises NotFound."""
     get_trial(session, trial_id)
     return _histogram(
         session, Chosen(find_streams(session, LogStreamRow.trial_id == trial_id, wanted)), wanted

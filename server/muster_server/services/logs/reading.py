@@ -68,7 +68,7 @@ def read_page(
     limit: int = 500,
     budget_s: float | None = None,
 ) -> LogPage:
-    """A page of lines, oldest first.
+    """Return a page of lines, oldest first.
 
     cursor: `older` or `newer` of an earlier page of the same filter; without it the page is at
     the `start` asked for, which may be a place: then it begins there and its `older` leads to what
@@ -100,11 +100,10 @@ def read_experiment_page(
     experiment_id: int,
     wanted: LogFilter,
     *,
-    trial_nos: Set[int] = frozenset(),
-    cursor: str | None = None,
-    start: Literal["head", "tail"] | LogPosition = "tail",
-    limit: int = 500,
-    budget_s: float | None = None,
+    trial_nos: Set[int],
+    cursor: str | None,
+    start: Literal["head", "tail"] | LogPosition,
+    limit: int,
 ) -> LogPage:
     """Return a page of the logs of all trials of an experiment, or of those with these numbers,
     like `read_page`.
@@ -138,7 +137,6 @@ def read_experiment_page(
         cursor=cursor,
         start=start,
         limit=limit,
-        budget_s=budget_s,
     )
 
 
@@ -163,7 +161,7 @@ def _read(
     cursor: str | None,
     start: Literal["head", "tail"] | LogPosition,
     limit: int,
-    budget_s: float | None,
+    budget_s: float | None = None,
 ) -> LogPage:
     streams, wanted, complete = source.chosen.streams, source.wanted, source.complete
     test = wanted.test()
@@ -285,7 +283,7 @@ def _positions(
 
 
 def list_streams(session: Session, trial_id: int) -> list[LogStreamOut]:
-    """Every stream of a trial, by attempt and rank."""
+    """Return every stream of a trial, by attempt and rank."""
     trial = get_trial(session, trial_id)
     streams = find_streams(session, LogStreamRow.trial_id == trial_id, LogFilter())
     complete = complete_streams(session, trial, streams)
@@ -335,7 +333,7 @@ def find_download(
 
 
 def download(database: Database, found: Download) -> Iterator[bytes]:
-    """The raw bytes, chunk by chunk; a slow reader holds no transaction."""
+    """Yield the raw bytes, chunk by chunk; a slow reader holds no transaction."""
     for stream_id in found.stream_ids:
         position = 0
         while True:

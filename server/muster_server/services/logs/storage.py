@@ -104,8 +104,8 @@ def append(
 
 
 def _open_line(session: Session, stream_id: int) -> bytes:
-    """The end of the stream after its last line end: at most OPEN_LINE_BYTES of OPEN_LINE_CHUNKS. A
-    line that came in more pieces is judged by its last ones."""
+    """Return the end of the stream after its last line end: at most OPEN_LINE_BYTES of
+    OPEN_LINE_CHUNKS. A line that came in more pieces is judged by its last ones."""
     chunks = session.execute(
         select(LogChunkRow.data, LogChunkRow.num_newlines)
         .where(LogChunkRow.stream_id == stream_id)

@@ -43,7 +43,7 @@ class LogFilter:
     levels: frozenset[Level] = frozenset()
     """Empty: every line, also those without a level."""
     text: str = ""
-    """Only lines that contain it. Compared with the text as shown, without its colours."""
+    """Text that a line must contain, compared with the line as shown, without colors."""
     is_regex: bool = False
     match_case: bool = False
 
@@ -63,8 +63,8 @@ class LogFilter:
 
 
 def trials_of(session: Session, experiment: ExperimentRow, nos: Set[int]) -> Select[int]:
-    """The ids of the trials of an experiment with these numbers; of all, without numbers. Raises
-    NotFound for a trial that it has not."""
+    """Return the ids of the trials of an experiment with these numbers; of all, without numbers.
+    Raises NotFound for a trial that it has not."""
     ids = select(TrialRow.id).where(TrialRow.experiment_id == experiment.id)
     if not nos:
         return ids
@@ -86,14 +86,14 @@ class Chosen:
     streams: list[LogStreamRow]
     """Streams ordered by trial, attempt and rank, stdout before stderr."""
     since: dt.datetime | None = None
-    """Only from here on nothing of the others is missing between their lines; None: none is left."""
+    """Time from which no lines of other streams are missing; None if no stream was left out."""
     num_left: int = 0
 
 
 def find_streams(
     session: Session, of: ColumnElement[bool], wanted: LogFilter
 ) -> list[LogStreamRow]:
-    """Every stream of some trials that a filter wants. of: a condition on LogStreamRow."""
+    """Return every stream of some trials that a filter wants. of: a condition on LogStreamRow."""
     return _sorted(session.scalars(_wanted(select(LogStreamRow), of, wanted)))
 
 

@@ -50,11 +50,11 @@ class CompactionChunk:
     batches: Sequence[CompactionBatch]
 
     def names(self) -> list[str]:
-        """Names of all series, sorted."""
+        """Return the names of all series, sorted."""
         return sorted({name for batch in self.batches for name in batch.series})
 
     def points_of(self, name: str) -> Points:
-        """All points of a series, in the order in which they were reported."""
+        """Return all points of a series, in the order in which they were reported."""
         return concat([batch.series[name] for batch in self.batches if name in batch.series])
 
 
@@ -71,7 +71,7 @@ class Removal:
 
 
 def read_chunk(session: Session, trial_id: int) -> CompactionChunk | None:
-    """The oldest batches of one (attempt, rank) of a trial; None when L0 is empty."""
+    """Return the oldest batches of one (attempt, rank) of a trial; None when L0 is empty."""
     table = MetricBatchRow
     of = session.execute(
         select(table.attempt_no, table.rank)

@@ -37,7 +37,7 @@ class Columns:
 
 
 def read_columns(records: Iterable[MetricsRecord]) -> Columns:
-    """The columns of several records, oldest first; what cannot be stored is left out."""
+    """Return the columns of several records, oldest first; what cannot be stored is left out."""
     parts: dict[str, list[Part]] = {}
     refused: dict[str, str] = {}
     for record in records:
@@ -67,14 +67,14 @@ def read_columns(records: Iterable[MetricsRecord]) -> Columns:
 
 
 def values_of(part: Part) -> Sequence[float]:
-    """The values of a part that is in Columns."""
+    """Return the values of a part that is in Columns."""
     values = _floats(part[1].values)
     assert values is not None
     return values
 
 
 def _column(name: str, parts: Sequence[Part]) -> Column | str:
-    """The parts as one, or why at least one of them cannot be stored."""
+    """Return the parts as one, or why at least one of them cannot be stored."""
     if len(parts) == 1:
         points = parts[0][1]
         steps, times_ms, numbers = points.steps, points.times_ms, points.values
@@ -93,7 +93,7 @@ def _column(name: str, parts: Sequence[Part]) -> Column | str:
 
 
 def _floats(values: Sequence[Number]) -> Sequence[float] | None:
-    """The values as floats; None when one is not a number of the wire format."""
+    """Return the values as floats; None when one is not a number of the wire format."""
     try:
         return array("d", cast("Sequence[float]", values)).tolist()  # a string raises TypeError
     except TypeError:

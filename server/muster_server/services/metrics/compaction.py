@@ -61,6 +61,7 @@ CUT_AT_ONCE = 256
 DUE_POINTS = 65_536
 DUE_AGE_S = 60.0
 """A trial is due when it has this many points in L0, or its oldest batch is this old."""
+DUE_MAX = 200
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,9 @@ class Compacted:
     """False when the time was up before L0 was empty."""
 
 
-def due_trials(session: Session, now: dt.datetime, *, limit: int = 200) -> list[int]:
-    """Trials whose L0 should be compacted, those with the most points first; terminal ones too."""
+def due_trials(session: Session, now: dt.datetime) -> list[int]:
+    """Return at most DUE_MAX trials whose L0 should be compacted, those with the most points first;
+    terminal ones too."""
     oldest = now - dt.timedelta(seconds=DUE_AGE_S)
     batches = (
         select(MetricBatchRow.trial_id)
@@ -82,16 +84,16 @@ def due_trials(session: Session, now: dt.datetime, *, limit: int = 200) -> list[
             | (func.min(MetricBatchRow.received_at) <= oldest)
         )
         .order_by(func.sum(MetricBatchRow.num_points).desc())
-        .limit(limit)
+        .limit(DUE_MAX)
     )
     terminal = (
         select(MetricBatchRow.trial_id)
         .distinct()
         .join(TrialRow, TrialRow.id == MetricBatchRow.trial_id)
         .where(TrialRow.state.in_(sorted(TERMINAL_TRIAL)))
-        .limit(limit)
+        .limit(DUE_MAX)
     )
-    return list(dict.fromkeys([*session.scalars(batches), *session.scalars(terminal)]))[:limit]
+    return list(dict.fromkeys([*session.scalars(batches), *session.scalars(terminal)]))[:DUE_MAX]
 
 
 def compact_trial(
@@ -157,7 +159,7 @@ class _BatchPart:
 
 
 def _plan(session: Session, chunk: CompactionChunk, max_series: int) -> _BatchPart:
-    """The next part of a chunk, of at least one series."""
+    """Return the next part of a chunk, of at least one series."""
     names = chunk.names()[:max_series]
     part = _BatchPart(chunk.trial_id)
     series = {
@@ -206,7 +208,8 @@ def _plan(session: Session, chunk: CompactionChunk, max_series: int) -> _BatchPa
 def _first_blocks(
     session: Session, series: SeriesRecord, points: Points, num_blocks: int
 ) -> tuple[int | None, int]:
-    """The step before which points change at most so many blocks (None: all do), and how many."""
+    """Return the step before which points change at most so many blocks (None: all do), and how
+    many."""
     starts = blocks_db.block_starts(session, series.id, int(points.steps[0]))
     at = np.unique(np.searchsorted(starts, points.steps, side="right"))
     if len(at) <= num_blocks:
@@ -234,7 +237,7 @@ class _Raced(Exception):
 
 
 def _write(database: Database, part: _BatchPart, pace: Pace) -> bool:
-    """One transaction. False when it was planned on what is not there any more."""
+    """Write in one transaction. Return False if what was planned on is not there any more."""
     try:
         with paced(database, pace) as session:
             _write_part(session, part)

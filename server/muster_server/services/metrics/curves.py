@@ -25,7 +25,7 @@ class CurveGroup:
     """Attempt → last visible step; see domain.metrics.visible_limits."""
 
     def last_visible_step(self) -> int:
-        """The last step at which there may be a point."""
+        """Return the last step at which there may be a point."""
         return max(
             r.last_step if (limit := self.limits[r.attempt_no]) is None else min(r.last_step, limit)
             for r in self.records
@@ -105,7 +105,8 @@ def segments_of(
 def width_for(
     group: CurveGroup, from_step: int | None, to_step: int | None, max_points: int
 ) -> int:
-    """The bucket width that draws what is visible of the window with at most `max_points` buckets.
+    """Return the bucket width that draws what is visible of the window with at most `max_points`
+    buckets.
 
     From the bounds of series and window alone, so it is known before anything is read.
     """

@@ -53,8 +53,8 @@ def visible_pieces(
     from_step: int | None = None,
     to_step: int | None = None,
 ) -> Iterator[Piece]:
-    """The visible points of these names (None: all) and ranks (None: all) in a window of steps,
-    series after series, each in step order."""
+    """Yield the visible points of these names (None: all) and ranks (None: all) in a window of
+    steps, series after series, each in step order."""
     with database.read() as session:
         queries.begin_snapshot(session)
         groups = groups_of(session, [trial_id], names, ranks)
@@ -64,7 +64,8 @@ def visible_pieces(
 
 
 def as_csv(pieces: Iterator[Piece]) -> Iterator[bytes]:
-    """A line of FIELDS, then one per point; what is not finite as NaN, Infinity, -Infinity."""
+    """Yield a line of FIELDS, then one per point; what is not finite as NaN, Infinity,
+    -Infinity."""
     yield _csv_lines([FIELDS])
     for piece in pieces:
         r = piece.record
@@ -72,7 +73,7 @@ def as_csv(pieces: Iterator[Piece]) -> Iterator[bytes]:
 
 
 def as_json_lines(pieces: Iterator[Piece]) -> Iterator[bytes]:
-    """An object of FIELDS per line; what is not finite as the strings "NaN", "Infinity" and
+    """Yield an object of FIELDS per line; what is not finite as the strings "NaN", "Infinity" and
     "-Infinity", as everywhere in the REST service."""
     encoder = msgspec.json.Encoder()
     for piece in pieces:
@@ -86,7 +87,8 @@ def as_json_lines(pieces: Iterator[Piece]) -> Iterator[bytes]:
 
 
 def as_parquet(pieces: Iterator[Piece]) -> Iterator[bytes]:
-    """A Parquet file with the columns FIELDS; values are float64 with every bit, NaN included."""
+    """Yield a Parquet file with the columns FIELDS; values are float64 with every bit, NaN
+    included."""
     # Here, because few requests are for it and it takes its time to load.
     from arro3.core import Array, DataType, Field, RecordBatch, RecordBatchReader, Schema
     from arro3.io import write_parquet

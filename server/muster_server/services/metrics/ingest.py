@@ -200,7 +200,7 @@ def _within_limit(
     known: set[str],
     limit: int,
 ) -> tuple[list[Column], list[str]]:
-    """The columns to store, and the names for which there is no room in the attempt."""
+    """Return the columns to store, and the names for which there is no room in the attempt."""
     new = [c.name for c in columns if c.name not in known]
     if not new:
         return columns, []
@@ -426,7 +426,8 @@ def merged_summary(
 
 
 def _locked_trial(session: Session, allocation: ReportingAllocation) -> TrialRow:
-    """The trial as it is now, locked against the other allocations' ingests until the commit."""
+    """Return the trial as it is now, locked against the other allocations' ingests until the
+    commit."""
     seen = _seen(session, allocation)
     if seen.trial is None:
         session.flush()

@@ -66,7 +66,7 @@ class LoadedSegment:
 def load(
     session: Session, segments: Sequence[CurveSegment], widths: Sequence[int]
 ) -> list[LoadedSegment]:
-    """All segments in a few queries, whatever their number.
+    """Return all segments in a few queries, whatever their number.
 
     widths: of the buckets in which each is drawn (1: points). The points of a block that is too
     coarse for them are left to `entries_of`.
@@ -112,12 +112,14 @@ class Drawn:
 
 
 def entries_of(session: Session, parts: LoadedSegment, width: int) -> Entries:
-    """The segment as entries in step order, none wider than `width` where its points are kept."""
+    """Return the segment as entries in step order, none wider than `width` where its points are
+    kept."""
     return draw(session, parts, width).entries
 
 
 def draw(session: Session, parts: LoadedSegment, width: int) -> Drawn:
-    """The segment in entries no wider than `width`, or as wide as retention has left them."""
+    """Return the segment in entries no wider than `width`, or as wide as retention has left
+    them."""
     kept_width = parts.kept_width if parts.kept_width > width else 0
     fine: list[bytes] = []
     coarse: list[Rollup] = []
@@ -196,7 +198,7 @@ def _whole_spans(
     widths: Sequence[int],
     whole_until: Sequence[int],
 ) -> list[list[Rollup]]:
-    """Per segment its spans that lie within it and are fine enough to be drawn."""
+    """Return per segment its spans that lie within it and are fine enough to be drawn."""
     coarse = [s for s, width in zip(segments, widths, strict=True) if width >= SPAN_MIN_WIDTH]
     if not coarse:
         return [[] for _ in segments]
@@ -224,7 +226,7 @@ def _other_blocks(
     first: int,
     last: int,
 ) -> list[list[Rollup]]:
-    """Per segment its blocks that no span of it holds, in step order."""
+    """Return per segment its blocks that no span of it holds, in step order."""
     plain = [s.record.id for s, of_spans in zip(segments, spans, strict=True) if not of_spans]
     found = blocks_db.find_blocks(session, plain, first, last)
     ranges = [r for s, of_spans in zip(segments, spans, strict=True) for r in _gaps(s, of_spans)]
@@ -240,7 +242,7 @@ def _other_blocks(
 
 
 def _gaps(segment: CurveSegment, spans: Sequence[Rollup]) -> list[StepRange]:
-    """The steps of a segment before, between and after its spans; none without spans."""
+    """Return the steps of a segment before, between and after its spans; none without spans."""
     if not spans:
         return []
     of = segment.record.id

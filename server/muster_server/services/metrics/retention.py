@@ -99,7 +99,8 @@ def _is_uncompacted() -> ColumnElement[bool]:
 def _downsample_trial(
     database: Database, trial_id: int, now: dt.datetime, days: int, deadline: float, pace: Pace
 ) -> Downsampled:
-    """One trial, as far as the time allows; each transaction takes some blocks of one series."""
+    """Downsample one trial, as far as the time allows; each transaction takes some blocks of one
+    series."""
     num_points = freed_bytes = 0
     with database.read() as session:
         limits = {

@@ -32,8 +32,8 @@ SERIES_MAX = 200
 
 
 def list_series(session: Session, trial_id: int, *, non_finite: bool = False) -> SeriesList:
-    """Every series of a trial with its summary over the visible curve; non_finite: of the series
-    only those that hold NaN or infinities.
+    """Return every series of a trial with its summary over the visible curve; non_finite: of the
+    series only those that hold NaN or infinities.
 
     Reads summaries only, except for series that a restart has cut and that no compaction has
     visited since. Raises NotFound.
@@ -62,7 +62,8 @@ def series(
     to_step: int | None = None,
     max_points: int = 1000,
 ) -> SeriesReply:
-    """The visible curve of these names (None: all) and ranks (None: all) in a window of steps.
+    """Return the visible curve of these names (None: all) and ranks (None: all) in a window of
+    steps.
 
     Raises NotFound for an unknown trial; a name nobody reports is simply not in the answer.
     The models in the answer are made without validation: see `schemas.data.Series`.
@@ -84,7 +85,7 @@ def series(
 def experiment_series(
     session: Session, experiment_id: int, *, name: str, max_points: int, max_trials: int
 ) -> ExperimentSeriesReply:
-    """One metric over the trials of an experiment, each by the lowest rank that reports it.
+    """Return one metric over the trials of an experiment, each by the lowest rank that reports it.
 
     When there are more than max_trials, those with the best search metric are shown, then the
     newest. Raises NotFound.
@@ -135,7 +136,7 @@ def read_groups(
     to_step: int | None,
     max_points: int,
 ) -> list[Series]:
-    """These curves in a window of steps, each as at most `max_points` points or buckets."""
+    """Return these curves in a window of steps, each as at most `max_points` points or buckets."""
     by_group = [segments_of(group, from_step, to_step) for group in groups]
     widths = [width_for(group, from_step, to_step, max_points) for group in groups]
     loaded = iter(

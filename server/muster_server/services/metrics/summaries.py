@@ -25,7 +25,7 @@ def visible_summary(session: Session, trial_id: int, names: Sequence[str] | None
 
 
 def summary_json(summary: Summary) -> dict[str, Any]:
-    """The form in `trials.summary` (schemas.experiments.MetricSummary)."""
+    """Return the form in `trials.summary` (schemas.experiments.MetricSummary)."""
     return {
         "last": encode_number(summary.last),
         "min": summary.min,
@@ -36,7 +36,8 @@ def summary_json(summary: Summary) -> dict[str, Any]:
 
 
 def add_value(before: Any, value: float, step: int) -> dict[str, Any]:
-    """A summary as `summary_json` writes it, with one more value. before: None for the first."""
+    """Return a summary as `summary_json` writes it, with one more value. before: None for the
+    first."""
     known = before or {"min": None, "max": None, "count": 0}
     finite = [value] if math.isfinite(value) else []
     return {
@@ -49,7 +50,7 @@ def add_value(before: Any, value: float, step: int) -> dict[str, Any]:
 
 
 def summary_columns(summary: Summary) -> dict[str, Any]:
-    """The form in `metric_series`."""
+    """Return the form in `metric_series`."""
     is_finite = math.isfinite(summary.last)
     return {
         "count": summary.count,
@@ -65,7 +66,7 @@ def summary_columns(summary: Summary) -> dict[str, Any]:
 
 
 def scan_summary(session: Session, record: SeriesRecord, last_step: int) -> Summary | None:
-    """The summary of one stored series up to `last_step`, from its blocks and batches."""
+    """Return the summary of one stored series up to `last_step`, from its blocks and batches."""
     segment = CurveSegment(record, 0, last_step)
     (parts,) = load(session, [segment], [UNBOUNDED])
     entries = entries_of(session, parts, UNBOUNDED)

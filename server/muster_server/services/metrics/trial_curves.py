@@ -48,7 +48,7 @@ def curves(
     axis: Axis,
     x_name: str | None,
 ) -> CurvesReply:
-    """The visible curves of these names of these trials in a window of steps.
+    """Return the visible curves of these names of these trials in a window of steps.
 
     ranks: None takes the lowest that reports a name. At most SERIES_MAX curves, together of at most
     ENTRIES_MAX entries; the answer says what was cut. x_name: of the metric that lies along the x
@@ -103,7 +103,7 @@ def _trials(session: Session, trial_ids: Sequence[int]) -> dict[int, _Trial]:
 
 
 def _epochs(trial: _Trial, series: Series) -> list[float | None] | None:
-    """The epoch at each step; steps per epoch are taken as constant, as for searches."""
+    """Return the epoch at each step; steps per epoch are taken as constant, as for searches."""
     if trial.epoch is None or trial.step <= 0:
         return None
     return [round(trial.epoch * step / trial.step, 6) for step in series.step]
@@ -117,7 +117,7 @@ def _along(
     window: tuple[int | None, int | None],
     max_points: int,
 ) -> list[list[float | None] | None]:
-    """Per curve the values of the metric `x_name`: of its own rank, else of the lowest."""
+    """Return per curve the values of the metric `x_name`: of its own rank, else of the lowest."""
     trial_ids = list(dict.fromkeys(g.trial_id for g in groups))
     x_groups = groups_of(session, trial_ids, [x_name], None)
     x_read = read_groups(session, x_groups, *window, max_points)
@@ -131,8 +131,8 @@ def _along(
 
 
 def _values_at(steps: Sequence[int], series: Series) -> list[float | None] | None:
-    """The metric at these steps: in a straight line between those known, its last value after
-    them, None before them."""
+    """Return the metric at these steps: in a straight line between those known, its last value
+    after them, None before them."""
     known = [(s, v) for s, v in zip(series.step, series.last, strict=True) if math.isfinite(v)]
     if not known:
         return None

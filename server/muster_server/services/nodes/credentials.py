@@ -62,7 +62,7 @@ def is_same_joining(node: NodeRow, join_id: str, token_id: int) -> bool:
 
 
 def issue(node: NodeRow, *, now: dt.datetime) -> str:
-    """A new credential in place of every older one."""
+    """Return a new credential in place of every older one."""
     secret = mint("agt")
     node.credential_hash, node.next_credential_hash = hash_secret(secret), None
     node.credential_at = now

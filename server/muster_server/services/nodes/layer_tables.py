@@ -140,7 +140,7 @@ def _code(config: ExperimentConfig, blob_sha256: str | None) -> CodeSpec:
 
 
 def look_up(session: Session, question: Question, *, now: dt.datetime) -> LayerTableAnswer:
-    """The table if it is there, else why not."""
+    """Return the table if it is there, else why not."""
     row = _find(session, question)
     if row is not None:
         settled = _settled(session, row, question, now=now)
@@ -216,9 +216,9 @@ def _settled(
 
 
 def _able_nodes(session: Session, question: Question) -> list[NodeRow]:
-    """Nodes that can be asked, by name: those of the document's pool that isolate code of the user as
-    the document and the pool require; for what comes with the trainer, where there is none, any
-    other."""
+    """Return the nodes that can be asked, by name: those of the document's pool that isolate code
+    of the user as the document and the pool require; for what comes with the trainer, where there
+    is none, any other."""
     online = select(NodeRow).where(NodeRow.state == NodeState.ONLINE).order_by(NodeRow.name)
     able = [n for n in session.scalars(online) if DESCRIBES in (n.inventory.get("chores") or ())]
     of_pool = [n for n in able if n.pool == question.pool]
@@ -234,7 +234,7 @@ def _is_isolated(session: Session, node: NodeRow, question: Question) -> bool:
 
 
 def _next(nodes: list[NodeRow], row: LayerTableRow | None) -> NodeRow:
-    """The one after the one that was asked last."""
+    """Return the one after the one that was asked last."""
     before = row.node_name if row is not None else ""
     return next((n for n in nodes if n.name > before), nodes[0])
 
@@ -291,8 +291,8 @@ def nodes_asked(session: Session, node_ids: Sequence[str]) -> set[str]:
 
 
 def wanted_of(session: Session, node_id: str) -> list[Description]:
-    """The models whose layers this node should list now, the one asked for last first: somebody who
-    edits a document waits for it."""
+    """Return the models whose layers this node should list now, the one asked for last first:
+    somebody who edits a document waits for it."""
     rows = session.scalars(
         select(LayerTableRow)
         .where(LayerTableRow.state == "wanted", LayerTableRow.node_id == node_id)

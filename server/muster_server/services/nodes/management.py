@@ -55,7 +55,7 @@ becomes LOST."""
 
 
 def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
-    """The cluster in a handful of numbers."""
+    """Return the cluster in a handful of numbers."""
     nodes = dict(session.execute(select(NodeRow.state, func.count()).group_by(NodeRow.state)).all())
     if not liveness.is_led(session, now=now):
         is_silent = (NodeRow.state == NodeState.ONLINE) & (NodeRow.lease_expires_at < now)
@@ -125,7 +125,7 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
 def list_nodes(
     session: Session, *, cursor: str | None, limit: int, now: dt.datetime
 ) -> Page[NodeOut]:
-    """Nodes by name. `now`: see `get_node`."""
+    """Return the nodes by name. `now`: see `get_node`."""
     rows, following = read_page(session, select(NodeRow), NodeRow.name, cursor=cursor, limit=limit)
     slots = _load_slots(session, [row.id for row in rows])
     is_led = liveness.is_led(session, now=now)
@@ -272,7 +272,7 @@ def _find_row(session: Session, node: str) -> NodeRow | None:
 
 
 def get_row(session: Session, node: str) -> NodeRow:
-    """The node of this id, else of this name. Raises NotFound."""
+    """Return the node of this id, else of this name. Raises NotFound."""
     row = _find_row(session, node)
     if row is None:
         raise NotFound("nodes.not_found", f"There is no node {node[:128]!r}.")
@@ -368,6 +368,6 @@ def _recent_means(summaries: Sequence[dict[str, Any]], name: str) -> list[tuple[
 
 
 def _last_values(summaries: Sequence[dict[str, Any]], name: str) -> list[float]:
-    """The finite last values of a metric over trials' summaries."""
+    """Return the finite last values of a metric over trials' summaries."""
     values = [(summary.get(name) or {}).get("last") for summary in summaries]
     return [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]

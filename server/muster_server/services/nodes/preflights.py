@@ -23,7 +23,7 @@ from muster.wire import (
     load,
 )
 from muster_server.db.engine import touch
-from muster_server.db.models import NodeRow, NodeSlotRow, PreflightRow, TrialRow
+from muster_server.db.models import NodeSlotRow, PreflightRow, TrialRow
 from muster_server.domain.lifecycle import GangPreflight
 from muster_server.domain.nodes.preflight import (
     NextStage,
@@ -45,6 +45,7 @@ from ..core.assignments import bump_assignments
 from ..core.events import add_event
 from ..core.paging import read_page
 from ..core.writes import Outdated
+from .management import get_row
 
 State = Literal["running", "passed", "failed"]
 
@@ -64,7 +65,7 @@ def request(
     """Begin one on demand. Raises NotFound, Conflict and InvalidRequest."""
     if len(set(names)) != len(names):
         raise InvalidRequest("preflights.twice", "A node is named twice.", hint="Name each once.")
-    nodes = [_find(session, name) for name in names]
+    nodes = [get_row(session, name) for name in names]
     for node in nodes:
         if node.state != NodeState.ONLINE:
             raise Conflict(
@@ -135,13 +136,6 @@ def begin(
     session.flush()
     _wake(session, row)
     return row
-
-
-def _find(session: Session, name: str) -> NodeRow:
-    node = session.scalar(select(NodeRow).where(NodeRow.name == name)) or session.get(NodeRow, name)
-    if node is None:
-        raise NotFound("nodes.not_found", f"There is no node {name[:64]!r}.")
-    return node
 
 
 def _free_devices(session: Session, node_id: str) -> list[int]:

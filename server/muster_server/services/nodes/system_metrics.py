@@ -42,7 +42,7 @@ def keep(session: Session, node_id: str, usage: Mapping[str, Any], now: dt.datet
 
 
 def of_node(session: Session, node: str, *, minutes: int, now: dt.datetime) -> SystemMetricsOut:
-    """The samples of a node, by its id or name, oldest first. Raises NotFound."""
+    """Return the samples of a node, by its id or name, oldest first. Raises NotFound."""
     row = management.get_row(session, node)
     samples = session.execute(
         select(NodeSampleRow.at, NodeSampleRow.usage)

@@ -2,65 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
-
-from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ProjectRow
-from muster_server.errors import Forbidden, NotFound
+from muster_server.errors import Forbidden
 
-from ..core import audit
 from ..core.callers import Caller
-
-
-@dataclass(frozen=True)
-class Owner:
-    """A user or a project."""
-
-    kind: Literal["user", "project"]
-    id: int
-    name: str
-
-    @property
-    def user_id(self) -> int | None:
-        return self.id if self.kind == "user" else None
-
-    @property
-    def project_id(self) -> int | None:
-        return self.id if self.kind == "project" else None
-
-    @property
-    def project(self) -> str | None:
-        """Name of the project; None for a user."""
-        return self.name if self.kind == "project" else None
-
-    def owns(self, user_id: Any, project_id: Any) -> ColumnElement[bool]:
-        """Return the condition that selects rows of this owner.
-
-        user_id, project_id: the two columns that name the owner of a row.
-        """
-        condition: ColumnElement[bool] = (
-            user_id == self.id if self.kind == "user" else project_id == self.id
-        )
-        return condition
+from ..core.owners import Owner, caller_as_owner, project_as_owner
 
 
 def owner_for(session: Session, caller: Caller, project: str | None) -> Owner:
     """Return the project of this name, or the caller. Raises NotFound and Forbidden."""
-    if project is None:
-        principal = caller.principal
-        if principal.user_id is None:
-            raise Forbidden(
-                "notifications.no_user",
-                "Notifications belong to users; this credential is no user's.",
-            )
-        return Owner("user", principal.user_id, principal.name)
-    found = session.scalar(select(ProjectRow.id).where(ProjectRow.name == project))
-    if found is None:
-        raise NotFound("projects.not_found", f"There is no project {project[:128]!r}.")
-    return Owner("project", found, project)
+    if project is not None:
+        return project_as_owner(session, project)
+    owner = caller_as_owner(caller)
+    if owner is None:
+        raise Forbidden(
+            "notifications.no_user", "Notifications belong to users; this credential is no user's."
+        )
+    return owner
 
 
 def owner_of_row(session: Session, *, user_id: int | None, project_id: int | None) -> Owner:
@@ -84,16 +44,3 @@ def require_change(caller: Caller, owner: Owner) -> None:
             f"Administrators change the notifications of project {owner.name}.",
             hint="Create a rule of your own instead; it can be limited to the project.",
         )
-
-
-def record(caller: Caller, session: Session, action: str, subject: str, owner: Owner) -> None:
-    """Add a line to the audit trail."""
-    audit.record(
-        session,
-        actor=caller.principal.actor,
-        action=action,
-        subject=subject,
-        now=caller.now,
-        remote_addr=caller.remote_addr,
-        detail={"owner": owner.kind, "owner_name": owner.name or caller.principal.name},
-    )

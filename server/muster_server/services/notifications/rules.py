@@ -13,21 +13,21 @@ from muster_server.db.models import (
     NotificationTargetRow,
     ProjectRow,
 )
-from muster_server.domain.notifications.kinds import ADMIN_KINDS
+from muster_server.domain.notifications.kinds import ADMIN_KINDS, RuleKind
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.schemas.base import Page
 from muster_server.schemas.notifications import (
     NotificationRuleIn,
     NotificationRuleOut,
     NotificationRulePatch,
-    RuleKind,
 )
 
 from ..core.callers import Caller
+from ..core.lookup import get_project
 from ..core.outbox import targets_of
+from ..core.owners import Owner, record_change
 from ..core.paging import read_page
-from .owners import Owner, may_see, owner_for, owner_of_row, require_change
-from .owners import record as record_change
+from .owners import may_see, owner_for, owner_of_row, require_change
 
 PER_OWNER_MAX = 50
 """Most rules of one user or project."""
@@ -78,7 +78,7 @@ def create_rule(session: Session, caller: Caller, body: NotificationRuleIn) -> N
     _set_targets(session, row, owner, body.target_ids)
     _require_effect(row, body.target_ids)
     record_change(
-        caller, session, "notifications.rule_created", f"notification_rule:{row.id}", owner
+        session, caller, owner, "notifications.rule_created", f"notification_rule:{row.id}"
     )
     return _outs(session, [row], owner)[0]
 
@@ -106,7 +106,7 @@ def update_rule(
     row.changed_at = caller.now
     session.flush()
     record_change(
-        caller, session, "notifications.rule_changed", f"notification_rule:{row.id}", owner
+        session, caller, owner, "notifications.rule_changed", f"notification_rule:{row.id}"
     )
     return _outs(session, [row], owner)[0]
 
@@ -116,7 +116,7 @@ def delete_rule(session: Session, caller: Caller, rule_id: int) -> None:
     row, owner = _get(session, caller, rule_id)
     session.delete(row)
     record_change(
-        caller, session, "notifications.rule_deleted", f"notification_rule:{row.id}", owner
+        session, caller, owner, "notifications.rule_deleted", f"notification_rule:{row.id}"
     )
 
 
@@ -161,12 +161,7 @@ def _require_effect(row: NotificationRuleRow, target_ids: Sequence[int]) -> None
 
 
 def _project_id(session: Session, name: str | None) -> int | None:
-    if name is None:
-        return None
-    found = session.scalar(select(ProjectRow.id).where(ProjectRow.name == name))
-    if found is None:
-        raise NotFound("projects.not_found", f"There is no project {name[:128]!r}.")
-    return found
+    return get_project(session, name).id if name is not None else None
 
 
 def _set_targets(

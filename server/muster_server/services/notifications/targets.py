@@ -29,11 +29,12 @@ from muster_server.settings import Settings
 
 from ..core.callers import Caller
 from ..core.outbox import add_notification
+from ..core.owners import Owner, record_change
 from ..core.paging import read_page
 from ..secrets.encryption import KeyRing, key_ring
 from ..secrets.store import seal_row
 from .configs import check_config, dump_config, summary_of, with_secret
-from .owners import Owner, may_see, owner_for, owner_of_row, record, require_change
+from .owners import may_see, owner_for, owner_of_row, require_change
 
 PER_OWNER_MAX = 50
 """Most targets of one user or project."""
@@ -79,7 +80,9 @@ def create_target(
     row.changed_at, row.changed_by = caller.now, caller.principal.actor[:160]
     session.add(row)
     session.flush()
-    record(caller, session, "notifications.target_created", f"notification_target:{row.id}", owner)
+    record_change(
+        session, caller, owner, "notifications.target_created", f"notification_target:{row.id}"
+    )
     return NotificationTargetMade(target=_out(row, owner.project, 0), secret=made)
 
 
@@ -114,7 +117,9 @@ def update_target(
         row.not_before, row.num_failures = None, 0
     row.changed_at, row.changed_by = caller.now, caller.principal.actor[:160]
     session.flush()
-    record(caller, session, "notifications.target_changed", f"notification_target:{row.id}", owner)
+    record_change(
+        session, caller, owner, "notifications.target_changed", f"notification_target:{row.id}"
+    )
     waiting = _count_waiting(session, [row.id]).get(row.id, 0)
     return NotificationTargetMade(target=_out(row, owner.project, waiting), secret=made)
 
@@ -125,7 +130,9 @@ def delete_target(session: Session, caller: Caller, target_id: int) -> None:
     row, owner = _get(session, caller, target_id, to_change=True)
     drop_waiting(session, target_id)
     session.delete(row)
-    record(caller, session, "notifications.target_deleted", f"notification_target:{row.id}", owner)
+    record_change(
+        session, caller, owner, "notifications.target_deleted", f"notification_target:{row.id}"
+    )
 
 
 def send_test(session: Session, caller: Caller, target_id: int) -> None:

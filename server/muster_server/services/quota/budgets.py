@@ -60,7 +60,8 @@ TOLD_AT_ONCE = 1000
 def store(
     section: BudgetSection | None, *, now: dt.datetime, moments_only: bool = False
 ) -> tuple[dict[str, Any] | None, FieldProblem | None]:
-    """A document's budget as it is kept, with its deadline as a moment; or what is wrong with it.
+    """Return a document's budget as it is kept, with its deadline as a moment; or what is wrong
+    with it.
 
     A length of time counts from `now`. moments_only: refuse it. A budget without a limit is none.
     """
@@ -127,7 +128,7 @@ def budget_out(
     exhausted: AnyMessage | None,
     now: dt.datetime,
 ) -> BudgetOut | None:
-    """Every limit with what is gone of it. subject: "experiment:12" or "project:3"."""
+    """Return every limit with what is gone of it. subject: "experiment:12" or "project:3"."""
     budget = read(stored)
     if budget is None:
         return None
@@ -168,7 +169,7 @@ def _assess(
 
 
 def load_budget_snapshot(session: Session, *, now: dt.datetime) -> BudgetSnapshot:
-    """Everything budgets decide on: nothing at all where there are no budgets."""
+    """Return everything budgets decide on: nothing at all where there are no budgets."""
     has_budget = or_(ProjectRow.budget.is_not(None), ProjectRow.exhausted_reason != "")
     projects = session.scalars(select(ProjectRow).where(has_budget).order_by(ProjectRow.id)).all()
     of_them = ExperimentRow.project_id.in_(select(ProjectRow.id).where(has_budget))

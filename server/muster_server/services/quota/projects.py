@@ -24,17 +24,18 @@ from muster_server.domain.messages import from_columns
 from muster_server.domain.quota.budgets import Spending
 from muster_server.domain.scheduling import ProjectView
 from muster_server.domain.states import TERMINAL_EXPERIMENT, AllocationState
-from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from muster_server.errors import Conflict, FieldProblem, InvalidRequest
 from muster_server.schemas.base import Page, parts_out
 from muster_server.schemas.budgets import ProjectIn, ProjectOut, ProjectPatch, QuotaIn, QuotaOut
 
 from ..core.events import add_event
+from ..core.lookup import get_project
 from ..core.paging import read_page
 from . import budgets, spending
 
 
 def find_or_make(session: Session, name: str, now: dt.datetime) -> int:
-    """The id of the project of this name, which a submission makes when there is none."""
+    """Return the id of the project of this name, which a submission makes when there is none."""
     query = select(ProjectRow.id).where(ProjectRow.name == name)
     found = session.scalar(query)
     if found is not None:
@@ -63,15 +64,6 @@ def load_projects(session: Session) -> tuple[ProjectView, ...]:
             )
         )
     )
-
-
-def get_project(session: Session, name: str, *, lock: bool = False) -> ProjectRow:
-    """Raises NotFound."""
-    query = select(ProjectRow).where(ProjectRow.name == name)
-    row = session.scalar(query.with_for_update() if lock else query)
-    if row is None:
-        raise NotFound("projects.not_found", f"There is no project {name[:128]!r}.")
-    return row
 
 
 def project_out(session: Session, name: str, now: dt.datetime) -> ProjectOut:

@@ -73,7 +73,7 @@ def open_account(session: Session, experiment_id: int, project_id: int) -> None:
 
 
 def price_of(session: Session, pool: str) -> float:
-    """Per slot and hour; 0 for a pool nobody has set a price for."""
+    """Return the price per slot and hour; 0 for a pool nobody has set a price for."""
     price = session.connection().scalar(_PRICE, {"of": pool})
     return price or 0.0
 

@@ -82,9 +82,9 @@ def record(
 def noted_step(
     session: Session, trial_id: int, *, attempt_no: int | None, pipeline: int
 ) -> PipelineStepOut:
-    """The newest step of one of the trial's pipelines that all of its workers have noted, of an
-    attempt (the current one when None). Nothing noted gives no lanes. Raises NotFound, also for a
-    pipeline that is not there."""
+    """Return the newest step of one of the trial's pipelines that all of its workers have noted, of
+    an attempt (the current one when None). Nothing noted gives no lanes. Raises NotFound, also for
+    a pipeline that is not there."""
     trial = get_trial(session, trial_id)
     attempt = trial.attempt_no if attempt_no is None else attempt_no
     having = _ranks_and_steps(session, trial_id, attempt)
@@ -140,8 +140,8 @@ def _ranks_and_steps(session: Session, trial_id: int, attempt: int) -> dict[int,
 
 
 def _pipelines(session: Session, trial_id: int, attempt: int, having: set[int]) -> list[list[int]]:
-    """The ranks of each pipeline, from the first worker to the last, as far as they have noted a
-    step; all of them are one where no group is known to be one."""
+    """Return the ranks of each pipeline, from the first worker to the last, as far as they have
+    noted a step; all of them are one where no group is known to be one."""
     groups = session.scalars(
         select(ProcessGroupRow)
         .where(

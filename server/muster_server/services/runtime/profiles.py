@@ -166,7 +166,7 @@ def _chosen(session: Session, trial: TrialRow, ranks: Sequence[int]) -> dict[int
 
 
 def list_of(session: Session, trial_id: int, *, now: dt.datetime) -> list[ProfileOut]:
-    """The windows of a trial that are kept, the newest first. Raises NotFound."""
+    """Return the windows of a trial that are kept, the newest first. Raises NotFound."""
     trial = get_trial(session, trial_id)
     rows = list(
         session.scalars(
@@ -194,7 +194,8 @@ def get(session: Session, trial_id: int, no: int, *, now: dt.datetime) -> Profil
 
 
 def find_trace(session: Session, trial_id: int, no: int, rank: int) -> int:
-    """The id of a complete trace. Raises NotFound, with what is known about why there is none."""
+    """Return the id of a complete trace. Raises NotFound, with what is known about why there is
+    none."""
     trial = get_trial(session, trial_id)
     row = session.scalar(select(ProfileRow).filter_by(trial_id=trial_id, no=no, rank=rank))
     if row is None:
@@ -209,7 +210,7 @@ def find_trace(session: Session, trial_id: int, no: int, rank: int) -> int:
 
 
 def stream(database: Database, profile_id: int) -> Iterator[bytes]:
-    """The trace piece by piece, each read in a transaction of its own."""
+    """Yield the trace piece by piece, each read in a transaction of its own."""
     index = 0
     while True:
         with database.read() as session:

@@ -22,7 +22,6 @@ from ..core.ownership import require_charge
 
 AGENT_WAIT_S = 15.0
 """Seconds that an agent has to open a tunnel."""
-MAX_ARGUMENTS = 256
 
 
 def request(

@@ -129,7 +129,7 @@ def build_spec(
     start: StartCheckpoint | None,
     cluster_id: str,
 ) -> AllocationSpec:
-    """Everything an agent needs to run its part of an attempt."""
+    """Return everything an agent needs to run its part of an attempt."""
     config = experiment.config
     element = {name: str(trial.hparams[name]) for name in config.array if name in trial.hparams}
     resumes = start is not None and not start.weights_only
@@ -233,7 +233,8 @@ then nothing is sent.
 
 
 def _with_hold(config: ExperimentConfig) -> dict[str, Any]:
-    """The configuration as JSON, with where the built-in trainer waits for what its search decides."""
+    """Return the configuration as JSON, with where the built-in trainer waits for what its search
+    decides."""
     plain: dict[str, Any] = dump(config)
     if config.trainer is None or config.search.method not in STOPPING:
         return plain

@@ -11,7 +11,7 @@ from muster_server.db.models import AllocationRow, NodeSlotRow, TrialRow
 
 
 def of_trials(session: Session, trial_ids: Sequence[int]) -> dict[int, int]:
-    """Trial → slots it holds; trials that hold none are left out."""
+    """Return the slots that each trial holds; trials that hold none are left out."""
     query = (
         select(AllocationRow.trial_id, func.count())
         .join(NodeSlotRow, NodeSlotRow.allocation_id == AllocationRow.id)

@@ -138,7 +138,6 @@ def place(
         },
     ).scalar_one()
     cluster_id = connection.execute(_CLUSTER).scalar_one()
-    price = price_of(session, experiment.config.resources.pool)
     # Of all members, but for what is `own`: taking it apart costs more than the rest of a member.
     common = msgspec.to_builtins(
         build_spec(
@@ -161,7 +160,7 @@ def place(
         "attempt_no": trial.attempt_no,
         "desired": "prepare",
         "observed": AllocationState.ASSIGNED,
-        "price_per_slot_hour": price,
+        "price_per_slot_hour": price_of(session, experiment.config.resources.pool),
         "created_at": now,
         "state_since": now,
     }
@@ -187,13 +186,8 @@ def place(
         trial_id=trial.id,
         attempt_no=trial.attempt_no,
     )
-    touch(
-        session,
-        "cluster",
-        "experiments",
-        f"experiment:{trial.experiment_id}",
-        f"trial:{trial.id}",
-    )
+    about = (f"experiment:{trial.experiment_id}", f"trial:{trial.id}")
+    touch(session, "cluster", "experiments", *about)
 
 
 def _attempt(

@@ -65,7 +65,7 @@ def list_queue(
 
 
 def _order(decided: Decided) -> Iterator[tuple[int, Placement | WaitingTrial | None]]:
-    """Trials with a decision: first those that start."""
+    """Yield the trials with a decision: first those that start."""
     for action in decided.actions:
         if isinstance(action, Placement):
             yield action.trial_id, action
@@ -111,7 +111,7 @@ def _waiting_of(project: str) -> Select[int]:
 def queue_item(
     session: Session, foresight: Foresight, trial_id: int, *, now: dt.datetime
 ) -> QueueItem | None:
-    """One waiting trial as `list_queue` shows it; None when it does not wait."""
+    """Return one waiting trial as `list_queue` shows it; None when it does not wait."""
     with foresight.ask(now) as foreseen:
         decision = _decision(foreseen.decided, trial_id)
     items = _items(session, [trial_id], {trial_id: decision})
@@ -209,7 +209,8 @@ class Planned:
 def plan_one(
     session: Session, config: ExperimentConfig, foresight: Foresight, *, now: dt.datetime
 ) -> Planned:
-    """The scheduler's decision on a trial that does not exist, behind everything that waits."""
+    """Return the scheduler's decision on a trial that does not exist, behind everything that
+    waits."""
     project_id = session.scalar(select(ProjectRow.id).where(ProjectRow.name == config.project))
     trial = QueuedTrial(
         trial_id=PLANNED_TRIAL_ID,

@@ -73,7 +73,7 @@ def move(session: Session, wish: QueueMove, principal: Principal, *, now: dt.dat
 
 
 def _load_waiting(session: Session) -> list[QueuePosition]:
-    """Every trial that has a place, in the order of places."""
+    """Return every trial that has a place, in the order of places."""
     rows = session.execute(
         select(
             TrialRow.id,

@@ -47,15 +47,15 @@ IDS_PER_QUERY = 500
 
 
 def scheduler_policy(settings: Settings) -> SchedulerPolicy:
-    """The rules by which the controller places trials, and by which others foresee it."""
+    """Return the rules by which the controller places trials, and by which others foresee it."""
     return SchedulerPolicy(
         preempt=settings.scheduler_preempt, grow_after_s=settings.scheduler_grow_after_s
     )
 
 
 def load_scheduler_snapshot(session: Session, *, now: dt.datetime) -> SchedulerSnapshot:
-    """Nodes with their slots, the trials that hold them, every trial that may be placed now, and
-    whose they are."""
+    """Return the nodes with their slots, the trials that hold them, every trial that may be placed
+    now, and whose they are."""
     return SnapshotLoader().load(session, now=now)
 
 
@@ -75,7 +75,7 @@ _SLOTS = (
 
 
 def load_nodes(session: Session) -> list[NodeView]:
-    """Every node with its slots, by name."""
+    """Return every node with its slots, by name."""
     slots: dict[str, list[Any]] = defaultdict(list)
     for slot in session.connection().execute(_SLOTS):
         slots[slot.node_id].append(slot)

@@ -31,7 +31,7 @@ from ..scheduling.rows import NODES, node_view
 from .events import append
 
 EVENTS_MAX, WINDOW_S = 6, 120.0
-"""So often at most a search is told of its room within so many seconds."""
+"""Maximum number of times that a search is told of its room, and the seconds that it holds for."""
 
 Slots = Mapping[tuple[str, str], int]
 """(node, slot type) → slots."""

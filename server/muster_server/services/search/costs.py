@@ -36,7 +36,7 @@ def can_play(spec: SearchSpec) -> bool:
 
 
 def play(spec: SearchSpec) -> Simulation:
-    """The whole search with random results that are consistent: who is ahead stays ahead.
+    """Play the whole search with random results that are consistent: who is ahead stays ahead.
 
     Needs max_units. What is drawn changes nothing of who goes on, so no model is asked for it.
     """

@@ -40,7 +40,7 @@ class Raced(Exception):
 
 
 def waiting_experiments(session: Session, limit: int) -> list[int]:
-    """Experiments with events their searcher has not consumed."""
+    """Return the experiments with events their searcher has not consumed."""
     query = (
         select(ExperimentRow.id)
         .where(
@@ -175,7 +175,7 @@ def describe(action: Action) -> str:
 def _locked(
     session: Session, experiment: ExperimentRow, numbers: Iterable[int]
 ) -> ScalarResult[TrialRow]:
-    """These trials as they are now, kept so until the transaction ends."""
+    """Return these trials as they are now, kept so until the transaction ends."""
     return session.scalars(
         select(TrialRow)
         .where(TrialRow.experiment_id == experiment.id, TrialRow.no.in_(numbers))

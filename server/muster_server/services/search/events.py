@@ -142,7 +142,7 @@ def _outcome(trial: NotedTrial) -> Outcome:
 
 
 def _objectives(session: Session, trial: NotedTrial) -> tuple[float, ...] | None:
-    """The last value of each objective, where there are several and all were reported."""
+    """Return the last value of each objective, where there are several and all were reported."""
     config = session.scalar(
         select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
     )
@@ -244,7 +244,8 @@ def _note_best(
 
 
 def _heard_units(session: Session, trial: TrialRow, marks: Sequence[int]) -> int:
-    """The largest of `marks` the searcher has heard of for this trial, 0 when there is none."""
+    """Return the largest of `marks` the searcher has heard of for this trial, 0 when there is
+    none."""
     marks_by_key = {f"validation:{trial.no}:{mark}": mark for mark in marks}
     keys = session.scalars(
         select(SearchEventRow.key).where(

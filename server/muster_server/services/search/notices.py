@@ -48,7 +48,8 @@ class NotedTrial:
 
 
 def metrics_compared(config: ExperimentConfig) -> list[str]:
-    """Names of the metrics that a search compares its trials by; [] of a single training."""
+    """Return the names of the metrics that a search compares its trials by; [] of a single
+    training."""
     search = config.search
     if search.method == "single":
         return []

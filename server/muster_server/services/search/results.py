@@ -31,7 +31,7 @@ _NOT_THERE = object()
 
 
 def results_out(session: Session, experiment_id: int) -> SearchResultsOut:
-    """Every trial of an experiment in order of number. Raises NotFound."""
+    """Return every trial of an experiment in order of number. Raises NotFound."""
     experiment = get_experiment(session, experiment_id)
     parameters, _ = sampling.parse_space(experiment.config.hyperparameters)
     searched = [p for p in parameters if p.kind != "const"]
@@ -137,7 +137,7 @@ def importance_out(session: Session, experiment_id: int) -> ImportanceOut:
 def _column(
     parameter: sampling.SearchParameter, points: Sequence[Mapping[str, Any]]
 ) -> list[float | str | None]:
-    """A parameter's value in each of many points; None where it is not there."""
+    """Return a parameter's value in each of many points; None where it is not there."""
     if len(parameter.path) == 1:
         (name,) = parameter.path
         found = [point.get(name, _NOT_THERE) for point in points]

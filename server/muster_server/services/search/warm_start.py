@@ -93,7 +93,7 @@ def fitting(
     constraints: Sequence[Constraint],
     hparams: dict[str, Any],
 ) -> dict[str, Any] | None:
-    """An earlier trial's point in this space; None: it has no place there."""
+    """Return an earlier trial's point in this space; None: it has no place there."""
     missing = object()
     values: dict[tuple[str, ...], Any] = {}
     for p in parameters:

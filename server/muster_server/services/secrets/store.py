@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import NotificationTargetRow, ProjectRow, SecretRow, UserRow
+from muster_server.db.models import NotificationTargetRow, SecretRow, UserRow
 from muster_server.domain.secrets import PER_OWNER_MAX, problem_of_name, problem_of_value
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.schemas.base import Page
@@ -18,6 +18,7 @@ from muster_server.schemas.secrets import SecretOut
 
 from ..core import audit
 from ..core.callers import Caller
+from ..core.owners import Owner, caller_as_owner, record_change
 from ..core.paging import read_page
 from ..documents.checks import is_reserved
 from .encryption import KeyRing, SealedValue
@@ -26,39 +27,12 @@ ROTATE_BATCH = 100
 """Secrets re-encrypted per transaction."""
 
 
-@dataclass(frozen=True)
-class SecretOwner:
-    """A user or a project that has secrets."""
-
-    kind: Literal["user", "project"]
-    id: int
-    name: str
-
-    @property
-    def mark(self) -> str:
-        """Text that is authenticated with each value: "user:3"."""
-        return f"{self.kind}:{self.id}"
-
-    def owns(self) -> ColumnElement[bool]:
-        if self.kind == "user":
-            return SecretRow.user_id == self.id
-        return SecretRow.project_id == self.id
-
-
-def caller_as_owner(caller: Caller) -> SecretOwner:
-    """Raises Forbidden for a credential that belongs to no user."""
-    principal = caller.principal
-    if principal.user_id is None:
+def require_user(caller: Caller) -> Owner:
+    """Return the caller. Raises Forbidden for a credential that belongs to no user."""
+    owner = caller_as_owner(caller)
+    if owner is None:
         raise Forbidden("secrets.no_user", "Secrets belong to users; this credential is no user's.")
-    return SecretOwner("user", principal.user_id, principal.name)
-
-
-def project_as_owner(session: Session, name: str) -> SecretOwner:
-    """Raises NotFound."""
-    found = session.scalar(select(ProjectRow.id).where(ProjectRow.name == name))
-    if found is None:
-        raise NotFound("projects.not_found", f"There is no project {name[:128]!r}.")
-    return SecretOwner("project", found, name)
+    return owner
 
 
 SealedRow = SecretRow | NotificationTargetRow
@@ -89,16 +63,16 @@ def _sealed_as(row: SealedRow) -> str:
 
 
 def list_secrets(
-    session: Session, owner: SecretOwner, *, cursor: str | None, limit: int
+    session: Session, owner: Owner, *, cursor: str | None, limit: int
 ) -> Page[SecretOut]:
     """Return one page of an owner's secrets by name, without values."""
-    query = select(SecretRow).where(owner.owns())
+    query = select(SecretRow).where(_owned_by(owner))
     rows, following = read_page(session, query, SecretRow.name, cursor=cursor, limit=limit)
     return Page(items=[_out(row, owner) for row in rows], next=following)
 
 
 def set_secret(
-    session: Session, owner: SecretOwner, name: str, value: str, *, keys: KeyRing, caller: Caller
+    session: Session, owner: Owner, name: str, value: str, *, keys: KeyRing, caller: Caller
 ) -> SecretOut:
     """Set the value of a new or an existing secret. Raises InvalidRequest and Conflict."""
     if problem := problem_of_name(name, is_reserved=is_reserved(name)):
@@ -109,8 +83,8 @@ def set_secret(
     if row is None:
         _require_room(session, owner)
         row = SecretRow(
-            user_id=owner.id if owner.kind == "user" else None,
-            project_id=owner.id if owner.kind == "project" else None,
+            user_id=owner.user_id,
+            project_id=owner.project_id,
             name=name,
             version=0,
             created_at=caller.now,
@@ -122,11 +96,11 @@ def set_secret(
     row.changed_at, row.changed_by = caller.now, caller.principal.actor[:160]
     row.rotated_at = None
     session.flush()
-    _note(session, "secrets.set", owner, name, caller, {"version": row.version})
+    record_change(session, caller, owner, "secrets.set", f"secret:{name}", version=row.version)
     return _out(row, owner)
 
 
-def delete_secret(session: Session, owner: SecretOwner, name: str, *, caller: Caller) -> None:
+def delete_secret(session: Session, owner: Owner, name: str, *, caller: Caller) -> None:
     """Raises NotFound. Jobs that run keep the value they were started with."""
     row = _find(session, owner, name, lock=True)
     if row is None:
@@ -134,7 +108,7 @@ def delete_secret(session: Session, owner: SecretOwner, name: str, *, caller: Ca
             "secrets.not_found", f"There is no secret {name[:128]!r} of {owner.kind} {owner.name}."
         )
     session.delete(row)
-    _note(session, "secrets.deleted", owner, name, caller, {"version": row.version})
+    record_change(session, caller, owner, "secrets.deleted", f"secret:{name}", version=row.version)
 
 
 @dataclass(frozen=True)
@@ -194,13 +168,17 @@ def rotate_batch(
 # ---------------------------------------------------------------- parts
 
 
-def _find(session: Session, owner: SecretOwner, name: str, *, lock: bool) -> SecretRow | None:
-    query = select(SecretRow).where(owner.owns(), SecretRow.name == name)
+def _owned_by(owner: Owner) -> ColumnElement[bool]:
+    return owner.owns(SecretRow.user_id, SecretRow.project_id)
+
+
+def _find(session: Session, owner: Owner, name: str, *, lock: bool) -> SecretRow | None:
+    query = select(SecretRow).where(_owned_by(owner), SecretRow.name == name)
     return session.scalar(query.with_for_update() if lock else query)
 
 
-def _require_room(session: Session, owner: SecretOwner) -> None:
-    num = session.scalar(select(func.count()).select_from(SecretRow).where(owner.owns())) or 0
+def _require_room(session: Session, owner: Owner) -> None:
+    num = session.scalar(select(func.count()).select_from(SecretRow).where(_owned_by(owner))) or 0
     if num >= PER_OWNER_MAX:
         raise Conflict(
             "secrets.too_many",
@@ -213,27 +191,8 @@ def _invalid(code: str, path: str, message: str, problem: str) -> InvalidRequest
     return InvalidRequest(code, message, fields=[FieldProblem(path, problem)])
 
 
-def _out(row: SecretRow, owner: SecretOwner) -> SecretOut:
+def _out(row: SecretRow, owner: Owner) -> SecretOut:
     return SecretOut.from_row(row, owner=owner.kind, owner_name=owner.name)
-
-
-def _note(
-    session: Session,
-    action: str,
-    owner: SecretOwner,
-    name: str,
-    caller: Caller,
-    detail: Mapping[str, Any],
-) -> None:
-    audit.record(
-        session,
-        actor=caller.principal.actor,
-        action=action,
-        subject=f"secret:{name}",
-        now=caller.now,
-        remote_addr=caller.remote_addr,
-        detail={"owner": owner.kind, "owner_name": owner.name, **detail},
-    )
 
 
 def is_active(session: Session, user_id: int) -> bool:

@@ -25,8 +25,8 @@ __all__ = [
 
 
 def load(config: TrainConfig) -> Dataset:
-    """The data set that `config` names, or random samples of its shapes. Raises ConfigError when it
-    cannot be had."""
+    """Return the data set that `config` names, or random samples of its shapes. Raises ConfigError
+    when it cannot be had."""
     found = _load(config)
     return random_like(found) if config.synthetic else found
 

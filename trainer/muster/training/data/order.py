@@ -45,7 +45,7 @@ class SampleOrder:
         return (x.long() if dataset.is_text else x), y.long()
 
     def chosen(self, step: int, *, rank: int, world_size: int) -> Tensor:
-        """The numbers of the samples that this rank sees at `step` (0-based)."""
+        """Return the numbers of the samples that this rank sees at `step` (0-based)."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             self._begin(epoch)

@@ -31,8 +31,8 @@ class SampleShape:
 
 
 def shape_of(config: TrainConfig) -> SampleShape:
-    """The shape of the samples that `config` names. The user's own data are loaded for it. Raises
-    ConfigError when they cannot be had."""
+    """Return the shape of the samples that `config` names. The user's own data are loaded for it.
+    Raises ConfigError when they cannot be had."""
     if own.is_own(config.data):
         return _of(own_data(config.data))
     if config.data == "shakespeare":

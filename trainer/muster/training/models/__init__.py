@@ -16,7 +16,7 @@ __all__ = ["GPT", "ResNet", "ViT", "build"]
 
 
 def build(config: TrainConfig, *, inputs: tuple[int, ...], classes: int) -> nn.Module:
-    """The model, initialised from config.seed.
+    """Return the model, initialised from config.seed.
 
     inputs: shape of one sample, (channels, side, side) of an image or (tokens,) of a text.
     classes: number of classes, or of different tokens.

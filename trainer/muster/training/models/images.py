@@ -94,5 +94,5 @@ class _Block(nn.Module):
 
 
 def _groups(channels: int) -> int:
-    """The largest number of groups up to 8 that divides `channels`."""
+    """Return the largest number of groups up to 8 that divides `channels`."""
     return next(n for n in (8, 4, 2, 1) if channels % n == 0)

@@ -60,7 +60,7 @@ def write(path: Path, tensors: Mapping[str, Tensor]) -> checkpoints.FileFacts:
 
 
 def whole_index(tensors: Mapping[str, Tensor], *, rank: int) -> dict[str, Stored]:
-    """The index of tensors that one worker has written as they are."""
+    """Return the index of tensors that one worker has written as they are."""
     return {
         name: Stored(
             dtype_name(t.dtype),
@@ -138,5 +138,5 @@ def is_sharded(value: Any) -> TypeGuard[DTensor]:
 
 
 def gathered(value: Tensor) -> Tensor:
-    """The whole of a tensor. All ranks that hold parts of it must call it."""
+    """Return the whole of a tensor. All ranks that hold parts of it must call it."""
     return value.full_tensor() if is_sharded(value) else value

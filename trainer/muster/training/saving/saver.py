@@ -177,7 +177,7 @@ def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _gathered(tensors: Mapping[str, Tensor], *, rank: int) -> dict[str, Tensor]:
-    """Everything on rank 0, where the others do not see the folder; empty elsewhere."""
+    """Return everything on rank 0, where the others do not see the folder; empty elsewhere."""
     mine = _copied({n: files.gathered(t) for n, t in tensors.items()})
     parts: list[Any] | None = [None] * dist.get_world_size() if rank == 0 else None
     # What is whole on rank 0 need not be sent, but nobody else knows which that is.

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def create(options: StrategySection, place: RankPosition, workload: Workload) -> Strategy:
-    """The strategy of one training. A single worker shares with nobody: whatever the kind, it
-    trains alone, with the same result.
+    """Return the strategy of one training. A single worker shares with nobody: whatever the kind,
+    it trains alone, with the same result.
 
     The classes are imported here: `rules` must be usable without torch.
     """

@@ -166,7 +166,7 @@ class Strategy:
         """Wrap or shard `module`."""
 
     def make_optimizer(self, build: BuildOptimizer) -> torch.optim.Optimizer:
-        """The optimizer of what this rank updates. After `prepare`."""
+        """Return the optimizer of what this rank updates. After `prepare`."""
         self.optimizer = build(self.module)
         self._local_update = LocalUpdate.of(self.optimizer)
         return self.optimizer
@@ -174,7 +174,7 @@ class Strategy:
     # ------------------------------------------------ training
 
     def step(self, x: Tensor, y: Tensor, timer: StepTimer) -> dict[str, float]:
-        """One optimizer step on this rank's share of a global batch: x [n, …], y [n, …].
+        """Take one optimizer step on this rank's share of a global batch: x [n, …], y [n, …].
 
         Returns means over the share: "train/loss" and the workload's measures. Empty on ranks that do
         not see the output.
@@ -214,7 +214,7 @@ class Strategy:
         one exchange per step."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The model's output as float32, computed with the precision asked for."""
+        """Return the model's output as float32, computed with the precision asked for."""
         if self.casts_itself or self.options.precision == "fp32":
             return self.run_model(x)
         with torch.autocast(self.place.device.type, DTYPES[self.options.precision]):

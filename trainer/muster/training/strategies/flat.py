@@ -25,7 +25,7 @@ def set_parameters(model: nn.Module, flat: Tensor) -> None:
 
 
 def gradients_of(model: nn.Module) -> Tensor:
-    """All gradients; zeros where a parameter has none."""
+    """Return all gradients; zeros where a parameter has none."""
     found = (p.grad if p.grad is not None else torch.zeros_like(p) for p in model.parameters())
     return parameters_to_vector(found)
 

@@ -14,12 +14,12 @@ from muster.training.saving.files import is_sharded
 
 
 def local(tensor: Tensor) -> Tensor:
-    """The part of a tensor that lies on this rank."""
+    """Return the part of a tensor that lies on this rank."""
     return tensor.to_local() if is_sharded(tensor) else tensor
 
 
 def global_norm(parameters: Iterable[nn.Parameter], *, also_over: Any = None) -> float:
-    """The 2-norm of the whole model's gradient, the same on every rank.
+    """Return the 2-norm of the whole model's gradient, the same on every rank.
 
     Each rank adds up the squares of its shards; sums are then added over the mesh axes along which
     a gradient is split, and never over those along which it is repeated.

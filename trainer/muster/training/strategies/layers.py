@@ -14,8 +14,8 @@ from muster.document.train_config import ConfigError
 
 
 def layers(model: nn.Module) -> list[nn.Module]:
-    """The blocks of a model that has `blocks`; of a plain sequence, its members with parameters;
-    else nothing."""
+    """Return the blocks of a model that has `blocks`; of a plain sequence, its members with
+    parameters; else nothing."""
     members: object = getattr(model, "blocks", model)
     if isinstance(members, nn.ModuleDict):  # those of a pipeline's stage
         members = list(members.values())

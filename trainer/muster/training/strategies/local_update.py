@@ -88,7 +88,7 @@ class LocalUpdate:
 
 
 def _local(value: Any) -> Any:
-    """The part of a sharded tensor that lies here; anything else is itself."""
+    """Return the part of a sharded tensor that lies here; anything else is itself."""
     return value.to_local().detach() if is_sharded(value) else value
 
 

@@ -10,11 +10,12 @@ from muster.training.strategies.base import RankPosition
 
 
 def make_mesh(options: StrategySection, place: RankPosition) -> DeviceMesh:
-    """All workers, along the axes that `rules.axes` gives. All ranks call it together."""
+    """Return all workers, along the axes that `rules.axes` gives. All ranks call it together."""
     sizes = axes(options, place.world_size)
     return init_device_mesh(place.device.type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
 
 def data_mesh(mesh: DeviceMesh) -> DeviceMesh:
-    """The axes along which workers see different data: shard, after replicate where there is one."""
+    """Return the axes along which workers see different data: shard, after replicate where there is
+    one."""
     return mesh["shard"] if mesh["replicate"].size() == 1 else mesh["replicate", "shard"]

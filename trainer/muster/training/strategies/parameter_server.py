@@ -181,7 +181,7 @@ class ParameterServer(Strategy):
         return list(self.module.parameters())
 
     def _pieces(self, message: Tensor) -> list[Tensor]:
-        """The parts of a room or an answer that are for the parameters, in their order."""
+        """Return the parts of a room or an answer that are for the parameters, in their order."""
         found = self._views.get(message.data_ptr())
         if found is None:
             found = self._views[message.data_ptr()] = list(pieces(message, self._parameters))
@@ -295,7 +295,7 @@ class ParameterServer(Strategy):
 
 
 def bin_of(staleness: int) -> str:
-    """The name of the bin of a histogram: "3", "8_15"."""
+    """Return the name of the bin of a histogram: "3", "8_15"."""
     if staleness < 8:
         return str(staleness)
     low = 1 << (staleness.bit_length() - 1)

@@ -52,7 +52,7 @@ def optimizer_part(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[s
 
 
 def groups_of(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """The settings of its parameter groups, which are the same on all workers."""
+    """Return the settings of its parameter groups, which are the same on all workers."""
     return [{k: v for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
 
 
@@ -94,6 +94,7 @@ def load_optimizer(
 
 
 def _parameters(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[tuple[str, Tensor]]:
-    """Names and parameters in the order of their numbers in the optimizer's state_dict."""
+    """Return the names and parameters in the order of their numbers in the optimizer's
+    state_dict."""
     by_id = {id(p): name for name, p in model.named_parameters()}
     return [(by_id[id(p)], p) for group in optimizer.param_groups for p in group["params"]]

@@ -317,8 +317,8 @@ def _stage_of(model: Any, layers: Sequence[int], *, is_first: bool, is_last: boo
 
 
 def _agreed_costs(model: Any, x: Tensor) -> list[float]:
-    """Seconds of forward and backward of entry, each block and exit, as rank 0 measures them: the
-    least of a few times, because what else the processor does only ever adds."""
+    """Return the seconds of forward and backward of entry, each block and exit, as rank 0 measures
+    them: the least of a few times, because what else the processor does only ever adds."""
     found = torch.zeros(len(model.blocks) + 2, dtype=torch.float64)
     if dist.get_rank() == 0:
         list(_costs(model, x))  # pays for caches

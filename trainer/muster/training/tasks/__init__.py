@@ -11,7 +11,8 @@ __all__ = ["Task", "make"]
 
 
 def make(config: TrainConfig, *, global_batch: int) -> Task:
-    """The task that `config` describes. Raises ConfigError when its data or model cannot be had."""
+    """Return the task that `config` describes. Raises ConfigError when its data or model cannot be
+    had."""
     dataset = data.load(config)
     kind = Language if dataset.predicts_tokens else Classification
     return kind(config, dataset, global_batch=global_batch)

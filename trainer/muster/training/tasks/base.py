@@ -42,7 +42,7 @@ class Task(Protocol):
         ...
 
     def model(self) -> nn.Module:
-        """The model, on the CPU, the same for the same seed."""
+        """Return the model, on the CPU, the same for the same seed."""
         ...
 
     def batch(self, step: int, *, rank: int, world_size: int) -> tuple[Tensor, Tensor]:
@@ -68,12 +68,13 @@ class Task(Protocol):
         ...
 
     def metrics(self, sums: Tensor) -> dict[str, float]:
-        """Names without a group (`loss`, `accuracy`) and values, from the sums of all samples."""
+        """Return the names without a group (`loss`, `accuracy`) and values, from the sums of all
+        samples."""
         ...
 
     def confusion(self, sums: Tensor) -> tuple[list[str], list[list[int]]]:
-        """Names of the classes, and [true][predicted] → number of samples, from the sums of all
-        samples. Both empty where there are no classes, or too many to look at."""
+        """Return the names of the classes, and [true][predicted] → number of samples, from the sums
+        of all samples. Both empty where there are no classes, or too many to look at."""
         ...
 
 

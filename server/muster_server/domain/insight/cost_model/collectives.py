@@ -22,8 +22,9 @@ _ON_GLOO = {"reduce_scatter": "all_reduce"}
 
 
 def moved_as(kind: str, backend: str) -> str:
-    """The kind whose messages and bytes a collective has. gloo makes a reduce_scatter of torch an
-    all_reduce of which each member keeps its part (ProcessGroupGloo.cpp): twice the bytes."""
+    """Return the kind whose messages and bytes a collective has. gloo makes a reduce_scatter of
+    torch an all_reduce of which each member keeps its part (ProcessGroupGloo.cpp): twice the
+    bytes."""
     return _ON_GLOO.get(kind, kind) if backend == "gloo" else kind
 
 
@@ -58,8 +59,9 @@ def num_messages(kind: str, size: int) -> int:
 
 
 def link_bytes(kind: str, size: int, num_bytes: float) -> float:
-    """Bytes on the slowest link for a payload of `num_bytes`: the whole tensor reduced, the output
-    of a gather, the input of a scatter; of a parameter server what one worker sends or gets.
+    """Return the bytes on the slowest link for a payload of `num_bytes`: the whole tensor reduced,
+    the output of a gather, the input of a scatter; of a parameter server what one worker sends or
+    gets.
 
     all_reduce: 2(n-1)/n of the payload. all_gather, reduce_scatter, all_to_all: (n-1)/n.
     broadcast, reduce and messages between two ranks: all of it. ps_push and ps_pull: n-1 times, all
@@ -80,7 +82,8 @@ def link_bytes(kind: str, size: int, num_bytes: float) -> float:
 def collective_s(
     kind: str, size: int, num_bytes: float, network: Network, *, count: float = 1.0
 ) -> float:
-    """Seconds that `count` collectives with `num_bytes` together take one after another."""
+    """Return the seconds that `count` collectives with `num_bytes` together take one after
+    another."""
     return (
         count * num_messages(kind, size) * network.latency_s
         + link_bytes(kind, size, num_bytes) / network.bandwidth_bytes_per_s

@@ -104,7 +104,8 @@ class NetworkFit:
         return messages * per_message, num_bytes * per_byte
 
     def transfer_s(self, messages: float, num_bytes: float) -> Estimate | None:
-        """Seconds for so many messages and so many bytes on the link; None without bandwidth."""
+        """Return the seconds for so many messages and so many bytes on the link; None without
+        bandwidth."""
         if self.bandwidth_bytes_per_s is None:
             return None
         latency = self.latency_s.value if self.latency_s is not None else 0.0
@@ -113,8 +114,8 @@ class NetworkFit:
 
 
 def mean_of(values: Sequence[float]) -> Estimate | None:
-    """The mean of repeats, each ≥ 0, with the interval of Student's t; None without any. One value:
-    its interval is unbounded. NaN and infinities are not expected."""
+    """Return the mean of repeats, each ≥ 0, with the interval of Student's t; None without any. One
+    value: its interval is unbounded. NaN and infinities are not expected."""
     n = len(values)
     if n == 0:
         return None
@@ -124,8 +125,9 @@ def mean_of(values: Sequence[float]) -> Estimate | None:
 
 
 def around(value: float, half: float, n: int) -> Estimate:
-    """A figure ≥ 0 with the interval that is `half` wide to each side on a logarithmic scale: where
-    that is little of the figure it is value ± half, and where it is much, no bound is below 0."""
+    """Return a figure ≥ 0 with the interval that is `half` wide to each side on a logarithmic
+    scale: where that is little of the figure it is value ± half, and where it is much, no bound is
+    below 0."""
     if value <= 0:
         return Estimate(value=value, low=0.0, high=half, n=n)
     return _on_log_scale(value, half / value, half / value, n)
@@ -214,8 +216,8 @@ def fit_network(transfers: Sequence[Transfer], timed: Sequence[Transfer] = ()) -
 def _with_latency(
     own: NetworkFit, used: Sequence[Transfer], by_itself: NetworkFit, latency: Estimate
 ) -> NetworkFit:
-    """The bandwidth that explains the transfers with a given latency; `own` where they take no longer
-    than that."""
+    """Return the bandwidth that explains the transfers with a given latency; `own` where they take
+    no longer than that."""
     messages, sizes, seconds = _columns(used)
     left = seconds - messages * latency.value
     if (left <= 0).any():

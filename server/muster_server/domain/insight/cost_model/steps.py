@@ -123,7 +123,7 @@ class Prediction:
 
 
 def fit_steps(runs: Sequence[MeasuredRun]) -> StepModel:
-    """The model that explains the runs. Raises ValueError without one."""
+    """Return the model that explains the runs. Raises ValueError without one."""
     if not runs:
         raise ValueError("a model needs at least one run")
     reasons: list[str] = []
@@ -179,7 +179,8 @@ def fit_steps(runs: Sequence[MeasuredRun]) -> StepModel:
 def predict(
     model: StepModel, *, size: int, samples: float, network: Network | None = None
 ) -> Prediction | None:
-    """A step of `size` workers with `samples` each, over the measured network or over another one.
+    """Return a step of `size` workers with `samples` each, over the measured network or over
+    another one.
 
     The collectives are those of the largest run; groups of all its workers become groups of all
     `size` workers. None: communication is needed for it and nothing is known of the network.

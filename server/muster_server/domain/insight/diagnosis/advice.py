@@ -60,7 +60,7 @@ def advise(
     denied: Sequence[str] = (),
     spare: Collection[str] = (),
 ) -> tuple[Advice, ...]:
-    """The most useful first.
+    """Return the advice, the most useful first.
 
     without_sync, without_data: the step without that over the step as it is. bucket: the probe
     ("bucket:4") and likewise. optimizer: share of the step. late: the rank others wait for, and the

@@ -53,15 +53,15 @@ def t_975(df: int) -> float:
 
 
 def mean_of(values: Sequence[float]) -> IntervalEstimate | None:
-    """The mean of repeats by their own variance. None of fewer than two."""
+    """Return the mean of repeats by their own variance. None of fewer than two."""
     return pooled_mean(values, ())
 
 
 def pooled_mean(
     values: Sequence[float], others: Sequence[Sequence[float]]
 ) -> IntervalEstimate | None:
-    """The mean of repeats, by the variance that they and those of other kinds have within their
-    kind. None of fewer than two."""
+    """Return the mean of repeats, by the variance that they and those of other kinds have within
+    their kind. None of fewer than two."""
     if len(values) < 2:
         return None
     groups = [g for g in (values, *others) if len(g) > 1]
@@ -86,7 +86,7 @@ class StepTimes:
         return len(self._logs.get(name, ()))
 
     def time(self, name: str) -> IntervalEstimate | None:
-        """The (geometric) mean. None of a probe without two repeats."""
+        """Return the (geometric) mean. None of a probe without two repeats."""
         if self.num(name) < 2:
             return None
         logs = self._logs[name]
@@ -100,7 +100,7 @@ class StepTimes:
         )
 
     def ratio(self, name: str, to: str) -> IntervalEstimate | None:
-        """The time of one probe over that of another. None without two repeats of both."""
+        """Return the time of one probe over that of another. None without two repeats of both."""
         num = min(self.num(name), self.num(to))
         if num < 2:
             return None

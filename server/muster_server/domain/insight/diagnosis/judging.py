@@ -266,7 +266,8 @@ def _others(runs: Sequence[ProbeRun]) -> list[list[Breakdown]]:
 
 
 def _late(parts: Sequence[Breakdown], others: Sequence[Sequence[Breakdown]] = ()) -> _Late:
-    """The rank that the others wait for most over all repeats, and by how much of their step.
+    """Return the rank that the others wait for most over all repeats, and by how much of their
+    step.
 
     others: of other kinds of probes, which tell how much repeats differ.
     """
@@ -287,7 +288,7 @@ def _late(parts: Sequence[Breakdown], others: Sequence[Sequence[Breakdown]] = ()
 
 
 def _less(a: IntervalEstimate, b: IntervalEstimate) -> IntervalEstimate:
-    """The difference of two estimates that may be dependent: the errors are added."""
+    """Return the difference of two estimates that may be dependent: the errors are added."""
     half = max(a.high - a.value, a.value - a.low) + max(b.high - b.value, b.value - b.low)
     value = a.value - b.value
     return IntervalEstimate(value=value, low=value - half, high=value + half, num=min(a.num, b.num))

@@ -45,7 +45,7 @@ def plan(
     step_ms: float | None,
     bytes_per_step: float | None,
 ) -> Plan:
-    """The probes of a training with the built-in trainer.
+    """Return the probes of a training with the built-in trainer.
 
     config: its resolved document. step_ms, bytes_per_step: what was measured of it, None where
     nothing was. A probe has at most `max_steps` steps, and fewer where those would take longer

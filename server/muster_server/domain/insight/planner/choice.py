@@ -73,8 +73,8 @@ def candidate(
 
 
 def alternatives(job: PlannedTraining) -> list[PlannedTraining]:
-    """The job as it is, and with the other kinds that train the same curve, options that are for
-    all kinds kept."""
+    """Return the job as it is, and with the other kinds that train the same curve, options that are
+    for all kinds kept."""
     options = job.options
     common = StrategySection(
         accumulate=options.accumulate, precision=options.precision, clip_norm=options.clip_norm,

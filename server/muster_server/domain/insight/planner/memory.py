@@ -197,7 +197,7 @@ def _stage(job: PlannedTraining, layers: Sequence[wire.Layer], index: int) -> Me
 
 
 def _of_tp(layer: wire.Layer, tp: int) -> wire.Layer:
-    """A block with 1/tp of its matrices; norms and the biases of the rows stay whole."""
+    """Return a block with 1/tp of its matrices; norms and the biases of the rows stay whole."""
     if tp == 1:
         return layer
     return replace(
@@ -237,7 +237,7 @@ def _height(
     kept: float,
     gradients: float | None = None,
 ) -> float:
-    """The most that gradients, and what forward kept, take together during backward.
+    """Return the most that gradients, and what forward kept, take together during backward.
 
     kept: micro-batches whose activations are alive. gradients: bytes at their end; None: of all
     parameters of `layers`.
@@ -270,7 +270,7 @@ def _kept(job: PlannedTraining, layer: wire.Layer) -> wire.Activations:
 
 
 def _saved(job: PlannedTraining, layer: wire.Layer) -> float:
-    """Per sample; of a block that is computed again, its input alone."""
+    """Return what is kept per sample: of a block that is computed again, its input alone."""
     if _is_computed_again(job, layer):
         return layer.input_bytes
     return _kept(job, layer).per_sample
@@ -281,18 +281,18 @@ def _is_computed_again(job: PlannedTraining, layer: wire.Layer) -> bool:
 
 
 def _fixed(layers: Sequence[wire.Layer]) -> float:
-    """Bytes of the tensors of a model that are no parameters."""
+    """Return the bytes of the tensors of a model that are no parameters."""
     return sum(layer.buffer_bytes for layer in layers)
 
 
 def _trained(layers: Sequence[wire.Layer]) -> list[int]:
-    """Bytes of each tensor that is trained, in order."""
+    """Return the bytes of each tensor that is trained, in order."""
     return [p.num_bytes for layer in layers for p in layer.parameters if p.trainable]
 
 
 def _update(job: PlannedTraining, sizes: Sequence[float]) -> float:
-    """Bytes that the optimizer needs for a moment, tensor by tensor, as on a CPU: two of the
-    largest."""
+    """Return the bytes that the optimizer needs for a moment, tensor by tensor, as on a CPU: two of
+    the largest."""
     return 2.0 * max(sizes, default=0) if _states(job) == 2.0 else 0.0
 
 

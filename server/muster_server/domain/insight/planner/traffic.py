@@ -194,7 +194,7 @@ def _pipeline(job: PlannedTraining) -> list[Traffic]:
 
 
 def _hidden(job: PlannedTraining) -> float:
-    """Values per sample that go from block to block; 0 without blocks."""
+    """Return the values per sample that go from block to block; 0 without blocks."""
     return max((layer.input_bytes for layer in job.model.blocks), default=0.0) / 4.0
 
 
