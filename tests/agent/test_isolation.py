@@ -389,18 +389,18 @@ def test_environments_are_not_built_where_jobs_are_isolated(shims: Any, sandbox:
 def test_a_gang_of_two_nodes_meets_from_inside_two_sandboxes(
     shims: Any, sandbox: Isolation
 ) -> None:
+    """Two agents of one machine: their torchruns have the same address and the same pid."""
     script = (
-        "import torch, torch.distributed as dist\n"
+        "import os, torch, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
         "total = torch.ones(1); dist.all_reduce(total)\n"
-        "print('sum', total.item(), flush=True)\n"
+        "print('sum', total.item(), os.environ['RANK'], flush=True)\n"
         "dist.destroy_process_group()\n"
     )
     nodes = [
         shims(
             script,
-            # torchruns are told apart by address and pid, and in sandboxes the pids are the same.
-            options={"isolation": sandbox, "node_address": f"127.0.0.{1 + node_rank}"},
+            options={"isolation": sandbox},
             allocation_id=f"gang{node_rank}",
             # Two nodes of one trial have no work folder in common, as these have.
             trial_id=7 + node_rank,
@@ -419,9 +419,9 @@ def test_a_gang_of_two_nodes_meets_from_inside_two_sandboxes(
         node.start(rendezvous)
     infos = [node.wait_exit(timeout_s=180) for node in nodes]
     assert [info.cause for info in infos] == ["success", "success"], infos
-    for node in nodes:
+    for rank, node in enumerate(nodes):
         (log,) = node.folder.logs.glob("torchrun/*/attempt_0/*/stdout.log")
-        assert log.read_text() == "sum 2.0\n"
+        assert log.read_text() == f"sum 2.0 {rank}\n"
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,10 @@ class LaunchContext:
     cache_dir: str
     """Folder of compiler caches. One per allocation: a worker killed while compiling leaves a
     truncated file behind, which would break every later run that shares the cache."""
-    node_address: str
     network_interface: str = ""
-    """Interface that holds `node_address`; "" if unknown."""
+    """Interface that holds the node's address; "" if unknown."""
+    base_python: str = ""
+    """The interpreter below `python`, whose packages it uses, if that was built for the job."""
     sdk_path: str = ""
     """Folder to put on PYTHONPATH so that `import muster` works; "" if it already does."""
     attach_path: str = ""
@@ -308,7 +309,7 @@ def _torchrun_argv(
             raise ValueError("a gang of several nodes needs a rendezvous")
         host = f"[{rendezvous.host}]" if ":" in rendezvous.host else rendezvous.host
         endpoint, run_id = f"{host}:{rendezvous.port}", rendezvous.run_id
-        local_address = place.node_address
+        local_address = _identity_for_torchrun(spec, rendezvous)
         # `muster.launch.rendezvous` hosts the store, so no torchrun may try to bind it.
         conf = f"is_host=false,read_timeout={RENDEZVOUS_READ_TIMEOUT_S}"
     else:
@@ -332,6 +333,16 @@ def _torchrun_argv(
         "--redirects=3",  # Files, because a full pipe would block training.
         *spec.entrypoint,
     ]
+
+
+def _identity_for_torchrun(spec: AllocationSpec, rendezvous: Rendezvous) -> str:
+    """Return what torchrun is told of this node's address.
+
+    It tells nodes apart by this and by its pid, and two sandboxes of one machine can have both in
+    common. It orders nodes by it as well, and connects to that of the first one alone: node 0,
+    whose address is that of the rendezvous. So the others add their number.
+    """
+    return f"{rendezvous.host}#{spec.node_rank:05d}" if spec.node_rank else rendezvous.host
 
 
 def _own_argv(spec: AllocationSpec, place: LaunchContext) -> list[str]:

@@ -144,7 +144,6 @@ def prepare(
                 resume_from=_find(spec.resume_from, options, checkpoint_dir),
                 weights_from=_find(spec.weights_from, options, checkpoint_dir),
                 cache_dir=str(folder.cache),
-                node_address=options.node_address,
                 network_interface=options.network_interface,
                 sdk_path=sdk_path,
                 attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),
