@@ -86,8 +86,8 @@ class AgentSettings(BaseSettings):
     """First user id of jobs: that of a project is this number plus the project's. The 100,000 ids
     from here on must be nobody else's. The same on all nodes that share a storage folder."""
     job_reads: Annotated[tuple[Path, ...], NoDecode] = ()
-    """Further folders that jobs in a sandbox can read, for example `/home/ann/data`: data sets and
-    environments in home folders, which a sandbox hides."""
+    """Further folders that jobs in a sandbox can read, for example `/home/ann/data`: what lies in
+    home folders, which a sandbox hides, and is not named in documents."""
     job_writes: Annotated[tuple[Path, ...], NoDecode] = ()
     """Further folders that jobs in a sandbox can write, for example `/scratch,/data/hf-cache`."""
     job_memory: Literal["unlimited", "share"] = "unlimited"

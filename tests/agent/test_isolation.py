@@ -44,7 +44,8 @@ def sandbox(tmp_path: Path) -> Isolation:
     """The level that an agent with its home in `tmp_path` would offer."""
     home = tmp_path / "home"
     home.mkdir()
-    settings = make_settings(home=home, isolation="sandbox")
+    # Other users do not reach temporary folders of tests.
+    settings = make_settings(home=home, isolation="sandbox", job_reads=(tmp_path / "code",))
     try:
         offer = walls.choose(settings, has_devices=False)
     except CannotIsolate as error:
@@ -236,14 +237,12 @@ def test_auto_leaves_jobs_with_gpus_alone(tmp_path: Path) -> None:
     assert "does not put jobs with GPUs into a sandbox" in found.reason
 
 
-SANDBOXED = {"MUSTER_AGENT_ISOLATION": "sandbox"}
-
-
 @pytest.fixture
-def sandboxed(agent: Any, sandbox: Isolation) -> Any:
+def sandboxed(agent: Any, sandbox: Isolation, tmp_path: Path) -> Any:
     """An agent that puts its jobs into sandboxes."""
     agent.kill()
-    agent.environment.update(SANDBOXED)
+    agent.environment["MUSTER_AGENT_ISOLATION"] = "sandbox"
+    agent.environment["MUSTER_AGENT_JOB_READS"] = str(tmp_path / "code")
     agent.start()
     return agent
 

@@ -129,6 +129,17 @@ def refusal(path: str, *, protected: Iterable[str]) -> str:
     return ""
 
 
+def is_seen(path: str, *, hidden: Iterable[str], opened: Iterable[str]) -> bool:
+    """Return whether a sandbox shows what lies at this path of the machine, an absolute and
+    normalized one: the innermost folder around it that is hidden or opened decides."""
+    shown = set(opened)
+    closed = {*hidden, *(f"/{name}" for name in (*PRIVATE_FOLDERS, *OWN_FOLDERS))}
+    for folder in (path, *map(str, PurePosixPath(path).parents)):
+        if folder in shown or folder in closed:
+            return folder in shown
+    return True
+
+
 def _as_user(walls: Walls) -> list[str]:
     if walls.uid is None:
         return []

@@ -27,6 +27,7 @@ from muster_agent.isolation.levels import (
     Walls,
     enter,
     enter_running,
+    is_seen,
     refusal,
 )
 from muster_agent.isolation.variables import MARK
@@ -38,6 +39,14 @@ PROBE_TIMEOUT_S = 20.0
 STARTER = Path(muster.__file__).parent / "launch" / "confined.py"
 OUTER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where the programs that build the walls are looked for: never where a job's PATH says."""
+_OUTSIDE_VARIABLES = ("TMP", "TEMP", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "LOGNAME", "USER")
+"""Variables of the agent's user that lead nowhere in the job, or to another user."""
+_CACHE_VARIABLES = (
+    "CUDA_CACHE_PATH", "HF_DATASETS_CACHE", "HF_HOME", "HF_HUB_CACHE", "MPLCONFIGDIR",
+    "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE", "TORCH_EXTENSIONS_DIR", "TORCH_HOME",
+)  # fmt: skip
+"""Variables that name a folder of the agent's, which a job may not see. Without one, the programs
+use a folder in the home, which is the project's."""
 _USERNS_SWITCH = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
@@ -193,13 +202,95 @@ def make_walls(
     )
 
 
+def make_home(isolation: Isolation) -> None:
+    """Make the home folder of the job, unless the level has none. Raises OSError."""
+    if isolation.home:
+        Path(isolation.home).mkdir(parents=True, mode=0o700, exist_ok=True)
+        if isolation.uid is not None:
+            os.chown(isolation.home, isolation.uid, isolation.uid)
+
+
+def open_way(isolation: Isolation, *folders: Path) -> None:
+    """Let the job's user pass through folders of the agent to its own in them, and through those
+    above. A sandbox has a way of its own. Raises OSError."""
+    if isolation.uid is not None and isolation.level == "user":
+        for folder in folders:
+            folder.chmod(0o711)
+            folder.parent.chmod(0o711)
+
+
+def inside(
+    isolation: Isolation, environment: Mapping[str, str], *, of_user: Iterable[str]
+) -> dict[str, str]:
+    """Return the environment of a process of a job behind the walls: with its own home and temporary
+    folder, unless the document names others, and without caches of the agent that it does not see.
+
+    of_user: the variables that the document sets.
+    """
+    named = set(of_user)
+    found = {
+        name: value
+        for name, value in environment.items()
+        if name in named
+        or not (
+            name in _OUTSIDE_VARIABLES
+            or (name in _CACHE_VARIABLES and not _leads_somewhere(isolation, value))
+        )
+    }
+    own = {"TMPDIR": "/tmp", "HOME": isolation.home or "/tmp"}  # noqa: S108
+    if isolation.uid is not None:
+        own |= {"USER": "job", "LOGNAME": "job"}
+    found |= {name: value for name, value in own.items() if name not in named}
+    return {"PATH": OUTER_PATH, **found}
+
+
+def _leads_somewhere(isolation: Isolation, folder: str) -> bool:
+    """Return whether a job sees this folder of the machine."""
+    if not folder.startswith("/") or not Path(folder).is_dir():
+        return False
+    real = str(Path(folder).resolve())
+    if isolation.level == "sandbox":
+        return is_seen(real, hidden=isolation.hidden, opened=[*isolation.read, *isolation.write])
+    return isolation.uid is None or not _reaches(isolation.uid, real)
+
+
 def why_not_readable(isolation: Isolation, path: Path) -> str:
-    """Return why a job may not read a folder that its document names, as a clause; "" if it may."""
+    """Return why a job may not read a folder or file that its document names, as a clause; "" if it
+    may. Of what does not exist, only whether its place is allowed.
+
+    The walls are built with the agent's rights. Where these are root's, a sandbox would open what
+    lies in somebody's closed home. So the job's user must reach the path as it is.
+    """
     real = path.resolve()
     given = [*isolation.write, *isolation.read]
     if isolation.level != "sandbox" or any(real.is_relative_to(folder) for folder in given):
         return ""
-    return refusal(str(real), protected=isolation.hidden)
+    why = refusal(str(real), protected=isolation.hidden)
+    if not why and isolation.uid is not None and real.exists():
+        why = _reaches(isolation.uid, str(real))
+    return why
+
+
+def _reaches(uid: int, path: str) -> str:
+    """Return why a user cannot read a path, as a clause; "" if it can. The kernel decides, who knows
+    access control lists as well."""
+    user = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"]
+    test = ["sh", "-c", '[ -r "$1" ] && { [ ! -d "$1" ] || [ -x "$1" ]; }', "sh", path]
+    try:
+        done = subprocess.run(
+            [*user, *test],
+            env={"PATH": OUTER_PATH},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"whether the job's user reaches it cannot be told: {error}"
+    if done.returncode == 0:
+        return ""
+    return "it, or a folder above it, is closed to other users of the machine"
 
 
 def find_devices() -> tuple[str, ...]:

@@ -26,9 +26,6 @@ from muster_agent.shim.failures import PrepareFailed
 
 JOB_TMP = "tmp"
 """Folder beside the sockets that stands at /tmp in the job."""
-_DEFAULT_PATH = walls.OUTER_PATH
-_OUTSIDE_VARIABLES = ("TMP", "TEMP", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "LOGNAME", "USER")
-"""Variables of the agent's user that lead nowhere in the job, or to another user."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +80,10 @@ class Confinement:
             for p in (Path(place.cache_dir), self._folder.logs, *self._own_folders(place))
             if p.exists()
         ]
-        home = Path(self._isolation.home)
-        if self._isolation.home:
-            home.mkdir(parents=True, mode=0o700, exist_ok=True)
+        walls.make_home(self._isolation)
         uid = self._isolation.uid
         if uid is not None:
             walls.hand_over(own, uid)
-            if self._isolation.home:
-                os.chown(home, uid, uid)
             for file in (place.config_file, place.hostfile):
                 if file:
                     Path(file).chmod(0o644)
@@ -135,22 +128,16 @@ class Confinement:
     def _named(self, place: LaunchContext) -> list[str]:
         """Return the paths that the document names and that the job reads."""
         found = [p for p in (place.resume_from, place.weights_from) if p and "://" not in p]
-        found += [where for where in data_of(self._spec).values() if "://" not in where]
+        for where in data_of(self._spec).values():
+            if "://" not in where:
+                found += [where, str(Path(where).resolve())]
         if self._spec.code.kind == "installed":
             found += [place.work_dir, str(Path(place.work_dir).resolve())]
         return found
 
     def environment(self, command: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of a process: its own home and temporary folder, unless the
-        document names others."""
-        of_user = self._spec.environment
-        left_out = {name for name in _OUTSIDE_VARIABLES if name not in of_user}
-        found = {k: v for k, v in command.items() if k not in left_out}
-        own = {"TMPDIR": "/tmp", "HOME": self._isolation.home or "/tmp"}  # noqa: S108
-        if self._isolation.uid is not None:
-            own |= {"USER": "job", "LOGNAME": "job"}
-        found |= {name: value for name, value in own.items() if name not in of_user}
-        return {"PATH": _DEFAULT_PATH, **found}
+        """Return the environment of a process behind the walls."""
+        return walls.inside(self._isolation, command, of_user=self._spec.environment)
 
     # ------------------------------------------------------------ starting
 

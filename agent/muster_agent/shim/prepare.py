@@ -235,7 +235,10 @@ def _find_installed(spec: wire.AllocationSpec, isolation: Isolation) -> Path | N
     if not path.is_dir():
         raise PrepareFailed(f"the code folder {path} does not exist on this node")
     if why := why_not_readable(isolation, path):
-        raise PrepareFailed(f"a job in a sandbox cannot read the code folder {path}: {why}")
+        raise PrepareFailed(
+            f"a job in a sandbox cannot read the code folder {path}: {why}; name the folder in "
+            "MUSTER_AGENT_JOB_READS on the node"
+        )
     return path
 
 
