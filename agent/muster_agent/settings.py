@@ -77,7 +77,7 @@ class AgentSettings(BaseSettings):
     tunnels: bool = True
     """Whether users may open commands, shells and ports inside their running jobs on this node
     (`muster exec`, `shell` and `port`)."""
-    isolation: Literal["auto", "none", "user", "sandbox"] = "none"
+    isolation: Literal["auto", "none", "user", "sandbox"] = "auto"
     """Walls around jobs. `sandbox`: bubblewrap; an agent that runs as root gives each project a user
     id besides. `user`: that user id alone; needs root. `none`: jobs can do all that the agent can.
     `auto`: `sandbox` where bubblewrap works and the slots are CPUs, else `none`. With `sandbox` and
@@ -86,8 +86,8 @@ class AgentSettings(BaseSettings):
     """First user id of jobs: that of a project is this number plus the project's. The 100,000 ids
     from here on must be nobody else's. The same on all nodes that share a storage folder."""
     job_reads: Annotated[tuple[Path, ...], NoDecode] = ()
-    """Further folders that jobs in a sandbox can read, for example `/home/ann/data`: data sets and
-    environments in home folders, which a sandbox hides."""
+    """Further folders that jobs in a sandbox can read, for example `/home/ann/data`: what lies in
+    home folders, which a sandbox hides, and is not named in documents."""
     job_writes: Annotated[tuple[Path, ...], NoDecode] = ()
     """Further folders that jobs in a sandbox can write, for example `/scratch,/data/hf-cache`."""
     job_memory: Literal["unlimited", "share"] = "unlimited"

@@ -166,7 +166,7 @@ class ShimFactory:
         folder.write_options(
             ShimOptions(
                 default_python=sys.executable,
-                node_address=(options or {}).pop("node_address", "127.0.0.1"),
+                node_address="127.0.0.1",
                 network_interface="lo",
                 storage_dir=str(self.home / "storage"),
                 interpreter_cache=str(self.home.parent / "interpreters"),

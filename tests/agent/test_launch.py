@@ -32,7 +32,6 @@ PLACE = LaunchContext(
     resume_from="",
     weights_from="",
     cache_dir="/a/cache",
-    node_address="10.0.0.5",
     network_interface="eth1",
 )
 MEETING = wire.Rendezvous(host="10.0.0.4", port=40123, run_id="muster-7.1")
@@ -80,7 +79,7 @@ def test_torchrun_of_a_gang_joins_a_store_somebody_else_hosts(make_spec: Any) ->
         "--rdzv-endpoint=10.0.0.4:40123",
         "--rdzv-id=muster-7.1",
         "--rdzv-conf=is_host=false,read_timeout=300",
-        "--local-addr=10.0.0.5",
+        "--local-addr=10.0.0.4#00001",
         "--max-restarts=0",
     ]
     assert command.argv[-2:] == ["-m", "muster.training"]

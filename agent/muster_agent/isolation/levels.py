@@ -10,6 +10,7 @@ docs/decisions/0013-a-job-runs-in-one-sandbox.md.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -85,17 +86,17 @@ def enter(walls: Walls, argv: Sequence[str], *, status_fd: int | None = None) ->
     return list(argv)
 
 
-def enter_running(walls: Walls, argv: Sequence[str], *, pid: int) -> list[str]:
+def enter_running(
+    walls: Walls, argv: Sequence[str], *, pid: int, program: Sequence[str]
+) -> list[str]:
     """Return the command that runs `argv` behind the walls that a running process is behind.
 
-    pid: that process.
+    pid: that process. program: how to run muster.launch.entering.
     """
-    spaces = ["--mount"]
-    if walls.level == "sandbox":
-        spaces += ["--pid", "--ipc", "--uts"]
-        if walls.uid is None:
-            spaces += ["--user", "--preserve-credentials"]
-    return ["nsenter", "--target", str(pid), *spaces, "--wd=/", "--", *_as_user(walls), *argv]
+    request = {
+        "pid": pid, "level": walls.level, "uid": walls.uid, "groups": list(walls.groups),
+    }  # fmt: skip
+    return [*program, json.dumps(request), "--", *argv]
 
 
 def uid_of(project_id: int, *, base: int) -> int:
@@ -127,6 +128,17 @@ def refusal(path: str, *, protected: Iterable[str]) -> str:
     if any(part.startswith(".") for part in parts[1:]):
         return "it lies in a hidden folder, where programs keep keys and passwords"
     return ""
+
+
+def is_seen(path: str, *, hidden: Iterable[str], opened: Iterable[str]) -> bool:
+    """Return whether a sandbox shows what lies at this path of the machine, an absolute and
+    normalized one: the innermost folder around it that is hidden or opened decides."""
+    shown = set(opened)
+    closed = {*hidden, *(f"/{name}" for name in (*PRIVATE_FOLDERS, *OWN_FOLDERS))}
+    for folder in (path, *map(str, PurePosixPath(path).parents)):
+        if folder in shown or folder in closed:
+            return folder in shown
+    return True
 
 
 def _as_user(walls: Walls) -> list[str]:

@@ -23,10 +23,12 @@ import muster
 from muster import wire
 from muster_agent.isolation.levels import (
     CONTROL_DEVICES,
+    UID_NUMBERS,
     RootEntry,
     Walls,
     enter,
     enter_running,
+    is_seen,
     refusal,
 )
 from muster_agent.isolation.variables import MARK
@@ -36,8 +38,17 @@ if TYPE_CHECKING:
 
 PROBE_TIMEOUT_S = 20.0
 STARTER = Path(muster.__file__).parent / "launch" / "confined.py"
+ENTERING = STARTER.with_name("entering.py")
 OUTER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where the programs that build the walls are looked for: never where a job's PATH says."""
+_OUTSIDE_VARIABLES = ("TMP", "TEMP", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "LOGNAME", "USER")
+"""Variables of the agent's user that lead nowhere in the job, or to another user."""
+_CACHE_VARIABLES = (
+    "CUDA_CACHE_PATH", "HF_DATASETS_CACHE", "HF_HOME", "HF_HUB_CACHE", "MPLCONFIGDIR",
+    "PYTHONPYCACHEPREFIX", "PYTHONUSERBASE", "TORCH_EXTENSIONS_DIR", "TORCH_HOME",
+)  # fmt: skip
+"""Variables that name a folder of the agent's, which a job may not see. Without one, the programs
+use a folder in the home, which is the project's."""
 _USERNS_SWITCH = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
@@ -83,11 +94,8 @@ def choose(settings: AgentSettings, *, has_devices: bool) -> Isolation:
             reason="MUSTER_AGENT_ISOLATION is auto, which does not put jobs with GPUs into a "
             "sandbox; set it to sandbox or user to do so."
         )
-    if sys.platform != "linux":
-        problem = "Walls around jobs need Linux."
-    elif asked == "user" and os.geteuid() != 0:
-        problem = "The level user needs an agent that runs as root."
-    else:
+    problem = _obstacle(settings)
+    if not problem:
         level: wire.IsolationLevel = "user" if asked == "user" else "sandbox"
         offer = _offer(settings, level)
         problem = probe(offer)
@@ -99,6 +107,47 @@ def choose(settings: AgentSettings, *, has_devices: bool) -> Isolation:
             f"MUSTER_AGENT_ISOLATION is {asked}, which does not work here. {problem}"
         )
     return Isolation(reason=problem)
+
+
+def in_words(isolation: Isolation) -> str:
+    """Return what the level of a node means for its jobs, as a sentence."""
+    if isolation.level == "sandbox" and isolation.uid is not None:
+        return "Each job runs in a sandbox, and as a user of its project."
+    if isolation.level == "sandbox":
+        return "Each job runs in a sandbox."
+    if isolation.level == "user":
+        return "Jobs run as other users, one for each project."
+    return f"Jobs can do whatever the agent's user can. {isolation.reason}".strip()
+
+
+def _obstacle(settings: AgentSettings) -> str:
+    """Return what speaks against walls before any is tried, as a sentence; "" for nothing."""
+    if sys.platform != "linux":
+        return "Walls around jobs need Linux."
+    if os.geteuid() != 0:
+        needs_root = settings.isolation == "user"
+        return "The level user needs an agent that runs as root." if needs_root else ""
+    # Whoever names a level has chosen the numbers, too.
+    return _whose_ids(settings.uid_base) if settings.isolation == "auto" else ""
+
+
+def _whose_ids(uid_base: int) -> str:
+    """Return who else has user ids of jobs on this machine, as a sentence; "" for nobody."""
+    last = uid_base + UID_NUMBERS - 1
+    for path, first_at, count_at in (("/etc/passwd", 2, None), ("/etc/subuid", 1, 2)):
+        with contextlib.suppress(OSError):
+            for line in Path(path).read_text().splitlines():
+                fields = line.split(":")
+                with contextlib.suppress(ValueError, IndexError):
+                    first = int(fields[first_at])
+                    count = 1 if count_at is None else int(fields[count_at])
+                    if first <= last and first + count > uid_base:
+                        return (
+                            f"Jobs would have user ids from {uid_base} to {last}, and {path} gives "
+                            f"some of them to {fields[0]}: set MUSTER_AGENT_UID_BASE to the first of "
+                            f"{UID_NUMBERS} free ones."
+                        )
+    return ""
 
 
 def _offer(settings: AgentSettings, level: wire.IsolationLevel) -> Isolation:
@@ -141,7 +190,7 @@ def probe(isolation: Isolation) -> str:
     return _explain(isolation, words[-1] if words else f"exit code {done.returncode}")
 
 
-_NO_BWRAP = "bubblewrap is not installed: install the package bubblewrap and start the agent again."
+_NO_BWRAP = "bubblewrap is not installed: install the package bubblewrap and start again."
 
 
 def _explain(isolation: Isolation, words: str) -> str:
@@ -193,13 +242,95 @@ def make_walls(
     )
 
 
+def make_home(isolation: Isolation) -> None:
+    """Make the home folder of the job, unless the level has none. Raises OSError."""
+    if isolation.home:
+        Path(isolation.home).mkdir(parents=True, mode=0o700, exist_ok=True)
+        if isolation.uid is not None:
+            os.chown(isolation.home, isolation.uid, isolation.uid)
+
+
+def open_way(isolation: Isolation, *folders: Path) -> None:
+    """Let the job's user pass through folders of the agent to its own in them, and through those
+    above. A sandbox has a way of its own. Raises OSError."""
+    if isolation.uid is not None and isolation.level == "user":
+        for folder in folders:
+            folder.chmod(0o711)
+            folder.parent.chmod(0o711)
+
+
+def inside(
+    isolation: Isolation, environment: Mapping[str, str], *, of_user: Iterable[str]
+) -> dict[str, str]:
+    """Return the environment of a process of a job behind the walls: with its own home and temporary
+    folder, unless the document names others, and without caches of the agent that it does not see.
+
+    of_user: the variables that the document sets.
+    """
+    named = set(of_user)
+    found = {
+        name: value
+        for name, value in environment.items()
+        if name in named
+        or not (
+            name in _OUTSIDE_VARIABLES
+            or (name in _CACHE_VARIABLES and not _leads_somewhere(isolation, value))
+        )
+    }
+    own = {"TMPDIR": "/tmp", "HOME": isolation.home or "/tmp"}  # noqa: S108
+    if isolation.uid is not None:
+        own |= {"USER": "job", "LOGNAME": "job"}
+    found |= {name: value for name, value in own.items() if name not in named}
+    return {"PATH": OUTER_PATH, **found}
+
+
+def _leads_somewhere(isolation: Isolation, folder: str) -> bool:
+    """Return whether a job sees this folder of the machine."""
+    if not folder.startswith("/") or not Path(folder).is_dir():
+        return False
+    real = str(Path(folder).resolve())
+    if isolation.level == "sandbox":
+        return is_seen(real, hidden=isolation.hidden, opened=[*isolation.read, *isolation.write])
+    return isolation.uid is None or not _reaches(isolation.uid, real)
+
+
 def why_not_readable(isolation: Isolation, path: Path) -> str:
-    """Return why a job may not read a folder that its document names, as a clause; "" if it may."""
+    """Return why a job may not read a folder or file that its document names, as a clause; "" if it
+    may. Of what does not exist, only whether its place is allowed.
+
+    The walls are built with the agent's rights. Where these are root's, a sandbox would open what
+    lies in somebody's closed home. So the job's user must reach the path as it is.
+    """
     real = path.resolve()
     given = [*isolation.write, *isolation.read]
     if isolation.level != "sandbox" or any(real.is_relative_to(folder) for folder in given):
         return ""
-    return refusal(str(real), protected=isolation.hidden)
+    why = refusal(str(real), protected=isolation.hidden)
+    if not why and isolation.uid is not None and real.exists():
+        why = _reaches(isolation.uid, str(real))
+    return why
+
+
+def _reaches(uid: int, path: str) -> str:
+    """Return why a user cannot read a path, as a clause; "" if it can. The kernel decides, who knows
+    access control lists as well."""
+    user = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"]
+    test = ["sh", "-c", '[ -r "$1" ] && { [ ! -d "$1" ] || [ -x "$1" ]; }', "sh", path]
+    try:
+        done = subprocess.run(
+            [*user, *test],
+            env={"PATH": OUTER_PATH},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"whether the job's user reaches it cannot be told: {error}"
+    if done.returncode == 0:
+        return ""
+    return "it, or a folder above it, is closed to other users of the machine"
 
 
 def find_devices() -> tuple[str, ...]:
@@ -283,7 +414,8 @@ def confined(
         os.lseek(fd, 0, os.SEEK_SET)
         argv = [sys.executable, "-I", "-S", str(STARTER), str(fd)]
         if beside is not None:
-            yield enter_running(walls, argv, pid=beside), fd
+            program = [sys.executable, "-I", "-S", str(ENTERING)]
+            yield enter_running(walls, argv, pid=beside, program=program), fd
         else:
             yield enter(walls, argv, status_fd=status_fd), fd
     finally:
@@ -341,11 +473,13 @@ def program(
     folder: Path | str,
     read: Iterable[Path | str] = (),
     write: Iterable[Path] = (),
+    own: Iterable[Path] = (),
 ) -> Iterator[Program]:
     """Yield how to start a short program of a job, or with an interpreter that a document names, at
     this level. It must have ended when the block ends.
 
-    write: folders of the agent that are handed over to the job's user.
+    write: folders of the agent that are handed over to the job's user. own: folders to write that
+    are this user's already.
     """
     if not isolation.is_on:
         yield Program(argv=list(argv), environment=dict(environment), folder=str(folder))
@@ -361,23 +495,22 @@ def program(
         hand_over(writable, isolation.uid)
     with tempfile.TemporaryDirectory(prefix="muster-job-") as tmp:
         reads = [*read, *prefixes_of(argv[0])]
-        inside = make_walls(isolation, tmp=Path(tmp), read=reads, write=writable)
+        inside = make_walls(isolation, tmp=Path(tmp), read=reads, write=[*writable, *own])
         with confined(inside, [process]) as (command, fd):
             yield Program(argv=command, environment=outer_environment(), folder="/", fds=(fd,))
 
 
-def hand_over(paths: Iterable[Path], uid: int) -> None:
-    """Give folders with all that is in them to the user of a job.
+def hand_over(paths: Iterable[Path], uid: int, *, of: int | None = None) -> None:
+    """Give folders with all that is in them to the user of a job, or to ourselves.
 
-    Only what belongs to this process's user changes hands, and no file with a second name, which
-    might lie somewhere else. Links are not followed.
+    of: the user whose files change hands, by default that of this process. A file with a second
+        name, which might lie somewhere else, stays whose it is. Links are not followed.
     """
+    owner = os.geteuid() if of is None else of
     for top in paths:
         for _, _, names, fd in os.fwalk(top, follow_symlinks=False):
             for name in [".", *names]:
                 about = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                if about.st_uid != os.geteuid() or (
-                    stat.S_ISREG(about.st_mode) and about.st_nlink > 1
-                ):
+                if about.st_uid != owner or (stat.S_ISREG(about.st_mode) and about.st_nlink > 1):
                     continue
                 os.chown(name, uid, uid, dir_fd=fd, follow_symlinks=False)

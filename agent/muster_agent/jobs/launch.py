@@ -19,7 +19,7 @@ from muster.launch.commands import (
     is_command,
 )
 from muster.launch.variables import DATA_PREFIX, expand, uses_variables
-from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, IsolationLevel, Rendezvous
+from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
 """Seconds to wait at the rendezvous. Nodes start together, but importing torch from a slow shared
@@ -54,9 +54,10 @@ class LaunchContext:
     cache_dir: str
     """Folder of compiler caches. One per allocation: a worker killed while compiling leaves a
     truncated file behind, which would break every later run that shares the cache."""
-    node_address: str
     network_interface: str = ""
-    """Interface that holds `node_address`; "" if unknown."""
+    """Interface that holds the node's address; "" if unknown."""
+    base_python: str = ""
+    """The interpreter below `python`, whose packages it uses, if that was built for the job."""
     sdk_path: str = ""
     """Folder to put on PYTHONPATH so that `import muster` works; "" if it already does."""
     attach_path: str = ""
@@ -189,7 +190,7 @@ def is_built_in_trainer(spec: AllocationSpec) -> bool:
     return tuple(spec.entrypoint[:2]) == _BUILT_IN_TRAINER
 
 
-def why_cold(spec: AllocationSpec, *, isolation: IsolationLevel = "none") -> str:
+def why_cold(spec: AllocationSpec, *, is_isolated: bool = False) -> str:
     """Return why the workers of `spec` cannot be forked from a warm parent, as one clause; "" if
     they can.
 
@@ -197,13 +198,14 @@ def why_cold(spec: AllocationSpec, *, isolation: IsolationLevel = "none") -> str
     as a new interpreter does is left to torchrun, as are gangs of several nodes, whose torchruns
     must meet.
 
-    isolation: level at which jobs run on the node.
+    is_isolated: whether the node isolates jobs. A warm parent is outside the walls, with the agent's
+        rights, so nothing that a document names may be its interpreter or in its environment.
     """
     script = spec.entrypoint[0]
-    if isolation == "sandbox":
-        return "jobs on this node run in sandboxes, and a warm parent is outside of them"
-    if isolation == "user":
-        return "jobs on this node run as other users than a warm parent"
+    if is_isolated and spec.python is not None:
+        return "environment.python names an interpreter, which runs behind the walls alone"
+    if is_isolated and spec.environment:
+        return "environment.variables has variables, which are for programs behind the walls alone"
     if spec.launcher != "torchrun":
         return f"the launcher is {spec.launcher!r}"
     environment = environment_of(spec)
@@ -308,7 +310,7 @@ def _torchrun_argv(
             raise ValueError("a gang of several nodes needs a rendezvous")
         host = f"[{rendezvous.host}]" if ":" in rendezvous.host else rendezvous.host
         endpoint, run_id = f"{host}:{rendezvous.port}", rendezvous.run_id
-        local_address = place.node_address
+        local_address = _identity_for_torchrun(spec, rendezvous)
         # `muster.launch.rendezvous` hosts the store, so no torchrun may try to bind it.
         conf = f"is_host=false,read_timeout={RENDEZVOUS_READ_TIMEOUT_S}"
     else:
@@ -332,6 +334,16 @@ def _torchrun_argv(
         "--redirects=3",  # Files, because a full pipe would block training.
         *spec.entrypoint,
     ]
+
+
+def _identity_for_torchrun(spec: AllocationSpec, rendezvous: Rendezvous) -> str:
+    """Return what torchrun is told of this node's address.
+
+    It tells nodes apart by this and by its pid, and two sandboxes of one machine can have both in
+    common. It orders nodes by it as well, and connects to that of the first one alone: node 0,
+    whose address is that of the rendezvous. So the others add their number.
+    """
+    return f"{rendezvous.host}#{spec.node_rank:05d}" if spec.node_rank else rendezvous.host
 
 
 def _own_argv(spec: AllocationSpec, place: LaunchContext) -> list[str]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psutil
 
 from muster import wire
+from muster.launch.entering import spaces_of
 from muster_agent.isolation import walls
 from muster_agent.isolation.levels import Walls
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
@@ -26,9 +28,6 @@ from muster_agent.shim.failures import PrepareFailed
 
 JOB_TMP = "tmp"
 """Folder beside the sockets that stands at /tmp in the job."""
-_DEFAULT_PATH = walls.OUTER_PATH
-_OUTSIDE_VARIABLES = ("TMP", "TEMP", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "LOGNAME", "USER")
-"""Variables of the agent's user that lead nowhere in the job, or to another user."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +50,7 @@ class Confinement:
         self._isolation = options.isolation
         self._storage = Path(options.storage_dir)
         self._started: ConfinedLauncher | None = None
+        self._inside: Walls | None = None
         self._said = b""
         self._init_pid = 0
 
@@ -83,28 +83,21 @@ class Confinement:
             for p in (Path(place.cache_dir), self._folder.logs, *self._own_folders(place))
             if p.exists()
         ]
-        home = Path(self._isolation.home)
-        if self._isolation.home:
-            home.mkdir(parents=True, mode=0o700, exist_ok=True)
+        walls.make_home(self._isolation)
         uid = self._isolation.uid
         if uid is not None:
             walls.hand_over(own, uid)
-            if self._isolation.home:
-                os.chown(home, uid, uid)
             for file in (place.config_file, place.hostfile):
                 if file:
                     Path(file).chmod(0o644)
-            if self._isolation.level == "user":
-                # The way to them; what else lies there is of mode 0600.
-                work = Path(place.files_dir).parent
-                for path in (self._folder.path, work):
-                    path.chmod(0o711)
-                    path.parent.chmod(0o711)
+            # What else lies there is of mode 0600.
+            walls.open_way(self._isolation, self._folder.path, Path(place.files_dir).parent)
+        interpreters = [*walls.prefixes_of(place.python), *walls.prefixes_of(place.base_python)]
         return walls.make_walls(
             self._isolation,
             tmp=tmp,
             read=[*self._named(place), place.config_file, place.sdk_path, place.attach_path,
-                  self._folder.launchers, place.hostfile, *walls.prefixes_of(place.python)],
+                  self._folder.launchers, place.hostfile, *interpreters],
             write=[*own, sockets, self._isolation.home],
             with_devices=self._spec.slot_type != "cpu",
         )  # fmt: skip
@@ -135,22 +128,16 @@ class Confinement:
     def _named(self, place: LaunchContext) -> list[str]:
         """Return the paths that the document names and that the job reads."""
         found = [p for p in (place.resume_from, place.weights_from) if p and "://" not in p]
-        found += [where for where in data_of(self._spec).values() if "://" not in where]
+        for where in data_of(self._spec).values():
+            if "://" not in where:
+                found += [where, str(Path(where).resolve())]
         if self._spec.code.kind == "installed":
             found += [place.work_dir, str(Path(place.work_dir).resolve())]
         return found
 
     def environment(self, command: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of a process: its own home and temporary folder, unless the
-        document names others."""
-        of_user = self._spec.environment
-        left_out = {name for name in _OUTSIDE_VARIABLES if name not in of_user}
-        found = {k: v for k, v in command.items() if k not in left_out}
-        own = {"TMPDIR": "/tmp", "HOME": self._isolation.home or "/tmp"}  # noqa: S108
-        if self._isolation.uid is not None:
-            own |= {"USER": "job", "LOGNAME": "job"}
-        found |= {name: value for name, value in own.items() if name not in of_user}
-        return {"PATH": _DEFAULT_PATH, **found}
+        """Return the environment of a process behind the walls."""
+        return walls.inside(self._isolation, command, of_user=self._spec.environment)
 
     # ------------------------------------------------------------ starting
 
@@ -186,6 +173,66 @@ class Confinement:
             processes.append(process)
         if self._spec.launcher == "shell":
             processes[0]["lingers"] = True
+        return self._start(
+            children, inside, processes, stdout=stdout, stderr=stderr, cgroup=cgroup, prefix=prefix
+        )
+
+    def hold(
+        self,
+        children: Children,
+        place: LaunchContext,
+        *,
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        cgroup: Cgroup | None,
+    ) -> Child:
+        """Build the walls with no process of the job in them, for workers that come from outside;
+        return the process that stands for them. Raises OSError."""
+        inside = self.prepare(place)
+        hold = {"holds": True, "environment": dict(children.marks)}
+        return self._start(
+            children, inside, [hold], stdout=stdout, stderr=stderr, cgroup=cgroup, prefix=()
+        )
+
+    def entrance(self) -> dict[str, Any]:
+        """Return what muster.launch.entering needs to come behind the walls; {} while they are not
+        ready. Raises OSError."""
+        pid = self.launcher_pid()
+        if not pid or self._inside is None:
+            return {}
+        uid = self._inside.uid
+        if uid is not None and os.stat(f"/proc/{pid}").st_uid != uid:  # noqa: PTH116
+            return {}  # The programs that build the walls have not made place for it yet.
+        level = self._inside.level
+        return {
+            "pid": pid,
+            "level": level,
+            "uid": uid,
+            "groups": list(self._inside.groups),
+            "spaces": spaces_of(pid, level),
+        }
+
+    def abandon(self) -> None:
+        """Tear down the walls of `hold`, and all that is in them."""
+        if self._started is not None:
+            for pid in {self.launcher_pid(), self._started.child.pid} - {0}:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.close()
+        self._started, self._inside = None, None
+        self._said, self._init_pid = b"", 0
+
+    def _start(
+        self,
+        children: Children,
+        inside: Walls,
+        processes: Sequence[Mapping[str, object]],
+        *,
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        cgroup: Cgroup | None,
+        prefix: Sequence[str],
+    ) -> Child:
         is_sandbox = inside.level == "sandbox"
         status_read, status_write = os.pipe() if is_sandbox else (-1, -1)
         try:
@@ -210,6 +257,7 @@ class Confinement:
             os.set_blocking(status_read, False)
             status = os.fdopen(status_read, "rb", 0)
         self._started = ConfinedLauncher(child=child, status=status)
+        self._inside = inside
         return child
 
     @contextlib.contextmanager
