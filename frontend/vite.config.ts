@@ -1,6 +1,8 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
+import { demo } from "./scripts/demo.ts";
+import { documentation } from "./scripts/documentation.ts";
 import { traceViewer } from "./scripts/traceViewer.ts";
 
 const backend = process.env["MUSTER_URL"] ?? "http://127.0.0.1:8470";
@@ -11,7 +13,7 @@ const proxy = {
 };
 
 export default defineConfig({
-  plugins: [react(), traceViewer()],
+  plugins: [react(), documentation(), demo(), traceViewer()],
   build: {
     outDir: "../server/muster_server/static",
     emptyOutDir: true,
@@ -37,6 +39,7 @@ export default defineConfig({
   server: {
     host: "127.0.0.1",
     port: 5173,
+    fs: { allow: [".", "../docs"] }, // the pages of the documentation and their pictures
     proxy,
   },
   preview: {

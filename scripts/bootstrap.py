@@ -308,7 +308,13 @@ def install_torch(python: Path, runner: Runner, uv: Callable[..., list[str]], to
 def build_dashboard(venv: Path, stamps: Stamps, runner: Runner) -> None:
     frontend = ROOT / "frontend"
     lock = digest([frontend / "package.json", frontend / "package-lock.json"])
-    sources = digest(sorted(frontend_files(frontend)))
+    sources = digest(
+        sorted(
+            path
+            for folder in ("frontend", "docs", "examples")
+            for path in files_below(ROOT / folder)
+        )
+    )
     static = ROOT / "server" / "muster_server" / "static" / "index.html"
     runner.env["PATH"] = f"{venv / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
     npm = str(venv / "bin" / "npm")
@@ -322,8 +328,8 @@ def build_dashboard(venv: Path, stamps: Stamps, runner: Runner) -> None:
         stamps.write("dashboard", sources)
 
 
-def frontend_files(frontend: Path) -> Iterator[Path]:
-    for folder, subfolders, names in os.walk(frontend):
+def files_below(root: Path) -> Iterator[Path]:
+    for folder, subfolders, names in os.walk(root):
         subfolders[:] = {*subfolders} - FRONTEND_OUTPUT
         yield from (Path(folder, name) for name in names if not name.endswith(".tsbuildinfo"))
 

@@ -161,6 +161,25 @@ def test_the_command_of_the_set_up_page_prints_a_token_that_works(client, databa
     assert client.get("/api/v1/auth/state").json()["setup_command"] is None
 
 
+def test_the_command_of_the_sign_in_page_prints_a_token_that_works(run, connect, database_url):
+    token = printed(run("setup-token", "--quiet"))
+    body = {"token": token, "username": "ada", "password": "a tolerable passphrase"}
+    assert connect().post("/api/v1/auth/setup", json=body).status_code == 200
+    known = {} if database_url.startswith("sqlite") else {"MUSTER_DATABASE_URL": database_url}
+    # Who sits at another machine is not told where the database is.
+    assert connect(address="10.1.2.3").get("/api/v1/auth/state").json()["sign_in_command"] is None
+    command = connect(address="127.0.0.1").get("/api/v1/auth/state").json()["sign_in_command"]
+    token = subprocess.run(
+        ["sh", "-c", command],
+        cwd="/",
+        env={"PATH": os.environ["PATH"], **known},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    assert connect().post("/api/v1/auth/one-time", json={"token": token}).status_code == 200
+
+
 def test_setup_token_from_the_command_line_works_once(run, client):
     token = printed(run("setup-token", "--quiet"))
     body = {"token": token, "username": "ada", "password": "a tolerable passphrase"}

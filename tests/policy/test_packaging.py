@@ -54,7 +54,7 @@ def unbuilt(tmp_path: Path) -> Path:
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split("\0")  # fmt: skip
     for name in filter(None, tracked):
-        if (ROOT / name).is_file() and not name.startswith(("docs/", "tests/", "bench/")):
+        if (ROOT / name).is_file() and not name.startswith(("tests/", "bench/")):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, tree / name)
     (tree / "frontend/node_modules").symlink_to(ROOT / "frontend/node_modules")
@@ -90,6 +90,11 @@ def test_an_sdist_builds_the_dashboard_and_a_wheel_is_made_from_it_without_node(
     names = zipfile.ZipFile(path).namelist()
     assert DASHBOARD in names
     assert any(re.fullmatch(r"muster_server/static/assets/.*\.js", name) for name in names)
+    # The pages of the documentation, each in a file of its own, and their pictures.
+    for part in (r"quickstart-.*\.js", r"checkpoints\.zh-CN-.*\.js", r"overview-dark-.*\.png"):
+        assert any(re.fullmatch(rf"muster_server/static/assets/{part}", name) for name in names), (
+            part
+        )
 
 
 def test_its_top_level_is_our_three_packages(wheel: zipfile.ZipFile) -> None:

@@ -3745,6 +3745,8 @@ export interface components {
             setup_command: string | null;
             /** Setup Required */
             setup_required: boolean;
+            /** Sign In Command */
+            sign_in_command: string | null;
             /** Version */
             version: string;
         };

@@ -1,125 +1,72 @@
 import "@mantine/spotlight/styles.css";
 
-import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
-import {
-  IconChartLine,
-  IconFileText,
-  IconFlask2,
-  IconKeyboard,
-  IconLayoutDashboard,
-  IconPlus,
-  IconSearch,
-  IconServer2,
-  IconStack2,
-  IconAdjustmentsHorizontal,
-  IconBookmark,
-  IconDeviceFloppy,
-} from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
-import { useRouter } from "@tanstack/react-router";
-import { useState } from "react";
+import { Spotlight, useSpotlight } from "@mantine/spotlight";
+import { IconSearch } from "@tabler/icons-react";
+import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../api/client";
-import { nodes, savedViews } from "../api/queries";
-import { stateWord } from "../components/StateBadge";
-import { keyMap } from "./keyMap";
-import { openFirst } from "./openFirst";
+import { useCommands } from "./commands";
+import { commandStore } from "./commandStore";
 
-/** Ctrl/Cmd+K: pages, nodes and experiments by name. */
+const ENTRY = "[data-action]";
+const CHOSEN = "data-selected";
+
+/**
+ * Keeps the first entry chosen while lists arrive, until the arrows have chosen another, which then stays
+ * chosen. The library marks an element and remembers a number, and looks at neither again by itself.
+ */
+function useChosen(query: string, ids: string, opened: boolean) {
+  const wasMoved = useRef(false);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    wasMoved.current = false;
+  }, [query, opened]);
+  useEffect(() => {
+    if (!opened) return;
+    const entries = [...(field.current?.closest("[role=dialog]")?.querySelectorAll(ENTRY) ?? [])];
+    const marked = wasMoved.current ? entries.findIndex((entry) => entry.hasAttribute(CHOSEN)) : -1;
+    if (marked < 0 && !query) return;
+    const selected = Math.max(marked, 0);
+    for (const [at, entry] of entries.entries())
+      if (at === selected) entry.setAttribute(CHOSEN, "true");
+      else entry.removeAttribute(CHOSEN);
+    commandStore.updateState((state) => ({ ...state, selected }));
+  }, [ids, query, opened]);
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") wasMoved.current = true;
+  };
+  return { ref: field, onKeyDown };
+}
+
+/** Ctrl/Cmd+K: everything that has an address, by name. */
 export default function CommandMenu() {
   const { t } = useTranslation();
-  const router = useRouter();
   const [query, setQuery] = useState("");
-  const [opened, setOpened] = useState(false);
-  const nodeList = useQuery({ ...nodes, enabled: opened }).data ?? [];
-  const found = useQuery({
-    queryKey: ["command", query],
-    queryFn: ({ signal }) =>
-      unwrap(client.GET("/api/v1/experiments", { params: { query: { q: query || undefined, limit: 8 } }, signal })),
-    enabled: opened,
-    placeholderData: (previous) => previous,
-  }).data;
-  const views = useQuery({ ...savedViews, enabled: opened }).data ?? [];
-  const go = (to: string) => () => void router.navigate({ to });
-  const pages: SpotlightActionData[] = [
-    { id: "overview", label: t("nav.overview"), leftSection: <IconLayoutDashboard size={16} />, onClick: go("/") },
-    {
-      id: "experiments",
-      label: t("nav.experiments"),
-      leftSection: <IconFlask2 size={16} />,
-      onClick: go("/experiments"),
-    },
-    { id: "compare", label: t("nav.compare"), leftSection: <IconChartLine size={16} />, onClick: go("/compare") },
-    { id: "submit", label: t("nav.submit"), leftSection: <IconPlus size={16} />, onClick: go("/submit") },
-    { id: "queue", label: t("nav.queue"), leftSection: <IconStack2 size={16} />, onClick: go("/queue") },
-    { id: "nodes", label: t("nav.nodes"), leftSection: <IconServer2 size={16} />, onClick: go("/nodes") },
-    { id: "logs", label: t("nav.logs"), leftSection: <IconFileText size={16} />, onClick: go("/logs") },
-    {
-      id: "checkpoints",
-      label: t("nav.checkpoints"),
-      leftSection: <IconDeviceFloppy size={16} />,
-      onClick: go("/checkpoints"),
-    },
-    {
-      id: "settings",
-      label: t("nav.settings"),
-      leftSection: <IconAdjustmentsHorizontal size={16} />,
-      onClick: go("/settings"),
-    },
-    { id: "keys", label: t("command.keys"), leftSection: <IconKeyboard size={16} />, onClick: () => keyMap.open() },
-  ];
+  // Of the store, since it may have been opened before this code was there.
+  const { opened } = useSpotlight(commandStore);
+  const groups = useCommands(query, opened);
+  const ids = groups.flatMap(({ actions }) => actions.map(({ id }) => id)).join(" ");
+  const chosen = useChosen(query, ids, opened);
   return (
     <Spotlight
+      store={commandStore}
       query={query}
       onQueryChange={setQuery}
-      onSpotlightOpen={() => setOpened(true)}
-      onSpotlightClose={() => setOpened(false)}
       shortcut="mod + K"
       lockScroll={false}
       scrollable
       maxHeight={420}
       nothingFound={t("command.none")}
+      // What the lists hold has been chosen by the server, or by matching().
+      filter={(_, actions) => actions}
       searchProps={{
         leftSection: <IconSearch size={16} />,
         placeholder: t("command.placeholder"),
         "aria-label": t("command.placeholder"),
         autoFocus: true,
-        onKeyDown: openFirst,
+        ...chosen,
       }}
-      actions={[
-        { group: t("command.pages"), actions: pages },
-        {
-          group: t("nav.experiments"),
-          actions: (found?.items ?? []).map((item) => ({
-            id: `e${item.id}`,
-            label: item.name,
-            description: `#${item.id} · ${stateWord(t, item.state)}`,
-            leftSection: <IconFlask2 size={16} />,
-            onClick: go(item.only_trial_id ? `/trials/${item.only_trial_id}` : `/experiments/${item.id}`),
-          })),
-        },
-        {
-          group: t("command.views"),
-          actions: views.map((view) => ({
-            id: `v${view.id}`,
-            label: view.name,
-            description: view.project ?? "",
-            leftSection: <IconBookmark size={16} />,
-            onClick: () => router.history.push(`/${view.page}?${view.query}`),
-          })),
-        },
-        {
-          group: t("nav.nodes"),
-          actions: nodeList.slice(0, 200).map((item) => ({
-            id: `n${item.id}`,
-            label: item.name,
-            description: stateWord(t, item.state),
-            leftSection: <IconServer2 size={16} />,
-            onClick: go(`/nodes/${encodeURIComponent(item.id)}`),
-          })),
-        },
-      ]}
+      actions={groups}
     />
   );
 }

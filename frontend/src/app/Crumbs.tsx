@@ -1,14 +1,44 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useLocation } from "@tanstack/react-router";
+import { type ReactNode, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 
 import { experiment, node, trial } from "../api/queries";
+import { rememberPlace } from "../lib/recentPlaces";
+import { lastView, rememberView } from "./lastViews";
+import { scrollKey } from "./scrolling";
 import css from "./shell.module.css";
+
+/** To a page as it was left: with its filters, and scrolled to where it was. */
+function Back({ to, children }: { to: string; children: ReactNode }) {
+  const view = lastView(to);
+  return (
+    <Link to={to} search={(view?.search ?? {}) as never} state={{ scrollKey: view?.scrollKey }}>
+      {children}
+    </Link>
+  );
+}
+
+/** The title of a page of the documentation comes with its code. */
+function useDocCrumb(path: string): string | undefined {
+  const { i18n } = useTranslation();
+  const docs = useQuery({
+    queryKey: ["docs"],
+    queryFn: () => import("../common/docs/docs").then(({ DOCS, titleOf }) => ({ DOCS, titleOf })),
+    enabled: path !== "",
+    staleTime: Infinity,
+  }).data;
+  const info = docs?.DOCS.find((page) => page.slug === path);
+  return info && docs?.titleOf(info, i18n.language);
+}
 
 /** Where this page stands. Names come from queries that the page itself reads. */
 export function Crumbs() {
   const { t } = useTranslation();
-  const [, section = "", id = ""] = useLocation().pathname.split("/");
+  const location = useLocation();
+  const { pathname, search } = location;
+  const [, section = "", id = ""] = pathname.split("/");
+  const docTitle = useDocCrumb(section === "docs" ? pathname.slice("/docs/".length) : "");
   const number = Number(id);
   const isId = Number.isInteger(number) && number > 0;
   const trialQuery = useQuery({ ...trial(number), enabled: section === "trials" && isId });
@@ -31,6 +61,9 @@ export function Crumbs() {
     if (id) crumbs.push({ label: nodeData?.name ?? id });
   } else if (section === "preflights") {
     crumbs = [{ label: t("nav.nodes"), to: "/nodes" }, { label: t("nav.preflightOf", { id }) }];
+  } else if (section === "docs") {
+    crumbs = [{ label: t("nav.docs"), to: "/docs/contents" }];
+    if (docTitle) crumbs.push({ label: docTitle });
   } else if (
     section === "queue" ||
     section === "logs" ||
@@ -44,13 +77,27 @@ export function Crumbs() {
     crumbs = [{ label: t("nav.overview") }];
   }
   const last = crumbs.at(-1)?.label ?? "";
+  const address = section === "docs" ? pathname : `/${section}/${id}`;
+  const isKnown = Boolean(trialData ?? experimentData ?? nodeData ?? docTitle);
+  const place =
+    crumbs.length > 2
+      ? crumbs
+          .slice(1)
+          .map(({ label }) => label)
+          .join(" · ")
+      : last;
+  useEffect(() => {
+    if (isKnown) rememberPlace({ to: address, label: place });
+  }, [isKnown, address, place]);
+  const key = scrollKey(location);
+  useEffect(() => rememberView(pathname, { search, scrollKey: key }), [pathname, search, key]);
   return (
     <nav className={css["crumbs"]} aria-label={t("nav.crumbs")}>
       <title>{`${last} · Muster`}</title>
       <ol>
         {crumbs.map((crumb, i) => (
           <li key={crumb.label} aria-current={i === crumbs.length - 1 ? "page" : undefined}>
-            {crumb.to && i < crumbs.length - 1 ? <Link to={crumb.to}>{crumb.label}</Link> : crumb.label}
+            {crumb.to && i < crumbs.length - 1 ? <Back to={crumb.to}>{crumb.label}</Back> : crumb.label}
           </li>
         ))}
       </ol>

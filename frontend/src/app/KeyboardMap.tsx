@@ -4,7 +4,7 @@ import { type ReactNode, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { usePref } from "../lib/prefs";
-import { isTyping, keyMap, PAGES, reader } from "./keyMap";
+import { isTyping, keyMap, PAGES, type Part, partsShown, reader } from "./keyMap";
 import css from "./keys.module.css";
 
 const OFF = "off";
@@ -19,7 +19,9 @@ function Keys({ keys }: { keys: string }) {
   );
 }
 
-function Group({ title, rows }: { title: string; rows: [string, ReactNode][] }) {
+type Row = [keys: string, words: ReactNode];
+
+function Group({ title, rows }: { title: string; rows: Row[] }) {
   return (
     <section className={css["group"]}>
       <h3>{title}</h3>
@@ -37,15 +39,81 @@ function Group({ title, rows }: { title: string; rows: [string, ReactNode][] }) 
   );
 }
 
-/** Listens for the keys that work anywhere, and shows all there are. */
+/** The keys of each part of a page that has some. */
+function usePartKeys(): Record<Part, { title: string; rows: Row[] }> {
+  const { t } = useTranslation();
+  return {
+    rows: {
+      title: t("keys.inRows"),
+      rows: [
+        ["↑ ↓", t("keys.row")],
+        ["j k", t("keys.row")],
+        ["Home End", t("keys.rowEnds")],
+        ["Enter", t("keys.open")],
+        ["Space", t("keys.peek")],
+        ["x", t("keys.select")],
+      ],
+    },
+    log: {
+      title: t("keys.inLog"),
+      rows: [
+        ["n", t("keys.nextMatch")],
+        ["N", t("keys.previousMatch")],
+        ["f", t("keys.follow")],
+        ["↑ ↓", t("keys.line")],
+        ["→ ←", t("keys.duplicates")],
+        ["Home End", t("keys.logEnds")],
+        ["Esc", t("keys.deselect")],
+      ],
+    },
+    bars: {
+      title: t("keys.inBars"),
+      rows: [
+        ["← →", t("keys.bar")],
+        ["Enter", t("keys.limitTo")],
+      ],
+    },
+    chart: {
+      title: t("keys.inCharts"),
+      rows: [
+        ["← →", t("keys.cursor")],
+        ["Home End", t("keys.ends")],
+        ["Shift ← →", t("keys.pan")],
+        ["+ −", t("keys.zoom")],
+        ["0", t("keys.reset")],
+        ["l", t("keys.logY")],
+        ["Shift L", t("keys.logX")],
+        ["s", t("keys.smoothing")],
+        ["f", t("keys.full")],
+        ["d", t("keys.table")],
+      ],
+    },
+    points: {
+      title: t("keys.inPoints"),
+      rows: [
+        ["← → ↑ ↓", t("keys.point")],
+        ["Home End", t("keys.ends")],
+        ["Enter", t("keys.openPoint")],
+      ],
+    },
+    editor: { title: t("keys.inEditor"), rows: [["Ctrl Enter", t("keys.submit")]] },
+  };
+}
+
+/** Listens for the keys that work anywhere; shows them, and those of what is on the page. */
 export default function KeyboardMap() {
   const { t } = useTranslation();
   const router = useRouter();
   const [opened, setOpened] = useState(false);
+  const [parts, setParts] = useState<Part[]>([]);
+  const partKeys = usePartKeys();
   const [single, setSingle] = usePref("keys");
   const isOn = single !== OFF;
   useEffect(() => {
-    keyMap.open = () => setOpened(true);
+    keyMap.open = () => {
+      setParts(partsShown(document));
+      setOpened(true);
+    };
     if (!isOn) return undefined;
     const read = reader();
     const onKey = (event: KeyboardEvent): void => {
@@ -53,7 +121,7 @@ export default function KeyboardMap() {
       const pressed = read(event, event.timeStamp);
       if (!pressed) return;
       event.preventDefault();
-      if (pressed.kind === "map") setOpened(true);
+      if (pressed.kind === "map") keyMap.open();
       else if (pressed.kind === "go") void router.navigate({ to: pressed.to });
       else document.querySelector<HTMLInputElement>("main [data-filter]")?.focus();
     };
@@ -71,6 +139,9 @@ export default function KeyboardMap() {
         closeButtonProps={{ "aria-label": t("common.close") }}
       >
         <div className={css["map"]} data-testid="keyboard-map">
+          {parts.map((part) => (
+            <Group key={part} {...partKeys[part]} />
+          ))}
           <Group
             title={t("keys.anywhere")}
             rows={[
@@ -83,22 +154,6 @@ export default function KeyboardMap() {
               ]),
             ]}
           />
-          <Group
-            title={t("keys.inCharts")}
-            rows={[
-              ["← →", t("keys.cursor")],
-              ["Home End", t("keys.ends")],
-              ["Shift ← →", t("keys.pan")],
-              ["+ −", t("keys.zoom")],
-              ["0", t("keys.reset")],
-              ["l", t("keys.logY")],
-              ["Shift L", t("keys.logX")],
-              ["s", t("keys.smoothing")],
-              ["f", t("keys.full")],
-              ["d", t("keys.table")],
-            ]}
-          />
-          <Group title={t("keys.inEditor")} rows={[["Ctrl Enter", t("keys.submit")]]} />
         </div>
         <Switch
           label={t("keys.single")}

@@ -1,7 +1,7 @@
 import { ActionIcon, Drawer, Menu, Tooltip, useMantineColorScheme } from "@mantine/core";
-import { spotlight } from "@mantine/spotlight";
 import {
   IconAdjustmentsHorizontal,
+  IconBook2,
   IconChevronsLeft,
   IconChevronsRight,
   IconDeviceFloppy,
@@ -34,7 +34,9 @@ import { Mark } from "../components/Mark";
 import { useTimeZone } from "../components/Time";
 import { LANGUAGES, type Language, setLanguage, withTexts } from "../i18n";
 import { readPref, writePref } from "../lib/prefs";
+import { forgetPlaces } from "../lib/recentPlaces";
 import { stamp } from "../lib/time";
+import { command } from "./commandStore";
 import { Crumbs } from "./Crumbs";
 import { InboxBell } from "./InboxBell";
 import { keepFocus } from "./keepFocus";
@@ -48,6 +50,9 @@ const KeyboardMap = lazy(() => withTexts(import("./KeyboardMap")));
 const PRELOAD_MS = 1000;
 const PRELOAD_ANYWAY_MS = 5000;
 
+/** Below which addresses a menu item is the chosen one, where it is not its own. */
+const BELOW: Partial<Record<string, string>> = { docs: "/docs/" };
+
 const NAV = [
   { to: "/", key: "overview", icon: IconLayoutDashboard },
   { to: "/experiments", key: "experiments", icon: IconFlask2 },
@@ -56,6 +61,8 @@ const NAV = [
   { to: "/logs", key: "logs", icon: IconFileText },
   { to: "/checkpoints", key: "checkpoints", icon: IconDeviceFloppy },
   { to: "/settings", key: "settings", icon: IconAdjustmentsHorizontal },
+  // The route with its rest filled in, which the types of links do not know.
+  { to: "/docs/contents" as "/docs/$", key: "docs", icon: IconBook2 },
 ] as const;
 
 function LiveDot() {
@@ -133,6 +140,7 @@ function UserMenu() {
   const signOut = async (): Promise<void> => {
     await unwrap(client.POST("/api/v1/auth/logout")).catch(() => undefined);
     live.stop();
+    forgetPlaces();
     queryClient.clear();
     await router.navigate({ to: "/sign-in" });
   };
@@ -178,6 +186,7 @@ interface RailProps {
 function Rail({ isNarrow, maySubmit, onToggle }: RailProps) {
   const { t } = useTranslation();
   const state = useQuery(cluster).data;
+  const { pathname } = useLocation();
   const items = NAV.map(({ to, key, icon: Icon }) => (
     <Link
       key={to}
@@ -185,6 +194,7 @@ function Rail({ isNarrow, maySubmit, onToggle }: RailProps) {
       activeOptions={{ exact: to === "/" }}
       className={css["item"]}
       activeProps={{ "data-active": true }}
+      {...(BELOW[key] && pathname.startsWith(BELOW[key]) ? { "data-active": true } : {})}
       title={isNarrow ? t(`nav.${key}`) : undefined}
     >
       <Icon size={17} stroke={1.75} aria-hidden />
@@ -317,7 +327,7 @@ export function Shell() {
           <LiveDot />
           <InboxBell />
           <Tooltip label={t("command.open")}>
-            <ActionIcon variant="subtle" color="gray" aria-label={t("command.open")} onClick={() => spotlight.open()}>
+            <ActionIcon variant="subtle" color="gray" aria-label={t("command.open")} onClick={() => command.open()}>
               <IconSearch size={17} />
             </ActionIcon>
           </Tooltip>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { isTyping, reader } from "./keyMap";
+import { isTyping, partsShown, reader } from "./keyMap";
 
 const press = (key: string, more: object = {}) => ({
   key,
@@ -57,4 +57,11 @@ test("keys are text in a field inside a shadow root", () => {
   if (root) root.innerHTML = "<textarea></textarea><button></button>";
   expect(typingIn(root?.querySelector("textarea"))).toBe(true);
   expect(typingIn(root?.querySelector("button"))).toBe(false);
+});
+
+test("the map shows the keys of what is on the page", () => {
+  const page = document.createElement("main");
+  page.innerHTML = '<figure data-keys="chart"></figure><div data-keys="log"></div><figure data-keys="chart"></figure>';
+  expect(partsShown(page)).toEqual(["log", "chart"]);
+  expect(partsShown(document.createElement("main"))).toEqual([]);
 });

@@ -49,5 +49,14 @@ export function reader(): (press: Press, atMs: number) => Pressed | null {
   };
 }
 
+/** Parts of pages with keys of their own; they mark themselves with data-keys. */
+export const PARTS = ["rows", "log", "bars", "chart", "points", "editor"] as const;
+export type Part = (typeof PARTS)[number];
+
+/** The parts that are on the page, in the order of PARTS. */
+export function partsShown(page: ParentNode): Part[] {
+  return PARTS.filter((part) => page.querySelector(`[data-keys="${part}"]`) !== null);
+}
+
 /** Opens the map of keys; the component that shows it puts itself here. */
 export const keyMap = { open: (): void => {} };

@@ -5,10 +5,12 @@ import { ApiError } from "../api/client";
 import { authState, me, trial, trialMetrics } from "../api/queries";
 import { NotFound, PageError, PagePending } from "./fallbacks";
 import { type Early, lazyPage, type LazyPage } from "./lazyPage";
+import { beginAtTop, scrollKey } from "./scrolling";
 import {
   checkpointsSearch,
   compareSearch,
   diagnosisSearch,
+  docsSearch,
   experimentSearch,
   experimentsSearch,
   logsSearch,
@@ -177,6 +179,14 @@ const settingsRoute = createRoute({
   component: lazyPage(() => import("../features/settings/Settings"), "Settings"),
 });
 
+/** "/docs" alone is the server's description of its routes. */
+const docsRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/docs/$",
+  validateSearch: docsSearch,
+  component: lazyPage(() => import("../features/docs/DocsPage"), "DocsPage"),
+});
+
 /** Whatever else is asked for, inside the frame. */
 const lostRoute = createRoute({ getParentRoute: () => appRoute, path: "$", component: NotFound });
 
@@ -199,12 +209,13 @@ const routeTree = rootRoute.addChildren([
     compareRoute,
     submitRoute,
     settingsRoute,
+    docsRoute,
     lostRoute,
   ]),
 ]);
 
 export function createAppRouter(queryClient: QueryClient) {
-  return createRouter({
+  const router = createRouter({
     routeTree,
     context: { queryClient },
     defaultPreload: "intent",
@@ -215,7 +226,10 @@ export function createAppRouter(queryClient: QueryClient) {
     defaultPendingMs: 200,
     defaultPendingMinMs: 0, // a page is shown as soon as it is there
     scrollRestoration: true,
+    getScrollRestorationKey: scrollKey,
   });
+  beginAtTop(router);
+  return router;
 }
 
 /**

@@ -18,6 +18,17 @@ const positive = (value: unknown): number | undefined => {
 
 export const signInSearch = (search: Record<string, unknown>): { to?: string } => ({ to: text(search["to"]) });
 
+export interface DocsSearch {
+  /** What the documentation is searched for. */
+  q?: string;
+  /** A language other than the reader's. */
+  lang?: string;
+}
+export const docsSearch = (search: Record<string, unknown>): DocsSearch => ({
+  q: text(search["q"]),
+  lang: search["lang"] === "en" || search["lang"] === "zh-CN" ? search["lang"] : undefined,
+});
+
 export const queueSearch = (search: Record<string, unknown>): { project?: string } => ({
   project: text(search["project"]),
 });

@@ -72,7 +72,8 @@ export function Figure({
     return blob ? download(`${name}.png`, blob) : undefined;
   };
   const toggle = t(asTable ? "chart.asChart" : "chart.asTable");
-  const reachable = onKeyDown && !asTable ? { tabIndex: 0, onKeyDown, "aria-description": keyHelp } : {};
+  const reachable =
+    onKeyDown && !asTable ? { tabIndex: 0, onKeyDown, "aria-description": keyHelp, "data-keys": "points" } : {};
   return (
     <figure className={css["figure"]} aria-label={title} data-testid={testId} {...reachable}>
       <div className={css["head"]}>

@@ -101,6 +101,7 @@ export function SeriesChart({
       className={css["figure"]}
       data-testid={`chart-${id}`}
       tabIndex={0}
+      data-keys="chart"
       onKeyDown={onKey}
       aria-label={title}
       aria-description={t("chart.keys")}

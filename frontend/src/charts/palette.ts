@@ -49,12 +49,15 @@ function lookUp(): Palette {
   };
 }
 
+/** In which order lines take the hues: neighbours differ in lightness, for readers who cannot tell the hues apart. */
+export const SERIES_ORDER = [0, 5, 1, 3, 4, 2] as const;
+
 /** Colour and dash of the n-th line: six hues, then the same dashed, grey beyond 24. */
 export function lineStyle(index: number, palette: Palette): { stroke: string; dash?: number[] } {
-  if (index >= palette.series.length * DASHES.length) return { stroke: palette.line };
+  if (index >= SERIES_ORDER.length * DASHES.length) return { stroke: palette.line };
   return {
-    stroke: palette.series[index % palette.series.length] ?? palette.text,
-    dash: DASHES[Math.floor(index / palette.series.length)],
+    stroke: palette.series[SERIES_ORDER[index % SERIES_ORDER.length] ?? 0] ?? palette.text,
+    dash: DASHES[Math.floor(index / SERIES_ORDER.length)],
   };
 }
 

@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { count, pct } from "../lib/format";
 import { lookOf, TRIAL_STATES } from "../lib/states";
+import { GuideLink } from "./GuideLink";
 import { stateWord } from "./StateBadge";
 import css from "./ui.module.css";
 import layout from "./layout.module.css";
@@ -16,15 +17,19 @@ export function PageHead({
   badge,
   actions,
   sub,
+  guide,
 }: {
   title: ReactNode;
   badge?: ReactNode;
   actions?: ReactNode;
   sub?: ReactNode;
+  /** What the documentation says about this page: "guides/agents#shared-storage". */
+  guide?: string;
 }) {
   return (
     <header className={css["head"]}>
       <h1 data-long={(typeof title === "string" && title.length > LONG_TITLE) || undefined}>{title}</h1>
+      {guide ? <GuideLink to={guide} about={typeof title === "string" ? title : undefined} /> : null}
       {badge}
       {actions ? <div className={css["headActions"]}>{actions}</div> : null}
       {sub ? <div className={css["headSub"]}>{sub}</div> : null}
@@ -44,11 +49,14 @@ export function Clamped({ text }: { text: string }) {
 export function Section({
   title,
   note,
+  guide,
   children,
   testId,
 }: {
   title?: ReactNode;
   note?: ReactNode;
+  /** What the documentation says about it. */
+  guide?: string;
   children: ReactNode;
   testId?: string;
 }) {
@@ -57,6 +65,7 @@ export function Section({
       {title ? (
         <div className={css["sectionHead"]}>
           <h2>{title}</h2>
+          {guide ? <GuideLink to={guide} about={typeof title === "string" ? title : undefined} /> : null}
           {note ? <span className={css["sectionNote"]}>{note}</span> : null}
         </div>
       ) : null}

@@ -14,6 +14,7 @@ from muster import __version__
 from muster_server import clock
 from muster_server.db.models import UserRow
 from muster_server.errors import NotFound, TooManyRequests
+from muster_server.rescue_commands import setup_command, sign_in_command
 from muster_server.schemas.auth import (
     AuthState,
     LoginIn,
@@ -28,7 +29,6 @@ from muster_server.security.rate_limits import SignInLimits
 from muster_server.services.core import auth
 from muster_server.services.core.identity import lower_user_role
 from muster_server.settings import Settings
-from muster_server.setup_command import setup_command
 
 from .deps import Config, Db, Me, RemoteAddr
 from .guard import permissions_of
@@ -44,12 +44,13 @@ PASSWORD_QUEUE_MAX = 20
 @router.get(
     "/auth/state", operation_id="get_auth_state", summary="Whether the first set-up is still to do"
 )
-def get_auth_state(db: Db, config: Config) -> AuthState:
+def get_auth_state(db: Db, config: Config, addr: RemoteAddr) -> AuthState:
     with db.read() as session:
         is_required = auth.setup_required(session)
     return AuthState(
         setup_required=is_required,
         setup_command=setup_command(config) if is_required else None,
+        sign_in_command=None if is_required else sign_in_command(config, addr),
         version=__version__,
     )
 

@@ -26,6 +26,9 @@ class AuthState(Output):
     """True until the first administrator exists."""
     setup_command: str | None
     """Shell command that prints a new set-up token on this installation; null once it is set up."""
+    sign_in_command: str | None
+    """Shell command that prints a new sign-in token on this installation; only for a browser on the
+    machine of the server, once it is set up."""
     version: str
 
 

@@ -63,6 +63,7 @@ export function LogHistogram({
       <button
         type="button"
         className={css["bars"]}
+        data-keys="bars"
         aria-label={current ? words(current, format.count(current.total)) : t("logs.volumeHint")}
         aria-live="polite"
         onClick={onClick}

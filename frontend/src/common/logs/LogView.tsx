@@ -128,6 +128,7 @@ function LogBox({ feed, source, search, log, scroll, act, title }: BoxProps) {
         aria-label={t("trial.tab.logs")}
         aria-describedby="log-keys"
         data-testid="log"
+        data-keys="log"
         data-num-lines={log.numLines}
         data-num-rows={log.rows.length}
         data-following={scroll.following}

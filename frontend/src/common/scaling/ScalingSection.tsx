@@ -26,7 +26,7 @@ export function ScalingSection({ experiment: data }: { experiment: ExperimentDet
     </Button>
   ) : null;
   return (
-    <Section title={t("scaling.section")} note={begin} testId="scaling-section">
+    <Section guide="guides/scaling" title={t("scaling.section")} note={begin} testId="scaling-section">
       <QueryView query={all}>
         {(list) =>
           list.length === 0 ? (

@@ -31,6 +31,9 @@ export function Frame({
   );
 }
 
+/** The token alone, also of somebody who pastes the whole link. */
+export const tokenOf = (pasted: string): string => pasted.trim().replace(/^.*#(?:token|once)=/, "");
+
 /** Takes `#name=value` out of the address at once, so that the secret does not stay in history. */
 function takeFromHash(name: string): string | null {
   const value = new URLSearchParams(location.hash.slice(1)).get(name);

@@ -11,10 +11,7 @@ import { ErrorNotice } from "../../components/QueryView";
 import { fieldText } from "../../components/Message";
 import css from "./auth.module.css";
 import { MIN_PASSWORD } from "../../lib/access";
-import { Frame, useFromHash } from "./Frame";
-
-/** The token alone, also of somebody who pastes the whole link. */
-const tokenOf = (pasted: string): string => pasted.trim().replace(/^.*#token=/, "");
+import { Frame, tokenOf, useFromHash } from "./Frame";
 
 export function Setup() {
   const { t } = useTranslation();

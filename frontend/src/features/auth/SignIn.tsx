@@ -7,9 +7,9 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import { authState, type Me, me } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
-import { Skeleton } from "../../components/basics";
+import { Code, Skeleton } from "../../components/basics";
 import css from "./auth.module.css";
-import { Frame, useFromHash } from "./Frame";
+import { Frame, tokenOf, useFromHash } from "./Frame";
 
 /** Only addresses of this site: a link must not send somebody away after signing in. */
 export function safeTarget(to: string | undefined): string {
@@ -62,7 +62,10 @@ export function SignIn() {
     login.mutate();
   };
   return (
-    <Frame title={t("auth.signIn")} foot={t("auth.forgot")}>
+    <Frame
+      title={t("auth.signIn")}
+      foot={<Rescue command={state?.sign_in_command ?? null} onToken={(token) => oneTime.mutate(token)} />}
+    >
       {oneTime.error ? <ErrorNotice error={oneTime.error} title={t("auth.onceFailed")} /> : null}
       <form className={css["form"]} onSubmit={submit} data-testid="sign-in-form">
         <TextInput
@@ -94,5 +97,42 @@ export function SignIn() {
         </Button>
       </form>
     </Frame>
+  );
+}
+
+/** For who forgot the password or never had one: how to get a token that signs in once, and where it goes. */
+function Rescue({ command, onToken }: { command: string | null; onToken: (token: string) => void }) {
+  const { t } = useTranslation();
+  const [token, setToken] = useState("");
+  return (
+    <details data-testid="rescue">
+      <summary>{t("auth.forgot")}</summary>
+      <form
+        className={`${css["form"]} ${css["rescue"]}`}
+        onSubmit={(event) => {
+          event.preventDefault();
+          onToken(tokenOf(token));
+        }}
+      >
+        <div className={css["command"]}>
+          {command ? t("auth.forgotHere") : t("auth.forgotAsk")}
+          <Code text={command ?? "muster-server sign-in-token --quiet"} wrap testId="sign-in-command" />
+        </div>
+        <PasswordInput
+          label={t("auth.once")}
+          description={t("auth.onceHint")}
+          value={token}
+          onChange={(event) => setToken(event.currentTarget.value)}
+          required
+          withAsterisk={false}
+          name="once"
+          autoComplete="off"
+          visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
+        />
+        <Button type="submit" size="sm" variant="default" disabled={tokenOf(token) === ""} fullWidth>
+          {t("auth.useOnce")}
+        </Button>
+      </form>
+    </details>
   );
 }

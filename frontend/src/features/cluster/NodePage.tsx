@@ -34,6 +34,7 @@ function NodeView({ node }: { node: Node }) {
   return (
     <>
       <PageHead
+        guide="guides/agents#health-and-quarantine"
         title={node.name}
         badge={<NodeState node={node} />}
         actions={

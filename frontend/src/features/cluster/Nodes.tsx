@@ -93,6 +93,7 @@ export function Nodes() {
   return (
     <>
       <PageHead
+        guide="guides/agents"
         title={t("nav.nodes")}
         actions={
           isAdmin && query.data && query.data.length > 0 ? (

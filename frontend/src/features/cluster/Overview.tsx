@@ -1,15 +1,15 @@
-import { IconAlertTriangle, IconCheck, IconCircleX } from "@tabler/icons-react";
+import { IconAlertTriangle, IconCircleX } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
-import { type Cluster, cluster, type Experiment, experiments, me, type Node, nodes } from "../../api/queries";
+import { type Cluster, cluster, type Experiment, experiments, type Node, nodes } from "../../api/queries";
+import { DemoNotice } from "../../common/demo/DemoData";
 import { Headline } from "../../common/headline/Headline";
-import { Code, Empty, Meter, PageHead, Section, Skeleton, Stats, TrialsBar } from "../../components/basics";
+import { Empty, Meter, PageHead, Section, Skeleton, Stats, TrialsBar } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { ExperimentLink } from "../../components/ExperimentLink";
-import { LinkButton } from "../../components/LinkButton";
 import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
 import { Reason } from "../../components/Message";
@@ -21,9 +21,9 @@ import { shownState, slotsText } from "../../lib/held";
 import { elapsedS } from "../../lib/time";
 import { attention } from "./attention";
 import css from "./cluster.module.css";
+import { FirstRun, isFirst } from "./FirstRun";
 import { lastEnded } from "./recent";
 import { SlotStrip } from "./SlotStrip";
-import layout from "../../components/layout.module.css";
 
 export function Overview() {
   const { t } = useTranslation();
@@ -39,16 +39,17 @@ export function Overview() {
   const [activeItems, endedItems, failedItems] = [active, ended, failed].map(
     (list) => list.data?.pages.flatMap((page) => page.items) ?? [],
   ) as [Experiment[], Experiment[], Experiment[]];
-  const hasExperiment = newest.data?.pages.some((page) => page.items.length > 0) ?? false;
-  const isNew = nodeList.data?.length === 0 || (newest.data !== undefined && !hasExperiment);
+  const latest = newest.data?.pages[0]?.items[0];
+  const isNew = nodeList.data?.length === 0 || (newest.data !== undefined && isFirst(latest));
   return (
     <>
-      <PageHead title={t("overview.title")} />
+      <PageHead guide="guides/dashboard#overview-what-is-the-cluster-doing" title={t("overview.title")} />
       <AttentionList cluster={state.data} nodes={nodeList.data ?? []} experiments={[...failedItems, ...activeItems]} />
       <QueryView query={state} skeleton={<Skeleton rows={3} />}>
         {(data) => <Numbers cluster={data} />}
       </QueryView>
-      {isNew ? <FirstRun hasNode={(nodeList.data?.length ?? 0) > 0} hasExperiment={hasExperiment} /> : null}
+      <DemoNotice />
+      {isNew ? <FirstRun hasNode={(nodeList.data?.length ?? 0) > 0} latest={latest} /> : null}
       <Section title={t("overview.slots")} note={t("overview.slotsNote")}>
         <QueryView query={nodeList}>
           {(data) =>
@@ -252,61 +253,5 @@ function RecentTable({ items }: { items: Experiment[] }) {
         { id: "at", header: t("experiments.ended"), align: "right", cell: (item) => <Ago at={item.ended_at} /> },
       ]}
     />
-  );
-}
-
-/** The first minutes: what to do next, ticked off live. */
-function FirstRun({ hasNode, hasExperiment }: { hasNode: boolean; hasExperiment: boolean }) {
-  const { t } = useTranslation();
-  const isAdmin = useQuery(me).data?.role === "admin";
-  const steps = [
-    { key: "server", done: true, body: null },
-    {
-      key: "node",
-      done: hasNode,
-      body: hasNode ? null : (
-        <>
-          <p className={`dim ${layout["text"]} ${layout["belowS"]}`}>{t("first.nodeHint")}</p>
-          {isAdmin ? (
-            <LinkButton to="/settings" search={{ tab: "join" }} variant="default">
-              {t("first.join")}
-            </LinkButton>
-          ) : (
-            <p className={layout["text"]}>{t("first.askAdmin")}</p>
-          )}
-        </>
-      ),
-    },
-    {
-      key: "submit",
-      done: hasExperiment,
-      body: hasExperiment ? null : (
-        <>
-          <p className={`dim ${layout["text"]} ${layout["belowS"]}`}>{t("first.submitHint")}</p>
-          <div className={`${layout["stack"]} ${layout["atStart"]}`}>
-            <SubmitLink example={t("first.example")} />
-            <Code text={"muster submit examples/digits-ddp/experiment.yaml"} wrap />
-          </div>
-        </>
-      ),
-    },
-    { key: "watch", done: false, body: null },
-  ] as const;
-  return (
-    <Section title={t("first.title")} testId="first-run">
-      <ol className={css["steps"]}>
-        {steps.map((step, i) => (
-          <li key={step.key}>
-            <span className={css["tick"]} data-done={step.done || undefined}>
-              {step.done ? <IconCheck size={12} aria-label={t("first.done")} /> : i + 1}
-            </span>
-            <div>
-              <h3>{t(`first.${step.key}`)}</h3>
-              {step.body}
-            </div>
-          </li>
-        ))}
-      </ol>
-    </Section>
   );
 }

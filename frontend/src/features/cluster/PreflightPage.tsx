@@ -27,6 +27,7 @@ function PreflightView({ preflight }: { preflight: Preflight }) {
   return (
     <>
       <PageHead
+        guide="guides/agents#preflight-check-that-nodes-can-train-together"
         title={t("preflight.title", { id: preflight.id })}
         badge={<PreflightState state={preflight.state} />}
         actions={user?.role === "admin" && preflight.state !== "running" ? <PreflightButton chosen={names} /> : null}

@@ -41,7 +41,7 @@ export function Preflights() {
   ];
   if (found.length === 0) return null;
   return (
-    <Section title={t("preflight.recent")}>
+    <Section guide="guides/agents#preflight-check-that-nodes-can-train-together" title={t("preflight.recent")}>
       <DataTable
         rows={found}
         columns={columns}

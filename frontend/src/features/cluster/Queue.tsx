@@ -35,7 +35,7 @@ export function Queue() {
   const only = (name: string | undefined): void => void navigate({ search: { project: name }, replace: true });
   return (
     <>
-      <PageHead title={t("nav.queue")} sub={free} />
+      <PageHead guide="concepts/scheduling" title={t("nav.queue")} sub={free} />
       {project ? (
         <div className={uiCss["filters"]}>
           <button

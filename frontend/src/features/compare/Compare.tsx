@@ -48,6 +48,7 @@ export function Compare() {
   return (
     <>
       <PageHead
+        guide="guides/dashboard#compare-which-is-better-and-why"
         title={t("compare.title")}
         sub={ids.length > 0 ? t("compare.sub", { count: ids.length }) : null}
         actions={<AddTrial chosen={ids} onAdd={(id) => choose([...ids, id])} />}

@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import type { TrialDetail } from "../../api/queries";
 import { StateBadge } from "../../components/StateBadge";
+import { SERIES_ORDER } from "../../charts/palette";
 import css from "./compare.module.css";
 
 export interface Compared {
@@ -19,7 +20,14 @@ const HUES = 6;
 
 /** The look of a line, for what stands beside a chart. */
 export function Swatch({ color }: { color: number }) {
-  return <i className={css["swatch"]} data-hue={color % HUES} data-dashed={color >= HUES || undefined} aria-hidden />;
+  return (
+    <i
+      className={css["swatch"]}
+      data-hue={SERIES_ORDER[color % HUES]}
+      data-dashed={color >= HUES || undefined}
+      aria-hidden
+    />
+  );
 }
 
 export function TrialChips({

@@ -33,6 +33,7 @@ function OfTrial({ trial: data }: { trial: TrialDetail }) {
   return (
     <>
       <PageHead
+        guide="guides/diagnose"
         title={t("diagnosis.title", { name })}
         actions={
           <Actions

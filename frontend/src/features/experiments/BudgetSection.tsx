@@ -37,7 +37,7 @@ export function BudgetSection({ experiment: data }: { experiment: ExperimentDeta
       </Button>
     ) : null;
   return (
-    <Section title={t("budget.title")} note={edit}>
+    <Section guide="guides/managing#budgets" title={t("budget.title")} note={edit}>
       <BudgetBars budget={data.budget} spending={data.spending} atLimit={t("budget.experimentAt100")} />
       {editing ? (
         <BudgetDialog

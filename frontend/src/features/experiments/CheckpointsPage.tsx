@@ -11,7 +11,7 @@ export function CheckpointsPage() {
   const navigate = useNavigate({ from: "/checkpoints" });
   return (
     <>
-      <PageHead title={t("nav.checkpoints")} sub={t("checkpointList.pageHint")} />
+      <PageHead guide="concepts/checkpoints" title={t("nav.checkpoints")} sub={t("checkpointList.pageHint")} />
       <CheckpointList
         experimentId={null}
         project={search.project}

@@ -78,6 +78,7 @@ export function ExperimentGrid({
           aria-label={t("nav.experiments")}
           aria-rowcount={hasMore ? -1 : items.length + 1}
           data-testid="experiments"
+          data-keys="rows"
           data-rows={items.length}
         >
           <colgroup>

@@ -1,4 +1,4 @@
-import { Button, Textarea } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -24,6 +24,7 @@ import { BudgetSection } from "./BudgetSection";
 import { CheckpointsTab } from "./CheckpointsPage";
 import { ExperimentActions } from "../../common/experiments/ExperimentActions";
 import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
+import { NotesField, NotesText } from "../../common/experiments/Notes";
 import { Origin } from "../../common/experiments/Origin";
 import { Lineage } from "./Lineage";
 import { LogsTab } from "./LogsTab";
@@ -51,6 +52,7 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
   return (
     <>
       <PageHead
+        guide="guides/dashboard#an-experiment-which-trial-is-best"
         title={data.name}
         badge={
           <>
@@ -272,20 +274,14 @@ function Notes({ experiment: data }: { experiment: ExperimentDetail }) {
   return (
     <Section title={t("experiment.notes")} note={draft === null ? edit : null}>
       {draft === null ? (
-        <div className={`${data.notes ? "" : "dim"} ${layout["asWritten"]}`}>
-          {data.notes || t("experiment.noNotes")}
-        </div>
+        data.notes ? (
+          <NotesText text={data.notes} />
+        ) : (
+          <div className="dim">{t("experiment.noNotes")}</div>
+        )
       ) : (
         <>
-          <Textarea
-            aria-label={t("experiment.notes")}
-            autosize
-            minRows={4}
-            maxRows={16}
-            value={draft}
-            onChange={(e) => setDraft(e.currentTarget.value)}
-            data-autofocus
-          />
+          <NotesField label={t("experiment.notes")} value={draft} onChange={setDraft} />
           {save.error ? <ErrorNotice error={save.error} /> : null}
           <div className={`${layout["buttons"]} ${layout["aboveM"]}`}>
             <Button loading={save.isPending} onClick={() => save.mutate(draft)}>

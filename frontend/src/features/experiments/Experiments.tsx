@@ -91,6 +91,7 @@ export function Experiments() {
   return (
     <>
       <PageHead
+        guide="guides/dashboard#the-table-of-experiments"
         title={t("nav.experiments")}
         actions={
           <>

@@ -16,7 +16,7 @@ export function Lineage({ experiment: data }: { experiment: ExperimentDetail }) 
   const children = useInfiniteQuery({ ...experimentChildren(data.id), enabled: data.num_children > 0 });
   if (data.parent === null && data.num_children === 0 && data.num_continued === 0) return null;
   return (
-    <Section title={t("lineage.title")} testId="lineage">
+    <Section guide="guides/managing#fork-and-start-from-a-checkpoint" title={t("lineage.title")} testId="lineage">
       <KeyValues
         items={[
           ...(data.parent

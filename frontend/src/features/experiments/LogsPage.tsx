@@ -43,7 +43,7 @@ export function LogsPage() {
   const name = (item: Experiment): string => `#${item.id} ${item.name} · ${stateWord(t, item.state)}`;
   return (
     <>
-      <PageHead title={t("nav.logs")} sub={t("logs.pageHint")} />
+      <PageHead guide="guides/dashboard#logs" title={t("nav.logs")} sub={t("logs.pageHint")} />
       <QueryView query={search.experiment === undefined && running.data === undefined ? running : newest}>
         {() =>
           chosen === undefined ? (

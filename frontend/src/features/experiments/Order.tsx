@@ -25,7 +25,7 @@ export function Order({ experiment: data }: { experiment: ExperimentDetail }) {
   }
   if (rows.length === 0) return null;
   return (
-    <Section title={t("order.title")} testId="order">
+    <Section guide="guides/experiments#start-after-other-experiments" title={t("order.title")} testId="order">
       <KeyValues items={rows} />
     </Section>
   );

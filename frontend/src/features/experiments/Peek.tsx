@@ -1,4 +1,4 @@
-import { ActionIcon, Button, Group, Textarea, TextInput } from "@mantine/core";
+import { ActionIcon, Button, Group, TextInput } from "@mantine/core";
 import { IconPencil, IconX } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
@@ -9,6 +9,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { experiment, type ExperimentDetail, me, type TrialDetail, wholeTrial } from "../../api/queries";
 import { KeyValues, Meter } from "../../components/basics";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
+import { NotesField, NotesText } from "../../common/experiments/Notes";
 import { Message } from "../../components/Message";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
@@ -147,7 +148,7 @@ function PeekFacts({ data }: { data: ExperimentDetail }) {
       {data.notes ? (
         <>
           <h3>{t("table.head.notes")}</h3>
-          <div className={layout["asWritten"]}>{data.notes}</div>
+          <NotesText text={data.notes} />
         </>
       ) : null}
       {hparams.length > 0 ? (
@@ -248,14 +249,7 @@ function Edit({ data, onClose }: { data: ExperimentDetail; onClose: () => void }
         onChange={(event) => setLabels(event.currentTarget.value)}
         error={parsed === null ? t("table.peek.labelsWrong") : undefined}
       />
-      <Textarea
-        label={t("table.head.notes")}
-        autosize
-        minRows={3}
-        maxRows={12}
-        value={notes}
-        onChange={(event) => setNotes(event.currentTarget.value)}
-      />
+      <NotesField label={t("table.head.notes")} labelShown value={notes} onChange={setNotes} />
       {save.error ? <ErrorNotice error={save.error} /> : null}
       <Group>
         <Button type="submit" loading={save.isPending} disabled={parsed === null || name.trim() === ""}>

@@ -16,6 +16,7 @@ export function Population({ results, metric }: { results: Results; metric: (num
   const line = ancestry(results, best);
   return (
     <Section
+      guide="concepts/search#pbt"
       title={t("population.schedule")}
       note={`${t("population.scheduleNote", { count: line.length })} · ${t("population.clones", { count: num })}`}
     >

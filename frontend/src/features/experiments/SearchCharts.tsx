@@ -69,7 +69,7 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
       <Population results={results} metric={metric} />
       <Importance experiment={experiment} />
       <Slice {...data} axes={all} />
-      <Section title={t("maps.title")}>
+      <Section guide="concepts/search#the-search-tab" title={t("maps.title")}>
         <Contour results={results} axes={all} metric={metric} inside={inside} />
       </Section>
       <Section title={t("maps.when")}>

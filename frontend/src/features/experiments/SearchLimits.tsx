@@ -26,7 +26,7 @@ export function SearchLimits({ experiment: data, search }: { experiment: Experim
       </Button>
     ) : null;
   return (
-    <Section title={t("search.limits")} note={edit}>
+    <Section guide="concepts/search#change-a-running-search" title={t("search.limits")} note={edit}>
       <p className={layout["text"]} data-testid="search-limits">
         {search.num_trials_planned === null
           ? t("search.createdSoFar", {

@@ -21,7 +21,7 @@ export function SearchTab({ experiment }: { experiment: ExperimentDetail }) {
         <>
           <SearchLimits experiment={experiment} search={data} />
           {data.rungs.length > 0 ? (
-            <Section title={t("search.rungs")}>
+            <Section guide="concepts/search#rungs-and-brackets" title={t("search.rungs")}>
               {data.rungs.some((rung) => rung.trials.length > 0) ? (
                 <RungView search={data} />
               ) : (

@@ -36,7 +36,7 @@ export function Report({ report, busy }: { report: ScalingReport; busy: boolean 
       )}
       {model ? (
         <>
-          <Section title={t("scaling.predicted")}>
+          <Section guide="guides/scaling#predict-larger-clusters" title={t("scaling.predicted")}>
             <p className={`dim ${layout["text"]} ${layout["belowM"]}`}>{t("scaling.predictedNote")}</p>
             <Ask />
             <Doubts predictions={report.predictions} />
@@ -46,7 +46,11 @@ export function Report({ report, busy }: { report: ScalingReport; busy: boolean 
               <Empty title={t("scaling.noPrediction")} />
             )}
           </Section>
-          <Section title={t("scaling.model")} note={t("scaling.modelNote", { count: model.num_transfers })}>
+          <Section
+            guide="concepts/cost-model"
+            title={t("scaling.model")}
+            note={t("scaling.modelNote", { count: model.num_transfers })}
+          >
             <ModelWords model={model} />
           </Section>
         </>

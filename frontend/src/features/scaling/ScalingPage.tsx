@@ -35,6 +35,7 @@ function OfExperiment({ experiment: data }: { experiment: ExperimentDetail }) {
   return (
     <>
       <PageHead
+        guide="guides/scaling#read-the-report"
         title={t("scaling.title", { name: data.name })}
         actions={<Actions experiment={data} reports={all.data} shown={shown} />}
         sub={

@@ -74,7 +74,7 @@ export function JoinTokens() {
           </div>
         ) : null}
       </Section>
-      <Section title={t("settings.tab.join")}>
+      <Section guide="guides/agents#join-a-machine" title={t("settings.tab.join")}>
         {revoke.error ? <ErrorNotice error={revoke.error} /> : null}
         <QueryView query={query}>
           {(data) =>

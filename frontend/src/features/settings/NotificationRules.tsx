@@ -33,6 +33,7 @@ export function NotificationRules({ project, mayChange }: { project: string | un
   );
   return (
     <Section
+      guide="guides/notifications"
       title={t(isOwn ? "notify.rules" : "notify.rulesOfProject")}
       note={mayChange ? button : null}
       testId="notification-rules"

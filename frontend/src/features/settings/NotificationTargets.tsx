@@ -33,6 +33,7 @@ export function NotificationTargets({ project, mayChange }: { project: string | 
   );
   return (
     <Section
+      guide="guides/notifications#add-a-webhook"
       title={t(isOwn ? "notify.targets" : "notify.targetsOfProject")}
       note={mayChange && isEncrypted ? button : null}
       testId="notification-targets"

@@ -92,7 +92,7 @@ export function Pools() {
       : []),
   ];
   return (
-    <Section title={t("settings.tab.pools")}>
+    <Section guide="guides/dashboard#nodes-and-settings" title={t("settings.tab.pools")}>
       <QueryView query={query}>
         {(data) => {
           const items = data.pages.flatMap((page) => page.items);

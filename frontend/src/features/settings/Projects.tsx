@@ -99,7 +99,7 @@ export function Projects() {
   return (
     <>
       {user?.role === "admin" ? <NewProject /> : null}
-      <Section title={t("settings.tab.projects")}>
+      <Section guide="guides/dashboard#nodes-and-settings" title={t("settings.tab.projects")}>
         <QueryView query={query}>
           {(data) => {
             const items = data.pages.flatMap((page) => page.items);

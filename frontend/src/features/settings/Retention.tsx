@@ -27,7 +27,7 @@ export function Retention() {
   const days = (value: number | string): number | undefined => (typeof value === "number" ? value : undefined);
   return (
     <>
-      <Section title={t("settings.tab.retention")}>
+      <Section guide="guides/operations#retention-and-limits" title={t("settings.tab.retention")}>
         <p className={`dim ${layout["text"]} ${layout["belowL"]}`}>
           {t("retention.lead")} {t("retention.set", { metrics: METRICS, logs: LOGS })}
         </p>

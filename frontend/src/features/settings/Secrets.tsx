@@ -187,7 +187,7 @@ function SecretList({
   const isOwn = project === undefined;
   return (
     <>
-      <Section title={t("settings.tab.secrets")}>
+      <Section guide="guides/secrets" title={t("settings.tab.secrets")}>
         <QueryView query={query}>
           {(data) =>
             data.items.length === 0 ? (

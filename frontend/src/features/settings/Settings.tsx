@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { me } from "../../api/queries";
 import { PageHead } from "../../components/basics";
 import { Tabs } from "../../components/Tabs";
+import { settingsTabs } from "../../lib/settingsTabs";
 import { JoinTokens } from "./JoinTokens";
 import { Notifications } from "./Notifications";
 import { Pools } from "./Pools";
@@ -15,29 +16,15 @@ import { Secrets } from "./Secrets";
 import { Tokens } from "./Tokens";
 import { Users } from "./Users";
 
-const ALL = [
-  "profile",
-  "notifications",
-  "tokens",
-  "secrets",
-  "password",
-  "projects",
-  "pools",
-  "users",
-  "join",
-  "retention",
-] as const;
-const ADMIN: readonly string[] = ["users", "join", "retention"];
-
 export function Settings() {
   const { t } = useTranslation();
   const search = useSearch({ from: "/app/settings" });
   const user = useQuery(me).data;
-  const tabs = ALL.filter((tab) => user?.role === "admin" || !ADMIN.includes(tab));
+  const tabs = settingsTabs(user?.role);
   const tab = tabs.find((name) => name === search.tab) ?? "profile";
   return (
     <>
-      <PageHead title={t("nav.settings")} />
+      <PageHead guide="guides/dashboard#nodes-and-settings" title={t("nav.settings")} />
       <Tabs active={tab} label={t("nav.settings")} tabs={tabs.map((id) => ({ id, label: t(`settings.tab.${id}`) }))} />
       {tab === "profile" ? <Preferences /> : null}
       {tab === "notifications" ? <Notifications /> : null}

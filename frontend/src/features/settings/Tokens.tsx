@@ -103,7 +103,7 @@ function TokenList() {
   });
   return (
     <>
-      <Section title={t("settings.tab.tokens")}>
+      <Section guide="guides/operations#users" title={t("settings.tab.tokens")}>
         <QueryView query={query}>
           {(data) =>
             data.items.length === 0 ? (

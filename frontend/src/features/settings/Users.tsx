@@ -107,7 +107,7 @@ function UserList() {
     onSuccess: () => refreshUsers(queryClient),
   });
   return (
-    <Section title={t("settings.tab.users")}>
+    <Section guide="guides/operations#users" title={t("settings.tab.users")}>
       {patch.error ? <ErrorNotice error={patch.error} /> : null}
       <QueryView query={query}>
         {(data) => (

@@ -51,6 +51,7 @@ export function PlanPanel({ document, overrides, config, behind, onDocument }: P
   const old = behind || query.isPlaceholderData;
   return (
     <Section
+      guide="guides/planning"
       title={t("planner.title")}
       note={plan?.known ? t("planner.note", { count: plan.slots, params: format.si(plan.num_params, "", 3) }) : null}
       testId="planner"

@@ -52,6 +52,7 @@ export function Submit() {
   return (
     <>
       <PageHead
+        guide="guides/experiments"
         title={forked ? t("fork.title", { name: forked.name }) : t("submit.title")}
         sub={
           forked ? (

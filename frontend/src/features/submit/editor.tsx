@@ -169,5 +169,5 @@ export default function Editor({ value, label, errors, focus, onChange, onSubmit
     editor.focus();
   }, [focus]);
 
-  return <div ref={host} data-testid="submit-editor-host" />;
+  return <div ref={host} data-testid="submit-editor-host" data-keys="editor" />;
 }

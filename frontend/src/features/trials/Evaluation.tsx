@@ -50,7 +50,11 @@ function One({ item }: { item: Judged }) {
       </Section>
       {item.classes.length > 0 ? (
         <>
-          <Section title={t("evaluation.confusion")} note={t("evaluation.confusionNote")}>
+          <Section
+            guide="guides/dashboard#evaluation"
+            title={t("evaluation.confusion")}
+            note={t("evaluation.confusionNote")}
+          >
             <ConfusionMatrix names={item.classes.map((score) => score.name)} counts={item.confusion} />
           </Section>
           <Section title={t("evaluation.classes")}>

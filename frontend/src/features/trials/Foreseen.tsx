@@ -29,7 +29,11 @@ export function Foreseen({ trial }: { trial: TrialDetail }) {
       </Section>
     );
   return (
-    <Section title={t("foreseen.title")} note={t("foreseen.note", { n: plan.num_rows })}>
+    <Section
+      guide="guides/planning#compare-the-plan-with-the-measurement"
+      title={t("foreseen.title")}
+      note={t("foreseen.note", { n: plan.num_rows })}
+    >
       {plan.remarks.map((remark) => (
         <div key={remark.about} data-testid={`foreseen-remark-${remark.about}`}>
           <Notice

@@ -105,7 +105,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
         )}
       </QueryView>
       <Staleness trial={trial} />
-      <Section title={t("perf.memory")} note={t("perf.memoryNote")}>
+      <Section guide="concepts/measuring#throughput-and-memory" title={t("perf.memory")} note={t("perf.memoryNote")}>
         <QueryView query={workers}>{(data) => <MemoryTable workers={data.items} />}</QueryView>
       </Section>
       <Foreseen trial={trial} />
@@ -196,7 +196,11 @@ function Measured({ trial, data, nodes }: { trial: TrialDetail; data: TrialPerfo
           <StageTable stages={data.stages} />
         </Section>
       ) : null}
-      <Section title={t("perf.traffic")} note={t("perf.trafficNote")}>
+      <Section
+        guide="concepts/measuring#by-process-group-and-kind"
+        title={t("perf.traffic")}
+        note={t("perf.trafficNote")}
+      >
         <TrafficTable traffic={data.traffic} perStep={data.bucket_steps === 1} />
       </Section>
     </>

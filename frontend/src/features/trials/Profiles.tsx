@@ -26,7 +26,7 @@ export function Profiles({ trial }: { trial: TrialDetail }) {
   const kept = windows.data?.items ?? [];
   if (!mayAsk && kept.length === 0) return null;
   return (
-    <Section title={t("profiles.title")} note={t("profiles.note")}>
+    <Section guide="concepts/measuring#profiler-traces" title={t("profiles.title")} note={t("profiles.note")}>
       {mayAsk ? <Ask trial={trial} isOpen={kept.some((w) => !w.is_complete)} /> : null}
       {kept.length > 0 ? <Windows trial={trial} kept={kept} /> : null}
     </Section>

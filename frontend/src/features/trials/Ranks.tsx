@@ -60,7 +60,7 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
         />
       ) : null}
       {attempt ? <AttemptFacts attempt={attempt} first={first} /> : null}
-      <Section title={t("ranks.workers")}>
+      <Section guide="guides/dashboard#ranks-and-groups" title={t("ranks.workers")}>
         <QueryView query={workers}>
           {(data) =>
             data.items.length === 0 ? (

@@ -16,6 +16,7 @@ export function Staleness({ trial }: { trial: TrialDetail }) {
   const all = bins.reduce((sum, bin) => sum + bin.count, 0);
   return (
     <Section
+      guide="concepts/strategies#asynchronous-updates-and-the-optimizer"
       title={t("perf.staleness")}
       note={t("perf.stalenessNote", { total: format.count(all) })}
       testId="staleness"

@@ -85,6 +85,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
   return (
     <>
       <PageHead
+        guide="guides/dashboard#a-trial-is-it-learning-is-it-fast-which-rank-is-the-problem"
         title={title}
         badge={
           <>
@@ -476,7 +477,7 @@ function Config({ trial: data }: { trial: TrialDetail }) {
         </Section>
       ) : null}
       <TrackedRuns trial={data} />
-      <Section title={t("trial.attempts")}>
+      <Section guide="concepts/states#attempt" title={t("trial.attempts")}>
         <KeyValues items={[[t("trial.seed"), String(data.seed)]]} />
       </Section>
       <Section title={t("trial.resolved")}>

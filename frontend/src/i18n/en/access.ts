@@ -7,7 +7,13 @@ export const access = {
     username: "Username",
     password: "Password",
     showPassword: "Show or hide the password",
-    forgot: "Forgot the password? An administrator can run muster-server sign-in-token on the server.",
+    forgot: "Sign in without a password",
+    forgotHere: "Run this command on this machine. It prints a token that signs an administrator in once.",
+    forgotAsk:
+      "An administrator can run this command on the server. It prints a token for one sign-in; --user names the user.",
+    once: "One-time token",
+    onceHint: "You can paste the whole link.",
+    useOnce: "Sign in with the token",
     onceFailed: "This sign-in link has expired or was already used.",
   },
   setup: {

@@ -40,7 +40,7 @@ export const overview = {
   first: {
     title: "First steps",
     done: "done",
-    server: "Start the control plane",
+    tour: "Take the tour",
     node: "Add a node",
     nodeHint: "Create a join token and run its command on the machine that will run training.",
     join: "Add a node",
@@ -49,5 +49,14 @@ export const overview = {
     submitHint: "The example trains a small network on handwritten digits, with two workers.",
     example: "Open the example",
     watch: "Watch it train: loss, step time, communication",
+  },
+  demo: {
+    load: "Load demo experiments",
+    loaded_one: "{{count}} demo experiment is loaded",
+    loaded_other: "{{count}} demo experiments are loaded",
+    remove: "Remove demo",
+    removeTitle: "Remove the demo experiments?",
+    removeText:
+      "{{names}}: what still runs is killed, and all of them are deleted with their metrics, logs and checkpoints.",
   },
 } as const;

@@ -4,6 +4,7 @@ import { checkpointList } from "./checkpointList";
 import { cluster } from "./cluster";
 import { compare } from "./compare";
 import { diagnosis } from "./diagnosis";
+import { docs } from "./docs";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { media } from "./media";
@@ -26,6 +27,7 @@ export const pages = {
   ...cluster,
   ...compare,
   ...diagnosis,
+  ...docs,
   ...experiments,
   ...keys,
   ...media,

@@ -9,7 +9,12 @@ export const access: Same<typeof english> = {
     username: "用户名",
     password: "密码",
     showPassword: "显示或隐藏密码",
-    forgot: "忘记密码？管理员可在服务器上运行 muster-server sign-in-token。",
+    forgot: "不用密码登录",
+    forgotHere: "在这台机器上运行此命令。它会输出一个令牌，管理员可凭它登录一次。",
+    forgotAsk: "管理员可在服务器上运行此命令。它会输出一个令牌，可凭它登录一次；用 --user 指定用户。",
+    once: "一次性令牌",
+    onceHint: "也可以粘贴整个链接。",
+    useOnce: "用令牌登录",
     onceFailed: "此登录链接已失效。",
   },
   setup: {

@@ -8,6 +8,7 @@ import { checkpointList } from "./checkpointList";
 import { cluster } from "./cluster";
 import { compare } from "./compare";
 import { diagnosis } from "./diagnosis";
+import { docs } from "./docs";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { media } from "./media";
@@ -44,6 +45,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...checkpointList,
   ...compare,
   ...diagnosis,
+  ...docs,
   ...keys,
   ...planner,
   ...pipeline,

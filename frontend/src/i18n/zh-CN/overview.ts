@@ -42,7 +42,7 @@ export const overview: Same<typeof english> = {
   first: {
     title: "开始使用",
     done: "已完成",
-    server: "启动控制平面",
+    tour: "浏览导览",
     node: "添加节点",
     nodeHint: "创建一个加入令牌，并在用于训练的机器上运行给出的命令。",
     join: "添加节点",
@@ -51,5 +51,13 @@ export const overview: Same<typeof english> = {
     submitHint: "示例用两个 worker 在手写数字上训练一个小网络。",
     example: "打开示例",
     watch: "观察训练：损失、步时间、通信",
+  },
+  demo: {
+    load: "加载演示实验",
+    loaded_one: "已加载 {{count}} 个演示实验",
+    loaded_other: "已加载 {{count}} 个演示实验",
+    remove: "移除演示",
+    removeTitle: "移除演示实验？",
+    removeText: "{{names}}：仍在运行的会被强制终止，所有这些实验连同指标、日志和检查点都会被删除。",
   },
 };

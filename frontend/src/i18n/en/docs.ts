@@ -1,0 +1,27 @@
+/** The documentation inside the dashboard. */
+export const docs = {
+  docs: {
+    guide: "Open the documentation",
+    guideAbout: "Documentation: {{what}}",
+    contents: "Documentation",
+    contentsLead: "Guides, concepts and reference of the version that is installed.",
+    start: "Start here",
+    guides: "Guides",
+    concepts: "Concepts",
+    reference: "Reference",
+    pages: "Pages of the documentation",
+    allPages: "All pages",
+    onThisPage: "On this page",
+    search: "Search the documentation",
+    found_one: "{{count}} section",
+    found_other: "{{count}} sections",
+    foundMax: "The {{n}} sections that match best",
+    none: "No section contains all of these words",
+    noneHint: "Use fewer words, or the beginning of a word.",
+    onlyEnglish: "This page is available in English only.",
+    previous: "Previous",
+    next: "Next",
+    otherLanguage: "Read this page in Chinese",
+  },
+  notes: { markdown: "You can use Markdown.", preview: "Preview" },
+} as const;

@@ -1,0 +1,137 @@
+"""Documentation, the command menu, notes, keys of the page and the demo, on a real stack."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, Route, expect
+
+from support.stack import Stack, scripted
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_documentation_is_linked_searched_and_read(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    page.goto(f"{stack.url}/queue")
+    page.get_by_role("link", name="Documentation: Queue").click()
+    expect(page).to_have_url(re.compile("/docs/concepts/scheduling$"))
+    expect(page.get_by_role("heading", level=1, name="Scheduling")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Breadcrumbs")).to_contain_text("Scheduling")
+    # A link between pages, and to a section, without loading the dashboard anew.
+    page.evaluate("window.isSameDocument = true")
+    contents = page.get_by_role("navigation", name="On this page")
+    contents.get_by_role("link", name="Estimated start").click()
+    heading = page.get_by_role("heading", name="Estimated start")
+    expect(heading).to_be_in_viewport()
+
+    expect(page.get_by_test_id("keyboard-ready")).to_have_count(1)
+    page.keyboard.press("/")
+    page.keyboard.type("shared storage")
+    found = page.get_by_test_id("docs-results")
+    expect(found.get_by_role("link").first).to_have_text(re.compile("› Shared storage$"))
+    found.get_by_role("link").first.click()
+    expect(page).to_have_url(re.compile("/docs/guides/agents#shared-storage$"))
+    expect(page.get_by_role("heading", name="Shared storage")).to_be_in_viewport()
+    page.get_by_test_id("doc").get_by_role("link").filter(
+        has_text=re.compile("checkpoints", re.I)
+    ).first.click()
+    expect(page).to_have_url(re.compile("/docs/"))
+    assert page.evaluate("window.isSameDocument") is True
+
+    # An address that was sent to somebody, with pictures.
+    page.goto(f"{stack.url}/docs/guides/dashboard#queue-why-does-it-wait")
+    expect(page.get_by_role("heading", name="Queue: why does it wait?")).to_be_in_viewport()
+    picture = page.get_by_test_id("doc").locator("img").last
+    picture.scroll_into_view_if_needed()
+    expect(picture).to_have_js_property("complete", True)
+    assert picture.evaluate("image => image.naturalWidth") > 100
+    page.emulate_media(media="print")
+    expect(page.get_by_role("navigation", name="Main")).to_be_hidden()
+    expect(page.get_by_test_id("docs-search")).to_be_hidden()
+
+
+def test_the_command_menu_finds_everything_by_keyboard(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        document = scripted("palette-run", [{"train": {"steps": 3}}], slots=1)
+        run = client.post("/experiments", {"document": document})
+        client.wait(run["id"], timeout_s=60)
+    page.goto(f"{stack.url}/trials/{run['only_trial_id']}")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("palette-run")
+    expect(page.get_by_test_id("keyboard-ready")).to_have_count(1)
+
+    def find(words: str, entry: str) -> None:
+        page.keyboard.press("Control+k")
+        menu = page.get_by_role("dialog")
+        expect(menu.get_by_role("textbox")).to_be_focused()
+        page.keyboard.type(words)
+        expect(menu.locator("[data-action]").first).to_have_text(re.compile(f"^{entry}"))
+        page.keyboard.press("Enter")
+        expect(menu).to_have_count(0)
+
+    find("train/los", "train/loss")
+    expect(page).to_have_url(re.compile(r"/trials/\d+\?find=train%2Floss"))
+    find("api tok", "API tokens")
+    expect(page).to_have_url(re.compile(r"/settings\?tab=tokens"))
+    find("pipeline bubble", "What the numbers mean › The bubble of a pipeline")
+    expect(page).to_have_url(re.compile(r"/docs/concepts/measuring#the-bubble-of-a-pipeline"))
+    find(f"{run['id']}.1", "palette-run")
+    page.get_by_role("heading", level=1, name=re.compile("palette-run")).wait_for()
+    page.goto(f"{stack.url}/nodes")
+    page.keyboard.press("Control+k")
+    # Where one has been is there before a letter is typed.
+    menu = page.get_by_role("dialog")
+    expect(menu.locator("[data-action]").first).to_contain_text("palette-run")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/trials/\d+$"))
+
+
+def test_a_command_menu_that_was_opened_before_its_code_was_there_finds_experiments(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        client.post("/experiments", {"document": scripted("early-menu", [{"sleep": 0.1}])})
+    held: list[Route] = []
+    page.route(re.compile(r"/assets/CommandMenu.*\.js"), held.append)
+    page.goto(f"{stack.url}/nodes")
+    page.get_by_role("button", name="Search (Ctrl K)").click()
+    page.wait_for_function("performance.now() > 0")
+    for route in held:
+        route.continue_()
+    page.unroute_all(behavior="wait")
+    menu = page.get_by_role("dialog")
+    menu.get_by_role("textbox").fill("early-menu")
+    expect(menu.locator("[data-action]").first).to_contain_text("early-menu")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/(trials|experiments)/\d+$"))
+
+
+def test_notes_are_markdown_and_show_what_they_will_look_like(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        client.post("/experiments", {"document": scripted("with-notes", [{"sleep": 0.1}])})
+    page.goto(f"{stack.url}/experiments?q=with-notes")
+    row = page.get_by_test_id("experiments").locator("tbody tr").first
+    row.focus()
+    page.keyboard.press("?")
+    keys = page.get_by_test_id("keyboard-map")
+    expect(keys).to_contain_text("Show details beside the table")
+    expect(keys).not_to_contain_text("Next match")
+    page.keyboard.press("Escape")
+    expect(keys).to_have_count(0)
+    row.focus()
+    page.keyboard.press("Space")
+    beside = page.get_by_test_id("peek")
+    beside.get_by_test_id("peek-edit").click()
+    beside.get_by_label("Notes").fill("# Why\n\n**wide** <img src=x onerror=alert(1)>")
+    preview = beside.get_by_test_id("notes-preview")
+    expect(preview.locator("strong")).to_have_text("wide")
+    beside.get_by_role("button", name="Save").click()
+    expect(beside.locator("h3", has_text="Why")).to_be_visible()
+    expect(beside).to_contain_text("<img src=x onerror=alert(1)>")
