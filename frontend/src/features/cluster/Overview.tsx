@@ -1,29 +1,27 @@
-import { IconAlertTriangle, IconCheck, IconCircleX } from "@tabler/icons-react";
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
-import { type Cluster, cluster, type Experiment, experiments, me, type Node, nodes } from "../../api/queries";
-import { Headline } from "../../common/headline/Headline";
-import { Code, Empty, Meter, PageHead, Section, Skeleton, Stats, TrialsBar } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
-import { ExperimentLink } from "../../components/ExperimentLink";
-import { LinkButton } from "../../components/LinkButton";
-import { SubmitLink } from "../../components/SubmitLink";
+import { type Cluster, cluster, type Experiment, experiments, type Node, nodes } from "../../api/queries";
+import { Empty, PageHead, Section, Skeleton, Stats } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
-import { Reason } from "../../components/Message";
-import { StateBadge } from "../../components/StateBadge";
-import { Ago, Elapsed } from "../../components/Time";
+import { SubmitLink } from "../../components/SubmitLink";
 import { useNow } from "../../components/useNow";
 import * as format from "../../lib/format";
-import { shownState, slotsText } from "../../lib/held";
 import { elapsedS } from "../../lib/time";
-import { attention } from "./attention";
+import { AttentionList } from "./AttentionList";
 import css from "./cluster.module.css";
+import { FirstRun } from "./FirstRun";
+import { NodeHeatMap } from "./NodeHeatMap";
+import { RecentTable, RunningTable } from "./OverviewTables";
+import { QueueSummary } from "./QueueSummary";
 import { lastEnded } from "./recent";
 import { SlotStrip } from "./SlotStrip";
-import layout from "../../components/layout.module.css";
+import { Utilization } from "./Utilization";
+
+/** Above so many nodes each one is a cell, not a row. */
+const MAX_ROWS = 24;
 
 export function Overview() {
   const { t } = useTranslation();
@@ -34,12 +32,13 @@ export function Overview() {
   // What ended or failed is not pushed out of sight by what was submitted since.
   const ended = useInfiniteQuery(experiments({ state: ["COMPLETED", "FAILED", "CANCELED"] }, 20));
   const failed = useInfiniteQuery(experiments({ state: ["FAILED"] }, 10));
-  useLiveQueries("cluster", ["cluster"], ["nodes"]);
+  useLiveQueries("cluster", ["cluster"], ["nodes"], ["queue"]);
   useLiveQueries("experiments", ["experiments"]);
   const [activeItems, endedItems, failedItems] = [active, ended, failed].map(
     (list) => list.data?.pages.flatMap((page) => page.items) ?? [],
   ) as [Experiment[], Experiment[], Experiment[]];
   const hasExperiment = newest.data?.pages.some((page) => page.items.length > 0) ?? false;
+  const hasNode = (nodeList.data?.length ?? 0) > 0;
   const isNew = nodeList.data?.length === 0 || (newest.data !== undefined && !hasExperiment);
   return (
     <>
@@ -48,18 +47,13 @@ export function Overview() {
       <QueryView query={state} skeleton={<Skeleton rows={3} />}>
         {(data) => <Numbers cluster={data} />}
       </QueryView>
-      {isNew ? <FirstRun hasNode={(nodeList.data?.length ?? 0) > 0} hasExperiment={hasExperiment} /> : null}
-      <Section title={t("overview.slots")} note={t("overview.slotsNote")}>
-        <QueryView query={nodeList}>
-          {(data) =>
-            data.length === 0 ? (
-              <Empty title={t("nodes.empty")}>{t("nodes.emptyHint")}</Empty>
-            ) : (
-              <SlotStrip nodes={data} />
-            )
-          }
-        </QueryView>
-      </Section>
+      {isNew ? <FirstRun hasNode={hasNode} hasExperiment={hasExperiment} /> : null}
+      {hasNode ? (
+        <div className={css["beside"]}>
+          <Utilization />
+          <QueueSummary cluster={state.data} />
+        </div>
+      ) : null}
       <Section
         title={t("overview.running")}
         note={
@@ -81,12 +75,37 @@ export function Overview() {
           }}
         </QueryView>
       </Section>
+      <Slots query={nodeList} />
       {endedItems.length > 0 ? (
         <Section title={t("overview.recent")}>
           <RecentTable items={lastEnded(endedItems, 6)} />
         </Section>
       ) : null}
     </>
+  );
+}
+
+/** What every slot is used for; of many nodes, how full each one is. */
+function Slots({ query }: { query: UseQueryResult<Node[]> }) {
+  const { t } = useTranslation();
+  const isMany = (query.data?.length ?? 0) > MAX_ROWS;
+  return (
+    <Section
+      title={t(isMany ? "overview.nodes" : "overview.slots")}
+      note={t(isMany ? "overview.nodesNote" : "overview.slotsNote")}
+    >
+      <QueryView query={query}>
+        {(data) =>
+          data.length === 0 ? (
+            <Empty title={t("nodes.empty")}>{t("nodes.emptyHint")}</Empty>
+          ) : isMany ? (
+            <NodeHeatMap nodes={data} />
+          ) : (
+            <SlotStrip nodes={data} />
+          )
+        }
+      </QueryView>
+    </Section>
   );
 }
 
@@ -139,174 +158,5 @@ function Numbers({ cluster: data }: { cluster: Cluster }) {
         },
       ]}
     />
-  );
-}
-
-const MAX_ATTENTION = 8;
-
-function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[]; experiments: Experiment[] }) {
-  const { t } = useTranslation();
-  const now = useNow();
-  const items = attention(props.cluster, props.nodes, props.experiments, now);
-  if (items.length === 0) return null;
-  return (
-    <ul className={css["attention"]} aria-label={t("attention.label")} data-testid="attention">
-      {items.slice(0, MAX_ATTENTION).map((item) => (
-        <li key={item.key} data-tone={item.tone}>
-          {item.tone === "bad" ? <IconCircleX size={15} aria-hidden /> : <IconAlertTriangle size={15} aria-hidden />}
-          <div>
-            <Link to={item.to}>{t(`attention.${item.kind}`, { name: item.name })}</Link>
-            {item.detail ? (
-              <span className="dim">
-                {" "}
-                {item.parts ? <Reason text={item.detail} parts={item.parts} /> : item.detail}
-              </span>
-            ) : null}
-          </div>
-          {item.at ? <Ago at={item.at} /> : <span />}
-        </li>
-      ))}
-      {items.length > MAX_ATTENTION ? (
-        <li>
-          <span />
-          <span className="dim">{t("overview.moreAttention", { count: items.length - MAX_ATTENTION })}</span>
-        </li>
-      ) : null}
-    </ul>
-  );
-}
-
-function RunningTable({ items }: { items: Experiment[] }) {
-  const { t } = useTranslation();
-  const now = useNow();
-  const eta = (item: Experiment): string => {
-    const ran = elapsedS(item.started_at, null, now);
-    if (shownState(item) === "WAITING" || ran === null || !item.progress || item.progress < 0.02 || item.progress >= 1)
-      return format.MISSING;
-    return `≈ ${format.duration((ran / item.progress) * (1 - item.progress))}`;
-  };
-  return (
-    <DataTable
-      rows={items}
-      rowKey={(item) => item.id}
-      label={t("overview.running")}
-      testId="running"
-      columns={[
-        { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
-        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={shownState(item)} plain /> },
-        {
-          id: "progress",
-          header: t("experiments.progress"),
-          width: 190,
-          cell: (item) => <Meter value={item.progress} label={t("experiments.progress")} />,
-        },
-        {
-          id: "trials",
-          header: t("experiments.trials"),
-          phone: false,
-          width: 120,
-          cell: (item) =>
-            item.only_trial_id ? (
-              "1"
-            ) : (
-              <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />
-            ),
-        },
-        { id: "metric", header: t("experiments.metric"), cell: (item) => <Headline item={item} /> },
-        {
-          id: "slots",
-          header: t("experiments.slots"),
-          phone: false,
-          align: "right",
-          cell: (item) => slotsText(t, item),
-        },
-        {
-          id: "for",
-          header: t("experiments.elapsed"),
-          align: "right",
-          cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
-        },
-        { id: "eta", header: t("experiments.eta"), align: "right", cell: eta },
-      ]}
-    />
-  );
-}
-
-function RecentTable({ items }: { items: Experiment[] }) {
-  const { t } = useTranslation();
-  return (
-    <DataTable
-      rows={items}
-      rowKey={(item) => item.id}
-      label={t("overview.recent")}
-      columns={[
-        { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
-        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
-        { id: "metric", header: t("experiments.metric"), cell: (item) => <Headline item={item} /> },
-        {
-          id: "for",
-          header: t("experiments.elapsed"),
-          align: "right",
-          cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
-        },
-        { id: "at", header: t("experiments.ended"), align: "right", cell: (item) => <Ago at={item.ended_at} /> },
-      ]}
-    />
-  );
-}
-
-/** The first minutes: what to do next, ticked off live. */
-function FirstRun({ hasNode, hasExperiment }: { hasNode: boolean; hasExperiment: boolean }) {
-  const { t } = useTranslation();
-  const isAdmin = useQuery(me).data?.role === "admin";
-  const steps = [
-    { key: "server", done: true, body: null },
-    {
-      key: "node",
-      done: hasNode,
-      body: hasNode ? null : (
-        <>
-          <p className={`dim ${layout["text"]} ${layout["belowS"]}`}>{t("first.nodeHint")}</p>
-          {isAdmin ? (
-            <LinkButton to="/settings" search={{ tab: "join" }} variant="default">
-              {t("first.join")}
-            </LinkButton>
-          ) : (
-            <p className={layout["text"]}>{t("first.askAdmin")}</p>
-          )}
-        </>
-      ),
-    },
-    {
-      key: "submit",
-      done: hasExperiment,
-      body: hasExperiment ? null : (
-        <>
-          <p className={`dim ${layout["text"]} ${layout["belowS"]}`}>{t("first.submitHint")}</p>
-          <div className={`${layout["stack"]} ${layout["atStart"]}`}>
-            <SubmitLink example={t("first.example")} />
-            <Code text={"muster submit examples/digits-ddp/experiment.yaml"} wrap />
-          </div>
-        </>
-      ),
-    },
-    { key: "watch", done: false, body: null },
-  ] as const;
-  return (
-    <Section title={t("first.title")} testId="first-run">
-      <ol className={css["steps"]}>
-        {steps.map((step, i) => (
-          <li key={step.key}>
-            <span className={css["tick"]} data-done={step.done || undefined}>
-              {step.done ? <IconCheck size={12} aria-label={t("first.done")} /> : i + 1}
-            </span>
-            <div>
-              <h3>{t(`first.${step.key}`)}</h3>
-              {step.body}
-            </div>
-          </li>
-        ))}
-      </ol>
-    </Section>
   );
 }
