@@ -38,6 +38,7 @@ export default defineConfig({
     host: "127.0.0.1",
     port: 5173,
     proxy,
+    fs: { allow: [".."] }, // the examples are templates of the submit page
   },
   preview: {
     host: "127.0.0.1",
