@@ -41,6 +41,7 @@ export default defineConfig({
     port: 5173,
     fs: { allow: [".", "../docs"] }, // the pages of the documentation and their pictures
     proxy,
+    fs: { allow: [".."] }, // the examples are templates of the submit page
   },
   preview: {
     host: "127.0.0.1",

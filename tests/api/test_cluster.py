@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
-from support.data import add_experiment, add_trial
+from muster_server import clock
+from muster_server.db.models import AttemptRow, NodeRow, NodeSlotRow, WorkerRow
+from muster_server.services.nodes import utilization
+from support.data import add_attempt, add_experiment, add_trial
 
 
 def test_sums_and_means_say_over_how_many_trials_they_are(database, viewer_client):
@@ -49,3 +54,104 @@ def test_without_reports_there_is_no_number(viewer_client):
     reply = viewer_client.get("/api/v1/cluster").json()
     assert (reply["samples_per_s"], reply["num_trials_throughput"]) == (None, 0)
     assert (reply["comm_overhead_ratio"], reply["num_trials_comm"]) == (None, 0)
+
+
+MINUTE = dt.timedelta(minutes=1)
+
+
+def add_node(session, node_id, *, pool="default", slots=2, state="ONLINE"):
+    now = clock.now()
+    session.add(
+        NodeRow(
+            id=node_id, name=node_id, pool=pool, state=state, credential_hash=node_id,
+            registered_at=now, last_seen_at=now, lease_expires_at=now + MINUTE,
+        )
+    )  # fmt: skip
+    session.flush()
+    for idx in range(slots):
+        session.add(NodeSlotRow(node_id=node_id, idx=idx, slot_type="cpu"))
+
+
+def add_held(session, node, slots, start, end):
+    trial = add_trial(session, add_experiment(session))
+    (allocation,) = add_attempt(session, trial)
+    allocation.node_id, allocation.slots = node, slots
+    allocation.created_at, allocation.ended_at = start, end
+
+
+def use(client, hours=1):
+    reply = client.get("/api/v1/cluster/utilization", params={"hours": hours})
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def test_slots_in_use_over_time_for_each_pool(database, viewer_client):
+    now = clock.now()
+    with database.transaction() as session:
+        add_node(session, "n0")
+        add_node(session, "n1", pool="big", slots=4)
+        add_node(session, "n2", pool="big", slots=4, state="LOST")
+        add_held(session, "n0", [0, 1], now - 30 * MINUTE, now - 10 * MINUTE)
+        add_held(session, "n1", [2], now - 20 * MINUTE, None)
+        add_held(session, "n0", [0], now - 300 * MINUTE, now - 200 * MINUTE)
+        add_held(session, "gone", [0], now - 30 * MINUTE, now - 10 * MINUTE)
+    reply = use(viewer_client)
+    assert [(p["pool"], p["slot_type"], p["num_slots"]) for p in reply["pools"]] == [
+        ("big", "cpu", 4), ("default", "cpu", 2),
+    ]  # fmt: skip
+    assert (len(reply["times"]), reply["bucket_s"], reply["complete_since"]) == (96, 37.5, None)
+    big, default = (pool["held"] for pool in reply["pools"])
+    assert sum(default) * 37.5 == pytest.approx(2 * 20 * 60, abs=1)
+    assert (max(default), default[0], default[-1]) == (2.0, 0.0, 0.0)
+    assert big[-1] == pytest.approx(1.0, abs=0.05)
+
+
+def test_beyond_so_many_allocations_the_earlier_part_is_unknown(
+    database, viewer_client, monkeypatch
+):
+    monkeypatch.setattr(utilization, "MAX_ALLOCATIONS", 2)
+    now = clock.now()
+    with database.transaction() as session:
+        add_node(session, "n0")
+        for minutes in (10, 20, 30, 40):
+            add_held(session, "n0", [0], now - (minutes + 5) * MINUTE, now - minutes * MINUTE)
+    reply = use(viewer_client)
+    assert reply["complete_since"] is not None
+    (pool,) = reply["pools"]
+    known = [value for value in pool["held"] if value is not None]
+    assert pool["held"][0] is None
+    assert sum(known) * 37.5 == pytest.approx(2 * 5 * 60, abs=40)
+
+
+def test_the_period_has_limits(viewer_client):
+    for hours in (0, 169):
+        reply = viewer_client.get("/api/v1/cluster/utilization", params={"hours": hours})
+        assert reply.status_code == 422
+
+
+def test_a_trial_is_stuck_until_one_of_its_ranks_moves(database, viewer_client):
+    noticed = clock.now()
+    with database.transaction() as session:
+        trial = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, trial)
+        trial_id = trial.id
+        for rank, quiet in enumerate((5, 9)):
+            session.add(
+                WorkerRow(
+                    allocation_id=allocation.id, trial_id=trial.id, attempt_no=1, rank=rank,
+                    local_rank=rank, slot=rank, pid=1, node_rank=0, world_size=2, node_name="n0",
+                    host="h", master_addr="h", master_port=1, moved_at=noticed - quiet * MINUTE,
+                    started_at=noticed - 20 * MINUTE, last_report_at=noticed,
+                )
+            )  # fmt: skip
+    reply = viewer_client.get("/api/v1/cluster").json()
+    assert (reply["stuck"], reply["num_stuck"]) == ([], 0)
+    with database.transaction() as session:
+        session.query(AttemptRow).filter_by(trial_id=trial_id).one().stuck_at = noticed
+    reply = viewer_client.get("/api/v1/cluster").json()
+    (stuck,) = reply["stuck"]
+    assert (stuck["trial_id"], reply["num_stuck"]) == (trial_id, 1)
+    assert dt.datetime.fromisoformat(stuck["moved_at"]) == noticed - 5 * MINUTE
+    with database.transaction() as session:
+        session.query(WorkerRow).filter_by(rank=1).one().moved_at = noticed + MINUTE
+    assert viewer_client.get("/api/v1/cluster").json()["stuck"] == []

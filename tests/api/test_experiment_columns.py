@@ -9,7 +9,7 @@ from sqlalchemy import literal, update
 
 from muster_server.db.models import ExperimentRow
 from muster_server.db.models.base import Json
-from muster_server.services.experiments import order
+from muster_server.services.experiments import groups, order
 from support import data
 
 API = "/api/v1"
@@ -35,6 +35,7 @@ def table(database):
             experiment = data.add_experiment(session, metric_name="loss")
             experiment.name = name
             width = {"a": 10, "b": 9, "c": "wide"}.get(name)
+            experiment.labels = {"team": "vision"} if name in "ab" else {}
             experiment.config = replace(experiment.config, hyperparameters={"width": width})
             ids[name] = experiment.id
             if name == "g":
@@ -129,6 +130,12 @@ CONDITIONS = {
     "hparam.flag = true": "a",
     "name != a": "bcdefg",
     "slots = 2": "abcdefg",
+    "label.team = vision": "ab",
+    "label.team is missing": "cdefg",
+    "config.hyperparameters.width is set": "abc",
+    "metric.last.loss is set": "abcde",
+    "metric.last.loss is missing": "fg",
+    "owner is missing": "abcdefg",
 }
 
 
@@ -153,6 +160,7 @@ REFUSED = (
     {"where": "name"},
     {"where": "metric.last.loss ~ 3"},
     {"where": "metric.last.loss < NaN"},
+    {"where": "metric.last.loss is 3"},
     {"where": ["name = x"] * 11},
     {"sort": "name", "cursor": "WzFd"},
     {"sort": "metric.last.loss", "cursor": "WzFd"},
@@ -209,3 +217,53 @@ def test_the_best_of_a_metric_follows_the_goal(viewer_client, database):
     assert [(i["name"], i["values"]["metric.best.score"]) for i in items] == [
         ("low", 1), ("high", 7),
     ]  # fmt: skip
+
+
+def grouped(client, by, *columns, **params):
+    answer = client.get(f"{API}/experiments:groups", params={**params, "by": by, "column": columns})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_groups_have_a_size_and_statistics_of_finite_numbers(viewer_client, table):
+    reply = grouped(viewer_client, "label.team", "metric.last.loss", "slots")
+    assert (reply["by"], reply["num_groups"]) == ("label.team", 2)
+    none, vision = reply["items"]
+    assert (none["value"], none["num_experiments"]) == (None, 5)
+    assert (vision["value"], vision["num_by_state"]) == ("vision", {"RUNNING": 2})
+    assert vision["columns"]["metric.last.loss"] == {
+        "num_values": 2, "mean": 1.25, "min": 0.5, "max": 2.0,
+    }  # fmt: skip
+    assert none["columns"]["metric.last.loss"] == {
+        "num_values": 0, "mean": None, "min": None, "max": None,
+    }  # fmt: skip
+    assert none["columns"]["slots"]["mean"] == 2.0
+
+
+def test_a_group_is_found_again_by_its_condition(viewer_client, table):
+    for by in ("config.hyperparameters.width", "hparam.flag", "metric.last.loss", "name", "state"):
+        reply = grouped(viewer_client, by)
+        assert sum(group["num_experiments"] for group in reply["items"]) == 7, by
+        for group in reply["items"]:
+            value = group["value"]
+            text = "is missing" if value is None else f"= {value}"
+            if value == "NaN":
+                continue  # nothing equals it
+            found = viewer_client.get(f"{API}/experiments:count", params={"where": f"{by} {text}"})
+            assert found.json()["num_experiments"] == group["num_experiments"], (by, value)
+
+
+def test_groups_are_of_what_matches_and_the_largest_are_shown(viewer_client, table, monkeypatch):
+    assert grouped(viewer_client, "name", q="a")["num_groups"] == 1
+    assert grouped(viewer_client, "name", q="nothing") == {
+        "by": "name", "num_groups": 0, "items": [],
+    }  # fmt: skip
+    monkeypatch.setattr(groups, "MAX_GROUPS", 2)
+    reply = grouped(viewer_client, "label.team")
+    assert [group["num_experiments"] for group in reply["items"]] == [5, 2]
+    reply = grouped(viewer_client, "name")
+    assert (len(reply["items"]), reply["num_groups"]) == (2, 7)
+    monkeypatch.setattr(order, "SORT_ROWS_MAX", 3)
+    answer = viewer_client.get(f"{API}/experiments:groups", params={"by": "name"})
+    assert answer.json()["error"]["code"] == "experiments.too_many_to_group"
+    assert viewer_client.get(f"{API}/experiments:groups", params={"by": "no"}).status_code == 422

@@ -119,6 +119,16 @@ def test_a_queued_trial_says_why_it_waits(
     expect(page.get_by_test_id("attention")).to_contain_text(
         "too-large cannot start on the current nodes"
     )
+    # Dismissed, it stays away, for this user; it can be brought back.
+    page.get_by_role("button", name="Dismiss: too-large cannot start on the current nodes:").click()
+    expect(page.get_by_test_id("dismissed")).to_be_visible()
+    expect(page.get_by_text("too-large cannot start")).to_have_count(0)
+    page.reload()
+    page.get_by_test_id("dismissed").click()
+    expect(page.get_by_test_id("attention")).to_contain_text("too-large cannot start")
+    page.get_by_role("button", name="Show again: too-large cannot start").click()
+    expect(page.get_by_test_id("dismissed")).to_have_count(0)
+    expect(page.get_by_test_id("attention")).to_contain_text("too-large cannot start")
 
 
 def test_a_search_says_at_its_top_what_its_trials_failed_of(

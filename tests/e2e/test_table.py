@@ -66,5 +66,20 @@ def test_columns_order_panel_and_views_work_by_keyboard(
         page.keyboard.press("Enter")
         expect(page).to_have_url(re.compile(r"sort=config\.resources\.slots"))
         expect(rows.first).to_contain_text("columns-65")
+
+        # Groups of any key, and from a group to its experiments.
+        page.goto(f"{stack.url}/experiments?q=columns-")
+        page.get_by_test_id("group-by").click()
+        page.keyboard.type("resources.slots")
+        page.get_by_test_id("group-picker").get_by_text("resources.slots ·").click()
+        groups = page.get_by_test_id("groups")
+        expect(groups.locator("tbody tr")).to_have_count(2)
+        expect(groups).to_contain_text("1 Queued")
+        groups.get_by_role("button", name="66").click()
+        expect(page.get_by_test_id("condition")).to_contain_text("config.resources.slots = 66")
+        expect(table).to_have_attribute("data-rows", "1")
+        expect(rows.first).to_contain_text("columns-66")
+        page.go_back()
+        expect(groups.locator("tbody tr")).to_have_count(2)
         for id_ in ids:
             client.stop(id_)

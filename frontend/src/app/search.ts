@@ -45,6 +45,8 @@ export interface ExperimentsSearch {
   sort?: string;
   /** Conditions on columns, one per line. */
   where?: string;
+  /** The column by whose values the table is grouped. */
+  group?: string;
   /** The experiment that is shown beside the table. */
   peek?: number;
   archived?: boolean;
@@ -62,6 +64,7 @@ export const experimentsSearch = (search: Record<string, unknown>): ExperimentsS
     cols: text(search["cols"]),
     sort: text(search["sort"]),
     where: text(search["where"]),
+    group: text(search["group"]),
     peek: positive(search["peek"]),
     archived: search["archived"] === true || search["archived"] === "true" ? true : undefined,
   };

@@ -1,6 +1,7 @@
 import { IconArrowDown, IconArrowUp, IconArrowsSort } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 
+import { useDensity } from "../lib/density";
 import css from "./ui.module.css";
 
 export interface Column<T> {
@@ -15,6 +16,8 @@ export interface Column<T> {
   phone?: false;
   sort?: { direction: "asc" | "desc" | null; toggle: () => void };
   width?: number;
+  /** Hidden until somebody asks for it; see TableOptions. */
+  extra?: true;
   /** The header is for screen readers only. */
   quiet?: true;
 }
@@ -47,9 +50,15 @@ export function DataTable<T>({
   cards?: boolean;
   testId?: string;
 }) {
+  const [density] = useDensity();
   return (
     <div className={css["scroller"]}>
-      <table className={`${css["table"]} ${cards ? css["cards"] : ""}`} aria-label={label} data-testid={testId}>
+      <table
+        className={`${css["table"]} ${cards ? css["cards"] : ""}`}
+        aria-label={label}
+        data-testid={testId}
+        data-density={density}
+      >
         <thead>
           <tr>
             {selection ? (

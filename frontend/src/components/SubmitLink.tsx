@@ -10,7 +10,7 @@ export function SubmitLink({ icon, example }: { icon?: ReactNode; example?: Reac
   const { t } = useTranslation();
   if (useQuery(me).data?.role === "viewer") return null;
   return (
-    <LinkButton to="/submit" search={example === undefined ? {} : { template: "ddp" }} leftSection={icon}>
+    <LinkButton to="/submit" search={example === undefined ? {} : { template: "digits-ddp" }} leftSection={icon}>
       {example ?? t("nav.submit")}
     </LinkButton>
   );

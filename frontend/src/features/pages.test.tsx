@@ -129,6 +129,7 @@ test("a token's role is never above its owner's", () => {
 });
 
 const NOW = Date.parse("2026-01-02T00:00:00Z");
+const CALM = { impossible: [], num_impossible: 0, stuck: [], num_stuck: 0 } as unknown as Cluster;
 const nodeOf = (patch: Partial<Node>): Node =>
   ({
     id: "n1",
@@ -170,6 +171,8 @@ test("attention: worst first, and nothing when all is well", () => {
         },
       ],
       num_impossible: 3,
+      stuck: [],
+      num_stuck: 0,
     } as unknown as Cluster,
     [nodeOf({ state: "SUSPECT" }), nodeOf({ id: "n2", state: "LOST" })],
     [
@@ -200,12 +203,12 @@ test("attention: what the present nodes can never run, with how many more there 
     pending_reason: "Needs 6 cpu slots",
     pending_parts: [],
   };
-  const items = attention({ impossible: [one], num_impossible: 3 } as unknown as Cluster, [], [], NOW);
+  const items = attention({ ...CALM, impossible: [one], num_impossible: 3 } as unknown as Cluster, [], [], NOW);
   expect(items.map((item) => [item.kind, item.tone, item.to, item.name, item.detail])).toEqual([
     ["impossible", "warn", "/trials/7", "big", "Needs 6 cpu slots"],
     ["moreImpossible", "warn", "/queue", "2", ""],
   ]);
-  expect(attention({ impossible: [], num_impossible: 0 } as unknown as Cluster, [], [], NOW)).toEqual([]);
+  expect(attention(CALM, [], [], NOW)).toEqual([]);
 });
 
 test("attention: what two lists hold is said once", () => {

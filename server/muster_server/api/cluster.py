@@ -18,6 +18,7 @@ from muster_server.schemas.cluster import (
     QueueMove,
     QueueMoved,
     SystemMetricsOut,
+    UtilizationOut,
 )
 from muster_server.services.core import audit
 from muster_server.services.core.paging import (
@@ -27,7 +28,7 @@ from muster_server.services.core.paging import (
     encode_cursor,
     microseconds,
 )
-from muster_server.services.nodes import management, system_metrics
+from muster_server.services.nodes import management, system_metrics, utilization
 from muster_server.services.scheduling import queue, queue_order
 
 from .deps import Db, Foresee, Me, RemoteAddr
@@ -44,6 +45,16 @@ def get_cluster(database: Db) -> ClusterOut:
     """Return a summary of the cluster."""
     with database.read() as session:
         return management.get_cluster(session, now=clock.now())
+
+
+@router.get("/cluster/utilization", operation_id="get_cluster_utilization")
+def get_cluster_utilization(
+    database: Db,
+    hours: Annotated[int, Query(ge=1, le=168, description="How far back.")] = 24,
+) -> UtilizationOut:
+    """Return how many slots of each pool were in use over time, in 96 buckets."""
+    with database.read() as session:
+        return utilization.of_cluster(session, hours=hours, now=clock.now())
 
 
 @router.get("/nodes", operation_id="list_nodes")

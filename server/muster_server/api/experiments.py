@@ -13,10 +13,12 @@ from muster_server.domain.experiments.columns import MAX_COLUMN_CHARS
 from muster_server.domain.states import ExperimentState, TrialState
 from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut
+from muster_server.schemas.document import document_schema
 from muster_server.schemas.experiments import (
     ExperimentColumnsOut,
     ExperimentCountOut,
     ExperimentDetail,
+    ExperimentGroupsOut,
     ExperimentIn,
     ExperimentOut,
     ExperimentPatch,
@@ -29,7 +31,7 @@ from muster_server.schemas.search import ImportanceOut, SearchResultsOut
 from muster_server.services.core import lookup
 from muster_server.services.core.callers import note
 from muster_server.services.core.event_views import list_events
-from muster_server.services.experiments import previews, submission, trials, views
+from muster_server.services.experiments import groups, previews, submission, trials, views
 from muster_server.services.experiments.columns import MAX_COLUMNS, MAX_CONDITIONS
 from muster_server.services.experiments.filters import ExperimentFilter
 from muster_server.services.search import results
@@ -86,7 +88,8 @@ def _filter(
         list[ConditionText] | None,
         Query(
             max_length=MAX_CONDITIONS,
-            description="A condition on a column, with blanks: metric.last.val/loss < 0.5",
+            description="A condition on a column, with blanks: metric.last.val/loss < 0.5, or "
+            "hparam.lr is missing",
         ),
     ] = None,
 ) -> ExperimentFilter:
@@ -120,7 +123,7 @@ def list_experiments(
         list[ColumnText] | None,
         Query(
             max_length=MAX_COLUMNS,
-            description="Columns for `values`: config.<path>, hparam.<name>, "
+            description="Columns for `values`: config.<path>, label.<name>, hparam.<name>, "
             "metric.<last|min|max|best>.<name>.",
         ),
     ] = None,
@@ -134,11 +137,41 @@ def list_experiments(
         )
 
 
+@router.get("/experiments:schema", operation_id="get_document_schema")
+def get_document_schema() -> dict[str, Any]:
+    """Return the JSON schema of the experiment document: keys, values, defaults and what they mean.
+    Editors complete and explain documents with it."""
+    return document_schema()
+
+
 @router.get("/experiments:count", operation_id="count_experiments")
 def count_experiments(db: Db, filters: Filter) -> ExperimentCountOut:
     """Return the number of experiments that match the filters."""
     with db.read() as session:
         return ExperimentCountOut(num_experiments=views.count(session, filters))
+
+
+@router.get("/experiments:groups", operation_id="group_experiments")
+def group_experiments(
+    db: Db,
+    filters: Filter,
+    by: Annotated[
+        str,
+        Query(
+            max_length=MAX_COLUMN_CHARS,
+            description="A column: project, owner, state, config.<path>, label.<name>, "
+            "hparam.<name>, …",
+        ),
+    ],
+    column: Annotated[
+        list[ColumnText] | None,
+        Query(max_length=MAX_COLUMNS, description="Columns of numbers, for statistics."),
+    ] = None,
+) -> ExperimentGroupsOut:
+    """Group the experiments that match the filters by the value of a column, with the mean, minimum
+    and maximum of others."""
+    with db.read() as session:
+        return groups.group_experiments(session, filters, by=by, columns=column or ())
 
 
 @router.get("/experiments:columns", operation_id="list_experiment_columns")

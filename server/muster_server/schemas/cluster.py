@@ -120,6 +120,45 @@ class ImpossibleOut(Output):
     """`pending_reason` as message parts, for translation."""
 
 
+class StuckOut(Output):
+    """A running trial none of whose ranks has moved since this was noticed."""
+
+    trial_id: int
+    trial_no: int
+    experiment_id: int
+    experiment_name: str
+    stuck_at: dt.datetime
+    """Time when it was noticed."""
+    moved_at: dt.datetime
+    """Time when a rank last moved."""
+
+
+class PoolUtilizationOut(Output):
+    """Slots of one type in one pool."""
+
+    pool: str
+    slot_type: str
+    num_slots: int
+    """Number of such slots on ONLINE nodes now."""
+    num_slots_used: int
+    """Number of them that are in use now."""
+    held: list[float | None]
+    """Mean number of slots held in each bucket; null before `complete_since`."""
+
+
+class UtilizationOut(Output):
+    """Slots in use over time. Nodes that have been removed are not counted."""
+
+    bucket_s: float
+    """Length of a bucket in seconds."""
+    times: list[dt.datetime]
+    """Start of each bucket; the last one contains the present and covers what has passed of it."""
+    complete_since: dt.datetime | None
+    """Time from which on all allocations are included; null if that is the whole period. It is set
+    if more than 50,000 allocations ended in the period."""
+    pools: list[PoolUtilizationOut]
+
+
 class ClusterOut(Output):
     num_nodes: int
     num_nodes_online: int
@@ -146,6 +185,10 @@ class ClusterOut(Output):
     than 20 experiments the newest."""
     num_impossible: int
     """Number of experiments that have such trials."""
+    stuck: list[StuckOut]
+    """Running trials that do not move, the first ones noticed first, 20 at most."""
+    num_stuck: int
+    """Number of such trials."""
     server_version: str
     now: dt.datetime
 

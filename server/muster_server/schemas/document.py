@@ -158,3 +158,10 @@ class Checked:
 
 Document = model_of(ExperimentConfig)
 BudgetIn = Annotated[BudgetSection, Checked]
+
+
+@functools.cache
+def document_schema() -> dict[str, Any]:
+    """Return the JSON schema of the document, with descriptions and defaults. Do not change it: all
+    callers share it."""
+    return Document.model_json_schema()

@@ -196,6 +196,35 @@ class ExperimentColumnsOut(Output):
     """Number of experiments searched, the newest ones."""
 
 
+class ColumnStatisticsOut(Output):
+    """Statistics of a column over the experiments of a group that have a finite number in it; null
+    without any."""
+
+    num_values: int
+    mean: float | None
+    min: float | None
+    max: float | None
+
+
+class ExperimentGroupOut(Output):
+    value: float | str | None
+    """Value that the experiments of the group share; null if they have none. Objects and lists are
+    JSON text; numbers that are not finite are "NaN", "Infinity" and "-Infinity"."""
+    num_experiments: int
+    num_by_state: dict[str, int]
+    """Number of experiments by state; states without any are left out."""
+    columns: dict[str, ColumnStatisticsOut]
+    """Column → statistics, for the requested columns."""
+
+
+class ExperimentGroupsOut(Output):
+    by: str
+    """Column that the experiments are grouped by."""
+    num_groups: int
+    items: list[ExperimentGroupOut]
+    """Groups, the largest first, at most 200."""
+
+
 class ExperimentCountOut(Output):
     num_experiments: int
 

@@ -53,6 +53,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_audit": "admin",
     # cluster
     "get_cluster": "view",
+    "get_cluster_utilization": "view",
     "list_nodes": "view",
     "get_node": "view",
     "update_node": "admin",
@@ -73,6 +74,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_experiments": "view",
     "list_experiment_columns": "view",
     "count_experiments": "view",
+    "get_document_schema": "view",
+    "group_experiments": "view",
     "get_experiment": "view",
     "update_experiment": "submit",
     # operations: services/core/ownership.py says who may do them to which experiment
@@ -138,6 +141,10 @@ PERMISSIONS: Mapping[str, Permission] = {
     "create_saved_view": "self",
     "update_saved_view": "self",
     "delete_saved_view": "self",
+    # what somebody has dismissed from the overview
+    "list_dismissals": "self",
+    "create_dismissal": "self",
+    "delete_dismissal": "self",
     # secrets: everybody's own, and those of projects
     "list_secrets": "self",
     "set_secret": "submit",

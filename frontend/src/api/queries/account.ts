@@ -33,6 +33,14 @@ export const savedViews = queryOptions({
   staleTime: 60_000,
 });
 
+/** The keys of what the user has dismissed from the overview. */
+export const dismissals = queryOptions({
+  queryKey: ["dismissals"],
+  queryFn: async ({ signal }) =>
+    (await unwrap(client.GET("/api/v1/dismissals", { signal }))).items.map((item) => item.key),
+  staleTime: 60_000,
+});
+
 export const tokens = queryOptions({
   queryKey: ["tokens"],
   queryFn: ({ signal }) =>

@@ -13,12 +13,24 @@ export type SystemMetrics = Schemas["SystemMetricsOut"];
 export type QueueItem = Schemas["QueueItem"];
 export type QueueMove = Schemas["QueueMove"];
 export type Project = Schemas["ProjectOut"];
+export type Utilization = Schemas["UtilizationOut"];
+export type PoolUtilization = Schemas["PoolUtilizationOut"];
 export type Pool = Schemas["PoolOut"];
 
 export const cluster = queryOptions({
   queryKey: ["cluster"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/cluster", { signal })),
 });
+
+/** Slots in use over the last hours. */
+export const utilization = (hours: number) =>
+  queryOptions({
+    queryKey: ["utilization", hours],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/cluster/utilization", { params: { query: { hours } }, signal })),
+    placeholderData: keepPreviousData,
+    refetchInterval: 30_000,
+  });
 
 /** Every node: pages of 200 until the end (a cluster page shows all of them). */
 export const nodes = queryOptions({
@@ -105,6 +117,15 @@ export const queue = (project?: string) =>
     getNextPageParam: (page) => page.next ?? undefined,
     placeholderData: keepPreviousData,
   });
+
+const HEAD = 5;
+
+/** What is next in the queue. */
+export const queueHead = queryOptions({
+  queryKey: ["queue", null, "head"],
+  queryFn: async ({ signal }) =>
+    (await unwrap(client.GET("/api/v1/queue", { params: { query: { limit: HEAD } }, signal }))).items,
+});
 
 export const projects = infiniteQueryOptions({
   queryKey: ["projects"],

@@ -6,6 +6,7 @@ import { PAGE } from "./pages";
 
 export type Experiment = Schemas["ExperimentOut"];
 export type ExperimentDetail = Schemas["ExperimentDetail"];
+export type ExperimentGroup = Schemas["ExperimentGroupOut"];
 export type Preview = Schemas["PreviewOut"];
 export type Search = Schemas["SearchOut"];
 export type ExperimentState = "QUEUED" | "RUNNING" | "PAUSED" | "STOPPING" | "COMPLETED" | "FAILED" | "CANCELED";
@@ -22,6 +23,15 @@ export interface ExperimentFilter {
   where?: string[];
 }
 
+const filterQuery = (filter: ExperimentFilter) => ({
+  state: filter.state,
+  project: filter.project || undefined,
+  q: filter.q || undefined,
+  label: filter.label,
+  archived: filter.archived ? ("include" as const) : undefined,
+  where: filter.where,
+});
+
 /** The order of a list, and the columns whose values come with its rows. */
 export interface TableShape {
   sort?: string;
@@ -36,12 +46,7 @@ export const experiments = (filter: ExperimentFilter, limit = PAGE, shape: Table
         client.GET("/api/v1/experiments", {
           params: {
             query: {
-              state: filter.state,
-              project: filter.project || undefined,
-              q: filter.q || undefined,
-              label: filter.label,
-              archived: filter.archived ? "include" : undefined,
-              where: filter.where,
+              ...filterQuery(filter),
               sort: shape.sort,
               column: shape.column,
               cursor: pageParam,
@@ -62,17 +67,21 @@ export const experimentCount = (filter: ExperimentFilter, enabled: boolean) =>
   queryOptions({
     queryKey: ["experiments", "count", filter],
     queryFn: async ({ signal }) => {
-      const query = {
-        state: filter.state,
-        project: filter.project || undefined,
-        q: filter.q || undefined,
-        label: filter.label,
-        archived: filter.archived ? ("include" as const) : undefined,
-        where: filter.where,
-      };
+      const query = filterQuery(filter);
       return (await unwrap(client.GET("/api/v1/experiments:count", { params: { query }, signal }))).num_experiments;
     },
     enabled,
+    placeholderData: keepPreviousData,
+  });
+
+/** The experiments of a filter in groups by the value of a column, with statistics of others. */
+export const experimentGroups = (filter: ExperimentFilter, by: string, column: string[]) =>
+  queryOptions({
+    queryKey: ["experiments", "groups", filter, by, column],
+    queryFn: ({ signal }) => {
+      const query = { ...filterQuery(filter), by, column: column.length > 0 ? column : undefined };
+      return unwrap(client.GET("/api/v1/experiments:groups", { params: { query }, signal }));
+    },
     placeholderData: keepPreviousData,
   });
 
@@ -84,6 +93,13 @@ export const experimentColumns = (project?: string) =>
       unwrap(client.GET("/api/v1/experiments:columns", { params: { query: { project } }, signal })),
     staleTime: 30_000,
   });
+
+/** The JSON schema of the experiment document. */
+export const documentSchema = queryOptions({
+  queryKey: ["document-schema"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/experiments:schema", { signal })),
+  staleTime: Infinity,
+});
 
 export const experiment = (id: number) =>
   queryOptions({

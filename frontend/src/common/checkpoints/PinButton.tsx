@@ -31,8 +31,8 @@ export function Pinned({ checkpoint }: { checkpoint: Checkpoint }) {
   );
 }
 
-/** Whether policies may delete it: said and changed by one button. */
-export function PinButton({ checkpoint }: { checkpoint: Checkpoint }) {
+/** Whether policies may delete a checkpoint, and the way to change that. */
+export function usePin(checkpoint: Checkpoint) {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
   const isPinned = checkpoint.pinned_at !== null;
@@ -45,8 +45,15 @@ export function PinButton({ checkpoint }: { checkpoint: Checkpoint }) {
         queryClient.invalidateQueries({ queryKey: ["trial"] }),
       ]),
   });
-  const problem = change.error ? errorLine(change.error) : "";
   const label = t(isPinned ? "checkpoints.unpin" : "checkpoints.pin", { step: checkpoint.step });
+  return { isPinned, change, label };
+}
+
+/** Whether policies may delete it: said and changed by one button. */
+export function PinButton({ checkpoint }: { checkpoint: Checkpoint }) {
+  const { t } = useTranslation();
+  const { isPinned, change, label } = usePin(checkpoint);
+  const problem = change.error ? errorLine(change.error) : "";
   return (
     <>
       <Tooltip label={t(isPinned ? "checkpoints.unpinHint" : "checkpoints.pinHint")} multiline maw={320}>

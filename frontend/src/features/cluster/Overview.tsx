@@ -1,29 +1,28 @@
-import { IconAlertTriangle, IconCircleX } from "@tabler/icons-react";
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
 import { type Cluster, cluster, type Experiment, experiments, type Node, nodes } from "../../api/queries";
 import { DemoNotice } from "../../common/demo/DemoData";
-import { Headline } from "../../common/headline/Headline";
-import { Empty, Meter, PageHead, Section, Skeleton, Stats, TrialsBar } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
-import { ExperimentLink } from "../../components/ExperimentLink";
-import { SubmitLink } from "../../components/SubmitLink";
+import { Empty, PageHead, Section, Skeleton, Stats } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
-import { Reason } from "../../components/Message";
-import { StateBadge } from "../../components/StateBadge";
-import { Ago, Elapsed } from "../../components/Time";
+import { SubmitLink } from "../../components/SubmitLink";
 import { useNow } from "../../components/useNow";
 import * as format from "../../lib/format";
-import { shownState, slotsText } from "../../lib/held";
 import { elapsedS } from "../../lib/time";
-import { attention } from "./attention";
+import { AttentionList } from "./AttentionList";
 import css from "./cluster.module.css";
 import { FirstRun, isFirst } from "./FirstRun";
+import { NodeHeatMap } from "./NodeHeatMap";
+import { RecentTable, RunningTable } from "./OverviewTables";
+import { QueueSummary } from "./QueueSummary";
 import { lastEnded } from "./recent";
 import { SlotStrip } from "./SlotStrip";
+import { Utilization } from "./Utilization";
+
+/** Above so many nodes each one is a cell, not a row. */
+const MAX_ROWS = 24;
 
 export function Overview() {
   const { t } = useTranslation();
@@ -34,12 +33,13 @@ export function Overview() {
   // What ended or failed is not pushed out of sight by what was submitted since.
   const ended = useInfiniteQuery(experiments({ state: ["COMPLETED", "FAILED", "CANCELED"] }, 20));
   const failed = useInfiniteQuery(experiments({ state: ["FAILED"] }, 10));
-  useLiveQueries("cluster", ["cluster"], ["nodes"]);
+  useLiveQueries("cluster", ["cluster"], ["nodes"], ["queue"]);
   useLiveQueries("experiments", ["experiments"]);
   const [activeItems, endedItems, failedItems] = [active, ended, failed].map(
     (list) => list.data?.pages.flatMap((page) => page.items) ?? [],
   ) as [Experiment[], Experiment[], Experiment[]];
   const latest = newest.data?.pages[0]?.items[0];
+  const hasNode = (nodeList.data?.length ?? 0) > 0;
   const isNew = nodeList.data?.length === 0 || (newest.data !== undefined && isFirst(latest));
   return (
     <>
@@ -49,18 +49,13 @@ export function Overview() {
         {(data) => <Numbers cluster={data} />}
       </QueryView>
       <DemoNotice />
-      {isNew ? <FirstRun hasNode={(nodeList.data?.length ?? 0) > 0} latest={latest} /> : null}
-      <Section title={t("overview.slots")} note={t("overview.slotsNote")}>
-        <QueryView query={nodeList}>
-          {(data) =>
-            data.length === 0 ? (
-              <Empty title={t("nodes.empty")}>{t("nodes.emptyHint")}</Empty>
-            ) : (
-              <SlotStrip nodes={data} />
-            )
-          }
-        </QueryView>
-      </Section>
+      {isNew ? <FirstRun hasNode={hasNode} latest={latest} /> : null}
+      {hasNode ? (
+        <div className={css["beside"]}>
+          <Utilization />
+          <QueueSummary cluster={state.data} />
+        </div>
+      ) : null}
       <Section
         title={t("overview.running")}
         note={
@@ -82,12 +77,37 @@ export function Overview() {
           }}
         </QueryView>
       </Section>
+      <Slots query={nodeList} />
       {endedItems.length > 0 ? (
         <Section title={t("overview.recent")}>
           <RecentTable items={lastEnded(endedItems, 6)} />
         </Section>
       ) : null}
     </>
+  );
+}
+
+/** What every slot is used for; of many nodes, how full each one is. */
+function Slots({ query }: { query: UseQueryResult<Node[]> }) {
+  const { t } = useTranslation();
+  const isMany = (query.data?.length ?? 0) > MAX_ROWS;
+  return (
+    <Section
+      title={t(isMany ? "overview.nodes" : "overview.slots")}
+      note={t(isMany ? "overview.nodesNote" : "overview.slotsNote")}
+    >
+      <QueryView query={query}>
+        {(data) =>
+          data.length === 0 ? (
+            <Empty title={t("nodes.empty")}>{t("nodes.emptyHint")}</Empty>
+          ) : isMany ? (
+            <NodeHeatMap nodes={data} />
+          ) : (
+            <SlotStrip nodes={data} />
+          )
+        }
+      </QueryView>
+    </Section>
   );
 }
 
@@ -138,119 +158,6 @@ function Numbers({ cluster: data }: { cluster: Cluster }) {
               : t("overview.noneReports"),
           tone: (data.comm_overhead_ratio ?? 0) >= 0.3 ? "warn" : undefined,
         },
-      ]}
-    />
-  );
-}
-
-const MAX_ATTENTION = 8;
-
-function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[]; experiments: Experiment[] }) {
-  const { t } = useTranslation();
-  const now = useNow();
-  const items = attention(props.cluster, props.nodes, props.experiments, now);
-  if (items.length === 0) return null;
-  return (
-    <ul className={css["attention"]} aria-label={t("attention.label")} data-testid="attention">
-      {items.slice(0, MAX_ATTENTION).map((item) => (
-        <li key={item.key} data-tone={item.tone}>
-          {item.tone === "bad" ? <IconCircleX size={15} aria-hidden /> : <IconAlertTriangle size={15} aria-hidden />}
-          <div>
-            <Link to={item.to}>{t(`attention.${item.kind}`, { name: item.name })}</Link>
-            {item.detail ? (
-              <span className="dim">
-                {" "}
-                {item.parts ? <Reason text={item.detail} parts={item.parts} /> : item.detail}
-              </span>
-            ) : null}
-          </div>
-          {item.at ? <Ago at={item.at} /> : <span />}
-        </li>
-      ))}
-      {items.length > MAX_ATTENTION ? (
-        <li>
-          <span />
-          <span className="dim">{t("overview.moreAttention", { count: items.length - MAX_ATTENTION })}</span>
-        </li>
-      ) : null}
-    </ul>
-  );
-}
-
-function RunningTable({ items }: { items: Experiment[] }) {
-  const { t } = useTranslation();
-  const now = useNow();
-  const eta = (item: Experiment): string => {
-    const ran = elapsedS(item.started_at, null, now);
-    if (shownState(item) === "WAITING" || ran === null || !item.progress || item.progress < 0.02 || item.progress >= 1)
-      return format.MISSING;
-    return `≈ ${format.duration((ran / item.progress) * (1 - item.progress))}`;
-  };
-  return (
-    <DataTable
-      rows={items}
-      rowKey={(item) => item.id}
-      label={t("overview.running")}
-      testId="running"
-      columns={[
-        { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
-        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={shownState(item)} plain /> },
-        {
-          id: "progress",
-          header: t("experiments.progress"),
-          width: 190,
-          cell: (item) => <Meter value={item.progress} label={t("experiments.progress")} />,
-        },
-        {
-          id: "trials",
-          header: t("experiments.trials"),
-          phone: false,
-          width: 120,
-          cell: (item) =>
-            item.only_trial_id ? (
-              "1"
-            ) : (
-              <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />
-            ),
-        },
-        { id: "metric", header: t("experiments.metric"), cell: (item) => <Headline item={item} /> },
-        {
-          id: "slots",
-          header: t("experiments.slots"),
-          phone: false,
-          align: "right",
-          cell: (item) => slotsText(t, item),
-        },
-        {
-          id: "for",
-          header: t("experiments.elapsed"),
-          align: "right",
-          cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
-        },
-        { id: "eta", header: t("experiments.eta"), align: "right", cell: eta },
-      ]}
-    />
-  );
-}
-
-function RecentTable({ items }: { items: Experiment[] }) {
-  const { t } = useTranslation();
-  return (
-    <DataTable
-      rows={items}
-      rowKey={(item) => item.id}
-      label={t("overview.recent")}
-      columns={[
-        { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
-        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
-        { id: "metric", header: t("experiments.metric"), cell: (item) => <Headline item={item} /> },
-        {
-          id: "for",
-          header: t("experiments.elapsed"),
-          align: "right",
-          cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
-        },
-        { id: "at", header: t("experiments.ended"), align: "right", cell: (item) => <Ago at={item.ended_at} /> },
       ]}
     />
   );

@@ -9,10 +9,12 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { cluster, me, queue, type QueueItem, type QueueMove } from "../../api/queries";
 import { Clamped, Empty, LoadMore, PageHead, Section } from "../../components/basics";
 import { type Column, DataTable } from "../../components/DataTable";
+import { FilterBar, SetFilter } from "../../components/FilterBar";
 import { SubmitLink } from "../../components/SubmitLink";
 import { PriorityDialog } from "../../components/PriorityDialog";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
+import { useColumnChoice } from "../../components/TableOptions";
 import { Ago, Until } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import { Reason } from "../../components/Message";
@@ -36,32 +38,22 @@ export function Queue() {
   return (
     <>
       <PageHead guide="concepts/scheduling" title={t("nav.queue")} sub={free} />
-      {project ? (
-        <div className={uiCss["filters"]}>
-          <button
-            type="button"
-            className={uiCss["chip"]}
-            aria-pressed
-            onClick={() => only(undefined)}
-            data-testid="project-filter"
-          >
-            {t("experiments.project")}: {project} ×
-          </button>
-        </div>
-      ) : null}
       <QueryView query={query}>
         {(data) => {
           const items = data.pages.flatMap((page) => page.items);
           if (items.length === 0) {
             return project ? (
-              <Empty
-                title={t("queue.noMatch", { project })}
-                action={
-                  <Button variant="default" onClick={() => only(undefined)}>
-                    {t("common.clearFilters")}
-                  </Button>
-                }
-              />
+              <>
+                <ProjectFilter project={project} onProject={only} />
+                <Empty
+                  title={t("queue.noMatch", { project })}
+                  action={
+                    <Button variant="default" onClick={() => only(undefined)}>
+                      {t("common.clearFilters")}
+                    </Button>
+                  }
+                />
+              </>
             ) : (
               <Empty title={t("queue.empty")} action={<SubmitLink />}>
                 {free}
@@ -70,7 +62,7 @@ export function Queue() {
           }
           return (
             <>
-              <Lanes items={items} onProject={only} />
+              <Lanes items={items} project={project} onProject={only} />
               <LoadMore
                 shown={items.length}
                 hasMore={query.hasNextPage}
@@ -233,17 +225,50 @@ function useColumns(places: ReturnType<typeof placesOf>, { onProject, onMove, on
   ];
 }
 
+function ProjectFilter({
+  project,
+  onProject,
+}: {
+  project: string | undefined;
+  onProject: (project: string | undefined) => void;
+}) {
+  const { t } = useTranslation();
+  if (!project) return null;
+  return (
+    <SetFilter
+      text={`${t("experiments.project")}: ${project}`}
+      onRemove={() => onProject(undefined)}
+      testId="project-filter"
+    />
+  );
+}
+
 /** One table per pool and slot type: positions are counted within each. */
-function Lanes({ items: known, onProject }: { items: QueueItem[]; onProject: (project: string) => void }) {
+function Lanes({
+  items: known,
+  project,
+  onProject,
+}: {
+  items: QueueItem[];
+  project: string | undefined;
+  onProject: (project: string | undefined) => void;
+}) {
   const { t } = useTranslation();
   const [prioritised, setPrioritised] = useState<QueueItem | null>(null);
   const { items, move, onMove } = useMoves(known);
   const places = placesOf(items);
   const lanes = lanesOf(items);
-  const columns = useColumns(places, { onProject, onMove, onPriority: setPrioritised });
+  const { columns, picker } = useColumnChoice(
+    "queue",
+    useColumns(places, { onProject, onMove, onPriority: setPrioritised }),
+  );
   const moved = move.data?.first;
   return (
     <>
+      <FilterBar numActive={project ? 1 : 0}>
+        <ProjectFilter project={project} onProject={onProject} />
+        <div data-end>{picker}</div>
+      </FilterBar>
       {move.error ? <ErrorNotice error={move.error} /> : null}
       <div className="srOnly" role="status" data-testid="moved">
         {move.isSuccess && moved

@@ -4,15 +4,34 @@ import type { Part } from "../../i18n/server";
 import { parseAt } from "../../lib/time";
 
 export interface Attention {
+  /** Names this occurrence, so that the next one is listed although this one was dismissed. */
   key: string;
-  kind: "failed" | "node" | "health" | "version" | "wait" | "diverged" | "impossible" | "moreImpossible";
+  kind: "failed" | "node" | "health" | "wait" | "diverged" | "impossible" | "moreImpossible" | "stuck" | "moreStuck";
   tone: "bad" | "warn";
   to: string;
   name: string;
+  /** Of a trial, its number. */
+  no?: number;
+  /** Of its page. */
+  tab?: string;
   detail: string;
   /** Of the detail, for other languages. */
   parts?: readonly Part[];
   at: string | null;
+}
+
+/** A key of the parts, in the characters that the server takes. */
+const keyOf = (...parts: (string | number | null)[]): string =>
+  parts
+    .map((part) => String(part ?? 0))
+    .join(":")
+    .slice(0, 120);
+
+/** A short number that tells texts apart (FNV-1a). */
+function textKey(text: string): number {
+  let hash = 0x811c9dc5;
+  for (const char of text) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x01000193);
+  return hash >>> 0;
 }
 
 const DAY_MS = 86_400_000;
@@ -29,7 +48,7 @@ export function attention(
     const to = `/nodes/${encodeURIComponent(node.id)}`;
     if (node.state === "LOST" || node.state === "SUSPECT") {
       out.push({
-        key: `n${node.id}`,
+        key: keyOf("node", node.id, parseAt(node.last_seen_at)),
         kind: "node",
         tone: node.state === "LOST" ? "bad" : "warn",
         to,
@@ -39,7 +58,7 @@ export function attention(
       });
     } else if (node.health !== "ok" && node.state !== "REMOVED") {
       out.push({
-        key: `h${node.id}`,
+        key: keyOf("health", node.id, textKey(node.health + node.health_reason)),
         kind: "health",
         tone: "warn",
         to,
@@ -55,7 +74,7 @@ export function attention(
     const to = experiment.only_trial_id ? `/trials/${experiment.only_trial_id}` : `/experiments/${experiment.id}`;
     if (experiment.state === "FAILED" && ended !== null && now - ended < DAY_MS) {
       out.push({
-        key: `e${experiment.id}`,
+        key: keyOf("failed", experiment.id, ended),
         kind: "failed",
         tone: "bad",
         to,
@@ -65,7 +84,7 @@ export function attention(
       });
     } else if (experiment.state === "RUNNING" && experiment.non_finite_metric !== null) {
       out.push({
-        key: `d${experiment.id}`,
+        key: keyOf("diverged", experiment.id, textKey(experiment.non_finite_metric)),
         kind: "diverged",
         tone: "bad",
         to,
@@ -77,7 +96,7 @@ export function attention(
   }
   for (const trial of cluster?.impossible ?? []) {
     out.push({
-      key: `i${trial.trial_id}`,
+      key: keyOf("impossible", trial.trial_id, parseAt(trial.waiting_since)),
       kind: "impossible",
       tone: "warn",
       to: `/trials/${trial.trial_id}`,
@@ -90,7 +109,7 @@ export function attention(
   const more = (cluster?.num_impossible ?? 0) - (cluster?.impossible.length ?? 0);
   if (more > 0)
     out.push({
-      key: "impossible",
+      key: keyOf("impossible", "more", more),
       kind: "moreImpossible",
       tone: "warn",
       to: "/queue",
@@ -98,10 +117,34 @@ export function attention(
       detail: "",
       at: null,
     });
+  for (const trial of cluster?.stuck ?? []) {
+    out.push({
+      key: keyOf("stuck", trial.trial_id, parseAt(trial.stuck_at)),
+      kind: "stuck",
+      tone: "warn",
+      to: `/trials/${trial.trial_id}`,
+      name: trial.experiment_name,
+      no: trial.trial_no,
+      tab: "ranks",
+      detail: "",
+      at: trial.moved_at,
+    });
+  }
+  const moreStuck = (cluster?.num_stuck ?? 0) - (cluster?.stuck.length ?? 0);
+  if (moreStuck > 0)
+    out.push({
+      key: keyOf("stuck", "more", moreStuck),
+      kind: "moreStuck",
+      tone: "warn",
+      to: "/experiments",
+      name: String(moreStuck),
+      detail: "",
+      at: null,
+    });
   const oldest = parseAt(cluster?.oldest_queued_at);
   if (oldest !== null && now - oldest > LONG_WAIT_MS) {
     out.push({
-      key: "queue",
+      key: keyOf("queue", oldest),
       kind: "wait",
       tone: "warn",
       to: "/queue",

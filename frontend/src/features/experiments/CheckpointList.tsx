@@ -1,4 +1,5 @@
-import { Badge, Button, Group, SegmentedControl, Select } from "@mantine/core";
+import { ActionIcon, Badge, Button, Menu, SegmentedControl } from "@mantine/core";
+import { IconDots, IconGitFork, IconPin, IconPinnedOff } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -8,14 +9,18 @@ import { checkpointList, type CheckpointListItem as Item, type CheckpointState, 
 import type { CheckpointSearch } from "../../app/search";
 import { Empty } from "../../components/basics";
 import type { Column } from "../../components/DataTable";
-import { LinkButton } from "../../components/LinkButton";
+import { FilterBar, FilterMenu } from "../../components/FilterBar";
+import { errorLine } from "../../components/Message";
 import { PagedTable } from "../../components/PagedTable";
 import { QueryView } from "../../components/QueryView";
+import { useColumnChoice } from "../../components/TableOptions";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { CleaningDialog } from "../../common/checkpoints/CleaningDialog";
 import { FromScript } from "../../common/checkpoints/FromScript";
-import { Pinned, PinButton } from "../../common/checkpoints/PinButton";
+import { Pinned, usePin } from "../../common/checkpoints/PinButton";
+import css from "./table.module.css";
+import layout from "../../components/layout.module.css";
 
 const STATES: CheckpointState[] = ["complete", "deleting", "deleted"];
 
@@ -29,51 +34,41 @@ interface Props extends CheckpointSearch {
 /** isOfAll: of all experiments, each of which is named then. */
 function useColumns(isOfAll: boolean, mayChange: boolean): Column<Item>[] {
   const { t } = useTranslation();
+  const experiment: Column<Item> = {
+    id: "experiment",
+    header: t("checkpointList.experiment"),
+    lead: true,
+    cell: (c) => (
+      <Link
+        to="/experiments/$experimentId"
+        params={{ experimentId: String(c.experiment_id) }}
+        search={{ tab: "checkpoints" }}
+        className={css["name"]}
+        title={c.experiment_name}
+      >
+        {c.experiment_name}
+      </Link>
+    ),
+  };
   return [
-    ...(isOfAll
-      ? [
-          {
-            id: "experiment",
-            header: t("checkpointList.experiment"),
-            lead: true,
-            cell: (c: Item) => (
-              <Link
-                to="/experiments/$experimentId"
-                params={{ experimentId: String(c.experiment_id) }}
-                search={{ tab: "checkpoints" }}
-              >
-                {c.experiment_name}
-              </Link>
-            ),
-          },
-        ]
-      : []),
+    ...(isOfAll ? [experiment] : []),
     {
       id: "trial",
       header: t("cleaning.trial"),
       lead: !isOfAll,
       cell: (c) => (
-        <Link to="/trials/$trialId" params={{ trialId: String(c.trial_id) }} search={{ tab: "checkpoints" }}>
+        <Link
+          to="/trials/$trialId"
+          params={{ trialId: String(c.trial_id) }}
+          search={{ tab: "checkpoints" }}
+          className={layout["nowrap"]}
+        >
           {t("nav.trialNo", { no: c.trial_no })}
         </Link>
       ),
     },
-    {
-      id: "step",
-      header: t("checkpoints.step"),
-      align: "right",
-      cell: (c) => (
-        <span>
-          <FromScript checkpoint={c} /> <Pinned checkpoint={c} />{" "}
-          {c.is_latest ? (
-            <Badge size="xs" variant="light">
-              {t("checkpoints.latest")}
-            </Badge>
-          ) : null}{" "}
-          <span className="num">{format.count(c.step)}</span>
-        </span>
-      ),
-    },
+    { id: "step", header: t("checkpoints.step"), align: "right", cell: (c) => format.count(c.step) },
+    { id: "marks", header: t("checkpointList.marks"), quiet: true, cell: (c) => <Marks checkpoint={c} /> },
     {
       id: "metric",
       header: t("checkpointList.metric"),
@@ -88,31 +83,103 @@ function useColumns(isOfAll: boolean, mayChange: boolean): Column<Item>[] {
         ),
     },
     { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
+    {
+      id: "files",
+      header: t("checkpoints.files"),
+      extra: true,
+      align: "right",
+      cell: (c) => format.count(c.num_files),
+    },
     { id: "state", header: t("checkpoints.state"), cell: (c) => t(`checkpointList.${c.state as CheckpointState}`) },
-    { id: "node", phone: false, header: t("ranks.node"), cell: (c) => c.node_name },
+    {
+      id: "node",
+      phone: false,
+      header: t("ranks.node"),
+      cell: (c) => (
+        <span className={css["name"]} title={c.node_name}>
+          {c.node_name}
+        </span>
+      ),
+    },
+    {
+      id: "path",
+      phone: false,
+      extra: true,
+      header: t("checkpoints.path"),
+      cell: (c) => (
+        <span className={`mono ${css["name"]}`} title={c.path}>
+          {c.path}
+        </span>
+      ),
+    },
+    { id: "project", phone: false, extra: true, header: t("experiments.project"), cell: (c) => c.project },
     { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
     {
-      id: "fork",
+      id: "actions",
       header: t("common.rowActions"),
       quiet: true,
       align: "right",
-      cell: (c) =>
-        mayChange && c.state === "complete" ? (
-          <Group gap={4} justify="flex-end" wrap="nowrap">
-            <PinButton checkpoint={c} />
-            <LinkButton
-              variant="subtle"
-              size="compact-xs"
-              to="/submit"
-              search={{ from: c.experiment_id, start: String(c.id) }}
-              data-testid="fork-here"
-            >
-              {t("fork.here")}
-            </LinkButton>
-          </Group>
-        ) : null,
+      cell: (c) => (mayChange && c.state === "complete" ? <Actions checkpoint={c} /> : null),
     },
   ];
+}
+
+/** What sets it apart: the latest of its trial, pinned, saved by the script itself. */
+function Marks({ checkpoint }: { checkpoint: Item }) {
+  const { t } = useTranslation();
+  return (
+    <span className={`${layout["inline"]} ${layout["tight"]}`}>
+      {checkpoint.is_latest ? (
+        <Badge size="xs" variant="light">
+          {t("checkpoints.latest")}
+        </Badge>
+      ) : null}
+      <Pinned checkpoint={checkpoint} />
+      <FromScript checkpoint={checkpoint} />
+    </span>
+  );
+}
+
+/** What can be done with one checkpoint. */
+function Actions({ checkpoint }: { checkpoint: Item }) {
+  const { t } = useTranslation();
+  const { isPinned, change, label } = usePin(checkpoint);
+  const menu = t("checkpointList.actions", { step: checkpoint.step });
+  return (
+    <>
+      {change.error ? (
+        <span role="alert" className={`dim ${layout["remark"]}`}>
+          {errorLine(change.error)}
+        </span>
+      ) : null}
+      <Menu position="bottom-end">
+        <Menu.Target>
+          <ActionIcon size="sm" variant="subtle" color="gray" aria-label={menu} loading={change.isPending}>
+            <IconDots size={15} aria-hidden />
+          </ActionIcon>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item
+            leftSection={<IconGitFork size={14} aria-hidden />}
+            renderRoot={(props) => (
+              <Link {...props} to="/submit" search={{ from: checkpoint.experiment_id, start: String(checkpoint.id) }} />
+            )}
+            data-testid="fork-here"
+          >
+            {t("fork.here")}
+          </Menu.Item>
+          <Menu.Item
+            leftSection={isPinned ? <IconPinnedOff size={14} aria-hidden /> : <IconPin size={14} aria-hidden />}
+            title={t(isPinned ? "checkpoints.unpinHint" : "checkpoints.pinHint")}
+            onClick={() => change.mutate()}
+            data-testid="pin"
+          >
+            {label}
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+    </>
+  );
 }
 
 /** Checkpoints of many trials, what they take together, and what can be done with each. */
@@ -124,35 +191,45 @@ export function CheckpointList({ experimentId, project, saved, order, set }: Pro
     checkpointList({ experiment: experimentId ?? undefined, project, state: saved, order }),
   );
   const [cleaning, setCleaning] = useState<number | null>(null);
-  const columns = useColumns(experimentId === null, mayChange);
+  const all = useColumns(experimentId === null, mayChange);
+  const { columns, picker } = useColumnChoice("checkpoints", all);
   return (
     <>
-      <Group mb="xs">
-        <SegmentedControl
-          aria-label={t("checkpointList.order")}
-          value={order ?? "newest"}
-          onChange={(value) => set({ order: value === "largest" ? "largest" : undefined })}
-          data={[
-            { value: "newest", label: t("checkpointList.newest") },
-            { value: "largest", label: t("checkpointList.largest") },
-          ]}
+      <FilterBar
+        numActive={saved ? 1 : 0}
+        find={
+          <SegmentedControl
+            size="xs"
+            aria-label={t("checkpointList.order")}
+            value={order ?? "newest"}
+            onChange={(value) => set({ order: value === "largest" ? "largest" : undefined })}
+            data={[
+              { value: "newest", label: t("checkpointList.newest") },
+              { value: "largest", label: t("checkpointList.largest") },
+            ]}
+          />
+        }
+      >
+        <FilterMenu
+          label={t("checkpoints.state")}
+          options={STATES.map((name) => ({
+            value: name,
+            label: t(`checkpointList.${name}`),
+            text: t(`checkpointList.${name}`),
+          }))}
+          chosen={saved ? [saved] : []}
+          onChange={(next) => set({ saved: next.at(-1) })}
+          testId="checkpoint-state"
         />
-        <Select
-          aria-label={t("checkpoints.state")}
-          placeholder={t("checkpointList.everyState")}
-          clearable
-          w={170}
-          value={saved ?? null}
-          onChange={(value) => set({ saved: (value as CheckpointState | null) ?? undefined })}
-          data={STATES.map((name) => ({ value: name, label: t(`checkpointList.${name}`) }))}
-          data-testid="checkpoint-state"
-        />
-        {experimentId !== null ? (
-          <Button variant="default" onClick={() => setCleaning(experimentId)} data-testid="cleaning-open">
-            {t("cleaning.open")}
-          </Button>
-        ) : null}
-      </Group>
+        <div data-end>
+          {experimentId !== null ? (
+            <Button variant="default" size="xs" onClick={() => setCleaning(experimentId)} data-testid="cleaning-open">
+              {t("cleaning.open")}
+            </Button>
+          ) : null}
+          {picker}
+        </div>
+      </FilterBar>
       {cleaning !== null ? (
         <CleaningDialog experimentId={cleaning} mayClean={mayChange} onClose={() => setCleaning(null)} />
       ) : null}

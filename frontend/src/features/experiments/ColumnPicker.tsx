@@ -1,11 +1,12 @@
 import { ActionIcon, Button, Popover, SegmentedControl, TextInput } from "@mantine/core";
-import { IconChevronDown, IconChevronUp, IconColumns3, IconX } from "@tabler/icons-react";
+import { IconChevronDown, IconChevronUp, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { TFunction } from "i18next";
 import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { experimentColumns } from "../../api/queries";
+import { ColumnsButton, DensityChoice } from "../../components/TableOptions";
 import { headText } from "./cells";
 import css from "./table.module.css";
 import { added, BUILT_INS, moved, removed, type TableColumn } from "./tableColumns";
@@ -13,7 +14,8 @@ import { added, BUILT_INS, moved, removed, type TableColumn } from "./tableColum
 const SHOWN = 60;
 const STATISTICS = ["last", "min", "max", "best"] as const;
 
-function named(t: TFunction, id: string): string {
+/** A column in words, as a list of columns shows it. */
+export function named(t: TFunction, id: string): string {
   const { name, of } = headText(t, id);
   return of ? `${name} · ${of}` : name;
 }
@@ -50,16 +52,7 @@ export function ColumnPicker({
   return (
     <Popover opened={opened} onChange={setOpened} position="bottom-end" withinPortal={false} shadow="md" trapFocus>
       <Popover.Target>
-        <Button
-          variant="subtle"
-          color="gray"
-          size="compact-xs"
-          leftSection={<IconColumns3 size={14} aria-hidden />}
-          onClick={() => setOpened(!opened)}
-          data-testid="columns"
-        >
-          {t("experiments.columns")}
-        </Button>
+        <ColumnsButton onClick={() => setOpened(!opened)} />
       </Popover.Target>
       <Popover.Dropdown>
         <div className={css["picker"]} data-testid="column-picker">
@@ -101,6 +94,7 @@ export function ColumnPicker({
           />
           <span className={css["pickerHead"]}>{t("table.columns.chosen")}</span>
           <ChosenColumns columns={columns} onMove={onChange} onRemove={change} />
+          <DensityChoice />
           <Button variant="subtle" size="compact-xs" onClick={() => onChange(null)}>
             {t("table.columns.reset")}
           </Button>

@@ -7,7 +7,8 @@ import { useTranslation } from "react-i18next";
 import { experimentColumns } from "../../api/queries";
 import css from "./table.module.css";
 
-const OPERATORS = ["<", "<=", ">", ">=", "=", "!="];
+const OPERATORS = ["<", "<=", ">", ">=", "=", "!=", "is missing", "is set"];
+const hasValue = (operator: string): boolean => !operator.startsWith("is ");
 const FIXED = ["name", "state", "project", "owner", "priority", "slots", "best"];
 /** The server takes so many. */
 export const MAX_CONDITIONS = 10;
@@ -21,10 +22,11 @@ export function AddCondition({ project, onAdd }: { project: string | undefined; 
   const [value, setValue] = useState("");
   const found = useQuery({ ...experimentColumns(project), enabled: opened }).data;
   const names = [...FIXED, ...(found?.items ?? []).map((item) => item.column)];
+  const isWhole = column.trim() !== "" && (!hasValue(operator) || value.trim() !== "");
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (column.trim() === "" || value.trim() === "") return;
-    onAdd(`${column.trim()} ${operator} ${value.trim()}`);
+    if (!isWhole) return;
+    onAdd(`${column.trim()} ${operator} ${hasValue(operator) ? value.trim() : ""}`.trim());
     setOpened(false);
     setValue("");
   };
@@ -32,9 +34,8 @@ export function AddCondition({ project, onAdd }: { project: string | undefined; 
     <Popover opened={opened} onChange={setOpened} position="bottom-end" withinPortal={false} shadow="md" trapFocus>
       <Popover.Target>
         <Button
-          variant="subtle"
-          color="gray"
-          size="compact-xs"
+          variant="default"
+          size="xs"
           leftSection={<IconFilter size={14} aria-hidden />}
           onClick={() => setOpened(!opened)}
           data-testid="add-condition"
@@ -65,13 +66,15 @@ export function AddCondition({ project, onAdd }: { project: string | undefined; 
             value={operator}
             onChange={(event) => setOperator(event.currentTarget.value)}
           />
-          <TextInput
-            label={t("table.where.value")}
-            value={value}
-            onChange={(event) => setValue(event.currentTarget.value)}
-          />
+          {hasValue(operator) ? (
+            <TextInput
+              label={t("table.where.value")}
+              value={value}
+              onChange={(event) => setValue(event.currentTarget.value)}
+            />
+          ) : null}
           <span className="dim">{t("table.where.hint")}</span>
-          <Button type="submit" disabled={column.trim() === "" || value.trim() === ""}>
+          <Button type="submit" disabled={!isWhole}>
             {t("table.where.apply")}
           </Button>
         </form>

@@ -8,10 +8,10 @@ import type { Experiment } from "../../api/queries";
 import type { Ticks } from "../../components/DataTable";
 import uiCss from "../../components/ui.module.css";
 import { cell, headText, type Narrow } from "./cells";
+import { ROW_PX, useDensity } from "../../lib/density";
 import css from "./table.module.css";
 import { holdsNumbers, nextSort, sortOf, type TableColumn } from "./tableColumns";
 
-const ROW_PX = 35;
 const HEAD_PX = 35;
 const TICK_PX = 30;
 /** So many rows before the end the next page is read. */
@@ -50,16 +50,19 @@ export function ExperimentGrid({
 }: Props) {
   const { t } = useTranslation();
   const box = useRef<HTMLDivElement>(null);
+  const [density] = useDensity();
+  const rowPx = ROW_PX[density];
   const choose = useSorting(items, sort, onSort);
   // oxlint-disable-next-line react/incompatible-library -- what it returns is used here alone
   const virtual = useVirtualizer({
     count: items.length,
     getScrollElement: () => box.current,
-    estimateSize: () => ROW_PX,
+    estimateSize: () => rowPx,
     overscan: 8,
     scrollPaddingStart: HEAD_PX,
     getItemKey: (index) => items[index]?.id ?? index,
   });
+  useEffect(() => virtual.measure(), [virtual, rowPx]);
   const rows = virtual.getVirtualItems();
   const last = rows.at(-1)?.index ?? 0;
   useEffect(() => {
@@ -80,6 +83,7 @@ export function ExperimentGrid({
           data-testid="experiments"
           data-keys="rows"
           data-rows={items.length}
+          data-density={density}
         >
           <colgroup>
             {ticks ? <col style={{ width: TICK_PX }} /> : null}

@@ -1,57 +1,27 @@
-import { Button, Switch, TextInput } from "@mantine/core";
+import { Button } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
-import { IconPlus, IconSearch } from "@tabler/icons-react";
+import { IconPlus } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useRouter, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
-import { type ExperimentFilter, experiments, PAGE, savedViews, type TableShape } from "../../api/queries";
+import { experiments, PAGE, savedViews } from "../../api/queries";
 import type { Early } from "../../app/lazyPage";
 import type { ExperimentsSearch } from "../../app/search";
 import { Empty, PageHead } from "../../components/basics";
 import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
-import { stateWord } from "../../components/StateBadge";
-import uiCss from "../../components/ui.module.css";
-import { useTyped } from "../../components/useTyped";
-import { EXPERIMENT_STATES, pickStates } from "../../lib/states";
-import { ColumnPicker } from "./ColumnPicker";
-import { AddCondition, MAX_CONDITIONS } from "./Conditions";
+import { askedFor } from "./asked";
 import { ExperimentList } from "./ExperimentList";
+import { Filters } from "./Filters";
+import { statisticsOf } from "./groups";
+import { GroupTable } from "./GroupTable";
 import { Peek } from "./Peek";
 import css from "./table.module.css";
-import {
-  labelsOf,
-  readColumns,
-  readConditions,
-  resized,
-  toggled,
-  valuesOf,
-  writeColumns,
-  writeConditions,
-} from "./tableColumns";
+import { addedCondition, columnsFor, resized, toggled, writeColumns } from "./tableColumns";
 import { Views } from "./Views";
-
-/** What an address asks for: which experiments, in which order, with which columns. */
-function askedFor(search: ExperimentsSearch) {
-  const states = pickStates(EXPERIMENT_STATES, search.state);
-  const labels = labelsOf(search.label);
-  const where = readConditions(search.where);
-  const columns = readColumns(search.cols);
-  const filter: ExperimentFilter = {
-    state: states.length > 0 ? states : undefined,
-    project: search.project,
-    q: search.q,
-    label: labels.length > 0 ? labels : undefined,
-    archived: search.archived,
-    where: where.length > 0 ? where : undefined,
-  };
-  const values = valuesOf(columns);
-  const shape: TableShape = { sort: search.sort, column: values.length > 0 ? values : undefined };
-  return { states, labels, where, columns, filter, shape };
-}
 
 /** Ask for the first rows before the page is drawn; it finds the same question under way, or its answer. */
 export function askEarly({ queryClient, search }: Early): Promise<void> {
@@ -68,13 +38,17 @@ export function Experiments() {
   const search = useSearch({ from: "/app/experiments" });
   const navigate = useNavigate({ from: "/experiments" });
   const isPhone = useMediaQuery("(max-width: 720px)", undefined, { getInitialValueInEffect: false });
-  const { labels, columns, filter, shape } = askedFor(search);
+  const asked = askedFor(search);
+  const { labels, columns, filter, shape } = asked;
   const query = useInfiniteQuery(experiments(filter, PAGE, shape));
   const numPages = query.data?.pages.length ?? 0;
   const isStill = numPages > LIVE_PAGES;
   useLiveQueries(isStill ? null : "experiments", ["experiments"]);
   const set = (change: Partial<ExperimentsSearch>): void => {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
+  };
+  const open = (change: Partial<ExperimentsSearch>): void => {
+    void navigate({ search: (before) => ({ ...before, ...change }) });
   };
   const address = router
     .buildLocation({ to: "/experiments", search: { ...search, peek: undefined } })
@@ -85,7 +59,7 @@ export function Experiments() {
   };
   useDefaultView(address === "" && search.peek === undefined, openView);
   const clear = (): void => {
-    void navigate({ search: { cols: search.cols, sort: search.sort }, replace: true });
+    void navigate({ search: { cols: search.cols, sort: search.sort, group: search.group }, replace: true });
   };
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   return (
@@ -100,7 +74,7 @@ export function Experiments() {
           </>
         }
       />
-      <Filters search={search} set={set} onClear={isFiltered ? clear : null} />
+      <Filters search={search} asked={asked} set={set} onClear={isFiltered ? clear : null} />
       <div className={css["with"]}>
         <div>
           <QueryView query={query}>
@@ -122,19 +96,30 @@ export function Experiments() {
                   </Empty>
                 );
               }
+              if (search.group !== undefined)
+                return (
+                  <GroupTable
+                    by={search.group}
+                    filter={filter}
+                    columns={statisticsOf(columns, search.group, items)}
+                    onOpen={(condition) => open({ group: undefined, where: addedCondition(search.where, condition) })}
+                  />
+                );
               return (
                 <ExperimentList
                   key={JSON.stringify(filter)}
                   items={items}
                   filter={filter}
-                  columns={columns}
+                  columns={columnsFor(search.cols, items)}
                   sort={search.sort}
                   peek={search.peek}
                   isPhone={isPhone ?? false}
                   isStill={isStill}
                   query={query}
                   onSort={(sort) => set({ sort })}
-                  onWidth={(id, width) => set({ cols: writeColumns(resized(columns, id, width)) })}
+                  onWidth={(id, width) =>
+                    set({ cols: writeColumns(resized(columnsFor(search.cols, items), id, width)) })
+                  }
                   onPeek={(peek) => set({ peek })}
                   narrow={{
                     onProject: (project) => set({ project }),
@@ -148,101 +133,6 @@ export function Experiments() {
         {search.peek ? <Peek id={search.peek} onClose={() => set({ peek: undefined })} /> : null}
       </div>
     </>
-  );
-}
-
-interface FiltersProps {
-  search: ExperimentsSearch;
-  set: (change: Partial<ExperimentsSearch>) => void;
-  /** Null: nothing is filtered. */
-  onClear: (() => void) | null;
-}
-
-/** What of all experiments is shown, and with which columns. */
-function Filters({ search, set, onClear }: FiltersProps) {
-  const { t } = useTranslation();
-  const { states, labels, where, columns } = askedFor(search);
-  const [text, setText] = useTyped(search.q, 250, (q) => set({ q }));
-  const toggle = (state: (typeof EXPERIMENT_STATES)[number]): void => {
-    const next = states.includes(state) ? states.filter((s) => s !== state) : [...states, state];
-    set({ state: next.length > 0 ? next.join(",") : undefined });
-  };
-  return (
-    <div className={uiCss["filters"]} role="search">
-      <TextInput
-        aria-label={t("experiments.find")}
-        placeholder={t("experiments.find")}
-        leftSection={<IconSearch size={14} />}
-        value={text}
-        onChange={(e) => setText(e.currentTarget.value)}
-        w={230}
-        data-testid="experiment-filter"
-        data-filter
-      />
-      {EXPERIMENT_STATES.map((state) => (
-        <button
-          key={state}
-          type="button"
-          className={uiCss["chip"]}
-          aria-pressed={states.includes(state)}
-          onClick={() => toggle(state)}
-        >
-          {stateWord(t, state)}
-        </button>
-      ))}
-      <Switch
-        label={t("experiments.archived")}
-        checked={search.archived ?? false}
-        onChange={(e) => set({ archived: e.currentTarget.checked || undefined })}
-      />
-      {search.project ? (
-        <button type="button" className={uiCss["chip"]} aria-pressed onClick={() => set({ project: undefined })}>
-          {t("experiments.project")}: {search.project} ×
-        </button>
-      ) : null}
-      {labels.map((label) => (
-        <button
-          key={label}
-          type="button"
-          className={uiCss["chip"]}
-          aria-pressed
-          onClick={() => set({ label: toggled(labels, label) })}
-        >
-          {label} ×
-        </button>
-      ))}
-      {where.map((condition) => (
-        <button
-          key={condition}
-          type="button"
-          className={uiCss["chip"]}
-          aria-pressed
-          aria-label={t("table.where.remove", { condition })}
-          onClick={() => set({ where: writeConditions(where.filter((one) => one !== condition)) })}
-          data-testid="condition"
-        >
-          {condition} ×
-        </button>
-      ))}
-      {onClear ? (
-        <Button variant="subtle" size="compact-xs" onClick={onClear}>
-          {t("common.clearFilters")}
-        </Button>
-      ) : null}
-      {where.length < MAX_CONDITIONS ? (
-        <AddCondition
-          project={search.project}
-          onAdd={(condition) =>
-            set({ where: writeConditions([...where.filter((one) => one !== condition), condition]) })
-          }
-        />
-      ) : null}
-      <ColumnPicker
-        columns={columns}
-        project={search.project}
-        onChange={(next) => set({ cols: next === null ? undefined : writeColumns(next) })}
-      />
-    </div>
   );
 }
 

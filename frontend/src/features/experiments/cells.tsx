@@ -1,5 +1,6 @@
 import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
 
 import type { Experiment } from "../../api/queries";
 import { Headline } from "../../common/headline/Headline";
@@ -10,6 +11,7 @@ import { Ago, Elapsed } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import * as format from "../../lib/format";
 import { shownState, slotsText } from "../../lib/held";
+import { isTerminal } from "../../lib/states";
 import css from "./table.module.css";
 import { isBuiltIn, labelText, valueLabel } from "./tableColumns";
 import layout from "../../components/layout.module.css";
@@ -75,21 +77,11 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
     case "searcher":
       return t(`searcher.${item.searcher}` as "searcher.asha", { defaultValue: item.searcher });
     case "trials":
-      return item.only_trial_id ? (
-        <span className="num">1</span>
-      ) : (
-        <span className={css["progress"]}>
-          <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />
-          <span className={`num dim ${layout["nowrap"]}`}>
-            {item.num_trials}
-            {item.num_trials_planned !== null && item.num_trials_planned > item.num_trials
-              ? `/${item.num_trials_planned}`
-              : ""}
-          </span>
-        </span>
-      );
+      return <Trials item={item} />;
     case "metric":
       return <Headline item={item} />;
+    case "step":
+      return item.headline ? <span className="num">{format.count(item.headline.step)}</span> : format.MISSING;
     case "best":
       return item.best_metric === null ? (
         format.MISSING
@@ -99,13 +91,7 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
         </span>
       );
     case "progress":
-      return (
-        <Meter
-          value={item.progress}
-          tone={item.state === "COMPLETED" ? "ok" : item.state === "FAILED" ? "bad" : "run"}
-          label={t("experiments.progress")}
-        />
-      );
+      return <Progress item={item} />;
     case "slots":
       return slotsText(t, item);
     case "project":
@@ -134,4 +120,32 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
     case "notes":
       return <span title={item.notes}>{item.notes.split("\n", 1)[0]}</span>;
   }
+}
+
+/** How many trials there are, then their states: the number is never cut. */
+function Trials({ item }: { item: Experiment }) {
+  if (item.only_trial_id) return <span className="num">1</span>;
+  const planned = item.num_trials_planned;
+  const text =
+    planned !== null && planned > item.num_trials ? `${item.num_trials}/${planned}` : String(item.num_trials);
+  return (
+    <span className={css["progress"]}>
+      <span className={`num ${layout["nowrap"]}`}>{text}</span>
+      <TrialsBar byState={item.num_trials_by_state} planned={planned} />
+    </span>
+  );
+}
+
+/** How far it is while it goes on: of a search its trials. */
+function Progress({ item }: { item: Experiment }) {
+  const { t } = useTranslation();
+  if (isTerminal(item.state)) return item.only_trial_id ? null : <Trials item={item} />;
+  if (item.state === "QUEUED") return null;
+  if (!item.only_trial_id) return <Trials item={item} />;
+  return (
+    <span className={css["progress"]}>
+      <span className={`num ${layout["nowrap"]}`}>{format.pct(item.progress)}</span>
+      <Meter value={item.progress} label={t("experiments.progress")} text="" />
+    </span>
+  );
 }

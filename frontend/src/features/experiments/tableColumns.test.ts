@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 
 import {
   added,
+  columnsFor,
+  groupCondition,
   holdsNumbers,
   labelsOf,
   moved,
@@ -31,7 +33,7 @@ test("any column comes back from the address, whatever its name holds", () => {
   expect(text).toMatch(/^name,state,/);
   expect(readColumns(text)).toEqual([
     { id: "name", width: 260 },
-    { id: "state", width: 112 },
+    { id: "state", width: 124 },
     { id: odd, width: 200 },
   ]);
 });
@@ -97,4 +99,21 @@ test("conditions and labels come back from the address", () => {
   expect(writeConditions([])).toBeUndefined();
   expect(labelsOf(toggled(labelsOf("a=1"), "b"))).toEqual(["a=1", "b"]);
   expect(toggled(["a=1"], "a=1")).toBeUndefined();
+});
+
+test("without an address, who owns them and how far they are is shown where it tells rows apart", () => {
+  const row = { owner: "ada", state: "COMPLETED" };
+  const shown = (...items: (typeof row)[]) => columnsFor(undefined, items).map(({ id }) => id);
+  expect(shown(row)).not.toContain("owner");
+  expect(shown(row)).not.toContain("progress");
+  expect(shown(row, { ...row, owner: "bob" }).slice(-2)).toEqual(["owner", "created"]);
+  expect(shown(row, { ...row, state: "RUNNING" })).toContain("progress");
+  expect(columnsFor("name,progress", [row]).map(({ id }) => id)).toEqual(["name", "progress"]);
+});
+
+test("a group is found again by a condition", () => {
+  expect(groupCondition("hparam.lr", 0.1)).toBe("hparam.lr = 0.1");
+  expect(groupCondition("label.team", "a b")).toBe("label.team = a b");
+  expect(groupCondition("label.team", null)).toBe("label.team is missing");
+  for (const value of ["a\nb", "NaN", " x", ""]) expect(groupCondition("config.notes", value)).toBeNull();
 });

@@ -1,19 +1,22 @@
 /** Columns of the experiments table as they stand in the address: which, in what order, how wide. Pure. */
 
+import { isTerminal } from "../../lib/states";
+
 /** What every experiment has. Those with a sort are put in order by the server under that name. */
 export const BUILT_IN = {
   name: { width: 260, sort: "name" },
-  state: { width: 112, sort: "state" },
-  labels: { width: 120 },
+  state: { width: 124, sort: "state" },
+  labels: { width: 160 },
   searcher: { width: 110, sort: "config.search.method" },
-  trials: { width: 124 },
-  metric: { width: 220 },
-  best: { width: 136, sort: "best", right: true },
-  progress: { width: 132 },
-  slots: { width: 90, sort: "slots", right: true },
+  trials: { width: 136 },
+  metric: { width: 236 },
+  step: { width: 76, right: true },
+  best: { width: 160, sort: "best", right: true },
+  progress: { width: 150 },
+  slots: { width: 112, sort: "slots", right: true },
   project: { width: 120, sort: "project" },
-  owner: { width: 80, sort: "owner" },
-  elapsed: { width: 76, right: true },
+  owner: { width: 100, sort: "owner" },
+  elapsed: { width: 92, right: true },
   created: { width: 104, sort: "created", right: true },
   started: { width: 120, sort: "started", right: true },
   ended: { width: 120, sort: "ended", right: true },
@@ -23,7 +26,7 @@ export const BUILT_IN = {
 
 export type BuiltIn = keyof typeof BUILT_IN;
 export const BUILT_INS = Object.keys(BUILT_IN) as BuiltIn[];
-const FIRST: readonly BuiltIn[] = ["name", "state", "metric", "trials", "progress", "labels", "elapsed", "created"];
+const FIRST: readonly BuiltIn[] = ["name", "state", "metric", "step", "progress", "elapsed", "slots", "created"];
 const VALUE_WIDTH = 130;
 const MIN_WIDTH = 60;
 const MAX_WIDTH = 900;
@@ -31,13 +34,13 @@ const MAX_WIDTH = 900;
 export const MAX_VALUES = 40;
 
 export interface TableColumn {
-  /** A name of BUILT_IN, or config.<path>, hparam.<name>, metric.<last|min|max|best>.<name>. */
+  /** A name of BUILT_IN, or config.<path>, label.<name>, hparam.<name>, metric.<last|min|max|best>.<name>. */
   id: string;
   width: number;
 }
 
 export const isBuiltIn = (id: string): id is BuiltIn => Object.hasOwn(BUILT_IN, id);
-const isValue = (id: string): boolean => /^(config|hparam)\..+|^metric\.(last|min|max|best)\..+/s.test(id);
+const isValue = (id: string): boolean => /^(config|label|hparam)\..+|^metric\.(last|min|max|best)\..+/s.test(id);
 const widthOf = (id: string): number => (isBuiltIn(id) ? BUILT_IN[id].width : VALUE_WIDTH);
 /** What the server sorts by, null when it does not. */
 export function sortOf(id: string): string | null {
@@ -64,6 +67,24 @@ export function readColumns(text: string | undefined): TableColumn[] {
   if (found.size === 0) return FIRST.map((id) => ({ id, width: widthOf(id) }));
   const list = [...found.values()];
   return found.has("name") ? list : [{ id: "name", width: widthOf("name") }, ...list];
+}
+
+/**
+ * The columns of an address. Without any, those that tell these rows apart: whose they are where several people own
+ * them, and how far they are while one of them goes on.
+ */
+export function columnsFor(
+  text: string | undefined,
+  items: readonly { owner: string | null; state: string }[],
+): TableColumn[] {
+  const columns = readColumns(text);
+  if (text !== undefined || items.length === 0) return columns;
+  const owners = new Set(items.map((item) => item.owner));
+  const goesOn = items.some((item) => !isTerminal(item.state) && item.state !== "QUEUED");
+  const shown = columns.filter(({ id }) => id !== "progress" || goesOn);
+  if (owners.size < 2) return shown;
+  const at = shown.findIndex(({ id }) => id === "created");
+  return [...shown.slice(0, at), { id: "owner", width: widthOf("owner") }, ...shown.slice(at)];
 }
 
 export const clampWidth = (width: number): number => Math.round(Math.min(MAX_WIDTH, Math.max(MIN_WIDTH, width)));
@@ -122,11 +143,24 @@ export function valueLabel(id: string): { what: string; of: string } {
   return { what: rest.join("."), of: kind };
 }
 
+/** The condition that only the experiments of a group fulfil; null where text of several lines cannot be written. */
+export function groupCondition(by: string, value: number | string | null): string | null {
+  if (value === null) return `${by} is missing`;
+  return typeof value === "string" &&
+    (value.includes("\n") || value === "NaN" || value.trim() !== value || value === "")
+    ? null
+    : `${by} = ${value}`;
+}
+
 /** Conditions on columns, one per line of the address's text. */
 export const readConditions = (text: string | undefined): string[] =>
   (text ?? "").split("\n").filter((line) => line !== "");
 export const writeConditions = (conditions: readonly string[]): string | undefined =>
   conditions.length > 0 ? conditions.join("\n") : undefined;
+
+/** The address's text with one more condition; one that is there already is moved to the end. */
+export const addedCondition = (text: string | undefined, condition: string): string | undefined =>
+  writeConditions([...readConditions(text).filter((one) => one !== condition), condition]);
 
 /** Labels that must be there, by comma: "team=vision,urgent". */
 export const labelsOf = (text: string | undefined): string[] => (text ?? "").split(",").filter((label) => label !== "");

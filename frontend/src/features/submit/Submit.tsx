@@ -3,37 +3,40 @@ import { useDebouncedValue } from "@mantine/hooks";
 import { IconChevronDown, IconRocket } from "@tabler/icons-react";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import type { TFunction } from "i18next";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { Fragment, lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { ApiError, client, type FieldError, unwrap } from "../../api/client";
-import { experiment, type ExperimentDetail, me, type Preview } from "../../api/queries";
-import { Code, KeyValues, Notice, PageHead, Section, Skeleton } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { documentSchema, experiment, type ExperimentDetail, me } from "../../api/queries";
+import { Code, Notice, PageHead, Skeleton } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { ErrorNotice } from "../../components/QueryView";
-import { FieldMessage, Reason } from "../../components/Message";
-import * as format from "../../lib/format";
 import { asOverride, forkFrom, type Load, startOf } from "../../lib/forking";
-import { lengthText } from "../../lib/lengthText";
 import { useIdempotency } from "../../lib/idempotency";
 import { readPref, writePref } from "../../lib/prefs";
 import { asCli, asCurl } from "../../lib/yaml";
 import { ForkBar } from "./ForkBar";
+import { CodePanel } from "./code/CodePanel";
+import { type CodeState, useCode } from "./code/useCode";
 import { PlanPanel } from "./PlanPanel";
+import { PreviewPane } from "./PreviewPane";
+import type { SchemaNode } from "./schema";
 import css from "./submit.module.css";
-import { isTemplate, TEMPLATES, type TemplateName } from "./templates";
+import { FIRST, GROUPS, type Template, TEMPLATES, templateOf } from "./templates";
 import layout from "../../components/layout.module.css";
 
 const Editor = lazy(() => import("./editor"));
+const DocumentForm = lazy(() => import("./DocumentForm"));
+/** Whether the document starts a script, or names functions of its code. */
+const usesCode = (document: string): boolean => /(^|[\s{,])["']?(entrypoint|path)["']?\s*:/m.test(document);
 const DRAFT = "draft";
 const NO_ERRORS: FieldError[] = [];
 
 export function Submit() {
   const { t } = useTranslation();
   const { from, start: startText, template } = useSearch({ from: "/app/submit" });
-  const { source, document, change } = useDraft(from, template);
+  const code = useCode();
+  const { source, document, change, pick } = useDraft(from, template, code);
   const [shape, setShape] = useState<Shape>("yaml");
   const [focus, setFocus] = useState<Focus | null>(null);
   const [load, setLoad] = useState<Load>("all");
@@ -41,7 +44,12 @@ export function Submit() {
   const forked = from === undefined ? undefined : source.data;
   const mayNot = useQuery(me).data?.role === "viewer";
   const isReady = !mayNot && (from === undefined || source.data !== undefined);
-  const { settled, overrides, preview, submit } = useSubmission(document, forked, { start, load }, isReady);
+  const { settled, overrides, preview, submit } = useSubmission(document, forked, {
+    start,
+    load,
+    code: usesCode(document) ? code.code : null,
+    isReady,
+  });
   const data = preview.data;
   const behind = settled !== document || preview.isPlaceholderData;
   const submitErrors = submit.error instanceof ApiError ? submit.error.fields : NO_ERRORS;
@@ -87,7 +95,9 @@ export function Submit() {
           errors={errors}
           focus={focus}
           onChange={change}
+          onPick={pick}
           onSubmit={send}
+          code={forked ? null : code}
         />
         <div
           className={behind ? css["waiting"] : undefined}
@@ -135,11 +145,17 @@ interface Focus {
 }
 
 /** The document that is edited: what is forked, the template that was asked for, or the last draft. */
-function useDraft(from: number | undefined, template: string | undefined) {
+function useDraft(from: number | undefined, template: string | undefined, code: CodeState) {
   const source = useQuery({ ...experiment(from ?? 0), enabled: from !== undefined });
   const [document, setDocument] = useState(
-    () => (isTemplate(template) ? TEMPLATES[template] : (readPref(DRAFT) ?? TEMPLATES.ddp)) as string,
+    () => templateOf(template)?.document ?? readPref(DRAFT) ?? TEMPLATES.get(FIRST)?.document ?? "",
   );
+  const { take, clear } = code;
+  const wanted = useRef(templateOf(template)?.files ?? []);
+  useEffect(() => {
+    if (wanted.current.length > 0) void take(wanted.current, template ?? "");
+    wanted.current = [];
+  }, [take, template]);
   const filled = useRef<number | undefined>(undefined);
   useEffect(() => {
     if (source.data && filled.current !== source.data.id) {
@@ -152,7 +168,12 @@ function useDraft(from: number | undefined, template: string | undefined) {
     setDocument(text);
     writePref(DRAFT, text);
   };
-  return { source, document, change };
+  const pick = (example: Template): void => {
+    change(example.document);
+    if (example.files.length > 0) void take(example.files, example.id);
+    else clear();
+  };
+  return { source, document, change, pick };
 }
 
 /** The document, to be edited, or as a command. */
@@ -164,7 +185,9 @@ function DocumentPane({
   errors,
   focus,
   onChange,
+  onPick,
   onSubmit,
+  code,
 }: {
   document: string;
   shape: Shape;
@@ -173,19 +196,27 @@ function DocumentPane({
   errors: FieldError[];
   focus: Focus | null;
   onChange: (document: string) => void;
+  onPick: (example: Template) => void;
   onSubmit: () => void;
+  /** Null: the code of what is forked is used. */
+  code: CodeState | null;
 }) {
   const { t } = useTranslation();
+  const schema = useQuery(documentSchema).data as SchemaNode | undefined;
   return (
     <div>
-      <Toolbar shape={shape} onShape={onShape} onPick={(name) => onChange(TEMPLATES[name])} />
+      <Toolbar shape={shape} onShape={onShape} onPick={onPick} />
       {shape === "yaml" ? (
         <>
+          <Suspense fallback={null}>
+            <DocumentForm document={document} schema={schema} errors={errors} onChange={onChange} />
+          </Suspense>
           <div className={css["editor"]} data-invalid={isInvalid || undefined}>
             <Suspense fallback={<Skeleton rows={10} />}>
               <Editor
                 value={document}
                 label={t("submit.editor")}
+                schema={schema}
                 errors={errors}
                 focus={focus}
                 onChange={onChange}
@@ -194,6 +225,9 @@ function DocumentPane({
             </Suspense>
           </div>
           <p className={`dim ${layout["text"]} ${layout["aboveS"]} ${layout["small"]}`}>{t("submit.draft")}</p>
+          {code && (usesCode(document) || code.code !== null) ? (
+            <CodePanel state={code} isUsed={usesCode(document)} />
+          ) : null}
         </>
       ) : (
         <Code
@@ -206,20 +240,28 @@ function DocumentPane({
   );
 }
 
+interface Submission {
+  start: ReturnType<typeof startOf>;
+  load: Load;
+  /** Code that was chosen and sent; null: none. */
+  code: CodeState["code"];
+  isReady: boolean;
+}
+
 /** What the server says of a document once it rests, and the way to submit it; `forked`: what it is forked from. */
 function useSubmission(
   document: string,
   forked: ExperimentDetail | undefined,
-  { start, load }: { start: ReturnType<typeof startOf>; load: Load },
-  isReady: boolean,
+  { start, load, code, isReady }: Submission,
 ) {
   const navigate = useNavigate();
   const queryClient = useQueryClient();
   const [settled] = useDebouncedValue(document, 400);
   const origin = forked ? forkFrom(forked.id, start, load) : null;
-  const blob = forked?.blob_sha256 ?? null;
+  const blob = forked?.blob_sha256 ?? code?.sha256 ?? null;
+  const leftOut = blob !== null && blob === code?.sha256 ? code.leftOutNames : undefined;
   const overrides = [...(forked?.overrides ?? []), ...asOverride(origin)];
-  const body = (text: string) => ({ document: text, blob_sha256: blob ?? undefined, overrides });
+  const body = (text: string) => ({ document: text, blob_sha256: blob ?? undefined, overrides, left_out: leftOut });
   const preview = useQuery({
     queryKey: ["preview", settled, blob, overrides],
     queryFn: ({ signal }) => unwrap(client.POST("/api/v1/experiments:preview", { body: body(settled), signal })),
@@ -231,7 +273,7 @@ function useSubmission(
   const keyOf = useIdempotency();
   const submit = useMutation({
     mutationFn: () => {
-      const header = { "idempotency-key": keyOf([document, overrides, forked?.id]) };
+      const header = { "idempotency-key": keyOf([document, overrides, forked?.id, blob]) };
       if (!forked) return unwrap(client.POST("/api/v1/experiments", { params: { header }, body: body(document) }));
       const fork = { document, overrides: forked.overrides, from: origin };
       return unwrap(
@@ -256,24 +298,36 @@ interface ToolbarProps {
   shape: Shape;
   /** Null: a command would not carry over the lineage and the code of what is forked. */
   onShape: ((shape: Shape) => void) | null;
-  onPick: (name: TemplateName) => void;
+  onPick: (example: Template) => void;
 }
 
 function Toolbar({ shape, onShape, onPick }: ToolbarProps) {
   const { t } = useTranslation();
   return (
     <div className={css["bar"]}>
-      <Menu>
+      <Menu position="bottom-start">
         <Menu.Target>
           <Button variant="default" rightSection={<IconChevronDown size={14} />} data-testid="templates">
             {t("submit.template")}
           </Button>
         </Menu.Target>
-        <Menu.Dropdown>
-          {(Object.keys(TEMPLATES) as TemplateName[]).map((name) => (
-            <Menu.Item key={name} onClick={() => onPick(name)} data-testid={`template-${name}`}>
-              {t(`submit.templates.${name}`)}
-            </Menu.Item>
+        <Menu.Dropdown className={css["templates"]}>
+          {(Object.keys(GROUPS) as (keyof typeof GROUPS)[]).map((group) => (
+            <Fragment key={group}>
+              <Menu.Label>{t(`submit.groups.${group}`)}</Menu.Label>
+              {GROUPS[group].map((id) => (
+                <Menu.Item
+                  key={id}
+                  onClick={() => {
+                    const example = templateOf(id);
+                    if (example) onPick(example);
+                  }}
+                  data-testid={`template-${id}`}
+                >
+                  {t(`submit.templates.${id}`)}
+                </Menu.Item>
+              ))}
+            </Fragment>
           ))}
         </Menu.Dropdown>
       </Menu>
@@ -290,200 +344,5 @@ function Toolbar({ shape, onShape, onPick }: ToolbarProps) {
         />
       ) : null}
     </div>
-  );
-}
-
-const show = (value: unknown): string =>
-  typeof value === "number" ? format.num(value) : typeof value === "string" ? value : JSON.stringify(value);
-
-/** "epochs" or "steps": what the lengths of an asha search are in. */
-function rungUnit(config: Preview["config"]): string {
-  const search = config?.["search"] as { max_length?: Record<string, unknown> | null } | undefined;
-  return Object.entries(search?.max_length ?? {}).find(([, value]) => value !== null)?.[0] ?? "";
-}
-
-/** How many trials reach which length. */
-function RungPlan({ rungs, unit }: { rungs: Preview["rungs"]; unit: string }) {
-  const { t } = useTranslation();
-  const brackets = new Set(rungs.map((rung) => rung["bracket"])).size;
-  return (
-    <ul className={layout["bare"]} data-testid="rung-plan">
-      {rungs.map((rung) => (
-        <li key={`${show(rung["bracket"])}:${show(rung["units"])}`}>
-          {brackets > 1
-            ? `${t("search.bracketNo", {
-                no: Number(rung["bracket"]) + 1,
-                count: rungs.filter((other) => other["bracket"] === rung["bracket"]).length,
-              })} · `
-            : ""}
-          {t("submit.rung", { count: Number(rung["max_trials"]), length: lengthText(t, Number(rung["units"]), unit) })}
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-/** What a whole search is expected to take. */
-function costRows(t: TFunction, cost: NonNullable<Preview["search_cost"]>): [string, React.ReactNode][] {
-  const spared = 1 - cost.total_units / cost.full_units;
-  const rows: [string, React.ReactNode][] = [
-    [
-      t("submit.training"),
-      `${lengthText(t, cost.total_units, cost.unit)}${spared > 0 ? ` · ${t("submit.spared", { share: format.pct(spared) })}` : ""}`,
-    ],
-  ];
-  if (cost.slot_hours === null) return [...rows, [t("submit.slotHours"), t("submit.noUnitTime")]];
-  const from =
-    cost.unit_s_from === "search.unit_s"
-      ? t("submit.stated")
-      : t("submit.measured", { where: cost.unit_s_from.replace(/^experiment /, "#") });
-  rows.push([t("submit.slotHours"), `${format.num(cost.slot_hours)} (${from})`]);
-  if (cost.cost !== null) rows.push([t("submit.cost"), `${format.num(cost.cost)} ${cost.currency}`]);
-  if (cost.duration_s !== null) rows.push([t("submit.duration"), format.duration(cost.duration_s)]);
-  if (cost.within_budget === false) rows.push([t("submit.budget"), t("submit.overBudget")]);
-  return rows;
-}
-
-/** Errors or warnings of a document, each with the path it is about. */
-function Remarks({
-  remarks,
-  testId,
-  onPath,
-}: {
-  remarks: FieldError[];
-  testId: string;
-  onPath: (path: string) => void;
-}) {
-  const { t } = useTranslation();
-  return (
-    <ul className={css["errors"]} data-testid={testId}>
-      {remarks.map((remark) => (
-        <li key={`${remark.path}:${remark.message}`}>
-          <button type="button" onClick={() => onPath(remark.path)}>
-            {remark.path || t("submit.documentItself")}
-          </button>
-          <div>
-            <FieldMessage error={remark} />
-          </div>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-function PreviewPane({
-  preview,
-  errors,
-  takes,
-  onError,
-}: {
-  preview: Preview;
-  errors: FieldError[];
-  takes: React.ReactNode;
-  onError: (path: string) => void;
-}) {
-  const { t } = useTranslation();
-  const names = [...new Set(preview.sampled_trials.flatMap((trial) => Object.keys(trial.hparams)))];
-  return (
-    <>
-      {errors.length > 0 ? (
-        <Section title={t("submit.errors", { count: errors.length })}>
-          <Remarks remarks={errors} testId="errors" onPath={onError} />
-        </Section>
-      ) : null}
-      {preview.valid ? (
-        <>
-          {preview.warnings.length > 0 ? (
-            <Section title={t("submit.warnings", { count: preview.warnings.length })}>
-              <Remarks remarks={preview.warnings} testId="warnings" onPath={onError} />
-            </Section>
-          ) : null}
-          <div data-testid="fits">
-            <Notice
-              tone={preview.fits_now ? "ok" : preview.is_impossible ? "warn" : "run"}
-              title={t(preview.fits_now ? "submit.fits" : preview.is_impossible ? "submit.impossible" : "submit.waits")}
-            >
-              <Reason text={preview.fit_reason} parts={preview.fit_parts} />
-            </Notice>
-          </div>
-          <Section title={t("submit.plan")}>
-            <KeyValues
-              items={[
-                [
-                  t("experiments.trials"),
-                  preview.num_trials === null
-                    ? format.MISSING
-                    : t(preview.num_trials_is_upper_bound ? "submit.atMost" : "submit.exactly", {
-                        count: preview.num_trials,
-                      }),
-                ],
-                ...(preview.concurrent !== null && preview.num_trials !== 1
-                  ? ([
-                      [
-                        t("submit.atOnce"),
-                        preview.concurrent_from === "search.concurrent"
-                          ? format.count(preview.concurrent)
-                          : t("submit.byRoom", { count: preview.concurrent }),
-                      ],
-                    ] as [string, React.ReactNode][])
-                  : []),
-                ...(preview.rungs.length > 0
-                  ? ([
-                      [
-                        t("search.rungs"),
-                        <RungPlan key="rungs" rungs={preview.rungs} unit={rungUnit(preview.config)} />,
-                      ],
-                    ] as [string, React.ReactNode][])
-                  : []),
-                ...(preview.perturbed.length > 0
-                  ? ([[t("submit.perturbed"), preview.perturbed.join(", ")]] as [string, React.ReactNode][])
-                  : []),
-                ...(preview.copied.length > 0
-                  ? ([[t("submit.copied"), preview.copied.join(", ")]] as [string, React.ReactNode][])
-                  : []),
-                ...(preview.search_cost ? costRows(t, preview.search_cost) : []),
-              ]}
-            />
-          </Section>
-          {takes}
-          {preview.plan.length > 0 ? (
-            <Section title={t("submit.commands")}>
-              {preview.plan.map((node) => (
-                <div key={node.node_name} className={layout["belowL"]}>
-                  <div className={`dim ${layout["belowXs"]}`}>
-                    {t("submit.onNode", { node: node.node_name, count: node.num_slots })}
-                  </div>
-                  <Code text={node.command.join(" ")} wrap />
-                </div>
-              ))}
-            </Section>
-          ) : null}
-          {names.length > 0 ? (
-            <Section title={t("submit.sampled", { count: preview.sampled_trials.length })}>
-              <DataTable
-                rows={preview.sampled_trials.map((trial, i) => ({ ...trial, no: i + 1 }))}
-                rowKey={(row) => row.no}
-                label={t("experiments.trials")}
-                cards={false}
-                columns={[
-                  { id: "no", header: "#", align: "right", cell: (row) => row.no },
-                  ...names.map((name) => ({
-                    id: name,
-                    header: name,
-                    align: "right" as const,
-                    cell: (row: { hparams: Record<string, unknown> }) => show(row.hparams[name]),
-                  })),
-                ]}
-              />
-            </Section>
-          ) : null}
-          {preview.config ? (
-            <Section title={t("trial.resolved")} note={t("submit.defaults")}>
-              <Code text={JSON.stringify(preview.config, null, 2)} />
-            </Section>
-          ) : null}
-        </>
-      ) : null}
-    </>
   );
 }

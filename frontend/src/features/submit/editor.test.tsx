@@ -9,7 +9,15 @@ Range.prototype.getClientRects = () => [] as unknown as DOMRectList;
 
 function mount(value: string, onChange: (text: string) => void) {
   const editor = (text: string) => (
-    <Editor value={text} label="Document" errors={[]} focus={null} onChange={onChange} onSubmit={() => {}} />
+    <Editor
+      value={text}
+      label="Document"
+      schema={undefined}
+      errors={[]}
+      focus={null}
+      onChange={onChange}
+      onSubmit={() => {}}
+    />
   );
   const { container, rerender } = render(editor(value));
   const content = container

@@ -2,13 +2,16 @@ import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirro
 import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, setDiagnostics } from "@codemirror/lint";
-import { EditorState } from "@codemirror/state";
+import { Compartment, EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "react";
+import { useTranslation } from "react-i18next";
 
 import type { FieldError } from "../../api/client";
 import { fieldText } from "../../components/Message";
+import { documentHelp } from "./complete";
+import type { SchemaNode } from "./schema";
 import { lineOfPath } from "./yamlTree";
 
 // Comes with the editor, which has the parser.
@@ -46,6 +49,28 @@ const theme = EditorView.theme({
     borderRadius: "6px",
     color: "var(--text)",
   },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": {
+    fontFamily: "var(--mantine-font-family-monospace)",
+    fontSize: "12px",
+    maxHeight: "16em",
+  },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 8px" },
+  ".cm-tooltip-autocomplete > ul > li[aria-selected]": {
+    backgroundColor: "var(--accent-soft) !important",
+    color: "var(--text) !important",
+  },
+  ".cm-completionDetail": { color: "var(--text-2)", fontStyle: "normal", marginLeft: "1em" },
+  ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "600" },
+  ".cm-completionInfo": { padding: "0 !important", maxWidth: "340px !important" },
+  ".muster-help": {
+    fontFamily: "var(--mantine-font-family)",
+    fontSize: "12px",
+    padding: "8px 10px",
+    maxWidth: "380px",
+  },
+  ".muster-help b": { fontFamily: "var(--mantine-font-family-monospace)", fontWeight: "600" },
+  ".muster-help p": { margin: "2px 0 4px", whiteSpace: "normal" },
+  ".muster-help small": { color: "var(--text-2)" },
   ".cm-diagnostic": { fontFamily: "var(--mantine-font-family)", padding: "6px 10px", borderLeftWidth: "3px" },
 });
 const highlight = HighlightStyle.define([
@@ -60,6 +85,8 @@ const highlight = HighlightStyle.define([
 interface Props {
   value: string;
   label: string;
+  /** Of the document, for completion and help; not known yet while undefined. */
+  schema: SchemaNode | undefined;
   errors: readonly FieldError[];
   /** Path whose line is to be shown and selected, with a counter so that the same one can be asked for twice. */
   focus: { path: string; nonce: number } | null;
@@ -71,12 +98,14 @@ interface Props {
  * CodeMirror writes its styles through <style> elements, which the content security policy forbids;
  * inside a shadow root it uses constructed style sheets, which are allowed.
  */
-export default function Editor({ value, label, errors, focus, onChange, onSubmit }: Props) {
+export default function Editor({ value, label, schema, errors, focus, onChange, onSubmit }: Props) {
+  const { t } = useTranslation();
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const handlers = useRef({ onChange, onSubmit });
   handlers.current = { onChange, onSubmit };
   const initial = useRef({ value, label });
+  const help = useRef(new Compartment());
   /** Texts that the page has been told of and has not given back yet, oldest first. */
   const told = useRef<string[]>([]);
 
@@ -104,6 +133,7 @@ export default function Editor({ value, label, errors, focus, onChange, onSubmit
           theme,
           EditorView.lineWrapping,
           EditorView.contentAttributes.of({ "aria-label": initial.current.label, "data-testid": "submit-editor" }),
+          help.current.of([]),
           keymap.of([
             {
               key: "Mod-Enter",
@@ -131,6 +161,12 @@ export default function Editor({ value, label, errors, focus, onChange, onSubmit
       view.current = null;
     };
   }, []);
+
+  useEffect(() => {
+    if (!schema) return;
+    const words = { defaultIs: (usual: string) => t("submit.usual", { value: usual }) };
+    view.current?.dispatch({ effects: help.current.reconfigure(documentHelp(schema, words)) });
+  }, [schema, t]);
 
   // A template or another experiment's document replaces the text. The editor's own text may come
   // back when more has been typed already: replacing by that would take the newer letters away.

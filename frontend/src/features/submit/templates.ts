@@ -1,68 +1,51 @@
-/** Starting points that run as they are: the built-in trainer needs no code of the user's. */
+/** Starting points that run as they are: the examples, put in when the dashboard is built. */
+import type { CodeFile } from "./code/files";
 
-export const TEMPLATES = {
-  ddp: `# Data-parallel training on two workers with the built-in trainer: no code needed.
-name: digits-ddp
-project: default
-trainer:
-  model: cnn
-  data: digits
-  epochs: 10
-  batch_size: 32
-resources:
-  slots: 2
-  slot_type: cpu
-strategy:
-  kind: ddp
-checkpoints:
-  every: {epochs: 2}
-`,
-  asha: `# A search by successive halving: 16 trials start, the better ones continue.
-name: digits-asha
-project: default
-trainer:
-  model: mlp
-  data: digits
-hyperparameters:
-  lr: {log: [1.0e-4, 1.0e-1]}
-  width: {int: [16, 128], step: 16}
-  optimizer: {choice: [adamw, sgd]}
-search:
-  method: asha
-  metric: val/loss
-  goal: min
-  trials: 16
-  max_length: {epochs: 9}
-  divisor: 3
-  rungs: 3
-  concurrent: 2
-  seed: 7
-resources:
-  slots: 1
-`,
-  plain: `# One worker, the shortest document that trains something.
-name: digits
-trainer:
-  model: mlp
-  data: digits
-  epochs: 5
-strategy:
-  kind: single
-`,
-  script: `# Your own script. Muster starts it with torchrun, one process per slot.
-# From the command line, code: {path: .} uploads the folder; here name one that every node has.
-name: my-training
-entrypoint: train.py --epochs 3
-code:
-  installed: /common/my-project
-resources:
-  slots: 2
-  slot_type: cpu
-restarts:
-  user: 1
-`,
+const documents = import.meta.glob<string>(
+  ["../../../../examples/*/experiment.yaml", "../../../../examples/documents/*.yaml"],
+  { query: "?raw", import: "default", eager: true },
+);
+const scripts = import.meta.glob<string>("../../../../examples/*/*.py", {
+  query: "?raw",
+  import: "default",
+  eager: true,
+});
+
+export interface Template {
+  id: string;
+  document: string;
+  /** The code that its entry point needs. */
+  files: CodeFile[];
+}
+
+/** In the order in which they are offered, by what they show. */
+export const GROUPS = {
+  first: ["digits-ddp", "one-worker", "shakespeare-gpt"],
+  parallel: ["multi-node", "fsdp", "pipeline", "elastic", "resume"],
+  search: ["digits-asha", "search-grid", "search-random", "search-bayesian", "search-hyperband", "search-pbt"],
+  script: ["own-script", "sdk-script", "plain-torchrun", "deepspeed-zero", "ranks"],
 } as const;
 
-export type TemplateName = keyof typeof TEMPLATES;
+export type TemplateId = (typeof GROUPS)[keyof typeof GROUPS][number];
+export const FIRST: TemplateId = "digits-ddp";
 
-export const isTemplate = (name: string | undefined): name is TemplateName => name !== undefined && name in TEMPLATES;
+/** .../examples/documents/fsdp.yaml → fsdp; .../examples/ranks/experiment.yaml → ranks. */
+function idOf(path: string): string {
+  const [name = "", folder = ""] = path.split("/").toReversed();
+  return name === "experiment.yaml" ? folder : name.replace(/\.yaml$/, "");
+}
+
+const encoder = new TextEncoder();
+
+export const TEMPLATES: ReadonlyMap<string, Template> = new Map(
+  Object.entries(documents).map(([path, document]) => {
+    const folder = path.slice(0, path.lastIndexOf("/") + 1);
+    const files = Object.entries(scripts)
+      .filter(([script]) => script.startsWith(folder))
+      .map(([script, text]) => ({ name: script.slice(folder.length), data: new Blob([encoder.encode(text)]) }));
+    return [idOf(path), { id: idOf(path), document, files }];
+  }),
+);
+
+export const templateOf = (id: string | undefined): Template | undefined =>
+  id === undefined ? undefined : TEMPLATES.get(id);

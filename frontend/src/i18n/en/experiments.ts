@@ -2,7 +2,6 @@
 export const experiments = {
   experiments: {
     labels: "Labels",
-    columns: "Columns",
     onlyLabel: "Only {{label}}",
     name: "Experiment",
     state: "State",
@@ -20,6 +19,8 @@ export const experiments = {
     ended: "Ended",
     created: "Created",
     find: "Find by name",
+    step: "Step",
+    withArchived: "Include archived",
     archived: "Archived",
     isArchived: "archived",
     onlyProject: "Only project {{project}}",

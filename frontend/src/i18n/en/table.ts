@@ -1,8 +1,26 @@
 /** The experiments table: its columns, conditions, views, and the panel beside it. */
 export const table = {
+  rows: {
+    columns: "Columns",
+    density: "Row height",
+    compact: "Compact",
+    normal: "Normal",
+    comfortable: "Comfortable",
+    reset: "Reset",
+    filters: "Filters",
+    filtersSet: "Filters ({{n}})",
+  },
   table: {
     head: { notes: "Notes", started: "Started", ended: "Ended", priority: "Priority" },
-    of: { config: "document", hparam: "hyperparameter", last: "last", min: "min", max: "max", best: "best" },
+    of: {
+      label: "label",
+      config: "document",
+      hparam: "hyperparameter",
+      last: "last",
+      min: "min",
+      max: "max",
+      best: "best",
+    },
     resize: "Width of {{name}}. Use the arrow keys to change it.",
     shown: "{{n}} loaded; scroll for more",
     shownOf: "{{n}} of {{all}} loaded; scroll for more",
@@ -24,6 +42,18 @@ export const table = {
       some: "{{n}} more. Type part of a name to find them.",
       none: "No matching columns",
       reset: "Reset",
+    },
+    group: {
+      by: "Group",
+      byKey: "Grouped by {{key}}",
+      find: "Find a key, label or hyperparameter",
+      none: "No groups",
+      missing: "(no value)",
+      statistics_one: "Mean {{mean}}, min {{min}}, max {{max}}, from {{count}} value",
+      statistics_other: "Mean {{mean}}, min {{min}}, max {{max}}, from {{count}} values",
+      some: "The {{n}} largest of {{all}} groups",
+      all_one: "{{count}} group",
+      all_other: "{{count}} groups",
     },
     where: {
       add: "Condition",

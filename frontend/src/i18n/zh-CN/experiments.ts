@@ -4,7 +4,6 @@ import type { Same } from "../same";
 export const experiments: Same<typeof english> = {
   experiments: {
     labels: "标签",
-    columns: "列",
     onlyLabel: "只看带 {{label}} 的",
     name: "实验",
     state: "状态",
@@ -22,6 +21,8 @@ export const experiments: Same<typeof english> = {
     ended: "结束于",
     created: "创建于",
     find: "按名称查找",
+    step: "步",
+    withArchived: "包括已归档",
     archived: "已归档",
     isArchived: "已归档",
     onlyProject: "只看项目 {{project}}",

@@ -2,9 +2,19 @@ import type { table as en } from "../en/table";
 import type { Same } from "../same";
 
 export const table: Same<typeof en> = {
+  rows: {
+    columns: "列",
+    density: "行高",
+    compact: "紧凑",
+    normal: "标准",
+    comfortable: "宽松",
+    reset: "重置",
+    filters: "筛选",
+    filtersSet: "筛选（{{n}}）",
+  },
   table: {
     head: { notes: "备注", started: "开始于", ended: "结束于", priority: "优先级" },
-    of: { config: "文档", hparam: "超参数", last: "最新", min: "最小", max: "最大", best: "最佳" },
+    of: { label: "标签", config: "文档", hparam: "超参数", last: "最新", min: "最小", max: "最大", best: "最佳" },
     resize: "“{{name}}”的宽度：用方向键调整",
     shown: "已读取 {{n}} 个，滚动时继续读取",
     shownOf: "已读取 {{n}} 个，共 {{all}} 个，滚动时继续读取",
@@ -25,6 +35,18 @@ export const table: Same<typeof en> = {
       some: "还有 {{n}} 个：请输入名称的一部分。",
       none: "没有这样的列",
       reset: "重置",
+    },
+    group: {
+      by: "分组",
+      byKey: "按 {{key}} 分组",
+      find: "查找配置项、标签或超参数",
+      none: "不分组",
+      missing: "（无值）",
+      statistics_one: "平均 {{mean}}，最小 {{min}}，最大 {{max}}，来自 {{count}} 个值",
+      statistics_other: "平均 {{mean}}，最小 {{min}}，最大 {{max}}，来自 {{count}} 个值",
+      some: "{{all}} 组中最大的 {{n}} 组",
+      all_one: "{{count}} 组",
+      all_other: "{{count}} 组",
     },
     where: {
       add: "条件",

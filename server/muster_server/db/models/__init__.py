@@ -71,7 +71,7 @@ from .tracking import (
     UnmanagedRunRow,
 )
 from .tunnels import TunnelRow
-from .views import SavedViewRow
+from .views import DismissalRow, SavedViewRow
 
 __all__ = [
     "AllocationRow",
@@ -88,6 +88,7 @@ __all__ = [
     "ControllerLeaseRow",
     "DeliveryRow",
     "DiagnosisRow",
+    "DismissalRow",
     "EvaluationRow",
     "EventRow",
     "ExperimentRow",

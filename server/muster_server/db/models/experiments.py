@@ -285,7 +285,7 @@ class AllocationRow(Base):
     created_at: Mapped[dt.datetime]
     """When its slots were reserved."""
     state_since: Mapped[dt.datetime]
-    ended_at: Mapped[dt.datetime | None]
+    ended_at: Mapped[dt.datetime | None] = mapped_column(index=True)
     """Time when the slots became free again; null until the allocation is CLEANED."""
 
     __table_args__ = (

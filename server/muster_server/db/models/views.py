@@ -32,3 +32,16 @@ class SavedViewRow(Base):
     changed_at: Mapped[dt.datetime]
 
     __table_args__ = (UniqueConstraint("owner_id", "page", "name"),)
+
+
+class DismissalRow(Base):
+    """One entry of the overview that a user does not want to see any more."""
+
+    __tablename__ = "dismissals"
+
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True
+    )
+    key: Mapped[str] = mapped_column(String(120), primary_key=True)
+    """What it is about, and when that happened."""
+    dismissed_at: Mapped[dt.datetime] = mapped_column(index=True)

@@ -4,6 +4,7 @@ A column is named by a text that also stands in addresses and saved views:
 
     name, state, project, …            what every experiment has (FIXED)
     config.resources.slots             a key of the resolved document, by its path
+    label.team                         a label
     hparam.lr                          a hyperparameter of the trial that stands for the experiment
     metric.last.train/loss             of that trial's summary: last, min, max or best
 
@@ -34,7 +35,7 @@ FixedColumn = Literal[
     "ended",
 ]
 Statistic = Literal["last", "min", "max", "best"]
-Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "is"]
 
 FIXED: tuple[FixedColumn, ...] = get_args(FixedColumn)
 MAX_COLUMN_CHARS = 320
@@ -48,10 +49,10 @@ class BadColumn(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class TableColumn:
-    kind: Literal["fixed", "config", "hparam", "metric"]
+    kind: Literal["fixed", "config", "label", "hparam", "metric"]
     path: tuple[str, ...]
-    """Path of the column: the name of a fixed column, a hyperparameter or a metric; the keys of a
-    config value."""
+    """Path of the column: the name of a fixed column, a label, a hyperparameter or a metric; the keys
+    of a config value."""
     statistic: Statistic | None = None
     """Statistic of a metric; None for other columns."""
 
@@ -79,6 +80,8 @@ def parse_column(text: str) -> TableColumn:
         return TableColumn(kind="config", path=keys)
     if kind == "hparam" and rest:
         return TableColumn(kind="hparam", path=(rest,))
+    if kind == "label" and rest:
+        return TableColumn(kind="label", path=(rest,))
     if kind == "metric":
         for statistic in get_args(Statistic):
             if rest.startswith(f"{statistic}.") and len(rest) > len(statistic) + 1:
@@ -95,14 +98,15 @@ class Condition:
     number: float | None
     """What is compared with, when it is a number; infinities are."""
     text: str
-    """Compared value as it was written."""
+    """Compared value as it was written; "missing" or "set" behind `is`."""
 
 
-_CONDITION = re.compile(r"(.+?)\s+(=|!=|<=|>=|<|>)\s+(.+)", re.DOTALL)
+_CONDITION = re.compile(r"(.+?)\s+(=|!=|<=|>=|<|>|is)\s+(.+)", re.DOTALL)
 
 
 def parse_condition(text: str) -> Condition:
     """`metric.last.val/loss < 0.5`. A number is compared with numbers, other text with text.
+    `is missing` and `is set` ask whether there is a value.
 
     Raises BadColumn.
     """
@@ -110,6 +114,8 @@ def parse_condition(text: str) -> Condition:
     if found is None:
         raise BadColumn("is not written as: column, operator, value, with blanks between them")
     column, operator, value = found.groups()
+    if operator == "is" and value not in ("missing", "set"):
+        raise BadColumn("asks by `is` for something other than missing or set")
     number = _number(value)
     if number is not None and math.isnan(number):
         raise BadColumn("compares with NaN, which nothing equals")

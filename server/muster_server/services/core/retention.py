@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.deleting import DATA_WEIGHT, PIECE_WEIGHT, ROWS_FIRST, Deleter
 from muster_server.db.models import (
     Base,
+    DismissalRow,
     EventRow,
     ExperimentRow,
     ExportChunkRow,
@@ -28,6 +29,7 @@ from muster_server.db.models import (
     TrialRow,
 )
 
+DISMISSAL_DAYS = 90
 IDEMPOTENCY_DAYS = 1
 ONE_TIME_TOKEN_DAYS = 1
 PREFLIGHT_DAYS = 30
@@ -69,6 +71,7 @@ def delete_expired(session: Session, now: dt.datetime, limit: int = ROWS_FIRST) 
         (JoinTokenRow, JoinTokenRow.expires_at < before(days=JOIN_TOKEN_DAYS), 1),
         (IdempotencyRow, IdempotencyRow.created_at < before(days=IDEMPOTENCY_DAYS), 1),
         (NodeSampleRow, NodeSampleRow.at < before(hours=SAMPLE_HOURS), 1),
+        (DismissalRow, DismissalRow.dismissed_at < before(days=DISMISSAL_DAYS), 1),
         (PreflightRow, PreflightRow.ended_at < before(days=PREFLIGHT_DAYS), 1),
         (ExportChunkRow, ExportChunkRow.export_id.in_(exports), PIECE_WEIGHT),
         (ExportRow, ExportRow.expires_at < now, 1),

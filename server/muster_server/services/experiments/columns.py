@@ -19,6 +19,7 @@ from sqlalchemy import (
     cast,
     func,
     literal,
+    not_,
     null,
     or_,
     select,
@@ -85,7 +86,7 @@ def _bad(field: str, text: str, error: BadColumn) -> InvalidRequest:
     return InvalidRequest(
         "experiments.bad_column",
         f"{shown!r} {error}.",
-        hint=f"Columns are {', '.join(FIXED)}; config.<path>; hparam.<name>; "
+        hint=f"Columns are {', '.join(FIXED)}; config.<path>; label.<name>; hparam.<name>; "
         "metric.<last|min|max|best>.<name>.",
         fields=[FieldProblem(field, str(error), "metric.last.train/loss")],
     )
@@ -140,6 +141,8 @@ def value_of(column: TableColumn) -> Value:
     """For a query that joins `Shown` where the column is a trial's."""
     if column.kind == "config":
         return _json(type_coerce(ExperimentRow.config, Json), column.path)
+    if column.kind == "label":
+        return _json(ExperimentRow.labels, column.path)
     if column.kind == "hparam":
         return _json(Shown.hparams, column.path)
     if column.kind == "metric":
@@ -188,7 +191,7 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
 def where(texts: Sequence[str]) -> list[ColumnElement[bool]]:
     """Conditions as SQL, for a query that joins experiments, projects and (outer) users.
 
-    An experiment without a value matches none, `!=` neither. Raises InvalidRequest.
+    An experiment without a value matches `is missing` alone, not even `!=`. Raises InvalidRequest.
     """
     if len(texts) > MAX_CONDITIONS:
         raise InvalidRequest(
@@ -215,12 +218,15 @@ def where(texts: Sequence[str]) -> list[ColumnElement[bool]]:
                 .correlate(ExperimentRow, ProjectRow, UserRow)
                 .exists()
             )
-        found.append(test)
+        is_missing = condition.operator == "is" and condition.text == "missing"
+        found.append(not_(test) if is_missing else test)
     return found
 
 
 def _test(condition: Condition) -> ColumnElement[bool]:
     value = value_of(condition.column)
+    if condition.operator == "is":  # for `missing`, the caller turns it round
+        return or_(value.number.is_not(None), value.text.is_not(None))
     compare = _COMPARE[condition.operator]
     if condition.number is None or math.isinf(condition.number):
         return and_(value.text.is_not(None), compare(value.text, condition.text))
@@ -246,7 +252,7 @@ def values_of(
     Objects and lists become JSON text; infinities and NaN become "Infinity", "-Infinity" and "NaN".
     A missing value is null.
     """
-    own = [column for column in columns if column.kind in ("config", "hparam", "metric")]
+    own = [column for column in columns if column.kind != "fixed"]
     found: dict[int, dict[str, Scalar]] = {row.id: {} for row in rows}
     if not own or not rows:
         return found
@@ -262,7 +268,7 @@ def values_of(
         summary = dict(zip(names, entries, strict=True))
         config = dump(row.config)
         for column in own:
-            values = config if column.kind == "config" else hparams
+            values = {"config": config, "label": row.labels}.get(column.kind, hparams)
             found[row.id][column.text] = _shown(row, values, summary, column)
     return found
 
@@ -298,7 +304,12 @@ def choice(session: Session, project: str | None) -> tuple[dict[str, int], int]:
     """Columns that the newest COLUMNS_SEARCHED experiments have a value for → how many of them do;
     and how many were looked at."""
     query = experiments_from(
-        select(type_coerce(ExperimentRow.config, Json), Shown.hparams, Shown.summary),
+        select(
+            type_coerce(ExperimentRow.config, Json),
+            ExperimentRow.labels,
+            Shown.hparams,
+            Shown.summary,
+        ),
         joins_trial=True,
     )
     query = query.where(ExperimentRow.deleting_at.is_(None), ExperimentRow.archived_at.is_(None))
@@ -307,8 +318,9 @@ def choice(session: Session, project: str | None) -> tuple[dict[str, int], int]:
     query = query.order_by(ExperimentRow.id.desc()).limit(COLUMNS_SEARCHED)
     counted: dict[str, int] = {}
     rows = session.execute(query).all()
-    for config, hparams, summary in rows:
+    for config, labels, hparams, summary in rows:
         names = [f"config.{path}" for path in _leaves(config)]
+        names += [f"label.{name}" for name in labels or {}]
         names += [f"hparam.{name}" for name in hparams or {}]
         names += [f"metric.last.{name}" for name in summary or {}]
         for name in names:

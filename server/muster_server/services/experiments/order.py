@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Double, and_, case, func, literal, or_, select
 from sqlalchemy.orm import Session
@@ -63,7 +63,7 @@ def sorted_ids(
     base = experiments_from(
         select(ExperimentRow.id), joins_trial=column.kind in ("hparam", "metric")
     )
-    _require_sortable(session, conditions)
+    require_few(session, conditions, what="sort")
     value = value_of(column)
     rank = _rank(value, descending)
     number = func.coalesce(value.number, literal(0.0, Double))
@@ -150,14 +150,26 @@ def _after(
     return or_(rank > key[0], and_(rank == key[0], same))
 
 
-def _require_sortable(session: Session, conditions: Sequence[ColumnElement[bool]]) -> None:
+def require_few(
+    session: Session, conditions: Sequence[ColumnElement[bool]], *, what: Literal["sort", "group"]
+) -> None:
+    """Raise InvalidRequest if more than SORT_ROWS_MAX experiments match: a value without an index has
+    to be read from each."""
     found = experiments_from(select(ExperimentRow.id)).where(*conditions).limit(SORT_ROWS_MAX + 1)
     num = session.scalar(select(func.count()).select_from(found.subquery())) or 0
-    if num > SORT_ROWS_MAX:
+    if num <= SORT_ROWS_MAX:
+        return
+    if what == "group":
         raise InvalidRequest(
-            "experiments.too_many_to_sort",
-            f"More than {SORT_ROWS_MAX:,} experiments match; that many are put in order only by "
-            "created, id or name.",
+            "experiments.too_many_to_group",
+            f"More than {SORT_ROWS_MAX:,} experiments match; that many cannot be grouped.",
             hint="Narrow the list by state, project, label or name.",
-            fields=[FieldProblem("sort", "has no index for so many", "-created")],
+            fields=[FieldProblem("by", "has no index for so many")],
         )
+    raise InvalidRequest(
+        "experiments.too_many_to_sort",
+        f"More than {SORT_ROWS_MAX:,} experiments match; that many are put in order only by "
+        "created, id or name.",
+        hint="Narrow the list by state, project, label or name.",
+        fields=[FieldProblem("sort", "has no index for so many", "-created")],
+    )

@@ -46,6 +46,7 @@ from ..core import audit, liveness
 from ..core.event_views import list_events
 from ..core.events import add_event
 from ..core.paging import read_page
+from ..runtime.progress import list_stuck
 from ..scheduling.unsatisfiable import find_impossible
 from . import health
 
@@ -91,9 +92,12 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
     rates = _last_values(summaries, "throughput/samples_per_s")
     ratios = _recent_means(summaries, "comm/overhead_ratio")
     impossible, num_impossible = find_impossible(session)
+    stuck, num_stuck = list_stuck(session)
     return ClusterOut(
         impossible=impossible,
         num_impossible=num_impossible,
+        stuck=stuck,
+        num_stuck=num_stuck,
         num_nodes=sum(nodes.values()),
         num_nodes_online=nodes.get(NodeState.ONLINE, 0),
         num_slots=num_slots,

@@ -32,6 +32,7 @@ from muster_server.domain.runtime.stuck import (
 )
 from muster_server.domain.states import AllocationState, AttemptState, NodeState
 from muster_server.errors import Conflict
+from muster_server.schemas.cluster import StuckOut
 from muster_server.schemas.progress import (
     BlameOut,
     GroupCountOut,
@@ -55,6 +56,8 @@ KEEP_STACKS = 5
 """Times per attempt of which the stacks are kept; older ones go."""
 MIN_STUCK_AFTER_S = 60.0
 """The least that a document may say in restarts.stuck_after_s."""
+STUCK_SHOWN_MAX = 20
+"""Stuck trials that the overview lists; all are counted."""
 MAX_TEXT_CHARS = 64 * 1024
 MAX_PROBLEM_CHARS = 500
 
@@ -309,6 +312,52 @@ def find_stuck(session: Session, *, after_s: float, now: dt.datetime) -> list[St
         if decided is not None:
             found.append(StuckAttempt(trial_id=trial_id, attempt_no=attempt_no, decided=decided))
     return found
+
+
+def list_stuck(session: Session) -> tuple[list[StuckOut], int]:
+    """(running trials that were noticed to be stuck and have not moved since, the first noticed
+    first, STUCK_SHOWN_MAX of them at most; how many there are)."""
+    moved = (
+        select(func.max(WorkerRow.moved_at))
+        .where(
+            WorkerRow.trial_id == AttemptRow.trial_id,
+            WorkerRow.attempt_no == AttemptRow.no,
+        )
+        .scalar_subquery()
+    )
+    rows = session.execute(
+        select(
+            TrialRow.id,
+            TrialRow.no,
+            TrialRow.experiment_id,
+            ExperimentRow.name,
+            AttemptRow.stuck_at,
+            moved.label("moved_at"),
+            func.count().over().label("num"),
+        )
+        .select_from(AttemptRow)
+        .join(TrialRow, TrialRow.id == AttemptRow.trial_id)
+        .join(ExperimentRow, ExperimentRow.id == TrialRow.experiment_id)
+        .where(
+            AttemptRow.state == AttemptState.RUNNING,
+            AttemptRow.stuck_at.is_not(None),
+            moved <= AttemptRow.stuck_at,
+        )
+        .order_by(AttemptRow.stuck_at, TrialRow.id)
+        .limit(STUCK_SHOWN_MAX)
+    ).all()
+    shown = [
+        StuckOut(
+            trial_id=row.id,
+            trial_no=row.no,
+            experiment_id=row.experiment_id,
+            experiment_name=row.name,
+            stuck_at=row.stuck_at,
+            moved_at=row.moved_at,
+        )
+        for row in rows
+    ]
+    return shown, rows[0].num if rows else 0
 
 
 def note_stuck(session: Session, stuck: StuckAttempt, *, now: dt.datetime) -> bool:

@@ -1,0 +1,166 @@
+import { SegmentedControl } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useTranslation } from "react-i18next";
+
+import { type PoolUtilization, utilization, type Utilization as Data } from "../../api/queries";
+import { SvgFigure } from "../../charts/SvgFigure";
+import { wallTick } from "../../charts/ticks";
+import { Section, Skeleton } from "../../components/basics";
+import { QueryView } from "../../components/QueryView";
+import { useTimeZone } from "../../components/Time";
+import * as format from "../../lib/format";
+import { usePref } from "../../lib/prefs";
+import { parseAt, stamp, type TimeZone } from "../../lib/time";
+import css from "./cluster.module.css";
+import { area, instants, meanShare, PERIODS_H } from "./utilization";
+
+const TALL_PX = 132;
+const LOW_PX = 64;
+const GUTTER_PX = 30;
+const FOOT_PX = 18;
+
+/** How many slots of each pool were in use over time. */
+export function Utilization() {
+  const { t } = useTranslation();
+  const [pref, setPref] = usePref("utilization-hours");
+  const hours = PERIODS_H.find((period) => String(period) === pref) ?? 24;
+  const query = useQuery(utilization(hours));
+  return (
+    <Section
+      title={t("overview.utilization")}
+      note={
+        <SegmentedControl
+          size="xs"
+          aria-label={t("overview.period")}
+          value={String(hours)}
+          onChange={setPref}
+          data={PERIODS_H.map((period) => ({ value: String(period), label: t(`overview.periods.h${period}`) }))}
+        />
+      }
+      testId="utilization"
+    >
+      <QueryView query={query} skeleton={<Skeleton rows={5} />}>
+        {(data) => (
+          <>
+            <div className={css["pools"]}>
+              {data.pools.map((pool) => (
+                <PoolFigure
+                  key={`${pool.pool}/${pool.slot_type}`}
+                  pool={pool}
+                  data={data}
+                  hours={hours}
+                  height={data.pools.length > 2 ? LOW_PX : TALL_PX}
+                />
+              ))}
+            </div>
+            {data.complete_since ? <p className="dim">{t("overview.utilizationCut")}</p> : null}
+          </>
+        )}
+      </QueryView>
+    </Section>
+  );
+}
+
+function PoolFigure({
+  pool,
+  data,
+  hours,
+  height,
+}: {
+  pool: PoolUtilization;
+  data: Data;
+  hours: number;
+  height: number;
+}) {
+  const { t } = useTranslation();
+  const zone = useTimeZone();
+  const title = t("overview.poolSlots", { pool: pool.pool, type: pool.slot_type });
+  const share = meanShare(pool);
+  const summary = t("overview.poolUse", {
+    used: pool.num_slots_used,
+    all: pool.num_slots,
+    mean: share === null ? format.MISSING : format.pct(share),
+  });
+  const most = Math.max(pool.num_slots, ...pool.held.map((value) => value ?? 0), 1);
+  return (
+    <SvgFigure
+      title={title}
+      unit={summary}
+      label={`${title}: ${summary}`}
+      height={height + FOOT_PX}
+      keys={[]}
+      table={{
+        head: [t("overview.from"), t("overview.slotsBusy")],
+        rows: data.times.map((at, i) => [
+          { text: stamp(parseAt(at) ?? 0, zone), raw: at },
+          { text: format.num(pool.held[i], 3), raw: pool.held[i] ?? null },
+        ]),
+      }}
+      testId={`utilization-${pool.pool}-${pool.slot_type}`}
+    >
+      {(width) => <Drawing {...{ pool, data, hours, height, width, most, zone }} />}
+    </SvgFigure>
+  );
+}
+
+interface DrawingProps {
+  pool: PoolUtilization;
+  data: Data;
+  hours: number;
+  height: number;
+  width: number;
+  most: number;
+  zone: TimeZone;
+}
+
+function Drawing({ pool, data, hours, height, width, most, zone }: DrawingProps) {
+  const wide = Math.max(0, width - GUTTER_PX);
+  const from = parseAt(data.times[0]) ?? 0;
+  const to = from + data.times.length * data.bucket_s * 1000;
+  const x = (at: number): number => GUTTER_PX + ((at - from) / Math.max(1, to - from)) * wide;
+  const shift = zone === "utc" ? 0 : -new Date(from).getTimezoneOffset() * 60_000;
+  // The line at the top of the box keeps its whole width.
+  const top = 1;
+  const tall = height - top;
+  return (
+    <>
+      {[0, 0.5, 1].map((part) => (
+        <line
+          key={part}
+          x1={GUTTER_PX}
+          x2={width}
+          y1={top + tall * (1 - part)}
+          y2={top + tall * (1 - part)}
+          stroke={part === 0 ? "var(--line-strong)" : "var(--grid)"}
+        />
+      ))}
+      {[...new Set([0, most])].map((value) => (
+        <text
+          key={value}
+          x={GUTTER_PX - 6}
+          y={value === 0 ? height : 10}
+          textAnchor="end"
+          fontSize={11}
+          fill="var(--text-2)"
+        >
+          {value}
+        </text>
+      ))}
+      <g transform={`translate(${GUTTER_PX} ${top})`}>
+        <path d={area(pool.held, wide, tall, most)} fill="var(--run)" fillOpacity={0.22} stroke="var(--run)" />
+      </g>
+      {instants(from, to, hours, shift).map((at) => (
+        <text
+          key={at}
+          x={x(at)}
+          y={height + 13}
+          fontSize={11}
+          fill="var(--text-2)"
+          textAnchor={x(at) > width - 24 ? "end" : x(at) < GUTTER_PX + 16 ? "start" : "middle"}
+        >
+          {wallTick(at, zone, false)}
+        </text>
+      ))}
+    </>
+  );
+}

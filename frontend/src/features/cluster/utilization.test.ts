@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+
+import { area, instants, meanShare } from "./utilization";
+
+test("an area goes up and down in steps, full slots at the top", () => {
+  expect(area([0, 4, 2], 30, 40, 4)).toBe("M0.0 40V40.0H10.0V0.0H20.0V20.0H30.0V40Z");
+});
+
+test("what is not known leaves a gap", () => {
+  expect(area([null, 4, null, 4], 40, 40, 4)).toBe("M10.0 40V0.0H20.0V40ZM30.0 40V0.0H40.0V40Z");
+  expect(area([null], 40, 40, 4)).toBe("");
+});
+
+test("more than there are slots now stays inside", () => {
+  expect(area([8], 10, 40, 4)).toBe("M0.0 40V0.0H10.0V40Z");
+});
+
+test("ticks stand at round times of the local clock", () => {
+  const hour = 3_600_000;
+  expect(instants(hour / 2, 6.5 * hour, 6, 0)).toEqual([1, 2, 3, 4, 5, 6].map((n) => n * hour));
+  expect(instants(0, 24 * hour, 24, hour / 2)).toEqual([3.5, 7.5, 11.5, 15.5, 19.5, 23.5].map((n) => n * hour));
+});
+
+test("the mean is over what is known", () => {
+  expect(meanShare({ held: [null, 1, 3], num_slots: 4 })).toBe(0.5);
+  expect(meanShare({ held: [null], num_slots: 4 })).toBeNull();
+  expect(meanShare({ held: [1], num_slots: 0 })).toBeNull();
+});

@@ -1,0 +1,47 @@
+/** Slots in use over time, as an area: its outline, its ticks and its numbers. Pure. */
+import type { PoolUtilization } from "../../api/queries";
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 1440 * MINUTE_MS;
+/** Distance of the ticks below the area by the length of the period in hours. */
+const TICK_MS: Readonly<Record<number, number>> = {
+  1: 10 * MINUTE_MS,
+  6: 60 * MINUTE_MS,
+  24: 240 * MINUTE_MS,
+  168: DAY_MS,
+};
+export const PERIODS_H = [1, 6, 24, 168] as const;
+
+/** The steps of the values from left to right, closed at the bottom; a gap where nothing is known. */
+export function area(held: readonly (number | null)[], width: number, height: number, most: number): string {
+  const step = width / Math.max(1, held.length);
+  const y = (value: number): string => (height - (Math.min(value, most) / Math.max(most, 1)) * height).toFixed(1);
+  let path = "";
+  let isOpen = false;
+  held.forEach((value, i) => {
+    const [from, to] = [(i * step).toFixed(1), ((i + 1) * step).toFixed(1)];
+    if (value === null) {
+      if (isOpen) path += `V${height}Z`;
+      isOpen = false;
+      return;
+    }
+    path += isOpen ? `V${y(value)}H${to}` : `M${from} ${height}V${y(value)}H${to}`;
+    isOpen = true;
+  });
+  return isOpen ? `${path}V${height}Z` : path;
+}
+
+/** Round instants of the period, in milliseconds, by the clock that is `shiftMs` ahead of UTC. */
+export function instants(from: number, to: number, hours: number, shiftMs: number): number[] {
+  const by = TICK_MS[hours] ?? DAY_MS;
+  const out: number[] = [];
+  for (let at = Math.ceil((from + shiftMs) / by) * by - shiftMs; at < to; at += by) out.push(at);
+  return out;
+}
+
+/** The mean share of the slots that was in use, 0..1; null without slots or values. */
+export function meanShare(pool: Pick<PoolUtilization, "held" | "num_slots">): number | null {
+  const known = pool.held.filter((value) => value !== null);
+  if (known.length === 0 || pool.num_slots === 0) return null;
+  return known.reduce((sum, value) => sum + value, 0) / known.length / pool.num_slots;
+}
