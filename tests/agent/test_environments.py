@@ -20,7 +20,7 @@ import pytest
 from muster import wire
 from muster.document.running import EnvironmentSection
 from muster_agent.environments.build import BuiltEnvironment, EnvironmentCache, find_uv
-from muster_agent.environments.cleaning import COMPLETE, collect
+from muster_agent.environments.cleaning import collect, marker_of
 from muster_agent.environments.failures import BuildFailed
 from muster_agent.environments.interpreters import choose
 from muster_agent.records.logs import launcher_log
@@ -208,19 +208,20 @@ def test_the_least_recently_used_is_deleted_unless_it_is_in_use(build: Builder) 
     old, used, new = build("tinypkg<1.1"), build("tinypkg"), build("tinypkg", setup=("true",))
     folders = [Path(b.python).parents[1] for b in (old, used, new)]
     for age, folder in zip((3000, 2000, 1000), folders, strict=True):
-        os.utime(folder / ".used", (time.time() - age,) * 2)
+        os.utime(marker_of(folder), (time.time() - age,) * 2)
     os.close(old.lock)
     os.close(new.lock)
-    size = json.loads((folders[2] / COMPLETE).read_text())["size_bytes"]
+    size = json.loads(marker_of(folders[2]).read_text())["size_bytes"]
     assert size > 0
-    assert collect(build.folder / "environments", limit_bytes=size) == 1
+    cache = build.folder / "environments"
+    assert collect(cache, limit_bytes=size) == [cache]
     assert [folder.exists() for folder in folders] == [False, True, True]
     os.close(used.lock)
-    assert collect(build.folder / "environments", limit_bytes=0) == 2
+    assert collect(cache, limit_bytes=0) == [cache]
     assert not any(folder.exists() for folder in folders)
     # A builder that was killed leaves a part.
     (folders[0] / "bin").mkdir(parents=True)
-    assert collect(build.folder / "environments", limit_bytes=10**12) == 0
+    assert collect(cache, limit_bytes=10**12) == []
     assert not folders[0].exists()
     # What was deleted is built again.
     assert Path(build("tinypkg").python).exists()

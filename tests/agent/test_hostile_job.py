@@ -19,7 +19,10 @@ import pytest
 import muster
 import muster_agent
 from muster import wire
+from muster_agent.environments.build import find_uv
 from muster_agent.isolation.variables import MARK
+from support.wheels import make_wheel
+from support.work_folders import bundle, files_of, final_of, stored
 
 NOBODY = 65_534
 
@@ -99,7 +102,7 @@ class Site:
         for path in (self.up, *self.up.rglob("*")):
             os.chown(path, self.uid, self.uid)
 
-    def start(self, level: str) -> None:
+    def start(self, level: str, **more: str) -> None:
         packages = [
             Path(muster_agent.__file__).parents[1],
             Path(muster.__file__).parents[1],
@@ -119,6 +122,7 @@ class Site:
             "MUSTER_AGENT_ISOLATION": level,
             "MUSTER_AGENT_WARM_WORKERS": "none",
             "LD_LIBRARY_PATH": libraries_of(self.python),
+            **more,
         }
         uid = str(self.uid)
         change = ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"]
@@ -331,4 +335,50 @@ def test_what_a_hostile_job_can_do(
         plane.forget("hostile")
         for name in GREEDY:
             plane.forget(name)
+        site.close()
+
+
+def test_what_a_job_with_a_user_of_its_own_has_written_is_kept(
+    place: Path, plane: Any, attempt: Callable[..., wire.AllocationSpec], wait_for: Any
+) -> None:
+    skip_unless_it_works("user")
+    from control_plane import JOIN_TOKEN
+
+    plane.join_token = JOIN_TOKEN
+    site = Site(place, plane, 0, python_for(NOBODY, place))
+    site.make()
+    (place / "wheels").mkdir()
+    make_wheel(place / "wheels", "tinypkg", "1.0")
+    programs = f"{Path(find_uv()).parent}:/usr/bin:/bin:/usr/sbin:/sbin"
+    offline = {"UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
+    wheels = str(place / "wheels")
+    site.start(
+        "user", PATH=programs, UV_FIND_LINKS=wheels, MUSTER_AGENT_JOB_READS=wheels, **offline
+    )
+    script = (
+        "import os, pathlib, sys, tinypkg\n"
+        "pathlib.Path('made').mkdir()\n"
+        "pathlib.Path('made/result.txt').write_text(f'{tinypkg.VERSION} {os.getuid()}')\n"
+        "os.chmod('made/result.txt', 0o600)\n"
+        "print('environment', os.access(sys.prefix, os.W_OK), flush=True)\n"
+    )
+    document = {"requirements": ["tinypkg"], "setup": ["id -u > $HOME/built-by"]}
+    config = {"name": "x", "environment": document}
+    code = bundle(plane, script)
+    try:
+        plane.want(attempt(1, code=code, project_id=3, config=config, launcher="direct"))
+        try:
+            wait_for(lambda: plane.of("a1").exit(), timeout_s=60)
+        except BaseException:
+            print(site.words(), [r.record for r in plane.of("a1").records])
+            raise
+        said = plane.of("a1").log_text(0), plane.of("a1").log_text(0, "stderr")
+        assert plane.of("a1").exit().cause == "success", (said, site.words())
+        assert "environment False" in said[0]
+        found = files_of(final_of(plane, wait_for))
+        assert {path: file.state for path, file in found.items()} == {"made/result.txt": "kept"}
+        assert stored(site.home / "storage", found["made/result.txt"]) == b"1.0 400003"
+        assert (site.home / "homes" / "project-3" / "built-by").read_text() == "400003\n"
+    finally:
+        plane.forget("a1")
         site.close()

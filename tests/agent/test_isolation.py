@@ -18,10 +18,14 @@ import psutil
 import pytest
 
 from muster import wire
+from muster_agent.environments.build import find_uv
+from muster_agent.environments.cleaning import collect, marker_of
 from muster_agent.isolation import walls
 from muster_agent.isolation.levels import Walls
 from muster_agent.isolation.walls import CannotIsolate, Isolation
+from muster_agent.records.logs import launcher_log
 from muster_agent.settings import AgentSettings
+from support.wheels import make_wheel
 
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 
@@ -376,13 +380,166 @@ def test_a_command_inside_a_sandboxed_job_is_behind_the_same_walls(
     assert said == [sandbox.home, session["folder"]]
 
 
-def test_environments_are_not_built_where_jobs_are_isolated(shims: Any, sandbox: Isolation) -> None:
+def test_caches_of_the_agent_hold_where_the_job_sees_them(tmp_path: Path) -> None:
+    for name in ("seen", "hidden"):
+        (tmp_path / name).mkdir()
+    isolation = Isolation(
+        level="sandbox", hidden=[str(tmp_path)], write=[str(tmp_path / "seen")], home="/h"
+    )
+    given = {
+        "A": "1",
+        "HF_HOME": str(tmp_path / "seen"),
+        "TORCH_HOME": str(tmp_path / "hidden"),
+        "MPLCONFIGDIR": "/no/such/folder",
+        "XDG_CACHE_HOME": str(tmp_path / "seen"),
+    }
+    found = walls.inside(isolation, given, of_user=[])
+    own = {"PATH": walls.OUTER_PATH, "HOME": "/h", "TMPDIR": "/tmp"}
+    assert found == {"A": "1", "HF_HOME": str(tmp_path / "seen"), **own}
+    assert walls.inside(isolation, given, of_user=["TORCH_HOME"])["TORCH_HOME"].endswith("hidden")
+
+
+def test_a_data_set_of_the_document_can_be_read_unless_it_is_closed_to_others(
+    shims: Any, sandbox: Isolation, place: Path
+) -> None:
+    home = place / "ann"
+    sets = home / "sets"
+    sets.mkdir(parents=True)
+    (sets / "words.txt").write_text("from far away")
+    script = (
+        "import os, pathlib\n"
+        "folder = pathlib.Path(os.environ['MUSTER_DATA_WORDS'])\n"
+        "print((folder / 'words.txt').read_text(), list(folder.parent.iterdir()) == [folder])\n"
+        "try: (folder / 'x').touch()\n"
+        "except OSError: print('read-only')\n"
+    )
+    (home / "other").mkdir()
+    one = {"slots": [0], "world_size": 1, "config": {"name": "x", "data": {"words": str(sets)}}}
+    shim = run(shims, script, sandbox, **one)
+    assert shim.wait_exit().cause == "success", shim.log(0, "stderr").read_text()
+    assert shim.log(0).read_text() == "from far away True\nread-only\n"
+    if sandbox.uid is None:
+        pytest.skip("an agent without root opens what its user can read")
+    home.chmod(0o700)
+    refused = shims(script, allocation_id="a2", options={"isolation": sandbox}, **one)
+    message = refused.wait_state("PREPARE_FAILED").message
+    assert "a folder above it, is closed to other users of the machine" in message
+    assert "MUSTER_AGENT_JOB_READS" in message
+
+
+HOSTILE_SETUP = """
+import json, os, pathlib, sys
+def can(action):
+    try:
+        action()
+    except OSError:
+        return False
+    return True
+agent, mine = pathlib.Path(sys.argv[1]), pathlib.Path(os.environ["VIRTUAL_ENV"])
+print("could", json.dumps({
+    "read the credential": can((agent / "credential.json").read_text),
+    "list environments": mine.parent.name == "project-1" and len(list(mine.parent.iterdir())),
+    "list projects": sorted(p.name for p in mine.parents[1].iterdir()),
+    "write beside": can((mine.parent / "x.complete").touch),
+    "write into the agent": can((agent / "x").touch),
+    "see homes": os.listdir("/home"),
+    "see processes": len([p for p in os.listdir("/proc") if p.isdigit()]) > 10,
+}), flush=True)
+pathlib.Path.home().joinpath("made").write_text("by setup")
+"""
+
+
+def test_an_environment_is_built_behind_walls_for_its_project_alone(
+    shims: Any, sandbox: Isolation, tmp_path: Path
+) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    make_wheel(wheels, "tinypkg", "1.0")
+    home = tmp_path / "home"
+    (home / "credential.json").write_text("secret")
+    (home / "credential.json").chmod(0o600)
+    (tmp_path / "code" / "setup.py").write_text(HOSTILE_SETUP)
+    script = (
+        "import os, pathlib, sys, tinypkg, torch\n"
+        "try: pathlib.Path(sys.prefix, 'x').touch()\n"
+        "except OSError: print('read-only', end=' ')\n"
+        "print(tinypkg.VERSION, pathlib.Path.home().joinpath('made').exists(), sys.prefix)\n"
+    )
+
+    def start(allocation_id: str, project_id: int) -> Any:
+        isolation = dataclasses.replace(
+            sandbox,
+            uid=None if sandbox.uid is None else sandbox.uid + project_id,
+            home=str(home / "homes" / f"project-{project_id}"),
+            read=[*sandbox.read, str(wheels)],
+        )
+        shim = shims(
+            script,
+            allocation_id=allocation_id,
+            project_id=project_id,
+            slots=[0],
+            world_size=1,
+            config={
+                "name": "x",
+                "environment": {
+                    "requirements": ["tinypkg"],
+                    "setup": [f"python setup.py {home}"] if project_id == 1 else [],
+                },
+            },
+            options={
+                "isolation": isolation,
+                "environments": str(home / "environments"),
+                "uv": find_uv(),
+            },
+            environment={"UV_FIND_LINKS": str(wheels), "UV_NO_INDEX": "1", "UV_OFFLINE": "1"},
+        )
+        shim.start()
+        return shim
+
+    first = start("a1", 1)
+    assert first.wait_exit(timeout_s=120).cause == "success", first.log(0, "stderr").read_text()
+    log = launcher_log(first.folder.logs, "stdout").read_text()
+    (could,) = [line for line in log.splitlines() if line.startswith("could ")]
+    assert json.loads(could.removeprefix("could ")) == {
+        "read the credential": False,
+        "list environments": 2,  # its own, and uv's cache
+        "list projects": ["project-1"],
+        "write beside": False,
+        "write into the agent": False,
+        "see homes": [],
+        "see processes": False,
+    }
+    environments = home / "environments"
+    said = first.log(0).read_text().split()
+    assert said[:3] == ["read-only", "1.0", "True"]
+    assert said[3].startswith(str(environments / "project-1"))
+    other = start("a2", 2)
+    assert other.wait_exit(timeout_s=120).cause == "success", other.log(0, "stderr").read_text()
+    said = other.log(0).read_text().split()
+    assert said[:3] == ["read-only", "1.0", "False"]
+    assert said[3].startswith(str(environments / "project-2"))
+    # What was built is the agent's: it counts, and is deleted, as a whole.
+    built = [p for p in environments.glob("project-*/*") if marker_of(p).exists()]
+    assert len(built) == 2
+    assert {p.stat().st_uid for b in built for p in (b, *b.rglob("*.pth"))} == {os.getuid()}
+    assert set(collect(environments, limit_bytes=0)) == {b.parent for b in built}
+    assert not any(b.exists() for b in built)
+
+
+def test_a_stop_ends_a_build_behind_walls(shims: Any, sandbox: Isolation, wait_for: Any) -> None:
     shim = shims(
         "",
-        options={"isolation": sandbox},
-        config={"name": "digits", "environment": {"requirements": ["einops"]}},
+        config={"name": "x", "environment": {"setup": ["echo up; exec sleep 600"]}},
+        options={
+            "isolation": sandbox,
+            "environments": str(shims.home / "environments"),
+            "uv": find_uv(),
+        },
     )
-    assert "does not build environments" in shim.wait_state("PREPARE_FAILED").message
+    log = launcher_log(shim.folder.logs, "stdout")
+    wait_for(lambda: log.exists() and "up" in log.read_text().split())
+    shim.command("stop", reason="enough")
+    assert shim.wait_exit().cause == "stopped"
 
 
 def test_a_gang_of_two_nodes_meets_from_inside_two_sandboxes(

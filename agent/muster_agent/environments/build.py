@@ -1,49 +1,45 @@
 """Python environments that documents ask for, built by uv once per content and kept on the node.
 
-An environment is laid over the interpreter of the node: what is installed there, torch above all,
-is used and not installed again. A `.pth` file adds the base's packages, and copies of their
-metadata let uv see them; see `_overlay`. It is built where it stays, since the programs in it hold
-their own path, and is complete when its marker exists.
+What an environment consists of is in muster_agent.environments.builder, which runs behind the walls
+of the job. It is built where it stays, since the programs in it hold their own path. It is complete
+when its marker exists, which lies beside it, where nothing of the job can write.
 
 A shared lock is held for as long as a job uses an environment. The lock is inherited by the
 programs that build, so a builder that is killed leaves no environment that somebody else repairs
 while its uv still writes.
+
+Where jobs are isolated, each project has a cache of its own: setup commands and builds of packages
+are code of the project, and what they leave, also in uv's cache, is used by later builds.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.document.running import EnvironmentSection, is_requirements_file
-from muster_agent.environments.base import BaseInterpreter, link_programs, read_base
-from muster_agent.environments.cleaning import COMPLETE, USED, UV_CACHE, collect, size_on_disk
-from muster_agent.environments.content import key_of
+from muster.document.running import EnvironmentSection
+from muster_agent.environments.builder import STEP_TIMEOUT_S, BuildRequest
+from muster_agent.environments.cleaning import UV_CACHE, collect, marker_of, size_on_disk
 from muster_agent.environments.failures import BuildCanceled, BuildFailed
-from muster_agent.environments.interpreters import activated
-from muster_agent.environments.locks import why_outdated
+from muster_agent.isolation.walls import Isolation, hand_over, program
 
-BUILD_TIMEOUT_S = 7200.0
-"""Seconds for one step of a build: flash-attn compiles for an hour."""
 POLL_S = 0.1
-MAX_MESSAGE_CHARS = 1500
-BUILT_WITH_TORCH = ("causal-conv1d", "deepspeed", "flash-attn", "mamba-ssm", "xformers")
-"""Packages whose builds import torch, which uv otherwise builds without the environment."""
-_NODES_FAULT = re.compile(
-    r"error sending request|dns error|timed out|[Cc]onnection (refused|reset)|tcp connect|"
-    r"Failed to (fetch|download)|No space left|Permission denied|Disk quota|Read-only file system"
-)
+END_S = 5.0
+"""Seconds that a builder is given to end what it has started."""
+MAX_ANSWER_BYTES = 16_384
+_KEY = re.compile(r"[0-9a-f]{24}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +49,16 @@ class BuiltEnvironment:
     python: str
     lock: int
     """Descriptor that holds the shared lock."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildWalls:
+    """What a build may touch."""
+
+    isolation: Isolation
+    read: tuple[Path, ...] = ()
+    write: tuple[Path, ...] = ()
+    """Folders that belong to the user of the project's jobs already."""
 
 
 def needs_building(environment: EnvironmentSection) -> bool:
@@ -68,10 +74,26 @@ def find_uv() -> str:
 
 
 class EnvironmentCache:
-    """The environments of one agent. Several processes may use one folder at the same time."""
+    """The environments of one agent, or of one project on a node that isolates jobs. Several
+    processes may use one folder at the same time."""
 
-    def __init__(self, folder: Path, *, uv: str, limit_bytes: int) -> None:
-        self._folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        uv: str,
+        limit_bytes: int,
+        project_id: int = 0,
+        walls: BuildWalls | None = None,
+    ) -> None:
+        """Create the cache below `folder`; `limit_bytes` counts all that is built there.
+
+        project_id: counts only where `walls` isolate.
+        """
+        self._top = folder
+        self._walls = walls or BuildWalls(isolation=Isolation())
+        is_shared = not self._walls.isolation.is_on
+        self._folder = folder if is_shared else folder / f"project-{project_id}"
         self._uv = uv
         self._limit_bytes = limit_bytes
 
@@ -84,6 +106,7 @@ class EnvironmentCache:
         code_id: str,
         environment: Mapping[str, str],
         log: Path,
+        builder_environment: Mapping[str, str] | None = None,
         is_canceled: Callable[[], bool] = lambda: False,
     ) -> BuiltEnvironment:
         """Return the environment that a document asks for, building it if it does not exist. Blocks.
@@ -92,6 +115,7 @@ class EnvironmentCache:
         code: folder with the files named in `requirements`, in which setup commands run.
         code_id: identifies the content of `code`; "" if that may change without notice.
         environment: variables of uv and of the setup commands.
+        builder_environment: variables of our own program that starts them; by default the same.
         log: file to which the progress is appended.
         Raises BuildFailed and BuildCanceled.
         """
@@ -101,64 +125,101 @@ class EnvironmentCache:
                 "none: install it beside the agent (`pip install uv`)",
                 fault="node",
             )
-        self._folder.mkdir(parents=True, exist_ok=True)
-        base = read_base(python)
-        key = key_of(wanted, base, code=code, code_id=code_id, environment=environment)
-        path = self._folder / key
-        lock = os.open(self._folder / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._make_folders()
         build = _Build(
-            wanted=wanted,
-            base=base,
-            path=path,
-            code=code,
-            uv=self._uv,
+            request=BuildRequest(
+                wanted=wanted,
+                python=python,
+                code=code,
+                code_id=code_id,
+                uv=self._uv,
+                path=self._folder,
+                lock=-1,
+                environment={"UV_CACHE_DIR": str(self._folder / UV_CACHE), **environment},
+            ),
+            walls=self._walls,
+            environment=environment if builder_environment is None else builder_environment,
             log=log,
-            lock=lock,
             is_canceled=is_canceled,
-            environment={"UV_CACHE_DIR": str(self._folder / UV_CACHE), **environment},
         )
+        path = self._folder / build.key()
+        lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        build.request = dataclasses.replace(build.request, path=path, lock=lock)
         has_built = False
         try:
-            while not self._share(lock, path, build):
+            while not self._share(build):
                 build.wait_for_lock(fcntl.LOCK_EX)
-                if not (path / COMPLETE).exists():
+                if not marker_of(path).exists():
                     build.run()
                     has_built = True
         except BaseException:
             os.close(lock)
             raise
-        if has_built and collect(self._folder, limit_bytes=self._limit_bytes):
-            build.free_cache(self._limit_bytes)
+        if has_built:
+            for folder in collect(self._top, limit_bytes=self._limit_bytes):
+                self._free_cache(folder)
         return BuiltEnvironment(python=str(path / "bin" / "python"), lock=lock)
 
-    def _share(self, lock: int, path: Path, build: _Build) -> bool:
+    def _make_folders(self) -> None:
+        cache = self._folder / UV_CACHE
+        cache.mkdir(parents=True, exist_ok=True)
+        uid = self._walls.isolation.uid
+        if uid is not None:
+            os.chown(cache, uid, uid)
+            for folder in (self._top, self._folder):
+                folder.chmod(0o711)  # The way to it.
+
+    def _share(self, build: _Build) -> bool:
         """Take the shared lock. Return whether the environment is complete."""
         build.wait_for_lock(fcntl.LOCK_SH)
         try:
-            (path / COMPLETE).stat()
-            (path / USED).touch()
+            os.utime(marker_of(build.request.path))
         except OSError:
             return False
         return True
 
+    def _free_cache(self, folder: Path) -> None:
+        """Delete what uv keeps for environments of this folder that are gone: their files are freed
+        only then."""
+        cache = folder / UV_CACHE
+        isolation = self._walls.isolation if folder != self._top else Isolation()
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            if isolation.uid is not None:
+                isolation = dataclasses.replace(isolation, uid=cache.stat().st_uid)
+            command = "clean" if size_on_disk(cache) > self._limit_bytes // 2 else "prune"
+            with program(
+                isolation,
+                [self._uv, "cache", command, "--quiet"],
+                environment={**os.environ, "UV_CACHE_DIR": str(cache)},
+                folder="/",
+                read=[self._uv],
+                own=[cache],
+            ) as started:
+                subprocess.run(
+                    started.argv,
+                    env=started.environment,
+                    cwd=started.folder,
+                    pass_fds=started.fds,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=STEP_TIMEOUT_S,
+                    check=False,
+                )
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(kw_only=True)
 class _Build:
-    wanted: EnvironmentSection
-    base: BaseInterpreter
-    path: Path
-    code: Path
-    uv: str
-    log: Path
-    lock: int
-    is_canceled: Callable[[], bool]
+    request: BuildRequest
+    walls: BuildWalls
     environment: Mapping[str, str]
+    log: Path
+    is_canceled: Callable[[], bool]
 
     def wait_for_lock(self, kind: int) -> None:
         has_told = False
         while True:
             try:
-                fcntl.flock(self.lock, kind | fcntl.LOCK_NB)
+                fcntl.flock(self.request.lock, kind | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
                 if self.is_canceled():
@@ -168,181 +229,115 @@ class _Build:
                 has_told = True
                 time.sleep(POLL_S)
 
+    def key(self) -> str:
+        """Return the name of the environment. Raises BuildFailed and BuildCanceled."""
+        key = self._start("key", own=[]).get("key", "")
+        if not _KEY.fullmatch(key):
+            raise BuildFailed(f"the interpreter {self.request.python} does not run", fault="node")
+        return key
+
     def run(self) -> None:
         """Build the environment from nothing. The exclusive lock is held."""
         began = time.monotonic()
-        self._say(f"building an environment for {self.base.python}")
+        path = self.request.path
+        uid = self.walls.isolation.uid
+        self._say(f"building an environment for {self.request.python}")
         try:
-            shutil.rmtree(self.path, ignore_errors=True)
-            self._overlay()
-            self._install()
-            link_programs(self.base, self.path)
-            self._set_up()
-            size_bytes = size_on_disk(self.path)
-            (self.path / COMPLETE).write_text(json.dumps({"size_bytes": size_bytes}))
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir(mode=0o755)
+            path.chmod(0o755)
+            if uid is not None:
+                os.chown(path, uid, uid)
+            self._start("build", own=[path, Path(self.request.environment["UV_CACHE_DIR"])])
+            if uid is not None:
+                hand_over([path], os.geteuid(), of=uid)  # Jobs of the project read it.
+            marker_of(path).write_text(json.dumps({"size_bytes": size_on_disk(path)}))
         except OSError as error:
-            shutil.rmtree(self.path, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
             raise BuildFailed(
                 f"the environment cannot be written: {error}", fault="node"
             ) from error
         except (BuildFailed, BuildCanceled) as error:
-            shutil.rmtree(self.path, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
             self._say(f"failed: {error}" if isinstance(error, BuildFailed) else "canceled")
             raise
         self._say(f"the environment is ready after {time.monotonic() - began:.1f} s")
 
-    def free_cache(self, limit_bytes: int) -> None:
-        """Delete what uv keeps for environments that are gone: their files are freed only then."""
-        cache = Path(self.environment["UV_CACHE_DIR"])
-        command = "clean" if size_on_disk(cache) > limit_bytes // 2 else "prune"
-        with contextlib.suppress(BuildCanceled, BuildFailed):
-            self._uv("cache", command, "--quiet")
-
-    def _overlay(self) -> None:
-        """Create an environment in which the packages of the base exist.
-
-        The metadata of each is copied with a RECORD that lists the copy alone, so uv counts it as
-        installed, and replaces it without touching the base.
-        """
-        python = os.path.realpath(shutil.which(self.base.python) or self.base.python)
-        self._uv("venv", "--quiet", "--python", python, str(self.path))
-        if self.wanted.torch == "own":
-            return
-        (site,) = self.path.glob("lib/python3*/site-packages")
-        lines = [f"import site; site.addsitedir({folder!r})\n" for folder in self.base.sites]
-        (site / "zz_muster_base.pth").write_text("".join(lines))
-        for source in self.base.metadata():
-            target = site / source.name
-            target.mkdir()
-            for name in ("METADATA", "WHEEL", "entry_points.txt"):
-                if (source / name).exists():
-                    shutil.copy(source / name, target / name)
-            (target / "INSTALLER").write_text("muster-base")
-            files = [*sorted(file.name for file in target.iterdir()), "RECORD"]
-            record = "".join(f"{source.name}/{file},,\n" for file in files)
-            (target / "RECORD").write_text(record)
-
-    def _install(self) -> None:
-        arguments = []
-        packages = []
-        for item in self.wanted.requirements:
-            if Path(item).name == "uv.lock":
-                arguments += ["-r", str(self._export_lock(self.code / item))]
-            elif is_requirements_file(item):
-                arguments += ["-r", str(self.code / item)]
-            else:
-                packages.append(item)
-        if packages:
-            listed = self.path / "muster-requirements.txt"
-            listed.write_text("".join(f"{package}\n" for package in packages))
-            arguments += ["-r", str(listed)]
-        if not arguments:
-            return
-        if self.wanted.torch != "own":
-            constraints = self.path / "muster-constraints.txt"
-            constraints.write_text("".join(f"{line}\n" for line in self.base.constraints()))
-            arguments += ["-c", str(constraints)]
-        for name in BUILT_WITH_TORCH:
-            arguments += ["--no-build-isolation-package", name]
-        python = str(self.path / "bin" / "python")
-        self._uv("pip", "install", "--python", python, *arguments)
-
-    def _export_lock(self, lock: Path) -> Path:
-        """Return the requirements of a uv.lock. Never locks again: a node is not the place."""
-        if outdated := why_outdated(lock):
-            self._say(outdated)
-        target = self.path / "muster-lock.txt"
-        arguments = ["--frozen", "--no-hashes", "--no-emit-workspace", "--no-header", "--quiet"]
-        if self.wanted.torch != "own":
-            arguments += ["--prune", "torch"]
-        self._uv("export", "--project", str(lock.parent), *arguments, "-o", str(target))
-        return target
-
-    def _set_up(self) -> None:
-        environment = activated(self._variables(), str(self.path / "bin" / "python"))
-        for line in self.wanted.setup:
-            self._say(f"$ {line}")
-            code, words = self._run(["/bin/sh", "-c", line], environment, folder=self.code)
-            if code != 0:
-                how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
-                last = words.strip().splitlines()[-1:] or ["no output"]
-                raise BuildFailed(
-                    f"the setup command `{line}` {how}: {last[0]}"[:MAX_MESSAGE_CHARS],
-                    fault="document" if code > 0 else "node",
+    def _start(self, what: str, *, own: list[Path]) -> dict[str, str]:
+        """Run the builder and return its answer. Raises BuildFailed, BuildCanceled and OSError."""
+        lock = self.request.lock
+        with contextlib.ExitStack() as held:
+            answer = held.enter_context(tempfile.TemporaryFile())
+            question = held.enter_context(tempfile.TemporaryFile())
+            question.write(self.request.to_json().encode())
+            question.seek(0)
+            # Opened for reading, too: the builder reads there what uv has said.
+            log = held.enter_context(self.log.open("a+b"))
+            builder = [sys.executable, "-P", "-m", "muster_agent.environments.builder"]
+            started = held.enter_context(
+                program(
+                    self.walls.isolation,
+                    [*builder, what, str(answer.fileno())],
+                    environment=self.environment,
+                    folder="/",
+                    read=[self.request.uv, *self.walls.read],
+                    own=[path for path in (*own, *self.walls.write) if path.exists()],
                 )
-
-    def _uv(self, *arguments: str) -> None:
-        environment = self._variables()
-        environment.pop("VIRTUAL_ENV", None)
-        environment.pop("CONDA_PREFIX", None)
-        code, words = self._run([self.uv, *arguments], environment, folder=self.code)
-        if code == 0:
-            return
-        message = _explain(words) or f"uv {arguments[0]} exited with code {code}"
-        if any(name in message for name in self.base.constraints()):
-            message += "; the node's torch is used, and environment.torch: own installs another one"
-        is_nodes = code < 0 or _NODES_FAULT.search(words) is not None
-        raise BuildFailed(
-            f"the environment cannot be built: {message}"[:MAX_MESSAGE_CHARS],
-            fault="node" if is_nodes else "document",
-        )
-
-    def _variables(self) -> dict[str, str]:
-        return {
-            **self.environment,
-            "UV_PYTHON_DOWNLOADS": "never",
-            "UV_NO_PROGRESS": "1",
-            "NO_COLOR": "1",
-        }
-
-    def _run(
-        self, argv: Sequence[str], environment: Mapping[str, str], *, folder: Path
-    ) -> tuple[int, str]:
-        """Run a command with its output in the log. Return its exit code, or minus the signal, and
-        its output."""
-        deadline = time.monotonic() + BUILD_TIMEOUT_S
-        with self.log.open("ab") as output:
-            start = output.tell()
-            process = subprocess.Popen(
-                argv,
-                env=dict(environment),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=(self.lock,),  # It stays locked while this runs, whatever becomes of us.
             )
-            while True:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    code = process.wait(POLL_S)
-                    break
-                if self.is_canceled() or time.monotonic() > deadline:
+            process = subprocess.Popen(
+                started.argv,
+                env=started.environment,
+                cwd=started.folder,
+                stdin=question,
+                stdout=log,
+                stderr=log,
+                pass_fds=[*started.fds, answer.fileno(), *([lock] if lock >= 0 else [])],
+            )
+            code = self._wait(process)
+            answer.seek(0)
+            said = answer.read(MAX_ANSWER_BYTES).decode(errors="replace")
+        return _understood(said, code)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        """Return the exit code of the builder, or minus the signal."""
+        num_steps = 3 + len(self.request.wanted.setup)
+        deadline = time.monotonic() + num_steps * STEP_TIMEOUT_S
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = process.wait(POLL_S)
+                break
+            if self.is_canceled() or time.monotonic() > deadline:
+                process.terminate()
+                try:
+                    process.wait(END_S)
+                except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
-                    if self.is_canceled():
-                        raise BuildCanceled
-                    raise BuildFailed(
-                        f"`{shlex.join(argv[:3])} …` did not end within {BUILD_TIMEOUT_S:.0f} s",
-                        fault="node",
-                    )
+                if self.is_canceled():
+                    raise BuildCanceled
+                raise BuildFailed("building the environment did not end", fault="node")
         if self.is_canceled():  # Then somebody else may have collected the exit code.
             raise BuildCanceled
-        with self.log.open("rb") as written:
-            written.seek(start)
-            return code, written.read(200_000).decode("utf-8", "replace")
+        return code
 
     def _say(self, text: str) -> None:
         with contextlib.suppress(OSError), self.log.open("a") as log:
             log.write(f"[setup] {text}\n")
 
 
-def _explain(output: str) -> str:
-    """Return what uv says about a failure, on one line, without hints and progress."""
-    lines = [line.strip() for line in output.splitlines()]
-    start = next(
-        (i for i, line in enumerate(lines) if line.startswith(("error:", "×", "x ", "hint:"))), None
-    )
-    if start is None:
-        return " ".join(lines[-3:]).strip()
-    kept = [re.sub(r"^(error:|×|╰─▶|├─▶|cause:|x )\s*", "", line) for line in lines[start:]]
-    return " ".join(line for line in kept if line and not line.startswith("hint:"))
+def _understood(said: str, code: int) -> dict[str, str]:
+    """Return the answer of a builder, in whose place code of the job may have answered. Raises
+    BuildFailed."""
+    try:
+        answer = json.loads(said)
+        answer = {str(name): str(value) for name, value in answer.items()}
+    except (ValueError, AttributeError):
+        how = f"code {code}" if code >= 0 else f"signal {-code}"
+        raise BuildFailed(
+            f"the program that builds environments ended with {how}; its log says more",
+            fault="node",
+        ) from None
+    if "failed" in answer:
+        is_documents = answer.get("fault") == "document"
+        raise BuildFailed(answer["failed"], fault="document" if is_documents else "node")
+    return answer

@@ -9,32 +9,46 @@ import os
 import shutil
 from pathlib import Path
 
-COMPLETE = ".complete"
-USED = ".used"
 UV_CACHE = "uv-cache"
+_COMPLETE = ".complete"
+_PROJECTS = "project-*"
 
 
-def collect(folder: Path, *, limit_bytes: int) -> int:
+def marker_of(path: Path) -> Path:
+    """Return the file beside an environment that says that it is complete, how large it is, and by
+    its time, when it was used last."""
+    return path.with_name(f"{path.name}{_COMPLETE}")
+
+
+def collect(top: Path, *, limit_bytes: int) -> list[Path]:
     """Delete the least recently used environments until the rest fits, except those in use, and what
-    is left of builds. Return the number of environments deleted."""
-    for rest in folder.glob(".old-*"):
-        shutil.rmtree(rest, ignore_errors=True)
-    for path in folder.iterdir():
-        is_left = path.is_dir() and path.name != UV_CACHE and not (path / COMPLETE).exists()
-        if is_left:  # By a builder that was killed; one that builds holds the lock.
-            _delete(path)
+    is left of builds. Return the folders in which environments were deleted: `top`, or those of
+    projects in it."""
+    folders = [top, *top.glob(_PROJECTS)]
     found: list[tuple[float, int, Path]] = []
-    for marker in folder.glob(f"*/{COMPLETE}"):
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            size_bytes = int(json.loads(marker.read_text())["size_bytes"])
-            found.append(((marker.parent / USED).stat().st_mtime, size_bytes, marker.parent))
-    total, num_deleted = 0, 0
+    for folder in folders:
+        for rest in folder.glob(".old-*"):
+            shutil.rmtree(rest, ignore_errors=True)
+        for path in folder.iterdir():
+            is_environment = path.is_dir() and path.name != UV_CACHE and path not in folders
+            if not is_environment:
+                continue
+            try:
+                marker = marker_of(path)
+                size_bytes = int(json.loads(marker.read_text())["size_bytes"])
+                found.append((marker.stat().st_mtime, size_bytes, path))
+            except FileNotFoundError:  # By a builder that was killed; one that builds has the lock.
+                _delete(path)
+            except (OSError, ValueError, KeyError):
+                continue
+    total = 0
+    touched = []
     for _, size_bytes, path in sorted(found, reverse=True):
         total += size_bytes
         if total > limit_bytes and _delete(path):
             total -= size_bytes
-            num_deleted += 1
-    return num_deleted
+            touched.append(path.parent)
+    return list(dict.fromkeys(touched))
 
 
 def _delete(path: Path) -> bool:
@@ -43,6 +57,7 @@ def _delete(path: Path) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         trash = path.with_name(f".old-{path.name}")
+        marker_of(path).unlink(missing_ok=True)
         path.rename(trash)
     except OSError:
         return False

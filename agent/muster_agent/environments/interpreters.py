@@ -16,7 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -90,10 +90,13 @@ class InterpreterError(Exception):
         self.passes = passes
 
 
-def describe(python: str, *, cache: Path, isolation: Isolation | None = None) -> Interpreter:
+def describe(
+    python: str, *, cache: Path, isolation: Isolation | None = None, read: Iterable[Path] = ()
+) -> Interpreter:
     """Return facts about `python`. Raises InterpreterError if it does not exist or does not run.
 
     isolation: walls to run it behind, since a document can name any program as its interpreter.
+    read: folders that it needs besides its own.
     """
     executable = shutil.which(python)
     if executable is None:
@@ -108,6 +111,7 @@ def describe(python: str, *, cache: Path, isolation: Isolation | None = None) ->
             [executable, "-c", _PROBE],
             environment=os.environ,
             folder="/",  # A torch.py in the current folder must not be mistaken for torch.
+            read=read,
         ) as started:
             done = _run(started)
         if done.returncode != 0:
@@ -156,6 +160,7 @@ def find_missing(
     folder: Path,
     environment: Mapping[str, str],
     isolation: Isolation | None = None,
+    read: Iterable[Path] = (),
 ) -> str:
     """Return the first part of `module` that `python -m` would not find in `folder`: "pkg.train" of
     "pkg.train.main". Return "" if it exists, or if only running code could tell."""
@@ -165,7 +170,7 @@ def find_missing(
             [python, "-c", _FIND, module],
             environment=environment,
             folder=folder,
-            read=[folder],
+            read=[folder, *read],
         ) as started:
             done = _run(started)
     except (OSError, subprocess.TimeoutExpired):

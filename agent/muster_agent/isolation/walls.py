@@ -432,11 +432,13 @@ def program(
     folder: Path | str,
     read: Iterable[Path | str] = (),
     write: Iterable[Path] = (),
+    own: Iterable[Path] = (),
 ) -> Iterator[Program]:
     """Yield how to start a short program of a job, or with an interpreter that a document names, at
     this level. It must have ended when the block ends.
 
-    write: folders of the agent that are handed over to the job's user.
+    write: folders of the agent that are handed over to the job's user. own: folders to write that
+    are this user's already.
     """
     if not isolation.is_on:
         yield Program(argv=list(argv), environment=dict(environment), folder=str(folder))
@@ -452,23 +454,22 @@ def program(
         hand_over(writable, isolation.uid)
     with tempfile.TemporaryDirectory(prefix="muster-job-") as tmp:
         reads = [*read, *prefixes_of(argv[0])]
-        inside = make_walls(isolation, tmp=Path(tmp), read=reads, write=writable)
+        inside = make_walls(isolation, tmp=Path(tmp), read=reads, write=[*writable, *own])
         with confined(inside, [process]) as (command, fd):
             yield Program(argv=command, environment=outer_environment(), folder="/", fds=(fd,))
 
 
-def hand_over(paths: Iterable[Path], uid: int) -> None:
-    """Give folders with all that is in them to the user of a job.
+def hand_over(paths: Iterable[Path], uid: int, *, of: int | None = None) -> None:
+    """Give folders with all that is in them to the user of a job, or to ourselves.
 
-    Only what belongs to this process's user changes hands, and no file with a second name, which
-    might lie somewhere else. Links are not followed.
+    of: the user whose files change hands, by default that of this process. A file with a second
+        name, which might lie somewhere else, stays whose it is. Links are not followed.
     """
+    owner = os.geteuid() if of is None else of
     for top in paths:
         for _, _, names, fd in os.fwalk(top, follow_symlinks=False):
             for name in [".", *names]:
                 about = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                if about.st_uid != os.geteuid() or (
-                    stat.S_ISREG(about.st_mode) and about.st_nlink > 1
-                ):
+                if about.st_uid != owner or (stat.S_ISREG(about.st_mode) and about.st_nlink > 1):
                     continue
                 os.chown(name, uid, uid, dir_fd=fd, follow_symlinks=False)

@@ -87,17 +87,14 @@ class Confinement:
             for file in (place.config_file, place.hostfile):
                 if file:
                     Path(file).chmod(0o644)
-            if self._isolation.level == "user":
-                # The way to them; what else lies there is of mode 0600.
-                work = Path(place.files_dir).parent
-                for path in (self._folder.path, work):
-                    path.chmod(0o711)
-                    path.parent.chmod(0o711)
+            # What else lies there is of mode 0600.
+            walls.open_way(self._isolation, self._folder.path, Path(place.files_dir).parent)
+        interpreters = [*walls.prefixes_of(place.python), *walls.prefixes_of(place.base_python)]
         return walls.make_walls(
             self._isolation,
             tmp=tmp,
             read=[*self._named(place), place.config_file, place.sdk_path, place.attach_path,
-                  self._folder.launchers, place.hostfile, *walls.prefixes_of(place.python)],
+                  self._folder.launchers, place.hostfile, *interpreters],
             write=[*own, sockets, self._isolation.home],
             with_devices=self._spec.slot_type != "cpu",
         )  # fmt: skip

@@ -10,7 +10,7 @@ import shlex
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from muster import __version__, wire
 from muster.launch import commands
 from muster.launch.variables import expand
 from muster_agent.environments.build import (
+    BuildWalls,
     BuiltEnvironment,
     EnvironmentCache,
     needs_building,
@@ -33,7 +34,15 @@ from muster_agent.environments.interpreters import (
     find_missing,
     is_our_own,
 )
-from muster_agent.isolation.walls import Isolation, why_not_readable
+from muster_agent.isolation.walls import (
+    Isolation,
+    hand_over,
+    inside,
+    make_home,
+    open_way,
+    prefixes_of,
+    why_not_readable,
+)
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
 from muster_agent.jobs.launch import (
     LaunchContext,
@@ -95,19 +104,16 @@ def prepare(
     (folder.logs / "launcher").mkdir(exist_ok=True)
     python = choose(spec.python, options.default_python)
     inherited = activated(inheritable(environment), python)
+    base_python = ""
     lock: int | None = None
     if needs_building(environment_of(spec)):
-        if options.isolation.is_on:
-            raise PrepareFailed(
-                "environment.requirements and environment.setup run code, and this node, which "
-                "isolates jobs, does not build environments: install the packages on the node, or "
-                "use a node with MUSTER_AGENT_ISOLATION=none"
-            )
+        base_python = python
         _check_interpreter(spec, python, options, is_base=True)
         built = _build(spec, options, folder, python, work_dir, inherited, is_canceled)
         python, lock = built.python, built.lock
         inherited = activated(inherited, python)
-    interpreter = _check_interpreter(spec, python, options)
+    below = prefixes_of(base_python) if base_python else []
+    interpreter = _check_interpreter(spec, python, options, read=below)
     sdk_path = "" if is_our_own(python) else options.sdk_path
     _check_entrypoint(spec, work_dir)
     if commands.is_command(spec.entrypoint):
@@ -116,7 +122,7 @@ def prepare(
         shared = shared_environment(
             spec, inherited=inherited, sdk_path=sdk_path, loopback_interface=LOOPBACK_INTERFACE
         )
-        _check_module(spec.entrypoint[1], python, work_dir, shared, options.isolation)
+        _check_module(spec.entrypoint[1], python, work_dir, shared, options.isolation, below)
     checkpoint_dir = _make_checkpoint_dir(spec, options, folder)
     (folder.cache / "inductor").mkdir(parents=True, exist_ok=True)
     (folder.cache / "triton").mkdir(exist_ok=True)
@@ -145,6 +151,7 @@ def prepare(
                 weights_from=_find(spec.weights_from, options, checkpoint_dir),
                 cache_dir=str(folder.cache),
                 network_interface=options.network_interface,
+                base_python=base_python,
                 sdk_path=sdk_path,
                 attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),
                 loopback_interface=LOOPBACK_INTERFACE,
@@ -256,16 +263,28 @@ def _build(
         Path(options.environments),
         uv=options.uv,
         limit_bytes=options.environments_limit_bytes,
+        project_id=spec.project_id,
+        walls=_walls_of_build(spec, options.isolation, work_dir),
     )
     of_user = {name: expand(value, inherited) for name, value in spec.environment.items()}
     marks = {TOKEN_VARIABLE: spec.allocation_id, OWNER_VARIABLE: folder.owner}
+    variables = {**inherited, **of_user, **marks}
+    if options.isolation.is_on:
+        variables = {
+            # The cache lies on another mount, from which nothing can be linked.
+            "UV_LINK_MODE": "copy",
+            **inside(options.isolation, variables, of_user=of_user),
+        }
+        if "UV_CACHE_DIR" not in of_user:
+            variables.pop("UV_CACHE_DIR", None)  # The agent's own cache is not the project's.
     try:
         return cache.open(
             environment_of(spec),
             python=python,
             code=work_dir,
             code_id=spec.code.sha256 if spec.code.kind == "bundle" else "",
-            environment={**inherited, **of_user, **marks},
+            environment=variables,
+            builder_environment={**inherited, **marks},
             log=launcher_log(folder.logs, "stdout"),
             is_canceled=is_canceled,
         )
@@ -276,13 +295,33 @@ def _build(
         ) from error
 
 
+def _walls_of_build(spec: wire.AllocationSpec, isolation: Isolation, work_dir: Path) -> BuildWalls:
+    """Return the walls around a build of a job's environment: it may write the trial's files, as the
+    job may, and the home folder of the project."""
+    if not isolation.is_on:
+        return BuildWalls(isolation=isolation)
+    make_home(isolation)
+    home = (Path(isolation.home),) if isolation.home else ()
+    if spec.code.kind == "installed":
+        return BuildWalls(isolation=isolation, read=(work_dir,), write=home)
+    if isolation.uid is not None:
+        hand_over([work_dir], isolation.uid)
+    open_way(isolation, work_dir.parent)
+    return BuildWalls(isolation=isolation, write=(work_dir, *home))
+
+
 def _check_interpreter(
-    spec: wire.AllocationSpec, python: str, options: ShimOptions, *, is_base: bool = False
+    spec: wire.AllocationSpec,
+    python: str,
+    options: ShimOptions,
+    *,
+    is_base: bool = False,
+    read: Sequence[Path] = (),
 ) -> Interpreter:
     """Return facts about the interpreter; `is_base`: workers run in an environment over it."""
     cache = Path(options.interpreter_cache)
     try:
-        interpreter = describe(python, cache=cache, isolation=options.isolation)
+        interpreter = describe(python, cache=cache, isolation=options.isolation, read=read)
     except InterpreterError as error:
         lasts = spec.python is not None and not error.passes
         raise PrepareFailed(str(error), blames="placement" if lasts else "node") from error
@@ -359,9 +398,10 @@ def _check_module(
     work_dir: Path,
     environment: Mapping[str, str],
     isolation: Isolation,
+    read: Sequence[Path],
 ) -> None:
     missing = find_missing(
-        module, python, folder=work_dir, environment=environment, isolation=isolation
+        module, python, folder=work_dir, environment=environment, isolation=isolation, read=read
     )
     if missing:
         of = "" if missing == module else f" of the entry point {module}"

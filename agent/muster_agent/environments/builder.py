@@ -1,0 +1,280 @@
+"""The program that builds an environment, behind the walls of the job that asks for it.
+
+    python -m muster_agent.environments.builder key|build RESULT_FD < request
+
+Everything that runs code of the job, or reads and writes files that such code may have replaced,
+is done here: asking the interpreter, reading requirement files, uv, setup commands, and the files
+that Muster adds. muster_agent.environments.build starts it, and decides where the environment lies
+and whether it is complete.
+
+The request is JSON (`BuildRequest`). So is the answer, which is written to RESULT_FD: `{"key": "…"}`,
+`{}` for a finished environment, or `{"failed": "…", "fault": "document"}`. The log is standard
+output, which is read again to explain a failure, so it is a file.
+
+An environment is laid over the interpreter of the node: what is installed there, torch above all,
+is used and not installed again. A `.pth` file adds the base's packages, and copies of their
+metadata let uv see them; see `_overlay`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from muster.document.codec import dump, load
+from muster.document.running import EnvironmentSection, is_requirements_file
+from muster_agent.environments.base import BaseInterpreter, link_programs, read_base
+from muster_agent.environments.content import key_of
+from muster_agent.environments.failures import BuildFailed
+from muster_agent.environments.interpreters import activated
+from muster_agent.environments.locks import why_outdated
+
+STEP_TIMEOUT_S = 7200.0
+"""Seconds for one step of a build: flash-attn compiles for an hour."""
+MAX_MESSAGE_CHARS = 1500
+MAX_WORDS_BYTES = 200_000
+BUILT_WITH_TORCH = ("causal-conv1d", "deepspeed", "flash-attn", "mamba-ssm", "xformers")
+"""Packages whose builds import torch, which uv otherwise builds without the environment."""
+_LOG_FD = 1
+_NODES_FAULT = re.compile(
+    r"error sending request|dns error|timed out|[Cc]onnection (refused|reset)|tcp connect|"
+    r"Failed to (fetch|download)|No space left|Permission denied|Disk quota|Read-only file system"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildRequest:
+    """What to build, and with what."""
+
+    wanted: EnvironmentSection
+    python: str
+    """The interpreter below the environment."""
+    code: Path
+    """Folder with the files named in `requirements`, in which setup commands run."""
+    code_id: str
+    """Identifies the content of `code`; "" if that may change without notice."""
+    uv: str
+    path: Path
+    """Folder of the environment, which exists and is empty. Only for a build."""
+    lock: int
+    """Descriptor that the programs of a build inherit: the environment stays locked while they run,
+    whatever becomes of this process."""
+    environment: dict[str, str]
+    """Variables of uv and of the setup commands."""
+
+    def to_json(self) -> str:
+        plain = {**vars(self), "wanted": dump(self.wanted)}
+        return json.dumps(plain, default=str)
+
+    @staticmethod
+    def from_json(text: str) -> BuildRequest:
+        given: dict[str, Any] = json.loads(text)
+        given["wanted"] = load(EnvironmentSection, given["wanted"])
+        return BuildRequest(**{**given, "code": Path(given["code"]), "path": Path(given["path"])})
+
+
+def main() -> int:
+    what, result_fd = sys.argv[1], int(sys.argv[2])
+    request = BuildRequest.from_json(sys.stdin.read())
+    # The job runs as another user where the agent is root, and reads what is built here.
+    os.umask(0o022)
+    answer: dict[str, str]
+    try:
+        base = read_base(request.python)
+        if what == "key":
+            answer = {
+                "key": key_of(
+                    request.wanted,
+                    base,
+                    code=request.code,
+                    code_id=request.code_id,
+                    environment=request.environment,
+                )
+            }
+        else:
+            _Recipe(request, base).run()
+            answer = {}
+    except BuildFailed as error:
+        answer = {"failed": str(error), "fault": error.fault}
+    except OSError as error:
+        answer = {"failed": f"the environment cannot be written: {error}", "fault": "node"}
+    os.write(result_fd, json.dumps(answer).encode())
+    return 0
+
+
+class _Recipe:
+    def __init__(self, request: BuildRequest, base: BaseInterpreter) -> None:
+        self._request = request
+        self._base = base
+        self._path = request.path
+        self._wanted = request.wanted
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> None:
+        """Build the environment in its empty folder. Raises BuildFailed and OSError."""
+        signal.signal(signal.SIGTERM, self._end)
+        self._overlay()
+        self._install()
+        link_programs(self._base, self._path)
+        self._set_up()
+
+    def _end(self, number: int, _frame: object) -> None:
+        if self._running is not None:
+            self._running.kill()
+            self._running.wait()
+        os._exit(128 + number)
+
+    def _overlay(self) -> None:
+        """Create an environment in which the packages of the base exist.
+
+        The metadata of each is copied with a RECORD that lists the copy alone, so uv counts it as
+        installed, and replaces it without touching the base.
+        """
+        python = os.path.realpath(shutil.which(self._base.python) or self._base.python)
+        self._uv("venv", "--quiet", "--allow-existing", "--python", python, str(self._path))
+        if self._wanted.torch == "own":
+            return
+        (site,) = self._path.glob("lib/python3*/site-packages")
+        lines = [f"import site; site.addsitedir({folder!r})\n" for folder in self._base.sites]
+        (site / "zz_muster_base.pth").write_text("".join(lines))
+        for source in self._base.metadata():
+            target = site / source.name
+            target.mkdir()
+            for name in ("METADATA", "WHEEL", "entry_points.txt"):
+                if (source / name).exists():
+                    shutil.copy(source / name, target / name)
+            (target / "INSTALLER").write_text("muster-base")
+            files = [*sorted(file.name for file in target.iterdir()), "RECORD"]
+            record = "".join(f"{source.name}/{file},,\n" for file in files)
+            (target / "RECORD").write_text(record)
+
+    def _install(self) -> None:
+        arguments = []
+        packages = []
+        code = self._request.code
+        for item in self._wanted.requirements:
+            if Path(item).name == "uv.lock":
+                arguments += ["-r", str(self._export_lock(code / item))]
+            elif is_requirements_file(item):
+                arguments += ["-r", str(code / item)]
+            else:
+                packages.append(item)
+        if packages:
+            listed = self._path / "muster-requirements.txt"
+            listed.write_text("".join(f"{package}\n" for package in packages))
+            arguments += ["-r", str(listed)]
+        if not arguments:
+            return
+        if self._wanted.torch != "own":
+            constraints = self._path / "muster-constraints.txt"
+            constraints.write_text("".join(f"{line}\n" for line in self._base.constraints()))
+            arguments += ["-c", str(constraints)]
+        for name in BUILT_WITH_TORCH:
+            arguments += ["--no-build-isolation-package", name]
+        python = str(self._path / "bin" / "python")
+        self._uv("pip", "install", "--python", python, *arguments)
+
+    def _export_lock(self, lock: Path) -> Path:
+        """Return the requirements of a uv.lock. Never locks again: a node is not the place."""
+        if outdated := why_outdated(lock):
+            _say(outdated)
+        target = self._path / "muster-lock.txt"
+        arguments = ["--frozen", "--no-hashes", "--no-emit-workspace", "--no-header", "--quiet"]
+        if self._wanted.torch != "own":
+            arguments += ["--prune", "torch"]
+        self._uv("export", "--project", str(lock.parent), *arguments, "-o", str(target))
+        return target
+
+    def _set_up(self) -> None:
+        environment = activated(self._variables(), str(self._path / "bin" / "python"))
+        for line in self._wanted.setup:
+            _say(f"$ {line}")
+            code, words = self._run(["/bin/sh", "-c", line], environment)
+            if code != 0:
+                how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
+                last = words.strip().splitlines()[-1:] or ["no output"]
+                raise BuildFailed(
+                    f"the setup command `{line}` {how}: {last[0]}"[:MAX_MESSAGE_CHARS],
+                    fault="document" if code > 0 else "node",
+                )
+
+    def _uv(self, *arguments: str) -> None:
+        environment = self._variables()
+        environment.pop("VIRTUAL_ENV", None)
+        environment.pop("CONDA_PREFIX", None)
+        code, words = self._run([self._request.uv, *arguments], environment)
+        if code == 0:
+            return
+        message = _explain(words) or f"uv {arguments[0]} exited with code {code}"
+        if any(name in message for name in self._base.constraints()):
+            message += "; the node's torch is used, and environment.torch: own installs another one"
+        is_nodes = code < 0 or _NODES_FAULT.search(words) is not None
+        raise BuildFailed(
+            f"the environment cannot be built: {message}"[:MAX_MESSAGE_CHARS],
+            fault="node" if is_nodes else "document",
+        )
+
+    def _variables(self) -> dict[str, str]:
+        return {
+            **self._request.environment,
+            "UV_PYTHON_DOWNLOADS": "never",
+            "UV_NO_PROGRESS": "1",
+            "NO_COLOR": "1",
+        }
+
+    def _run(self, argv: Sequence[str], environment: dict[str, str]) -> tuple[int, str]:
+        """Run a command with its output in the log. Return its exit code, or minus the signal, and
+        its output."""
+        start = os.fstat(_LOG_FD).st_size
+        try:
+            self._running = subprocess.Popen(
+                argv,
+                env=environment,
+                cwd=self._request.code,
+                stdin=subprocess.DEVNULL,
+                pass_fds=(self._request.lock,),
+            )
+        except OSError as error:
+            raise BuildFailed(
+                f"{argv[0]} cannot be run to build the environment: {error.strerror}", fault="node"
+            ) from error
+        try:
+            code = self._running.wait(STEP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._running.kill()
+            self._running.wait()
+            raise BuildFailed(
+                f"`{shlex.join(argv[:3])} …` did not end within {STEP_TIMEOUT_S:.0f} s",
+                fault="node",
+            ) from None
+        return code, os.pread(_LOG_FD, MAX_WORDS_BYTES, start).decode("utf-8", "replace")
+
+
+def _say(text: str) -> None:
+    os.write(_LOG_FD, f"[setup] {text}\n".encode(errors="replace"))
+
+
+def _explain(output: str) -> str:
+    """Return what uv says about a failure, on one line, without hints and progress."""
+    lines = [line.strip() for line in output.splitlines()]
+    start = next(
+        (i for i, line in enumerate(lines) if line.startswith(("error:", "×", "x ", "hint:"))), None
+    )
+    if start is None:
+        return " ".join(lines[-3:]).strip()
+    kept = [re.sub(r"^(error:|×|╰─▶|├─▶|cause:|x )\s*", "", line) for line in lines[start:]]
+    return " ".join(line for line in kept if line and not line.startswith("hint:"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
