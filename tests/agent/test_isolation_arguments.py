@@ -6,7 +6,15 @@ import dataclasses
 
 import pytest
 
-from muster_agent.isolation.levels import RootEntry, Walls, enter, refusal, uid_of
+from muster_agent.isolation.levels import (
+    RootEntry,
+    Walls,
+    enter,
+    enter_running,
+    is_seen,
+    refusal,
+    uid_of,
+)
 
 SANDBOX = Walls(
     level="sandbox",
@@ -135,6 +143,30 @@ def test_without_walls_the_command_is_the_command() -> None:
 def test_folders_that_a_document_may_open(path: str, why: str) -> None:
     found = refusal(path, protected=["/srv/muster"])
     assert why in found if why else found == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/data/sets", True),
+        ("/home/ann/sets", False),
+        ("/home/ann/code/sets", True),
+        ("/srv/muster/homes", False),
+        ("/srv/muster/sdk", True),
+        ("/var/cache", False),
+        ("/dev/shm/x", False),
+    ],
+)
+def test_what_a_sandbox_shows_of_the_machine(path: str, expected: bool) -> None:
+    assert is_seen(path, hidden=SANDBOX.hidden, opened=SANDBOX.read) is expected
+
+
+def test_command_inside_a_running_job() -> None:
+    assert enter_running(SANDBOX, ["sh"], pid=7, program=["python", "entering.py"]) == [
+        "python", "entering.py",
+        '{"pid": 7, "level": "sandbox", "uid": 400003, "groups": []}',
+        "--", "sh",
+    ]  # fmt: skip
 
 
 def test_a_project_has_one_user_id_on_all_nodes() -> None:

@@ -10,6 +10,7 @@ docs/decisions/0013-a-job-runs-in-one-sandbox.md.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -85,17 +86,17 @@ def enter(walls: Walls, argv: Sequence[str], *, status_fd: int | None = None) ->
     return list(argv)
 
 
-def enter_running(walls: Walls, argv: Sequence[str], *, pid: int) -> list[str]:
+def enter_running(
+    walls: Walls, argv: Sequence[str], *, pid: int, program: Sequence[str]
+) -> list[str]:
     """Return the command that runs `argv` behind the walls that a running process is behind.
 
-    pid: that process.
+    pid: that process. program: how to run muster.launch.entering.
     """
-    spaces = ["--mount"]
-    if walls.level == "sandbox":
-        spaces += ["--pid", "--ipc", "--uts"]
-        if walls.uid is None:
-            spaces += ["--user", "--preserve-credentials"]
-    return ["nsenter", "--target", str(pid), *spaces, "--wd=/", "--", *_as_user(walls), *argv]
+    request = {
+        "pid": pid, "level": walls.level, "uid": walls.uid, "groups": list(walls.groups),
+    }  # fmt: skip
+    return [*program, json.dumps(request), "--", *argv]
 
 
 def uid_of(project_id: int, *, base: int) -> int:

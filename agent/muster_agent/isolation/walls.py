@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 PROBE_TIMEOUT_S = 20.0
 STARTER = Path(muster.__file__).parent / "launch" / "confined.py"
+ENTERING = STARTER.with_name("entering.py")
 OUTER_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where the programs that build the walls are looked for: never where a job's PATH says."""
 _OUTSIDE_VARIABLES = ("TMP", "TEMP", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "LOGNAME", "USER")
@@ -374,7 +375,8 @@ def confined(
         os.lseek(fd, 0, os.SEEK_SET)
         argv = [sys.executable, "-I", "-S", str(STARTER), str(fd)]
         if beside is not None:
-            yield enter_running(walls, argv, pid=beside), fd
+            program = [sys.executable, "-I", "-S", str(ENTERING)]
+            yield enter_running(walls, argv, pid=beside, program=program), fd
         else:
             yield enter(walls, argv, status_fd=status_fd), fd
     finally:
