@@ -265,7 +265,8 @@ class Machine:
             owner=process.owner_of(self._home),
             python=python,
             environment=variables,
-            warm_socket=self._warm.find(python, variables),
+            # What is forked from a parent without a shim would be outside the walls.
+            warm_socket="" if self._isolation.is_on else self._warm.find(python, variables),
             folder=self._home / "describe",
             code=Path(wanted.code.path) if wanted.code.kind == "installed" else None,
             bundle=Path(bundle) if bundle else None,
@@ -338,7 +339,7 @@ class Machine:
         wanted = self._settings.warm_workers
         if wanted == "none" or (wanted == "trainer" and not is_built_in_trainer(spec)):
             return ""
-        if why_cold(spec, isolation=self._isolation.level):
+        if why_cold(spec, is_isolated=self._isolation.is_on):
             return ""
         python = choose(spec.python, self._settings.python)
         shared = shared_environment(

@@ -120,7 +120,7 @@ class Site:
             "MUSTER_AGENT_SLOTS": "5",
             "MUSTER_AGENT_ADDRESS": "127.0.0.1",
             "MUSTER_AGENT_ISOLATION": level,
-            "MUSTER_AGENT_WARM_WORKERS": "none",
+            "MUSTER_AGENT_WARM_WORKERS": "all",
             "LD_LIBRARY_PATH": libraries_of(self.python),
             **more,
         }
@@ -215,14 +215,17 @@ def skip_unless_it_works(level: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "is_root", "possible"),
+    ("level", "is_root", "launcher", "possible"),
     [
-        pytest.param("none", True, ALWAYS | OF_ROOT | OF_SAME_USER
+        pytest.param("none", True, "direct", ALWAYS | OF_ROOT | OF_SAME_USER
                      | {"write into the agent's environment"}, id="none"),
-        pytest.param("none", False, ALWAYS | OF_SAME_USER, id="none-unprivileged"),
-        pytest.param("user", True, ALWAYS, id="user"),
-        pytest.param("sandbox", True, ALWAYS, id="sandbox"),
-        pytest.param("sandbox", False, ALWAYS, id="sandbox-unprivileged"),
+        pytest.param("none", False, "direct", ALWAYS | OF_SAME_USER, id="none-unprivileged"),
+        pytest.param("user", True, "direct", ALWAYS, id="user"),
+        pytest.param("sandbox", True, "direct", ALWAYS, id="sandbox"),
+        pytest.param("sandbox", False, "direct", ALWAYS, id="sandbox-unprivileged"),
+        pytest.param("user", True, "torchrun", ALWAYS, id="user-warm"),
+        pytest.param("sandbox", True, "torchrun", ALWAYS, id="sandbox-warm"),
+        pytest.param("sandbox", False, "torchrun", ALWAYS, id="sandbox-unprivileged-warm"),
     ],
 )  # fmt: skip
 def test_what_a_hostile_job_can_do(
@@ -232,8 +235,10 @@ def test_what_a_hostile_job_can_do(
     wait_for: Callable[..., Any],
     level: str,
     is_root: bool,
+    launcher: str,
     possible: set[str],
 ) -> None:
+    """launcher: torchrun stands for workers that are forked from a warm parent."""
     skip_unless_it_works(level)
     uid = 0 if is_root else NOBODY
     python = python_for(NOBODY, place)
@@ -265,7 +270,7 @@ def test_what_a_hostile_job_can_do(
                 code=code,
                 project_id=2,
                 checkpoint_dir="trial-2",
-                **{**one, "slots": [1]},
+                **{**one, "slots": [1], "launcher": launcher},
             )
         )
         for idx, (name, (resources, script)) in enumerate(GREEDY.items(), start=2):
@@ -285,7 +290,7 @@ def test_what_a_hostile_job_can_do(
             )
         try:
             for name in ("victim", "hostile"):
-                wait_for(lambda n=name: "up" in plane.of(n).log_text(0), timeout_s=60)
+                wait_for(lambda n=name: "up" in plane.of(n).log_text(0), timeout_s=120)
         except BaseException:
             print(site.words(), [plane.of(n).exit() for n in ("victim", "hostile")])
             raise
@@ -325,6 +330,9 @@ def test_what_a_hostile_job_can_do(
             found[what] = file.exists()
             file.unlink(missing_ok=True)
         assert {name for name, succeeded in found.items() if succeeded} == possible
+        shim_words = (folders["hostile"] / "shim.log").read_text()
+        assert "starting with torchrun" not in shim_words, shim_words
+        assert ("warm_parent_started" in site.words()) == (launcher == "torchrun")
         for name in GREEDY:
             wait_for(lambda n=name: plane.of(n).exit(), timeout_s=60, what=f"the end of {name}")
             assert plane.of(name).exit().cause == "limit_exceeded", plane.of(name).exit()

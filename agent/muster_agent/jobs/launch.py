@@ -19,7 +19,7 @@ from muster.launch.commands import (
     is_command,
 )
 from muster.launch.variables import DATA_PREFIX, expand, uses_variables
-from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, IsolationLevel, Rendezvous
+from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
 """Seconds to wait at the rendezvous. Nodes start together, but importing torch from a slow shared
@@ -190,7 +190,7 @@ def is_built_in_trainer(spec: AllocationSpec) -> bool:
     return tuple(spec.entrypoint[:2]) == _BUILT_IN_TRAINER
 
 
-def why_cold(spec: AllocationSpec, *, isolation: IsolationLevel = "none") -> str:
+def why_cold(spec: AllocationSpec, *, is_isolated: bool = False) -> str:
     """Return why the workers of `spec` cannot be forked from a warm parent, as one clause; "" if
     they can.
 
@@ -198,13 +198,14 @@ def why_cold(spec: AllocationSpec, *, isolation: IsolationLevel = "none") -> str
     as a new interpreter does is left to torchrun, as are gangs of several nodes, whose torchruns
     must meet.
 
-    isolation: level at which jobs run on the node.
+    is_isolated: whether the node isolates jobs. A warm parent is outside the walls, with the agent's
+        rights, so nothing that a document names may be its interpreter or in its environment.
     """
     script = spec.entrypoint[0]
-    if isolation == "sandbox":
-        return "jobs on this node run in sandboxes, and a warm parent is outside of them"
-    if isolation == "user":
-        return "jobs on this node run as other users than a warm parent"
+    if is_isolated and spec.python is not None:
+        return "environment.python names an interpreter, which runs behind the walls alone"
+    if is_isolated and spec.environment:
+        return "environment.variables has variables, which are for programs behind the walls alone"
     if spec.launcher != "torchrun":
         return f"the launcher is {spec.launcher!r}"
     environment = environment_of(spec)

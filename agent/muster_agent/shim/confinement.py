@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import psutil
 
 from muster import wire
+from muster.launch.entering import spaces_of
 from muster_agent.isolation import walls
 from muster_agent.isolation.levels import Walls
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
@@ -48,6 +50,7 @@ class Confinement:
         self._isolation = options.isolation
         self._storage = Path(options.storage_dir)
         self._started: ConfinedLauncher | None = None
+        self._inside: Walls | None = None
         self._said = b""
         self._init_pid = 0
 
@@ -170,6 +173,66 @@ class Confinement:
             processes.append(process)
         if self._spec.launcher == "shell":
             processes[0]["lingers"] = True
+        return self._start(
+            children, inside, processes, stdout=stdout, stderr=stderr, cgroup=cgroup, prefix=prefix
+        )
+
+    def hold(
+        self,
+        children: Children,
+        place: LaunchContext,
+        *,
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        cgroup: Cgroup | None,
+    ) -> Child:
+        """Build the walls with no process of the job in them, for workers that come from outside;
+        return the process that stands for them. Raises OSError."""
+        inside = self.prepare(place)
+        hold = {"holds": True, "environment": dict(children.marks)}
+        return self._start(
+            children, inside, [hold], stdout=stdout, stderr=stderr, cgroup=cgroup, prefix=()
+        )
+
+    def entrance(self) -> dict[str, Any]:
+        """Return what muster.launch.entering needs to come behind the walls; {} while they are not
+        ready. Raises OSError."""
+        pid = self.launcher_pid()
+        if not pid or self._inside is None:
+            return {}
+        uid = self._inside.uid
+        if uid is not None and os.stat(f"/proc/{pid}").st_uid != uid:  # noqa: PTH116
+            return {}  # The programs that build the walls have not made place for it yet.
+        level = self._inside.level
+        return {
+            "pid": pid,
+            "level": level,
+            "uid": uid,
+            "groups": list(self._inside.groups),
+            "spaces": spaces_of(pid, level),
+        }
+
+    def abandon(self) -> None:
+        """Tear down the walls of `hold`, and all that is in them."""
+        if self._started is not None:
+            for pid in {self.launcher_pid(), self._started.child.pid} - {0}:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.close()
+        self._started, self._inside = None, None
+        self._said, self._init_pid = b"", 0
+
+    def _start(
+        self,
+        children: Children,
+        inside: Walls,
+        processes: Sequence[Mapping[str, object]],
+        *,
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        cgroup: Cgroup | None,
+        prefix: Sequence[str],
+    ) -> Child:
         is_sandbox = inside.level == "sandbox"
         status_read, status_write = os.pipe() if is_sandbox else (-1, -1)
         try:
@@ -194,6 +257,7 @@ class Confinement:
             os.set_blocking(status_read, False)
             status = os.fdopen(status_read, "rb", 0)
         self._started = ConfinedLauncher(child=child, status=status)
+        self._inside = inside
         return child
 
     @contextlib.contextmanager

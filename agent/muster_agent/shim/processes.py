@@ -52,6 +52,9 @@ _LONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 FIND_AGAIN_S = 1.0
 """Seconds between two searches for the workers of a script; each reads all of /proc."""
 
+WALLS_TIMEOUT_S = 20.0
+"""Seconds for walls to be built."""
+
 log = logging.getLogger("muster.shim")
 
 
@@ -138,15 +141,24 @@ class Processes:
         False, with the reason in our log, when nothing was started.
         """
         command = build_warm(self.spec, prepared.place, run_id=f"muster-{self.spec.allocation_id}")
+        inside = {**command.shared, **command.own}
+        if self.confinement.is_on:
+            inside = self.confinement.environment(inside)
         folders = [
             Path(worker_log_dir(str(self.folder.logs), local_rank))
             for local_rank in range(len(command.workers))
         ]
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
-        request = {
+        request: dict[str, Any] = {
             "shared": command.shared,
-            "own": command.own | self.children.marks,
+            "own": {
+                name: value
+                for name, value in inside.items()
+                if name in command.own or command.shared.get(name) != value
+            }
+            | self.children.marks,
+            "unset": sorted(command.shared.keys() - inside.keys()),
             "workers": [
                 {
                     "variables": variables,
@@ -156,17 +168,10 @@ class Processes:
                 for folder, variables in zip(folders, command.workers, strict=True)
             ],
             "folder": prepared.place.work_dir,
-            "entrypoint": with_values(self.spec, command.own | command.shared).entrypoint,
+            "entrypoint": with_values(self.spec, inside).entrypoint,
             "cgroup": str(self.cgroup.path) if self.cgroup is not None else "",
         }
-        starting = asyncio.create_task(
-            start_keeper(
-                self.options.warm_socket,
-                request,
-                timeout_s=self.options.warm_wait_s,
-                on_end=self._on_end,
-            )
-        )
+        starting = asyncio.create_task(self._fork_behind_walls(request, prepared))
         if not await wait(starting):
             starting.cancel()
             with contextlib.suppress(asyncio.CancelledError, NoWarmWorkers):
@@ -176,15 +181,44 @@ class Processes:
             keeper = starting.result()
         except NoWarmWorkers as error:
             log.warning("starting with torchrun, because %s", error)
+            self.confinement.abandon()
             return False
         self.keeper, self.launcher = keeper, keeper.child
-        self._open_to_sessions({**command.shared, **command.own}, prepared.place.work_dir)
+        self._open_to_sessions(inside, prepared.place.work_dir)
         self._note_folders(prepared)
         for child, variables in zip(keeper.workers, command.workers, strict=True):
             self.limits.bound(child.pid)
             variables["MASTER_PORT"] = str(keeper.port)
             self._record(self.workers.add_child(child, variables))
         return True
+
+    async def _fork_behind_walls(self, request: Mapping[str, Any], prepared: Prepared) -> Keeper:
+        """Fork the workers, behind walls where jobs have some. Raises NoWarmWorkers."""
+        walls = await self._hold(prepared) if self.confinement.is_on else None
+        return await start_keeper(
+            self.options.warm_socket,
+            {**request, "walls": walls},
+            timeout_s=self.options.warm_wait_s,
+            on_end=self._on_end,
+        )
+
+    async def _hold(self, prepared: Prepared) -> dict[str, Any]:
+        """Build the walls and return how to come behind them. Raises NoWarmWorkers."""
+        launcher = Command(local_rank=wire.LAUNCHER_LOCAL_RANK, rank=-1, argv=[], environment={})
+        give_up_at = time.monotonic() + WALLS_TIMEOUT_S
+        try:
+            with self._outputs(launcher) as (stdout, stderr):
+                child = self.confinement.hold(
+                    self.children, prepared.place, stdout=stdout, stderr=stderr, cgroup=self.cgroup
+                )
+            while not (entrance := self.confinement.entrance()):
+                self.children.reap()
+                if child.has_ended or time.monotonic() > give_up_at:
+                    raise NoWarmWorkers("the walls were not built")
+                await asyncio.sleep(0.005)
+        except OSError as error:
+            raise NoWarmWorkers(f"the walls were not built: {error}") from error
+        return entrance
 
     def start(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> None:
         """Start the launcher, or the workers themselves. Raises OSError, ValueError and NoPortFree."""
@@ -361,7 +395,9 @@ class Processes:
     def num_leftovers(self) -> int:
         """Return the number of processes that the workers left behind, once they have ended."""
         store_pid = self.rendezvous_host.store_pid
+        walls = {*self.confinement.pids(), self.confinement.launcher_pid()}
         ours = {
+            *(walls if self.keeper is not None else ()),
             store_pid,
             self.keeper.child.pid if self.keeper is not None else 0,
             *(identity.pid for identity in (descendants(store_pid) if store_pid else ())),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from muster_agent.clock import unix_ms
 from muster_agent.jobs.process import Child, Identity, identify
@@ -52,7 +55,11 @@ class Keeper:
         # The fork begins only now: had we given up meanwhile, the keeper would end.
         await self._say({"go": True})
         answer = await self._hear()
-        self.workers = [Child(int(pid)) for pid in answer["started"]]
+        pids = [int(pid) for pid in answer["started"]]
+        if request.get("walls"):
+            pids = await asyncio.to_thread(_as_seen_here, pids, self.child.pid)
+            await self._say({"found": True})
+        self.workers = [Child(pid) for pid in pids]
         self.port = int(answer["port"])
         self._listening = asyncio.create_task(self._listen())
 
@@ -76,7 +83,9 @@ class Keeper:
         return message
 
     async def _listen(self) -> None:
-        with contextlib.suppress(NoWarmWorkers, OSError):
+        # Behind walls it may be the job that speaks, and say anything.
+        unclear = (ValueError, TypeError, LookupError)
+        with contextlib.suppress(NoWarmWorkers, OSError, *unclear):
             while not self.child.has_ended:
                 message = await self._hear()
                 if "ended" in message:
@@ -117,6 +126,21 @@ async def start_keeper(
     if keeper is not None:
         keeper.close()
     raise problem
+
+
+def _as_seen_here(pids: Sequence[int], parent: int) -> list[int]:
+    """Return the pids, as we see them, of children of a process that is in a pid namespace of its own
+    and has told us those in there. Raises NoWarmWorkers."""
+    found: dict[int, int] = {}
+    try:
+        for process in psutil.Process(parent).children():
+            with contextlib.suppress(OSError):
+                for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+                    if line.startswith("NSpid:"):
+                        found[int(line.split()[-1])] = process.pid
+        return [found[pid] for pid in pids]
+    except (psutil.Error, KeyError) as error:
+        raise NoWarmWorkers(f"its workers cannot be found: {error}") from error
 
 
 def _end(child: Child, status: int) -> None:

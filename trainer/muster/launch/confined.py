@@ -15,7 +15,8 @@ a SIGTERM this one does not end before all has ended that the child has started:
 ends at once, and with this process the whole sandbox. Several become its children, each in a session of
 its own and with its output in files; it ends when all have ended, with 0 if all ended well, else with
 1. Until then none of them is collected, so that the shim can still read how each has ended. SIGTERM is
-passed on to them.
+passed on to them. One with `"holds": true` starts nothing: it keeps the walls standing for what comes
+from outside (muster.launch.entering), until SIGTERM.
 
 Needs the standard library alone, and Python 3.11 or later.
 """
@@ -47,6 +48,9 @@ def main() -> int:
         request = json.load(file)
     os.umask(request["umask"])
     processes = request["processes"]
+    if processes[0].get("holds"):
+        signal.sigwait({signal.SIGTERM})
+        return 0
     if processes[0].get("lingers"):
         return _linger(processes[0])
     if "stdout" not in processes[0]:

@@ -10,6 +10,10 @@ Three kinds of process:
   hosts their store, forks them, and tells the shim over the connection how each of them ended;
 * a *worker*, forked from the keeper, becomes what `python script.py` is: see `_become`.
 
+Where jobs are isolated, the keeper goes behind the walls of its job before it reads anything of it,
+and gives up all rights, see muster.launch.entering. So the parent is outside, and has nothing that a
+document can name.
+
 Requests and answers are lines of JSON (`_Request` and `_keep`). This file is run by its path, so
 that the interpreter of the training need not have anything of ours, and imports nothing of ours.
 """
@@ -183,7 +187,9 @@ def _keep(
 
     A request holds `shared` (the environment that the parent must have been started with), `own`
     (variables of all workers), `workers` (each: `variables`, `stdout`, `stderr`), `folder`,
-    `entrypoint` (a script or -m and a module, and its arguments) and `cgroup` ("" for none).
+    `entrypoint` (a script or -m and a module, and its arguments) and `cgroup` ("" for none). It may
+    hold `unset` (names of `shared` that the workers do not have) and `walls` (arguments of
+    muster.launch.entering.enter).
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     reader = connection.makefile("rb")
@@ -200,12 +206,19 @@ def _keep(
         if request is None:
             os._exit(0)
         _check_environment(shared, request["shared"])
+        if request["cgroup"]:
+            (Path(request["cgroup"]) / "cgroup.procs").write_text("0")
+        walls = request.get("walls")
+        pid = _go_behind(walls, connection) if walls else os.getpid()
+        if pid:
+            tell(keeper=pid)
+        if pid not in (0, os.getpid()):
+            os._exit(0)  # another process has gone on, behind the walls
+        if walls:
+            _check_home(request["own"]["HOME"])
         _check_shadows(request["entrypoint"], request["folder"])
         label.write("muster-warm (keeper)", request["own"])
         os.chdir(request["folder"])
-        if request["cgroup"]:
-            (Path(request["cgroup"]) / "cgroup.procs").write_text("0")
-        tell(keeper=os.getpid())
         if not reader.readline():
             os._exit(0)  # nobody waits any more
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -228,15 +241,49 @@ def _keep(
         label.write("muster-warm (keeper)", request["own"])
         store = _host_store(port_holder)
         tell(started=pids, port=int(port))
+        if walls:
+            reader.readline()  # none is collected before the shim has found it
     except (Unfit, OSError, RuntimeError, KeyError, ValueError) as error:
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         tell(refused=str(error) or type(error).__name__)
+        reader.readline()  # what the shim is saying meanwhile must not fail
         os._exit(1)
     _wait_for(pids, tell)
     del store
     reader.readline()  # what else came from the workers is ended before us
     os._exit(0)
+
+
+def _go_behind(walls: dict[str, Any], connection: socket.socket) -> int:
+    """Go behind the walls of the job, without any right. Return the pid of the process that goes on
+    there as the parent of this one sees it; 0 in a new process."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("_entering", Path(_HERE).with_name("entering.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    entering = module_from_spec(spec)
+    spec.loader.exec_module(entering)
+    # With the parent's socket, the job could take the requests of others.
+    null = os.open(os.devnull, os.O_RDWR)
+    for target in (0, 1, 2):
+        os.dup2(null, target)
+    kept = connection.fileno()
+    os.closerange(3, kept)
+    os.closerange(kept + 1, _highest_fd() + 1)
+    child: int = entering.enter(**walls)
+    if child:
+        return child
+    os.setsid()  # A signal to its process group must not reach the parent.
+    return os.getpid() if walls["level"] == "user" else 0
+
+
+def _check_home(home: str) -> None:
+    """Raise Unfit if the job's home has packages, which a new interpreter would find."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    if Path(home, ".local", "lib", version, "site-packages").is_dir():
+        raise Unfit("the home folder of the job has packages of its own")
 
 
 def _check_environment(shared: dict[str, str], wanted: dict[str, str]) -> None:
@@ -301,6 +348,8 @@ def _become(request: dict[str, Any], number: int) -> None:
     _reset_signals()
     os.environ.clear()
     os.environ.update({**request["shared"], **worker["variables"]})
+    for name in request.get("unset", ()):
+        os.environ.pop(name, None)
     _reset_modules()
     what = os.environ.pop("MUSTER_ATTACH", "").split()
     if what:
