@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster.document.running import EnvironmentSection
-from muster_agent.environments.builder import STEP_TIMEOUT_S, Request
+from muster_agent.environments.builder import STEP_TIMEOUT_S, BuildRequest
 from muster_agent.environments.cleaning import UV_CACHE, collect, marker_of, size_on_disk
 from muster_agent.environments.failures import BuildCanceled, BuildFailed
 from muster_agent.isolation.walls import Isolation, hand_over, program
@@ -127,7 +127,7 @@ class EnvironmentCache:
             )
         self._make_folders()
         build = _Build(
-            request=Request(
+            request=BuildRequest(
                 wanted=wanted,
                 python=python,
                 code=code,
@@ -209,7 +209,7 @@ class EnvironmentCache:
 
 @dataclass(kw_only=True)
 class _Build:
-    request: Request
+    request: BuildRequest
     walls: BuildWalls
     environment: Mapping[str, str]
     log: Path

@@ -7,7 +7,7 @@ is done here: asking the interpreter, reading requirement files, uv, setup comma
 that Muster adds. muster_agent.environments.build starts it, and decides where the environment lies
 and whether it is complete.
 
-The request is JSON (`Request`). So is the answer, which is written to RESULT_FD: `{"key": "…"}`,
+The request is JSON (`BuildRequest`). So is the answer, which is written to RESULT_FD: `{"key": "…"}`,
 `{}` for a finished environment, or `{"failed": "…", "fault": "document"}`. The log is standard
 output, which is read again to explain a failure, so it is a file.
 
@@ -53,7 +53,7 @@ _NODES_FAULT = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class BuildRequest:
     """What to build, and with what."""
 
     wanted: EnvironmentSection
@@ -77,15 +77,15 @@ class Request:
         return json.dumps(plain, default=str)
 
     @staticmethod
-    def from_json(text: str) -> Request:
+    def from_json(text: str) -> BuildRequest:
         given: dict[str, Any] = json.loads(text)
         given["wanted"] = load(EnvironmentSection, given["wanted"])
-        return Request(**{**given, "code": Path(given["code"]), "path": Path(given["path"])})
+        return BuildRequest(**{**given, "code": Path(given["code"]), "path": Path(given["path"])})
 
 
 def main() -> int:
     what, result_fd = sys.argv[1], int(sys.argv[2])
-    request = Request.from_json(sys.stdin.read())
+    request = BuildRequest.from_json(sys.stdin.read())
     # The job runs as another user where the agent is root, and reads what is built here.
     os.umask(0o022)
     answer: dict[str, str]
@@ -102,7 +102,7 @@ def main() -> int:
                 )
             }
         else:
-            _Build(request, base).run()
+            _Recipe(request, base).run()
             answer = {}
     except BuildFailed as error:
         answer = {"failed": str(error), "fault": error.fault}
@@ -112,8 +112,8 @@ def main() -> int:
     return 0
 
 
-class _Build:
-    def __init__(self, request: Request, base: BaseInterpreter) -> None:
+class _Recipe:
+    def __init__(self, request: BuildRequest, base: BaseInterpreter) -> None:
         self._request = request
         self._base = base
         self._path = request.path
