@@ -84,6 +84,10 @@ def test_a_script_runs_on_every_node_with_its_packages_and_data(
         ({"environment": {"setup": ["echo no licence; exit 3"]}}, "exited with code 3: no licence"),
         ({"environment": {"python": "3.4"}}, "the interpreter python3.4 does not exist"),
         ({"data": {"train": "/nowhere/imagenet"}}, "the data set train (/nowhere/imagenet)"),
+        (
+            {"data": {"train": {"url": "https://example.org/all.tar", "size": "9000TB"}}},
+            "the job downloads 9,000,000.0 GB (train in data), and only ",
+        ),
         ({"entrypoint": "bash other.sh"}, "the entry point other.sh does not exist"),
     ],
 )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from muster.document.codec import load
-from muster.document.running import EnvironmentSection, MeasureSection
+from muster.document.running import DownloadSection, EnvironmentSection, MeasureSection
 from muster.launch.commands import (
     HOSTFILE_VARIABLE,
     WORLD_SIZE_VARIABLE,
@@ -161,7 +161,14 @@ def environment_of(spec: AllocationSpec) -> EnvironmentSection:
 
 def data_of(spec: AllocationSpec) -> dict[str, str]:
     """Return the path or URL of each data set of the spec's document, by name."""
-    return dict(spec.config.get("data") or {})
+    data = spec.config.get("data") or {}
+    return {name: at if isinstance(at, str) else str(at["url"]) for name, at in data.items()}
+
+
+def downloads_of(spec: AllocationSpec) -> dict[str, DownloadSection]:
+    """Return the data sets of the spec's document that the job downloads, by name."""
+    data = spec.config.get("data") or {}
+    return {name: load(DownloadSection, at) for name, at in data.items() if not isinstance(at, str)}
 
 
 def with_values(spec: AllocationSpec, values: Mapping[str, str]) -> AllocationSpec:

@@ -23,6 +23,7 @@ from muster_agent.outputs import adopt, scan, whole
 from muster_agent.outputs.index import (
     IndexEntry,
     OutputIndex,
+    PartialFile,
     manifest_text,
     packed,
     part_sizes,
@@ -183,6 +184,8 @@ class Collector:
         else:
             for path in self._index.entries.keys() - seen:
                 del self._index.entries[path]
+            for path in self._index.partial.keys() - seen:
+                del self._index.partial[path]
         return listed, [found for found in changed if not self._is_code(found)]
 
     def _settled(self, found: FoundFile) -> wire.OutputFile | None:
@@ -297,9 +300,10 @@ class Collector:
         if twin is not None and is_whole:
             sha256, parts = twin
         else:
-            sha256, parts = self._copy(fd, now.st_size)
+            sha256, parts = self._copy(fd, found.path, now)
         if is_whole and signature_of(os.fstat(fd)) != signature_of(now):
             raise _Changed
+        self._index.partial.pop(found.path, None)
         if is_whole and now.st_nlink > 1:
             self._twins[found.device, signature_of(now)] = (sha256, parts)
         base = self._base.get(found.path)
@@ -318,10 +322,13 @@ class Collector:
         self._index.entries[found.path] = IndexEntry(
             signature_of(now), "kept" if is_whole else "growing", file
         )
+        self._save_from_time_to_time()
+        return file
+
+    def _save_from_time_to_time(self) -> None:
         if time.monotonic() - self._saved_at > SAVE_EVERY_S:
             self._saved_at = time.monotonic()
             self._index.save(self._work.index)
-        return file
 
     @cached_property
     def _twins(self) -> dict[tuple[int, Signature], tuple[str, list[str]]]:
@@ -332,20 +339,66 @@ class Collector:
         self._index.entries[found.path] = IndexEntry(found.signature, "kept", file)
         return file
 
-    def _copy(self, fd: int, size: int) -> tuple[str, list[str]]:
-        """Store the first `size` bytes of a file; return their digest and those of the parts."""
+    def _copy(self, fd: int, path: str, now: os.stat_result) -> tuple[str, list[str]]:
+        """Store a file as far as it went when it was looked at; return its digest and those of its parts.
+
+        Parts that are stored already, by an interrupted collection or when the file was shorter, are
+        only compared. Raises _Changed if the file changes between two reads."""
+        size = now.st_size
         whole = hashlib.sha256()
+        if size == 0:
+            return whole.hexdigest(), []
+        if size <= wire.OUTPUT_PART_BYTES:
+            sha256 = self._store_part(self._chunks(fd, 0, size))
+            return sha256, [sha256]
         parts: list[str] = []
-        is_one_part = size <= wire.OUTPUT_PART_BYTES
+        known = self._known_parts(path, now)
         for offset in range(0, size, wire.OUTPUT_PART_BYTES):
             length = min(wire.OUTPUT_PART_BYTES, size - offset)
-            chunks = self._chunks(fd, offset, length)
-            try:
-                sha256, _ = self._store.write(chunks if is_one_part else _hashed(chunks, whole))
-            except OSError as error:
-                raise StorageAway(f"the storage cannot be written to: {why(error)}") from error
+            if known:
+                seen = hashlib.sha256()
+                for chunk in self._chunks(fd, offset, length):
+                    whole.update(chunk)
+                    seen.update(chunk)
+                sha256 = seen.hexdigest()
+                if sha256 == known[0]:
+                    known = known[1:]
+                else:  # The rest is other content, too.
+                    known = []
+                    if self._store_part(self._chunks(fd, offset, length)) != sha256:
+                        raise _Changed
+            else:
+                sha256 = self._store_part(_hashed(self._chunks(fd, offset, length), whole))
             parts.append(sha256)
-        return (parts[0] if len(parts) == 1 else whole.hexdigest()), parts
+            if length == wire.OUTPUT_PART_BYTES and not known:
+                self._index.partial[path] = PartialFile(now.st_ino, list(parts))
+                self._save_from_time_to_time()
+        return whole.hexdigest(), parts
+
+    def _known_parts(self, path: str, now: os.stat_result) -> list[str]:
+        """Return the digests of the first parts of a file that the storage has, as far as it is still
+        the same file. Whether its content is still the same is for the caller to see."""
+        partial, entry = self._index.partial.get(path), self._index.entries.get(path)
+        parts: list[str] = []
+        if partial is not None and partial.inode == now.st_ino:
+            parts = partial.parts
+        elif entry is not None and entry.file is not None and entry.signature[0] == now.st_ino:
+            num_full = entry.file.size_bytes // wire.OUTPUT_PART_BYTES
+            parts = entry.file.parts[:num_full]
+        if not parts:
+            return []
+        try:
+            missing = self._store.find_missing(dict.fromkeys(parts, wire.OUTPUT_PART_BYTES))
+        except OSError as error:
+            raise StorageAway(f"the storage cannot be read: {why(error)}") from error
+        first_missing = next((n for n, part in enumerate(parts) if part in missing), len(parts))
+        return parts[:first_missing]
+
+    def _store_part(self, chunks: Iterator[bytes]) -> str:
+        try:
+            return self._store.write(chunks)[0]
+        except OSError as error:
+            raise StorageAway(f"the storage cannot be written to: {why(error)}") from error
 
     def _digest(self, fd: int, size: int) -> str:
         digest = hashlib.sha256()

@@ -28,6 +28,16 @@ class IndexEntry:
     file: wire.OutputFile | None = None
 
 
+@dataclass(frozen=True)
+class PartialFile:
+    """What is stored of a file of several parts."""
+
+    inode: int
+    """Inode of the file: what has replaced it has another one."""
+    parts: list[str]
+    """Digests of its first parts, all of them of full size."""
+
+
 @dataclass
 class OutputIndex:
     """Entries by path. It is valid for one place in the storage and one set of patterns."""
@@ -39,6 +49,8 @@ class OutputIndex:
     entries: dict[str, IndexEntry] = field(default_factory=dict)
     waiting: dict[str, Signature] = field(default_factory=dict)
     """Files that differ from what is stored, as they were at the last scan."""
+    partial: dict[str, PartialFile] = field(default_factory=dict)
+    """Files of several parts whose storing was interrupted, by path."""
     disk_bytes: int = 0
     """Bytes of all files of the work folder at the last scan, code included."""
     scan_s: float = 0.0
@@ -58,6 +70,7 @@ class OutputIndex:
         fresh.seq, fresh.disk_bytes = found.seq, found.disk_bytes
         if found.store_id == store_id and found.patterns == patterns:
             fresh.entries, fresh.waiting = found.entries, found.waiting
+            fresh.partial = found.partial
             fresh.adopted, fresh.looked = found.adopted, found.looked
         return fresh
 
@@ -73,6 +86,7 @@ class OutputIndex:
             "seq": self.seq,
             "entries": entries,
             "waiting": self.waiting,
+            "partial": {name: [one.inode, one.parts] for name, one in self.partial.items()},
             "disk_bytes": self.disk_bytes,
             "scan_s": self.scan_s,
             "adopted": self.adopted,
@@ -100,6 +114,9 @@ def read_index(path: Path) -> OutputIndex | None:
                 for name, e in plain["entries"].items()
             },
             waiting={name: (s[0], s[1], s[2], s[3]) for name, s in plain["waiting"].items()},
+            partial={
+                name: PartialFile(one[0], one[1]) for name, one in plain.get("partial", {}).items()
+            },
             disk_bytes=plain["disk_bytes"],
             scan_s=plain["scan_s"],
             adopted=plain.get("adopted", {}),

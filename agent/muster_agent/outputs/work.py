@@ -135,6 +135,17 @@ class TrialWork:
     def sending(self) -> Path:
         return self.path / "sending"
 
+    def size_bytes(self) -> int:
+        """Return the bytes of all files in the folder, which may be written at this moment; 0 if it is
+        not there."""
+        with contextlib.suppress(FileNotFoundError):
+            parent = beneath.open_root(self.path.parent)
+            try:
+                return _size_bytes(parent, self.path.name)
+            finally:
+                os.close(parent)
+        return 0
+
     def read_use(self) -> WorkUse | None:
         return self._read("attempt.json", WorkUse)
 
@@ -273,8 +284,9 @@ def _size_bytes(parent: int, name: str) -> int:
     total = 0
     for _, _, names, fd in os.fwalk(name, dir_fd=parent):
         for file in names:
-            found = os.stat(file, dir_fd=fd, follow_symlinks=False)
-            total += found.st_size if stat.S_ISREG(found.st_mode) else 0
+            with contextlib.suppress(FileNotFoundError):
+                found = os.stat(file, dir_fd=fd, follow_symlinks=False)
+                total += found.st_size if stat.S_ISREG(found.st_mode) else 0
     return total
 
 

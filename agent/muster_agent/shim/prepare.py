@@ -16,6 +16,7 @@ from pathlib import Path
 
 import muster
 from muster import __version__, wire
+from muster.byte_sizes import parse_size
 from muster.launch import commands
 from muster.launch.variables import expand
 from muster_agent.environments.build import (
@@ -47,6 +48,7 @@ from muster_agent.jobs.folder import AllocationFolder, ShimOptions
 from muster_agent.jobs.launch import (
     LaunchContext,
     data_of,
+    downloads_of,
     environment_of,
     gang_place,
     helps_launchers,
@@ -57,7 +59,7 @@ from muster_agent.jobs.launch import (
 )
 from muster_agent.jobs.process import OWNER_VARIABLE, TOKEN_VARIABLE
 from muster_agent.outputs.storage import RefusedPath, Storage
-from muster_agent.outputs.work import OUTPUT_FOLDER
+from muster_agent.outputs.work import OUTPUT_FOLDER, TrialWork
 from muster_agent.records.logs import launcher_log
 from muster_agent.shim.code_hash import hash_code
 from muster_agent.shim.failures import PrepareFailed
@@ -97,6 +99,7 @@ def prepare(
         tell("warning" if level == "warning" else "info", text)
     _check_isolation(spec, options.isolation)
     _check_data(spec, options.isolation)
+    check_downloads(spec, options, folder)
     installed = _find_installed(spec, options.isolation)
     work = prepare_work(spec, options, folder, tell=tell)
     work_dir = installed or work.work.files
@@ -228,6 +231,26 @@ def _check_data(spec: wire.AllocationSpec, isolation: Isolation) -> None:
             raise PrepareFailed(
                 f"the data set {name} ({where}) cannot be read by the agent's user on this node"
             )
+
+
+def check_downloads(
+    spec: wire.AllocationSpec, options: ShimOptions, folder: AllocationFolder
+) -> None:
+    """Check that what the job downloads will fit. Raises PrepareFailed."""
+    downloads = downloads_of(spec)
+    if not downloads:
+        return
+    wanted = sum(parse_size(one.size) for one in downloads.values())
+    work = TrialWork(folder.path.parent.parent, spec.trial_id)
+    free = shutil.disk_usage(folder.path).free - options.min_disk_free_bytes
+    if free < wanted:
+        free += work.size_bytes()  # An earlier attempt may have downloaded some of it.
+    if free < wanted:
+        names = ", ".join(sorted(downloads))
+        raise PrepareFailed(
+            f"the job downloads {wanted / 1e9:,.1f} GB ({names} in data), and only "
+            f"{max(0, free) / 1e9:,.1f} GB are free for it at {work.path.parent} on this node"
+        )
 
 
 def _find_installed(spec: wire.AllocationSpec, isolation: Isolation) -> Path | None:

@@ -919,6 +919,8 @@ export interface paths {
         /**
          * Preview Outputs Cleaning
          * @description Return which outputs of an experiment a policy keeps, and why, without deleting any.
+         *
+         *     Without parameters: the policy of its document.
          */
         get: operations["preview_outputs_cleaning"];
         put?: never;
@@ -5589,6 +5591,18 @@ export interface components {
             last: number;
         };
         /**
+         * KeepOutputsOut
+         * @description Which outputs of its trials an experiment keeps, as its document says.
+         */
+        KeepOutputsOut: {
+            /** Days */
+            days: number | null;
+            /** Experiment Best */
+            experiment_best: number;
+            /** Max Bytes */
+            max_bytes: number | null;
+        };
+        /**
          * KindTrafficOut
          * @description One kind of collective of one process group: means over its members, and over all measured
          *     steps, those without one included.
@@ -7028,6 +7042,11 @@ export interface components {
             deleted_at: string | null;
             /** Deleted Bytes */
             deleted_bytes: number;
+            /** Expires At */
+            expires_at: string | null;
+            /** Held */
+            held: string;
+            keep: components["schemas"]["KeepOutputsOut"] | null;
             /** Left Out Bytes */
             left_out_bytes: number;
             /** Max Export Bytes */

@@ -80,10 +80,14 @@ def preview_outputs_cleaning(
     max_bytes: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     keep_best: Annotated[int, Query(ge=0, le=100_000)] = 0,
 ) -> OutputsCleaningPlanOut:
-    """Return which outputs of an experiment a policy keeps, and why, without deleting any."""
-    policy = retention.policy_of(
-        OutputsPolicyIn(older_than_days=older_than_days, max_bytes=max_bytes, keep_best=keep_best)
+    """Return which outputs of an experiment a policy keeps, and why, without deleting any.
+
+    Without parameters: the policy of its document.
+    """
+    given = OutputsPolicyIn(
+        older_than_days=older_than_days, max_bytes=max_bytes, keep_best=keep_best
     )
+    policy = None if given == OutputsPolicyIn() else retention.policy_of(given)
     with db.read() as session:
         return retention.plan(session, experiment_id, policy, now=clock.now())
 

@@ -116,15 +116,15 @@ def _union(options: tuple[Any, ...]) -> Any:
     if not sections or not others:
         return Union[tuple(_annotation(option) for option in options)]  # noqa: UP007
     # A problem of one of the two is reported for that one, not for both.
-    (section,), (number,) = sections, others
+    (section,), (other,) = sections, others
     mapping: Any = Annotated[_annotation(section), Tag("[mapping]")]
-    numbers: Any = Annotated[_annotation(number), Tag("[number]")]
-    tagged: Any = Annotated[mapping | numbers, Discriminator(_tag)]
+    plain: Any = Annotated[_annotation(other), Tag("[plain]")]
+    tagged: Any = Annotated[mapping | plain, Discriminator(_tag)]
     return tagged | None if type(None) in options else tagged
 
 
 def _tag(given: Any) -> str:
-    return "[number]" if isinstance(given, int | float) else "[mapping]"
+    return "[plain]" if isinstance(given, int | float | str) else "[mapping]"
 
 
 def _check(extra: Any) -> Any:

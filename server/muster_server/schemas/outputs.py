@@ -63,6 +63,17 @@ class NodeOutputsOut(Output):
     updated_at: dt.datetime | None
 
 
+class KeepOutputsOut(Output):
+    """Which outputs of its trials an experiment keeps, as its document says."""
+
+    days: float | None
+    """Days after their last change after which outputs are deleted; null for no limit."""
+    max_bytes: int | None
+    """Bytes of the whole experiment beyond which the oldest are deleted; null for no limit."""
+    experiment_best: int
+    """Number of trials, the best by the search metric, whose outputs stay regardless."""
+
+
 class OutputsSummaryOut(Output):
     """What is there of a trial's outputs."""
 
@@ -71,7 +82,7 @@ class OutputsSummaryOut(Output):
     """`off`: the document says `outputs: null`. `none`: the trial has not started. `collecting`: it
     runs, or is being collected. `complete`: it does not run, and everything is in the storage.
     `incomplete`: a node has ended and not everything of it was collected. `deleted`: it was in the
-    storage until somebody deleted it."""
+    storage until somebody, or the experiment's policy, deleted it."""
     num_files: int
     """Number of files in the storage, equal ones of several nodes counted once."""
     size_bytes: int
@@ -85,6 +96,13 @@ class OutputsSummaryOut(Output):
     """When what was there was deleted to keep within an age or a size; null if it was not."""
     deleted_bytes: int
     """Size of what was deleted then, equal files of several nodes counted for each."""
+    keep: KeepOutputsOut | None
+    """What the document says of keeping outputs; null if they stay until somebody deletes them."""
+    expires_at: dt.datetime | None
+    """When `keep.days` have passed since the last change. The outputs are deleted then unless something
+    holds them, or the trial is among the best. Null without that limit, and without files."""
+    held: str
+    """Why they stay for now, whatever the policy; empty if nothing holds them."""
     nodes: list[NodeOutputsOut]
 
 

@@ -45,6 +45,25 @@ def test_age_and_size(policy, stay):
     assert kept([view(4, 1), view(2, 20), view(1, 30), view(3, 10)], **policy) == stay
 
 
+@pytest.mark.parametrize(
+    ("policy", "oldest_days", "size_bytes", "may"),
+    [
+        ({}, 999, 10**15, False),
+        ({"older_than": DAY}, 1, 10**15, False),
+        ({"older_than": DAY}, 1.001, 1, True),
+        ({"max_bytes": 10}, 999, 10, False),
+        ({"max_bytes": 10}, 0, 11, True),
+        ({"older_than": DAY, "max_bytes": 10}, 0, 11, True),
+        ({"older_than": DAY, "max_bytes": 10}, 0.5, 10, False),
+    ],
+)
+def test_what_need_not_be_judged(policy, oldest_days, size_bytes, may):
+    found = OutputsPolicy(**policy).may_exceed(
+        oldest_at=NOW - oldest_days * DAY, size_bytes=size_bytes, now=NOW
+    )
+    assert found is may
+
+
 def test_what_is_held_stays_and_counts():
     views = [view(1, 30, held="its trial may still run"), view(2, 20), view(3, 10)]
     assert kept(views, older_than=DAY) == [1]

@@ -26,6 +26,7 @@ from .output import (
     report,
     say,
     table,
+    until,
 )
 from .trials import TrialArgument, find_trial
 
@@ -62,7 +63,7 @@ def list_(
         return
     if files:
         console().print(_table(files, long=long))
-    for sentence in _sentences(summary):
+    for sentence in (*_sentences(summary), *_kept_for(summary)):
         say(sentence)
 
 
@@ -110,6 +111,26 @@ def _sentences(summary: dict[str, Any]) -> list[str]:
     if summary["state"] == "collecting":
         found.append("The job is running: files are collected from time to time, and at its end.")
     return [printable(sentence) for sentence in found]
+
+
+def _kept_for(summary: dict[str, Any]) -> list[str]:
+    """Return what the document says of keeping the files; empty if they stay."""
+    keep = summary["keep"]
+    if keep is None:
+        return []
+    rules = []
+    if keep["days"] is not None:
+        rules.append(f"outputs {keep['days']:g} d after their last change")
+    if keep["max_bytes"] is not None:
+        rules.append(f"the oldest beyond {byte_size(keep['max_bytes'])} of the experiment")
+    found = [f"The experiment's policy deletes {' and '.join(rules)}."]
+    if keep["experiment_best"]:
+        found[0] = f"{found[0][:-1]}; those of the {keep['experiment_best']} best trials stay."
+    if summary["held"]:
+        found.append(f"These stay for now: {summary['held']}.")
+    elif summary["expires_at"] is not None:
+        found.append(f"These reach that age {until(summary['expires_at'])}.")
+    return found
 
 
 @app.command("get")
@@ -250,14 +271,15 @@ def clean(
 
     The outputs of a trial are deleted as a whole. They are kept if the trial may still run or has a
     pinned checkpoint, if its last files have not been collected, or if somebody is downloading them.
+    With --dry-run and no limit, the policy of the experiment's document is shown.
     """
-    if older_than is None and max_size is None:
+    if older_than is None and max_size is None and (keep_best or not dry_run):
         raise CommandFailure(
             "Neither an age nor a size is given: nothing says what is to be deleted.",
             "use --older-than, --max-size or both",
             exit_code=EXIT_USAGE,
         )
-    policy = {"older_than_days": older_than, "max_bytes": max_size, "keep_best": keep_best}
+    policy = {"older_than_days": older_than, "max_bytes": max_size, "keep_best": keep_best or None}
     given = {name: value for name, value in policy.items() if value is not None}
     with client_of_environment() as client:
         if dry_run:

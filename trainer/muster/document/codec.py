@@ -44,6 +44,8 @@ def dump(value: Any) -> Any:
     """Return a section, or any value in one, as JSON has it."""
     if isinstance(value, tuple):
         return [dump(item) for item in value]
+    if isinstance(value, dict):
+        return {key: dump(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value):
         return {field.key: dump(getattr(value, field.name)) for field in _fields(type(value))}
     return value
@@ -98,12 +100,20 @@ def _decoder(annotation: Any) -> Decoder | None:
     section = section_of(annotation)
     if section is not None:
         kind = section
-        # A length may also be written as a number.
+        # A length may also be written as a number, a data set as text.
         return lambda value: load(kind, value) if isinstance(value, Mapping) else value
     for option in typing.get_args(annotation) if _is_union(annotation) else (annotation,):
         if typing.get_origin(option) is tuple:
             return _items(_decoder(typing.get_args(option)[0]))
+        if typing.get_origin(option) is dict:
+            return _values(_decoder(typing.get_args(option)[1]))
     return None
+
+
+def _values(decoder: Decoder | None) -> Decoder | None:
+    if decoder is None:
+        return None
+    return lambda value: {key: decoder(item) for key, item in value.items()}
 
 
 def _items(decoder: Decoder | None) -> Decoder:

@@ -14,6 +14,7 @@ from .running import (
     BudgetSection,
     CheckpointsSection,
     CodeSection,
+    DownloadSection,
     EnvironmentSection,
     MeasureSection,
     MetricsSection,
@@ -73,9 +74,12 @@ class ExperimentConfig:
     """Train with the built-in trainer. This or `entrypoint`."""
     code: CodeSection | None = None
     """Where the code comes from."""
-    data: Annotated[dict[DataName, Text], Bounds(max_length=64)] = field(default_factory=dict)
+    data: Annotated[dict[DataName, Text | DownloadSection], Bounds(max_length=64)] = field(
+        default_factory=dict
+    )
     """Data sets by name: an absolute path, which must exist on a node before a trial starts there, or
-    a URL, which is passed on as it is. The job finds `train` as `MUSTER_DATA_TRAIN`."""
+    a URL, which is passed on as it is. The job finds `train` as `MUSTER_DATA_TRAIN`. With
+    `{url: …, size: 150GB}` a trial starts only where there is room to download that much."""
     resources: ResourcesSection = field(default_factory=ResourcesSection)
     """What one trial needs."""
     strategy: StrategySection = field(default_factory=StrategySection)

@@ -23,6 +23,17 @@ SizeText = Annotated[str, Bounds(min_length=1, max_length=32)]
 
 
 @dataclass(frozen=True, kw_only=True)
+class DownloadSection:
+    """A data set that the job downloads to its node."""
+
+    url: Text
+    """Where it is. The job finds it as `MUSTER_DATA_<NAME>`; Muster downloads nothing by itself."""
+    size: SizeText
+    """How much the job downloads (`150GB`). A trial starts only on nodes with this much free where its
+    work folder is, whose own files count as free. Nothing is reserved."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CodeSection:
     """Where the code of an `entrypoint` comes from: `path` or `installed`."""
 
@@ -303,6 +314,22 @@ OutputPattern = Annotated[str, Bounds(min_length=1, max_length=1024)]
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeepOutputsSection:
+    """How long outputs are kept: `days`, `max_size` or both. The outputs of a trial are deleted as a
+    whole. They stay while the trial may still run, has a pinned checkpoint or is being downloaded, and
+    until its last files have been collected. Checkpoints have a policy of their own."""
+
+    days: Annotated[float, Bounds(gt=0, le=36_500)] | None = None
+    """Delete the outputs of a trial this many days after their last change was collected. Default: no
+    limit."""
+    max_size: SizeText | None = None
+    """Most that the outputs of all trials of the experiment may take together (`50GB`). Beyond it, the
+    oldest are deleted. Default: no limit."""
+    experiment_best: Annotated[int, Bounds(ge=0, le=10_000)] = 0
+    """Number of trials, the best by `search.metric`, whose outputs stay regardless."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class OutputsSection:
     """What is kept of the files that a job writes into its work folder. Files that came with the code
     and were not changed are left out. null: nothing is kept."""
@@ -316,3 +343,5 @@ class OutputsSection:
     beyond are listed as left out."""
     every_s: Annotated[float, Bounds(ge=5, le=86_400)] = 120.0
     """Seconds between two collections while the job runs. The last one follows its end."""
+    keep: KeepOutputsSection | None = None
+    """Delete outputs that are old, or the oldest when there are too many. Default: everything is kept."""

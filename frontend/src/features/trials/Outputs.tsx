@@ -23,6 +23,7 @@ import layout from "../../components/layout.module.css";
 import css from "./trials.module.css";
 import { DownloadOutputs } from "./DownloadOutputs";
 import { OutputPreview } from "./OutputPreview";
+import { OutputsRetention } from "./OutputsRetention";
 
 const TYPING_MS = 250;
 /** Files that are shown as they are found without asking. */
@@ -80,6 +81,7 @@ function Files({ trial, summary }: { trial: TrialDetail; summary: OutputsSummary
           { label: t("outputs.nodes"), value: format.count(summary.nodes.length) },
         ]}
       />
+      <OutputsRetention summary={summary} />
       <Group justify="space-between" align="end" mb="xs" mt="xs">
         <TextInput
           label={t("outputs.search")}

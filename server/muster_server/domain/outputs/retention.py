@@ -37,6 +37,13 @@ class OutputsPolicy:
         best = f"; those of the best {self.keep_best} trials stay" if self.keep_best else ""
         return ", and ".join(limits) + best
 
+    def may_exceed(self, *, oldest_at: dt.datetime, size_bytes: int, now: dt.datetime) -> bool:
+        """Return whether `judge` may find something to delete. It finds nothing where this is False.
+
+        oldest_at: time of the oldest collection of an experiment. size_bytes: size of all its outputs."""
+        is_old = self.older_than is not None and now - oldest_at > self.older_than
+        return is_old or (self.max_bytes is not None and size_bytes > self.max_bytes)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOutputsView:

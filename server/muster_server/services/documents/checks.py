@@ -10,7 +10,7 @@ from muster.adoption import PATTERN_EXAMPLES, NoCheckpointPattern, parse
 from muster.byte_sizes import SIZE_EXAMPLES, parse_size
 from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
-from muster.document.running import ResourcesSection, is_requirements_file
+from muster.document.running import KeepOutputsSection, ResourcesSection, is_requirements_file
 from muster.document.searching import UNITS
 from muster.log_values import BadLogPattern, LogPattern
 from muster_server.domain.durations import (
@@ -323,6 +323,29 @@ def _outputs(document: ExperimentConfig) -> Iterator[FieldProblem]:
         yield FieldProblem(
             "outputs.include", Message("field.empty"), "write ['**'], or outputs: null"
         )
+    if outputs.keep is not None:
+        yield from _kept_outputs(document, outputs.keep)
+
+
+def _kept_outputs(document: ExperimentConfig, keep: KeepOutputsSection) -> Iterator[FieldProblem]:
+    search = document.search
+    if keep.max_size is not None:
+        try:
+            parse_size(keep.max_size)
+        except ValueError as error:
+            yield FieldProblem("outputs.keep.max_size", str(error), SIZE_EXAMPLES)
+    if keep.days is None and keep.max_size is None:
+        yield FieldProblem(
+            "outputs.keep",
+            "has neither days nor max_size, so it deletes nothing",
+            "for example {days: 30, max_size: 50GB}",
+        )
+    if keep.experiment_best and search.metric is None and search.objectives is None:
+        yield FieldProblem(
+            "outputs.keep.experiment_best",
+            "needs search.metric to know which trials are the best",
+            "give search.metric and search.goal, or leave it out",
+        )
 
 
 def _adopt(document: ExperimentConfig) -> Iterator[FieldProblem]:
@@ -400,8 +423,22 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
 
 def _data(document: ExperimentConfig) -> Iterator[FieldProblem]:
     variables: dict[str, str] = {}
-    for name, where in document.data.items():
+    for name, given in document.data.items():
         path = f"data.{name}"
+        where = given if isinstance(given, str) else given.url
+        if not isinstance(given, str):
+            path = f"{path}.url"
+            if not _URL.fullmatch(where):
+                yield FieldProblem(
+                    path,
+                    "is not a URL, and only a URL is downloaded",
+                    "write a path as text: data: {train: /shared/imagenet}",
+                )
+                continue
+            try:
+                parse_size(given.size)
+            except ValueError as error:
+                yield FieldProblem(f"data.{name}.size", str(error), SIZE_EXAMPLES)
         if not where.startswith("/") and not _URL.fullmatch(where):
             yield FieldProblem(
                 path,

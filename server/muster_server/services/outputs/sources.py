@@ -40,7 +40,8 @@ def work_sources(
 ) -> Mapping[int, list[WorkSource]]:
     """Return what each node rank of the next attempt restores its work folder from: the files of its
     own rank, and those of rank 0. Empty for a first attempt, unless it starts from a checkpoint that
-    another trial's script saved.
+    another trial's script saved. After retention has deleted its files, a trial starts from the newest
+    checkpoint of its own script.
 
     After an attempt on another number of nodes there is one set of files that makes sense to all,
     that of rank 0.
@@ -49,7 +50,19 @@ def work_sources(
     # there is not after retention has deleted it.
     rows = [row for row in rows_of(session, trial_id) if row.seq > 0 and row.deleted_at is None]
     if not rows:
-        return _of_fork(session, source_checkpoint_id, num_nodes=num_nodes, cluster_id=cluster_id)
+        own_id = session.scalar(
+            select(CheckpointRow.id)
+            .where(
+                CheckpointRow.trial_id == trial_id,
+                CheckpointRow.kind == ADOPTED,
+                CheckpointRow.state == "complete",
+            )
+            .order_by(CheckpointRow.step.desc(), CheckpointRow.id.desc())
+            .limit(1)
+        )
+        return _of_checkpoint(
+            session, own_id or source_checkpoint_id, num_nodes=num_nodes, cluster_id=cluster_id
+        )
     newest = max(row.attempt_no for row in rows)
     num_before = session.scalar(
         select(AttemptRow.num_nodes).where(AttemptRow.trial_id == trial_id, AttemptRow.no == newest)
@@ -64,10 +77,10 @@ def work_sources(
     }
 
 
-def _of_fork(
+def _of_checkpoint(
     session: Session, checkpoint_id: int | None, *, num_nodes: int, cluster_id: str
 ) -> Mapping[int, list[WorkSource]]:
-    """Return the files of the adopted checkpoint from which a trial was forked; empty for any other."""
+    """Return the files of an adopted checkpoint; empty for any other."""
     row = session.scalar(
         select(CheckpointRow)
         .options(undefer(CheckpointRow.parts))

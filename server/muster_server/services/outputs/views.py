@@ -14,16 +14,24 @@ from sqlalchemy.orm import Session
 
 from muster.wire import OutputState
 from muster_server.db.models import AllocationRow, ExperimentRow, TrialOutputsRow, TrialRow
+from muster_server.domain.outputs.retention import OutputsPolicy
 from muster_server.domain.outputs.union import OutputEntry
 from muster_server.domain.states import TERMINAL_TRIAL, AllocationState
 from muster_server.schemas.base import Page
-from muster_server.schemas.outputs import NodeOutputsOut, OutputFileOut, OutputsSummaryOut
+from muster_server.schemas.outputs import (
+    KeepOutputsOut,
+    NodeOutputsOut,
+    OutputFileOut,
+    OutputsSummaryOut,
+)
 from muster_server.settings import Settings
 
 from ..core.lookup import get_trial
 from ..core.paging import CursorKey, decode_cursor, encode_cursor
 from .downloads import online_storages
+from .holding import held_trials
 from .manifests import read_union, rows_of
+from .retention import policy_in
 
 Sort = Literal["path", "size", "modified"]
 CURSOR_PATH_CHARS = 80
@@ -136,6 +144,8 @@ def summary(session: Session, trial_id: int, *, settings: Settings) -> OutputsSu
     kept = [entry for entry in entries if entry.is_kept]
     nodes = _nodes(session, trial, rows)
     num_left_out, left_out_bytes = _left_out(entries, rows)
+    policy = policy_in(experiment.config)
+    written_at = max((row.updated_at for row in rows if row.num_files), default=None)
     return OutputsSummaryOut(
         trial_id=trial_id,
         state="deleted"
@@ -151,8 +161,32 @@ def summary(session: Session, trial_id: int, *, settings: Settings) -> OutputsSu
             (row.deleted_at for row in rows if row.deleted_at is not None), default=None
         ),
         deleted_bytes=sum(row.deleted_bytes for row in rows),
+        keep=_keep_out(policy),
+        expires_at=_expires_at(policy, written_at),
+        held=_held(session, trial) if policy is not None and written_at is not None else "",
         nodes=nodes,
     )
+
+
+def _keep_out(policy: OutputsPolicy | None) -> KeepOutputsOut | None:
+    if policy is None:
+        return None
+    age = policy.older_than
+    return KeepOutputsOut(
+        days=age.total_seconds() / 86_400 if age is not None else None,
+        max_bytes=policy.max_bytes,
+        experiment_best=policy.keep_best,
+    )
+
+
+def _expires_at(policy: OutputsPolicy | None, written_at: dt.datetime | None) -> dt.datetime | None:
+    if policy is None or policy.older_than is None or written_at is None:
+        return None
+    return written_at + policy.older_than
+
+
+def _held(session: Session, trial: TrialRow) -> str:
+    return held_trials(session, trial.experiment_id, trial_id=trial.id).get(trial.id, "")
 
 
 def _left_out(entries: Sequence[OutputEntry], rows: Sequence[TrialOutputsRow]) -> tuple[int, int]:
