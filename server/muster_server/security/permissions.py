@@ -138,6 +138,11 @@ PERMISSIONS: Mapping[str, Permission] = {
     "create_saved_view": "self",
     "update_saved_view": "self",
     "delete_saved_view": "self",
+    # panels of experiments and projects; who added one, the owner and administrators change it
+    "list_panels": "view",
+    "create_panel": "submit",
+    "update_panel": "submit",
+    "delete_panel": "submit",
     # secrets: everybody's own, and those of projects
     "list_secrets": "self",
     "set_secret": "submit",

@@ -71,7 +71,7 @@ from .tracking import (
     UnmanagedRunRow,
 )
 from .tunnels import TunnelRow
-from .views import SavedViewRow
+from .views import PanelRow, SavedViewRow
 
 __all__ = [
     "AllocationRow",
@@ -117,6 +117,7 @@ __all__ = [
     "NotificationTargetRow",
     "OneTimeTokenRow",
     "OutboxRow",
+    "PanelRow",
     "PoolRow",
     "PreflightRow",
     "ProcessGroupRow",
