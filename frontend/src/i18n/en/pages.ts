@@ -10,6 +10,7 @@ import { media } from "./media";
 import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
+import { panels } from "./panels";
 import { pipeline } from "./pipeline";
 import { planner } from "./planner";
 import { profiles } from "./profiles";
@@ -32,6 +33,7 @@ export const pages = {
   ...notifications,
   ...outputs,
   ...overview,
+  ...panels,
   ...pipeline,
   ...planner,
   ...profiles,
