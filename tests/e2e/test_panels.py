@@ -24,7 +24,7 @@ def trial(stack: Stack, signed_in: BrowserContext) -> int:
 def test_a_chart_is_pinned_and_its_axis_set(page: Page, stack: Stack, trial: int) -> None:
     page.goto(f"{stack.url}/trials/{trial}?tab=metrics")
     chart = page.get_by_test_id("chart-train/loss")
-    expect(chart).to_contain_text("smoothing 0.6")
+    expect(chart).to_contain_text("smoothing 0.9")
     page.get_by_text("Raw", exact=True).click()
     expect(chart).not_to_contain_text("smoothing")
     chart.get_by_role("button", name="Options and export").click()

@@ -39,7 +39,8 @@ export function writeLegend(element: HTMLElement, shown: Shown, at: number | nul
     const i = lines.indexOf(line);
     const style = lineStyle(line.color, palette);
     const { text, isPast } = isHidden ? { text: "", isPast: false } : valueText(shown, line, laid?.xs[i], at);
-    const bestText = isHidden || laid?.best[i] == null ? "" : format.metric(metric, laid.best[i]);
+    // While the cursor moves its place needs the room: another line of words would move the chart below it.
+    const bestText = at !== null || isHidden || laid?.best[i] == null ? "" : format.metric(metric, laid.best[i]);
     return {
       key: line.key,
       label: line.label,

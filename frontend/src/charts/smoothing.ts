@@ -3,7 +3,7 @@ import type { ChartSearch } from "./chartSearch";
 
 /** Factors to choose from; 0 = raw. */
 export const SMOOTHING = [0, 0.6, 0.9, 0.97] as const;
-const FIRST = 0.6;
+const FIRST = 0.9;
 const KEY = "charts.smoothing";
 
 /** The factor charts are drawn with, and how to choose another one: it stands in the address, and this browser remembers it. */

@@ -127,7 +127,7 @@ function Numbers<Name extends string>({
             const own = values[compared.findIndex((one) => one.id === base)] ?? null;
             return (
               <tr key={name}>
-                <th scope="row" title={name}>
+                <th scope="row" title={name} data-words={label(name) !== name || undefined}>
                   {label(name)}
                 </th>
                 {values.map((value, i) => (

@@ -37,6 +37,10 @@ export function Heads({
   );
 }
 
+/** Of a difference many times the baseline, how many times: such percentages nobody can read. */
+const shareText = (share: number, sign: string, isAbove: boolean): string =>
+  share >= 9 && isAbove ? `×${format.num(share + 1, 3)}` : `${sign}${format.pct(Math.abs(share))}`;
+
 /** How far a value is from the baseline's. Worse and better differ by sign as well as by colour. */
 export function Delta({
   name,
@@ -58,7 +62,7 @@ export function Delta({
     <small className={css["delta"]} data-tone={tone}>
       {sign}
       {format.metric(name, Math.abs(by))}
-      {share === null ? "" : ` (${sign}${format.pct(Math.abs(share))})`}
+      {share === null ? "" : ` (${shareText(share, sign, (base ?? 0) > 0)})`}
     </small>
   );
 }

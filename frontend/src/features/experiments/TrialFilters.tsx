@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 import uiCss from "../../components/ui.module.css";
 import css from "./table.module.css";
 import { MAX_CONDITIONS } from "./Conditions";
-import { conditionsOf, isNamed, MAX_SHOWN, TRIAL_BUILT_INS, trialColumnName } from "./trialColumns";
+import { canSort, conditionsOf, isNamed, MAX_SHOWN, TRIAL_BUILT_INS, trialColumnName } from "./trialColumns";
 
 export function trialColumnText(t: TFunction, id: string, metricName: string | null): string {
   if (id === "metric") return metricName ?? t("experiment.metric");
@@ -22,13 +22,13 @@ interface Choice {
   metricName: string | null;
 }
 
-/** Every column of the trials, in groups. */
-function useChoice({ hparams, metrics, metricName }: Choice) {
+/** Every column of the trials, in groups; `builtIns`: those of every trial. */
+function useChoice({ hparams, metrics, metricName }: Choice, builtIns: readonly string[]) {
   const { t } = useTranslation();
   const items = (ids: readonly string[]) =>
     ids.map((value) => ({ value, label: trialColumnText(t, value, metricName) }));
   return [
-    { group: t("trials.columns.trial"), items: items(TRIAL_BUILT_INS) },
+    { group: t("trials.columns.trial"), items: items(builtIns) },
     { group: t("trials.columns.hparams"), items: items(hparams.map((name) => `hparam.${name}`)) },
     {
       group: t("trials.columns.metrics"),
@@ -49,7 +49,7 @@ export function TrialColumnPicker({
 }) {
   const { t } = useTranslation();
   const [opened, setOpened] = useState(false);
-  const data = useChoice(choice);
+  const data = useChoice(choice, TRIAL_BUILT_INS);
   return (
     <Popover opened={opened} onChange={setOpened} position="bottom-end" withinPortal={false} shadow="md" trapFocus>
       <Popover.Target>
@@ -88,6 +88,9 @@ export function TrialColumnPicker({
   );
 }
 
+/** Those that the server compares. */
+const COMPARABLE = TRIAL_BUILT_INS.filter(canSort);
+
 /** A range or a value of any column. */
 export function AddTrialFilter({ choice, onAdd }: { choice: Choice; onAdd: (conditions: string[]) => void }) {
   const { t } = useTranslation();
@@ -96,7 +99,7 @@ export function AddTrialFilter({ choice, onAdd }: { choice: Choice; onAdd: (cond
   const [low, setLow] = useState("");
   const [high, setHigh] = useState("");
   const [equals, setEquals] = useState("");
-  const data = useChoice(choice);
+  const data = useChoice(choice, COMPARABLE);
   const made = column === null ? [] : conditionsOf(column, low, high, equals);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
