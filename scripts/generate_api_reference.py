@@ -68,6 +68,7 @@ TITLES = {
     "operations": "Operations on experiments",
     "projects": "Projects and pools",
     "views": "Saved views",
+    "panels": "Panels of the dashboard",
     "secrets": "Secrets",
     "notifications": "Notifications",
     "scaling": "Scaling reports",

@@ -121,6 +121,33 @@ def test_a_drag_along_an_axis_brushes_and_pictures_are_kept(
         assert download.value.path().read_bytes().startswith(begins)
 
 
+def test_trials_are_filtered_and_sorted_by_any_column(
+    page: Page, stack: Stack, signed_in: BrowserContext, search: int
+) -> None:
+    page.goto(f"{stack.url}/experiments/{search}?tab=trials")
+    table = page.get_by_test_id("trials")
+    expect(table.get_by_role("row")).to_have_count(NUM + 1)
+    page.get_by_test_id("trial-filter").click()
+    form = page.get_by_test_id("trial-filter-form")
+    form.get_by_role("combobox").fill("lr")
+    page.get_by_role("option", name="lr", exact=True).click()
+    form.get_by_label("To", exact=True).fill("0.01")
+    form.get_by_role("button", name="Add condition").click()
+    expect(page).to_have_url(re.compile("where=hparam.lr"))
+    expect(table.get_by_role("row")).not_to_have_count(NUM + 1)
+    head = table.get_by_role("columnheader", name="lr")
+    head.get_by_role("button").click()
+    expect(head).to_have_attribute("aria-sort", "descending")
+    with stack.client() as client:
+        path = f"/experiments/{search}/trials"
+        wanted = client.get(path, where="hparam.lr <= 0.01", sort="-hparam.lr", limit=50)["items"]
+    assert 0 < len(wanted) < NUM
+    rows = table.locator("tbody tr")
+    expect(rows).to_have_count(len(wanted))
+    expect(rows.first).to_contain_text(f"Trial {wanted[0]['no']}")
+    expect(rows.last).to_contain_text(f"Trial {wanted[-1]['no']}")
+
+
 def test_limits_are_changed_and_a_waiting_trial_is_sent_on(
     page: Page, stack: Stack, signed_in: BrowserContext
 ) -> None:

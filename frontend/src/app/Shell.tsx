@@ -2,6 +2,7 @@ import { ActionIcon, Drawer, Menu, Tooltip, useMantineColorScheme } from "@manti
 import {
   IconAdjustmentsHorizontal,
   IconBook2,
+  IconChartLine,
   IconChevronsLeft,
   IconChevronsRight,
   IconDeviceFloppy,
@@ -58,6 +59,7 @@ const NAV = [
   { to: "/experiments", key: "experiments", icon: IconFlask2 },
   { to: "/queue", key: "queue", icon: IconStack2 },
   { to: "/nodes", key: "nodes", icon: IconServer2 },
+  { to: "/compare", key: "compare", icon: IconChartLine },
   { to: "/logs", key: "logs", icon: IconFileText },
   { to: "/checkpoints", key: "checkpoints", icon: IconDeviceFloppy },
   { to: "/settings", key: "settings", icon: IconAdjustmentsHorizontal },

@@ -132,18 +132,23 @@ export const checkpointsSearch = (search: Record<string, unknown>): CheckpointSe
 
 export interface ExperimentSearch extends CheckpointSearch, LogSearch {
   tab?: string;
-  sort?: "no" | "-no" | "metric" | "-metric";
+  /** A column of the trials, with "-" before it the largest first. */
+  sort?: string;
   trialState?: string;
+  /** Conditions on trials, one per line, and the columns of their table; features/experiments/trialColumns. */
+  where?: string;
+  tcols?: string;
   metric?: string;
 }
 
 export const experimentSearch = (search: Record<string, unknown>): ExperimentSearch => {
-  const sort = text(search["sort"]);
   return {
     ...logSearch(search),
     ...checkpointSearch(search),
     tab: text(search["tab"]),
-    sort: sort === "no" || sort === "-no" || sort === "metric" || sort === "-metric" ? sort : undefined,
+    sort: text(search["sort"]),
+    where: text(search["where"]),
+    tcols: text(search["tcols"]),
     trialState: text(search["trialState"]),
     metric: text(search["metric"]),
   };
@@ -194,6 +199,8 @@ export interface CompareSearch extends ChartSearch {
   /** Ids, by comma, in the order in which they were chosen. */
   trials?: string;
   hide?: string;
+  /** The trial that the others are compared with. */
+  base?: number;
   /** The key of the configuration that makes groups. */
   group?: string;
   /** Also what does not differ. */
@@ -209,6 +216,7 @@ export const compareSearch = (search: Record<string, unknown>): CompareSearch =>
   tab: text(search["tab"]),
   trials: text(search["trials"]),
   hide: text(search["hide"]),
+  base: positive(search["base"] ?? Number.NaN),
   group: text(search["group"]),
   all: search["all"] === true || undefined,
   stat: search["stat"] === "min" || search["stat"] === "max" ? search["stat"] : undefined,

@@ -1,64 +1,62 @@
 import { Button } from "@mantine/core";
-import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { IconChevronDown, IconChevronRight, IconGripVertical } from "@tabler/icons-react";
+import { type DragEvent, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 
 import { Empty } from "../components/basics";
 import * as format from "../lib/format";
+import { usePref } from "../lib/prefs";
 import type { ChartSpec } from "../lib/series";
 import css from "./chart.module.css";
+import { arranged, pinned, PINNED, placed, readLayout } from "./chartLayout";
+import type { Arranging } from "./ChartMenu";
 import type { ChartSearch } from "./chartSearch";
-import { SMOOTHING } from "./ChartToolbar";
 import { type Command, FullScreen, SeriesChart, type Source } from "./SeriesChart";
+import { type Tile, Tiles } from "./Tiles";
+import { useLook } from "./useLook";
+import { chunked, firstCharts, type Want, Wanted, WhenNear, WhenSeen } from "./whenSeen";
+import { readRanges, withRange, type YRange } from "./yRanges";
 
 interface Props {
   specs: ChartSpec[];
   search: ChartSearch;
   set: (change: ChartSearch) => void;
-  /** Ask for metrics while the returned function is not called. */
-  want: (names: string[]) => () => void;
+  want: Want;
   /** Must be stable: a new one draws every chart again. */
   source: (names: string[]) => Source;
+  /** The values of a metric that has one only: they stand as numbers above the charts of their group. Null: it is a curve. */
+  single?: (spec: ChartSpec) => Tile[] | null;
 }
 
-/** Charts by the prefix of their metrics, those that the search finds. */
-export function ChartGrid({ specs, search, set, want, source }: Props) {
+/** Charts by the prefix of their metrics, those that the search finds; those that were pinned come first. */
+export function ChartGrid({ specs, search, set, want, source, single }: Props) {
   const { t } = useTranslation();
+  const [kept, keep] = usePref("charts.layout");
+  const { smoothing, command } = useLook(search, set);
+  const layout = useMemo(() => readLayout(kept), [kept]);
+  const ranges = useMemo(() => readRanges(search.yr), [search.yr]);
   const text = search.find?.toLowerCase() ?? "";
-  const found = useMemo(
-    () => (text ? specs.filter((spec) => spec.names.some((name) => name.toLowerCase().includes(text))) : specs),
-    [specs, text],
-  );
   const groups = useMemo(() => {
-    const byName = new Map<string, ChartSpec[]>();
-    for (const spec of found) byName.set(spec.group, [...(byName.get(spec.group) ?? []), spec]);
-    return byName;
-  }, [found]);
+    const isFound = (spec: ChartSpec): boolean => spec.names.some((name) => name.toLowerCase().includes(text));
+    return arranged(text ? specs.filter(isFound) : specs, layout);
+  }, [specs, text, layout]);
   const closed = new Set(search.closed?.split(",") ?? []);
   const fold = (group: string): void => {
     const next = closed.has(group) ? [...closed].filter((name) => name !== group) : [...closed, group];
     set({ closed: next.length > 0 ? next.join(",") : undefined });
   };
-  const command = (spec: ChartSpec, what: Command): void => {
-    if (what === "logY") set({ log: search.log ? undefined : true });
-    else if (what === "logX") set({ logx: search.logx ? undefined : true });
-    else if (what === "full") set({ full: search.full === spec.id ? undefined : spec.id });
-    else set({ smooth: SMOOTHING[(SMOOTHING.indexOf((search.smooth ?? 0) as 0) + 1) % SMOOTHING.length] || undefined });
-  };
-  const chart = (spec: ChartSpec, height?: number) => (
-    <OneChart
-      key={spec.id}
-      spec={spec}
-      search={search}
-      source={source}
-      height={height}
-      onZoom={(range) => set({ from: range?.from, to: range?.to })}
-      onCommand={(what) => command(spec, what)}
-    />
-  );
-  const numFirst = useMemo(() => firstCharts(), []);
+  const place = (group: string, ids: string[], id: string, at: number): void =>
+    keep(JSON.stringify(placed(layout, group, ids, id, at)));
+  const look = { search, source, smoothing };
+  const of = (spec: ChartSpec) => ({
+    spec,
+    yRange: ranges.get(spec.id) ?? null,
+    onYRange: (range: YRange | null) => set({ yr: withRange(search.yr, spec.id, range) }),
+    onZoom: (range: { from: number; to: number } | null) => set({ from: range?.from, to: range?.to }),
+    onCommand: (what: Command) => command(spec.id, what),
+  });
   const full = specs.find((spec) => spec.id === search.full);
-  if (found.length === 0) {
+  if (groups.size === 0) {
     return (
       <Empty
         title={t("metrics.noMatch", { text: search.find ?? "" })}
@@ -72,50 +70,36 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
   }
   return (
     <>
-      {[...groups].map(([group, members], groupNo) => {
-        const isOpen = !closed.has(group) || text !== "";
-        return (
-          <section key={group} className={css["group"]}>
-            <h2>
-              <button
-                type="button"
-                className={css["fold"]}
-                aria-expanded={isOpen}
-                onClick={() => fold(group)}
-                disabled={text !== ""}
-              >
-                {isOpen ? <IconChevronDown size={13} aria-hidden /> : <IconChevronRight size={13} aria-hidden />}
-                {group}/ <span>{t("metrics.group", { count: members.length, n: format.count(members.length) })}</span>
-              </button>
-            </h2>
-            {isOpen ? (
-              <div className={css["grid"]}>
-                {chunked(members).map((part, partNo) => (
-                  <WhenNear key={part[0]?.id} count={part.length} isFirst={groupNo === 0 && partNo === 0}>
-                    {() =>
-                      part.map((spec, no) => (
-                        <WhenSeen
-                          key={spec.id}
-                          names={spec.names}
-                          want={want}
-                          isFirst={groupNo === 0 && partNo === 0 && no < numFirst}
-                        >
-                          {() => chart(spec)}
-                        </WhenSeen>
-                      ))
-                    }
-                  </WhenNear>
-                ))}
-              </div>
-            ) : null}
-          </section>
-        );
-      })}
+      {[...groups].map(([group, members], no) => (
+        <Group
+          key={group}
+          group={group}
+          members={members}
+          isFirst={no === 0}
+          isOpen={!closed.has(group) || text !== ""}
+          onFold={text === "" ? () => fold(group) : null}
+          want={want}
+          single={single}
+          onPlace={(ids, id, at) => place(group, ids, id, at)}
+          chart={(spec, arranging, handle) => (
+            <OneChart
+              {...look}
+              {...of(spec)}
+              handle={handle}
+              arranging={{
+                ...arranging,
+                isPinned: group === PINNED,
+                onPin: () => keep(JSON.stringify(pinned(layout, spec.id))),
+              }}
+            />
+          )}
+        />
+      ))}
       {full ? (
         <FullScreen title={title(full)} onClose={() => set({ full: undefined })}>
           {(height) => (
             <Wanted names={full.names} want={want}>
-              {() => chart(full, height)}
+              {() => <OneChart {...look} {...of(full)} height={height} />}
             </Wanted>
           )}
         </FullScreen>
@@ -127,113 +111,130 @@ export function ChartGrid({ specs, search, set, want, source }: Props) {
 const title = (spec: ChartSpec): string =>
   spec.names.length > 1 ? `${spec.id} · ${spec.names.slice(1).join(", ")}` : spec.id;
 
-function useWanted(names: string[], want: Props["want"], on: boolean): void {
-  const key = names.join("\n");
-  useEffect(() => (on ? want(key.split("\n")) : undefined), [on, key, want]);
+/** Of a chart that is dragged to another place. */
+const DRAGGED = "application/x-muster-chart";
+
+interface GroupProps {
+  group: string;
+  members: ChartSpec[];
+  isFirst: boolean;
+  isOpen: boolean;
+  /** Null: it cannot be folded. */
+  onFold: (() => void) | null;
+  want: Want;
+  single: Props["single"];
+  onPlace: (ids: string[], id: string, at: number) => void;
+  chart: (
+    spec: ChartSpec,
+    arranging: Pick<Arranging, "onEarlier" | "onLater">,
+    handle: React.ReactNode,
+  ) => React.ReactNode;
 }
 
-function Wanted({ names, want, children }: { names: string[]; want: Props["want"]; children: () => React.ReactNode }) {
-  useWanted(names, want, true);
-  return children();
-}
-
-/** Of these the places are made together: whole rows for one to six columns. */
-const CHUNK = 60;
-const SEEN_PX = 240;
-const NEAR_PX = 1200;
-/** As in chart.module.css. */
-const CELL_PX = 284;
-const CELL_MIN_WIDTH_PX = 360;
-const GAP_PX = 10;
-/** What stands above the first chart of a trial. */
-const ABOVE_PX = 300;
-
-function chunked<T>(items: readonly T[]): T[][] {
-  return Array.from({ length: Math.ceil(items.length / CHUNK) }, (_, no) => items.slice(no * CHUNK, (no + 1) * CHUNK));
-}
-
-const seen = new WeakMap<Element, (isSeen: boolean) => void>();
-/** One for all of a margin: an observer for each of 2,000 charts, and its first word about each, take half a second. */
-const observers = new WeakMap<Element | Document, Map<number, IntersectionObserver>>();
-
-/** A margin counts at the edges of the root alone, and what scrolls is not the window but `main`. */
-function observerOf(marginPx: number, root: Element | null): IntersectionObserver {
-  const here = observers.get(root ?? document) ?? new Map<number, IntersectionObserver>();
-  observers.set(root ?? document, here);
-  const known = here.get(marginPx);
-  if (known) return known;
-  const made = new IntersectionObserver(
-    (entries) => {
-      for (const entry of entries) seen.get(entry.target)?.(entry.isIntersecting);
-    },
-    { root, rootMargin: `${marginPx}px` },
+/** A heading, the numbers below it, and the charts. */
+function Group({ group, members, isFirst, isOpen, onFold, want, single, onPlace, chart }: GroupProps) {
+  const { t } = useTranslation();
+  const tiles = members.map((spec) => ({ spec, values: single?.(spec) ?? null }));
+  const charts = tiles.filter(({ values }) => values === null).map(({ spec }) => spec);
+  const ids = charts.map((spec) => spec.id);
+  const numFirst = useMemo(() => firstCharts(), []);
+  const move = (id: string, by: number): void => onPlace(ids, id, ids.indexOf(id) + by);
+  const cell = (spec: ChartSpec) => {
+    const at = ids.indexOf(spec.id);
+    const moves = {
+      onEarlier: at > 0 ? () => move(spec.id, -1) : null,
+      onLater: at < ids.length - 1 ? () => move(spec.id, 1) : null,
+    };
+    return (
+      <DropPlace group={group} onDrop={(id) => (ids.includes(id) ? onPlace(ids, id, at) : undefined)}>
+        {chart(spec, moves, ids.length > 1 ? <Handle id={spec.id} group={group} /> : null)}
+      </DropPlace>
+    );
+  };
+  return (
+    <section className={css["group"]}>
+      <h2>
+        <button
+          type="button"
+          className={css["fold"]}
+          aria-expanded={isOpen}
+          onClick={() => onFold?.()}
+          disabled={onFold === null}
+        >
+          {isOpen ? <IconChevronDown size={13} aria-hidden /> : <IconChevronRight size={13} aria-hidden />}
+          {group === PINNED ? t("metrics.pinned") : `${group}/`}{" "}
+          <span>{t("metrics.group", { count: members.length, n: format.count(members.length) })}</span>
+        </button>
+      </h2>
+      {isOpen ? <Tiles tiles={tiles.flatMap(({ spec, values }) => (values ? [{ id: spec.id, values }] : []))} /> : null}
+      {isOpen ? (
+        <div className={css["grid"]}>
+          {chunked(charts).map((part, partNo) => (
+            // oxlint-disable-next-line react/no-array-index-key -- a chart that moves must not make its chunk again
+            <WhenNear key={partNo} count={part.length} isFirst={isFirst && partNo === 0}>
+              {() =>
+                part.map((spec, no) => (
+                  <WhenSeen
+                    key={spec.id}
+                    names={spec.names}
+                    want={want}
+                    isFirst={isFirst && partNo === 0 && no < numFirst}
+                  >
+                    {() => cell(spec)}
+                  </WhenSeen>
+                ))
+              }
+            </WhenNear>
+          ))}
+        </div>
+      ) : null}
+    </section>
   );
-  here.set(marginPx, made);
-  return made;
 }
 
-/** Whether an element is on the screen or no further than that; rendered again only when that changes. */
-function useSeen(
-  marginPx: number,
-  initially: boolean,
-): [(element: Element | null) => (() => void) | undefined, boolean] {
-  const [isSeen, setSeen] = useState(initially);
-  const ref = useCallback(
-    (element: Element | null) => {
-      if (!element) return undefined;
-      const observer = observerOf(marginPx, element.closest("main"));
-      seen.set(element, setSeen);
-      observer.observe(element);
-      return () => {
-        seen.delete(element);
-        observer.unobserve(element);
-      };
-    },
-    [marginPx],
+/** What a chart is dragged by; the menu moves it too. */
+function Handle({ id, group }: { id: string; group: string }) {
+  const { t } = useTranslation();
+  return (
+    <span
+      className={css["handle"]}
+      draggable
+      title={t("chart.drag")}
+      aria-hidden
+      onDragStart={(event) => {
+        event.dataTransfer.setData(DRAGGED, JSON.stringify({ id, group }));
+        event.dataTransfer.effectAllowed = "move";
+        const figure = event.currentTarget.closest("figure");
+        if (figure) event.dataTransfer.setDragImage(figure, 20, 20);
+      }}
+    >
+      <IconGripVertical size={14} />
+    </span>
   );
-  return [ref, isSeen];
 }
 
-/** Places of charts that are far away are one empty box, about as high; once made, they stay. */
-function WhenNear({ count, isFirst, children }: { count: number; isFirst: boolean; children: () => React.ReactNode }) {
-  const [ref, isNear] = useSeen(NEAR_PX, isFirst);
-  const [isMade, setMade] = useState(isFirst);
-  if (isNear && !isMade) setMade(true);
-  if (isMade) return children();
-  return <div ref={ref} className={css["later"]} style={{ height: heightOf(count) }} data-testid="charts-later" />;
-}
-
-/** By the width of the window: what is beside the charts is not known before they are drawn. */
-function columnsNow(): number {
-  return Math.max(1, Math.floor((window.innerWidth + GAP_PX) / (CELL_MIN_WIDTH_PX + GAP_PX)));
-}
-
-function heightOf(count: number): number {
-  return Math.ceil(count / columnsNow()) * (CELL_PX + GAP_PX) - GAP_PX;
-}
-
-/** So many are on the screen for sure: they are asked for together, and need not wait for an observer. */
-export function firstCharts(): number {
-  return columnsNow() * Math.max(1, Math.floor((window.innerHeight - ABOVE_PX) / (CELL_PX + GAP_PX)));
-}
-
-/** Draws and fetches only what is on the screen: a page of 2,000 metrics stays light. */
-function WhenSeen({
-  names,
-  want,
-  isFirst,
+function DropPlace({
+  group,
+  onDrop,
   children,
 }: {
-  names: string[];
-  want: Props["want"];
-  isFirst: boolean;
-  children: () => React.ReactNode;
+  group: string;
+  onDrop: (id: string) => void;
+  children: React.ReactNode;
 }) {
-  const [ref, isSeen] = useSeen(SEEN_PX, isFirst);
-  useWanted(names, want, isSeen);
+  const allow = (event: DragEvent): void => {
+    if (event.dataTransfer.types.includes(DRAGGED)) event.preventDefault();
+  };
+  const take = (event: DragEvent): void => {
+    const text = event.dataTransfer.getData(DRAGGED);
+    if (text === "") return;
+    event.preventDefault();
+    const dragged = JSON.parse(text) as { id: string; group: string };
+    if (dragged.group === group) onDrop(dragged.id);
+  };
   return (
-    <div ref={ref} className={css["cell"]}>
-      {isSeen ? children() : null}
+    <div className={css["drop"]} onDragOver={allow} onDrop={take}>
+      {children}
     </div>
   );
 }
@@ -242,12 +243,17 @@ interface OneProps {
   spec: ChartSpec;
   search: ChartSearch;
   source: Props["source"];
+  smoothing: number;
   height?: number;
+  yRange: YRange | null;
+  onYRange: (range: YRange | null) => void;
   onZoom: (range: { from: number; to: number } | null) => void;
   onCommand: (command: Command) => void;
+  arranging?: Arranging;
+  handle?: React.ReactNode;
 }
 
-function OneChart({ spec, search, source, height, onZoom, onCommand }: OneProps) {
+function OneChart({ spec, search, source, smoothing, height, ...rest }: OneProps) {
   const key = spec.names.join("\n");
   const held = useMemo(() => source(key.split("\n")), [source, key]);
   return (
@@ -260,11 +266,10 @@ function OneChart({ spec, search, source, height, onZoom, onCommand }: OneProps)
       log={search.log}
       logX={search.logx && search.x !== "wall"}
       clip={search.clip}
-      smoothing={search.smooth}
+      smoothing={smoothing}
       syncKey={`charts-${search.x ?? "step"}`}
       height={height}
-      onZoom={onZoom}
-      onCommand={onCommand}
+      {...rest}
     />
   );
 }

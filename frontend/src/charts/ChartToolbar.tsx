@@ -9,8 +9,7 @@ import { type OfferedKind, X_KINDS } from "../lib/axis";
 import css from "./chart.module.css";
 import type { ChartSearch } from "./chartSearch";
 import { xText } from "./plotOptions";
-
-export const SMOOTHING = [0, 0.6, 0.9, 0.97] as const;
+import { SMOOTHING, useSmoothing } from "./smoothing";
 
 /** The settings of a page of charts; all of them stand in the address. `kinds`: the axes there are curves along. `children` come first. */
 export function ChartToolbar({
@@ -28,7 +27,7 @@ export function ChartToolbar({
   const zone = useTimeZone();
   const [text, setText] = useTyped(search.find, 200, (find) => set({ find }));
   const kind = search.x ?? "step";
-  const smoothing = search.smooth ?? 0;
+  const [smoothing, smooth] = useSmoothing(search, set);
   const steps: number[] = SMOOTHING.includes(smoothing as 0) ? [...SMOOTHING] : [...SMOOTHING, smoothing];
   const end = (value: number | undefined): string => (value === undefined ? "…" : xText(kind, value, zone));
   return (
@@ -52,7 +51,7 @@ export function ChartToolbar({
       <SegmentedControl
         aria-label={t("metrics.smoothing")}
         value={String(smoothing)}
-        onChange={(value) => set({ smooth: Number(value) || undefined })}
+        onChange={(value) => smooth(Number(value))}
         data={steps.map((value) => ({ value: String(value), label: value === 0 ? t("metrics.raw") : String(value) }))}
       />
       <Switch

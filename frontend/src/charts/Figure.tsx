@@ -40,6 +40,8 @@ interface Props {
   onKeyDown?: (event: KeyboardEvent) => void;
   keyHelp?: string;
   foot?: ReactNode;
+  /** More entries of its menu. */
+  menu?: ReactNode;
   /** The box that is drawn into. */
   box?: Ref<HTMLDivElement>;
   children: ReactNode;
@@ -57,6 +59,7 @@ export function Figure({
   onKeyDown,
   keyHelp,
   foot,
+  menu,
   box,
   children,
 }: Props) {
@@ -92,7 +95,11 @@ export function Figure({
               {asTable ? <IconChartLine size={14} /> : <IconTable size={14} />}
             </ActionIcon>
           </Tooltip>
-          {asTable ? null : <SaveMenu title={title} data={["csv"]} onSave={(kind) => void save(kind)} />}
+          {asTable ? null : (
+            <SaveMenu title={title} data={["csv"]} onSave={(kind) => void save(kind)}>
+              {menu}
+            </SaveMenu>
+          )}
         </span>
       </div>
       {asTable || keys.length === 0 ? null : (

@@ -1,18 +1,21 @@
 import { ActionIcon, Menu } from "@mantine/core";
 import { IconDotsVertical } from "@tabler/icons-react";
+import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
 export type FileKind = "png" | "svg" | "csv" | "json";
 
-/** What a chart can be kept as: the picture, and the points that it shows. */
+/** What a chart can be kept as: the picture, and the points that it shows; `children`: what else can be done with it. */
 export function SaveMenu({
   title,
   data,
   onSave,
+  children,
 }: {
   title: string;
   data: readonly ("csv" | "json")[];
   onSave: (kind: FileKind) => void;
+  children?: ReactNode;
 }) {
   const { t } = useTranslation();
   const item = (kind: FileKind) => (
@@ -28,6 +31,7 @@ export function SaveMenu({
         </ActionIcon>
       </Menu.Target>
       <Menu.Dropdown>
+        {children}
         <Menu.Label>{t("chart.exportPicture")}</Menu.Label>
         {item("png")}
         {item("svg")}

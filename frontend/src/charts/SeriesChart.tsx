@@ -1,17 +1,19 @@
 import { ActionIcon, Modal, Tooltip } from "@mantine/core";
 import { useViewportSize } from "@mantine/hooks";
 import { IconAlertTriangle, IconChartLine, IconMaximize, IconTable } from "@tabler/icons-react";
-import { type KeyboardEvent, type ReactNode, useRef, useState } from "react";
+import { type KeyboardEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { XKind } from "../lib/axis";
 import css from "./chart.module.css";
 import { keyPressed } from "./chartKeys";
-import { ChartMenu } from "./ChartMenu";
+import { type Arranging, ChartMenu } from "./ChartMenu";
+import { pressed } from "./legendKeys";
 import type { Source, View } from "./lines";
 import type { Window } from "./plotOptions";
 import { PointTable } from "./PointTable";
 import { useSeriesPlot } from "./useSeriesPlot";
+import type { YRange } from "./yRanges";
 
 export type { Line, Source } from "./lines";
 
@@ -34,6 +36,36 @@ interface Props {
   onZoom?: (range: Window | null) => void;
   /** Keys of the chart that change settings; without it they do nothing. */
   onCommand?: (command: Command) => void;
+  /** The y axis as it was set by hand, and how to set it; null: by the values. */
+  yRange?: YRange | null;
+  onYRange?: (range: YRange | null) => void;
+  /** How its place on the page is changed. */
+  arranging?: Arranging;
+  /** Stands before the buttons. */
+  handle?: ReactNode;
+  /** More entries of its menu. */
+  menu?: ReactNode;
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** The lines that are hidden by a press on the legend; with Ctrl or Shift only the pressed one stays. */
+function useHidden(legend: RefObject<HTMLDivElement | null>, source: Source, isTable: boolean): ReadonlySet<string> {
+  const [hidden, setHidden] = useState(NONE);
+  useEffect(() => {
+    const element = legend.current;
+    // The keys are written without a render, so one listener hears them all.
+    const onClick = (event: MouseEvent): void => {
+      const key = (event.target as Element).closest<HTMLElement>("button[data-line]")?.dataset["line"];
+      if (key === undefined) return;
+      const keys = source.lines().map((line) => line.key);
+      const alone = event.ctrlKey || event.metaKey || event.shiftKey;
+      setHidden((before) => pressed(before, keys, key, alone));
+    };
+    element?.addEventListener("click", onClick);
+    return () => element?.removeEventListener("click", onClick);
+  }, [legend, source, isTable]);
+  return hidden;
 }
 
 /** A chart that fills the window until it is closed. */
@@ -69,6 +101,11 @@ export function SeriesChart({
   height = 210,
   onZoom,
   onCommand,
+  yRange = null,
+  onYRange,
+  arranging,
+  handle,
+  menu,
 }: Props) {
   const { t } = useTranslation();
   const figure = useRef<HTMLElement>(null);
@@ -77,9 +114,10 @@ export function SeriesChart({
   const foot = useRef<HTMLSpanElement>(null);
   const spoken = useRef<HTMLSpanElement>(null);
   const [isTable, setTable] = useState(false);
-  const view: View = { x, logX, logY: log, smoothing, clip };
+  const view: View = { x, logX, logY: log, smoothing, clip, y: yRange ?? undefined };
   const parts = { figure, box, legend, foot, spoken };
-  const wanted = { title, metric, source, view, height, syncKey, isTable, onZoom };
+  const hidden = useHidden(legend, source, isTable);
+  const wanted = { title, metric, source, view, height, syncKey, isTable, hidden, onZoom };
   const { plot, note, xName, zoomTo, speak } = useSeriesPlot(parts, wanted);
 
   const onKey = (event: KeyboardEvent): void => {
@@ -115,6 +153,7 @@ export function SeriesChart({
           </span>
         ) : null}
         <span className={css["tools"]}>
+          {handle}
           <Tool
             label={t(isTable ? "chart.asChart" : "chart.asTable")}
             isOn={isTable}
@@ -127,7 +166,19 @@ export function SeriesChart({
               <IconMaximize size={14} />
             </Tool>
           ) : null}
-          <ChartMenu title={title} metric={metric} view={view} plot={plot} lines={source.lines} />
+          <ChartMenu
+            title={title}
+            metric={metric}
+            view={view}
+            xName={xName}
+            plot={plot}
+            lines={() => source.lines().filter((line) => !hidden.has(line.key))}
+            yRange={yRange}
+            onYRange={onYRange}
+            arranging={arranging}
+          >
+            {menu}
+          </ChartMenu>
         </span>
       </div>
       {isTable ? (

@@ -14,6 +14,7 @@ export function SvgFigure({
   keys,
   table,
   testId,
+  menu,
   children,
 }: {
   title: string;
@@ -23,6 +24,8 @@ export function SvgFigure({
   keys: readonly Key[];
   table: FigureTable;
   testId: string;
+  /** More entries of its menu. */
+  menu?: ReactNode;
   children: (width: number) => ReactNode;
 }) {
   const { ref, width } = useElementSize<HTMLDivElement>();
@@ -36,6 +39,7 @@ export function SvgFigure({
       table={() => table}
       picture={() => (svg.current ? toPicture(svg.current, title, keys) : null)}
       testId={testId}
+      menu={menu}
       box={ref}
     >
       {width > 0 ? (

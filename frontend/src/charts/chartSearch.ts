@@ -9,7 +9,10 @@ export interface ChartSearch {
   log?: boolean;
   logx?: boolean;
   clip?: boolean;
+  /** 0 = raw, below 1; absent: as this browser remembers it. */
   smooth?: number;
+  /** Y axes set by hand; see yRanges.ts. */
+  yr?: string;
   find?: string;
   /** Groups that are folded, by comma. */
   closed?: string;
@@ -26,7 +29,7 @@ export function chartSearch(search: Record<string, unknown>): ChartSearch {
   const word = (key: string): string | undefined =>
     search[key] === undefined || search[key] === "" ? undefined : String(search[key]);
   const { x } = search;
-  const smooth = num("smooth") ?? 0;
+  const smooth = num("smooth");
   return {
     x: x === "epoch" || x === "samples" || x === "relative" || x === "wall" ? x : undefined,
     from: num("from"),
@@ -34,7 +37,8 @@ export function chartSearch(search: Record<string, unknown>): ChartSearch {
     log: on("log"),
     logx: on("logx"),
     clip: on("clip"),
-    smooth: smooth > 0 && smooth < 1 ? smooth : undefined,
+    smooth: smooth !== undefined && smooth < 1 ? smooth : undefined,
+    yr: word("yr"),
     find: word("find"),
     closed: word("closed"),
     full: word("full"),

@@ -4,8 +4,8 @@ import type { TFunction } from "i18next";
 import { outside, type XKind } from "../lib/axis";
 import * as format from "../lib/format";
 import { nonFinite, stepsOf } from "../lib/series";
-import css from "./chart.module.css";
 import { pointAt } from "./legend";
+import { fillLegend } from "./legendKeys";
 import type { Laid, Line } from "./lines";
 import { lineStyle, type Palette } from "./palette";
 import { xText } from "./plotOptions";
@@ -17,7 +17,12 @@ const MAX_NAMED = 2;
 
 /** What is drawn, and how its axes are read. */
 export interface Shown {
+  /** Those that are drawn. */
   lines: Line[];
+  /** These and those that were hidden. */
+  all: Line[];
+  /** Keys of the hidden ones. */
+  hidden: ReadonlySet<string>;
   laid: Laid | null;
   metric: string;
   x: XKind;
@@ -26,27 +31,31 @@ export interface Shown {
   t: TFunction;
 }
 
-/** Write the keys of the lines with their values at a place of the axis; null: with their latest. */
+/** Write the keys of the lines with their values at a place of the axis; null: with their latest. Beside it their best. */
 export function writeLegend(element: HTMLElement, shown: Shown, at: number | null, palette: Palette): void {
-  const { lines, laid, x, xName, zone, t } = shown;
-  element.replaceChildren();
-  lines.slice(0, MAX_KEYS).forEach((line, i) => {
-    const key = document.createElement("span");
-    key.className = css["key"] ?? "";
-    const mark = document.createElement("i");
+  const { lines, all, hidden, laid, metric, x, xName, zone, t } = shown;
+  const keys = all.slice(0, MAX_KEYS).map((line) => {
+    const isHidden = hidden.has(line.key);
+    const i = lines.indexOf(line);
     const style = lineStyle(line.color, palette);
-    mark.style.borderTopColor = style.stroke;
-    mark.style.borderTopStyle = style.dash ? "dashed" : "solid";
-    const value = document.createElement("b");
-    const { text, isPast } = valueText(shown, line, laid?.xs[i], at);
-    value.textContent = text;
-    if (isPast) value.dataset["past"] = "";
-    key.append(mark, line.label, value);
-    key.title = line.label;
-    element.append(key);
+    const { text, isPast } = isHidden ? { text: "", isPast: false } : valueText(shown, line, laid?.xs[i], at);
+    // While the cursor moves its place needs the room: another line of words would move the chart below it.
+    const bestText = at !== null || isHidden || laid?.best[i] == null ? "" : format.metric(metric, laid.best[i]);
+    return {
+      key: line.key,
+      label: line.label,
+      color: style.stroke,
+      isDashed: style.dash !== undefined,
+      value: text,
+      isPast,
+      best: bestText === "" || bestText === text ? "" : t("chart.best", { value: bestText }),
+      isHidden,
+      hint: all.length > 1 ? t(isHidden ? "chart.showLine" : "chart.hideLine") : null,
+    };
   });
-  if (lines.length > MAX_KEYS) element.append(t("chart.moreLines", { n: lines.length - MAX_KEYS }));
-  if (at !== null) element.append(`${xName} ${xText(x, at, zone)}`);
+  const rest = all.length > MAX_KEYS ? t("chart.moreLines", { n: all.length - MAX_KEYS }) : "";
+  const place = at === null ? "" : `${xName} ${xText(x, at, zone)}`;
+  fillLegend(element, keys, [rest, place].filter((part) => part !== "").join(" · "));
 }
 
 /** What the cursor points at, in words, for who moves it with the keyboard. */
@@ -79,7 +88,7 @@ export function nonFiniteText({ lines, t }: Shown): string | null {
   return first ? t("chart.nonFinite", { kind: first.kind, step: format.count(first.step) }) : null;
 }
 
-/** The value of a line at a place of the axis, or its latest; where it has none there, the one before with its place. */
+/** The value of a line at a place of the axis, or its latest; between its points the one before, with its place. */
 function valueText(
   { x, metric, zone }: Shown,
   line: Line,
@@ -88,7 +97,9 @@ function valueText(
 ): { text: string; isPast: boolean } {
   const xs = own ?? line.columns.step;
   const found = pointAt(xs, line.columns.bucketSteps, at, x);
-  if (found === null) return { text: format.MISSING, isPast: false };
+  // Where a line has begun but not ended it is between its points; behind its end it has nothing to say.
+  const isBehind = found !== null && !found.isThere && found.index === xs.length - 1;
+  if (found === null || isBehind) return { text: format.MISSING, isPast: false };
   const value = format.metric(metric, line.columns.mean[found.index] as number);
   return found.isThere
     ? { text: value, isPast: false }
@@ -96,14 +107,14 @@ function valueText(
 }
 
 /** What stands below a chart: how many points or buckets, what the band is, what the axis leaves out. */
-export function footText({ lines, laid, t }: Shown, smoothing: number): string {
+export function footText({ lines, laid, t }: Shown): string {
   const main = lines[0];
   if (!main || !laid) return "";
   const coarse = Math.max(...lines.map((line) => line.columns.bucketSteps), 1);
   const parts =
     coarse > 1
       ? [
-          t(smoothing > 0 || main.faint || main.band ? "chart.bucketsOnly" : "chart.buckets", {
+          t(main.faint || main.band ? "chart.bucketsOnly" : "chart.buckets", {
             n: format.count(main.columns.step.length),
             steps: format.count(coarse),
           }),

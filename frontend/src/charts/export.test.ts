@@ -56,6 +56,7 @@ test("a picture has a line per curve, broken where nothing can be drawn, and its
     metric: "train/loss",
     lines: [line([1, 2, 3, 4], [1, Number.NaN, 3, 4]), line([2, 4], [1, 2], { label: "mean", color: 1, band: true })],
     view: VIEW,
+    xName: "Step",
     zone: "utc",
     palette,
     plot: { width: 400, height: 200, scales: { x: scale, y: scale }, valToPos: (value: number) => value * 10 },

@@ -3,9 +3,10 @@ import type uPlot from "uplot";
 
 import * as format from "../lib/format";
 import type { TimeZone } from "../lib/time";
+import { cutRange, yRange } from "../lib/axis";
 import { lay, type Line, type View } from "./lines";
 import { alpha, lineStyle, type Palette } from "./palette";
-import { xText } from "./plotOptions";
+import { isUnderTitle, xText } from "./plotOptions";
 import { roundTicks } from "./ticks";
 
 const COLUMNS = ["step", "time_ms", "mean", "min", "max", "last", "count"] as const;
@@ -51,9 +52,11 @@ export function toJson(title: string, lines: readonly Line[]): string {
   return `${JSON.stringify({ title, series }, null, 1)}\n`;
 }
 
-interface Picture {
+export interface Picture {
   title: string;
   metric: string;
+  /** What the x axis is of; written at its end. */
+  xName: string;
   lines: readonly Line[];
   view: View;
   zone: TimeZone;
@@ -65,7 +68,7 @@ interface Picture {
 
 const HEAD = 44;
 const FONT = 'font-family="Inter, system-ui, sans-serif"';
-const xml = (text: string): string =>
+export const xml = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 const px = (value: number): string => value.toFixed(1);
 const dashes = (dash: number[] | undefined): string => (dash ? ` stroke-dasharray="${dash.join(" ")}"` : "");
@@ -113,9 +116,49 @@ function keys({
   return out;
 }
 
-/** The picture as vectors, with its title and legend; the text stays text. */
-export function toSvg(picture: Picture): string {
-  const { title, metric, lines, view, zone, palette, plot, area } = picture;
+const SPACE = { left: 56, right: 8, top: 6, bottom: 24 };
+
+/** A picture of lines that are not drawn anywhere, of this size without its head. */
+export function pictureOf(
+  given: Omit<Picture, "plot" | "area">,
+  { width, height }: { width: number; height: number },
+): Picture {
+  const { lines, view } = given;
+  const { data, cut } = lay(lines, view);
+  let [low, high] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const column of data.slice(1))
+    for (const value of column as Iterable<number | null | undefined>)
+      if (typeof value === "number") [low, high] = [Math.min(low, value), Math.max(high, value)];
+  const [least, most] = high >= low ? [low, high] : [null, null];
+  const y = view.y ? cutRange(view.y, least, most, view.logY) : yRange(cut?.[0] ?? least, cut?.[1] ?? most, view.logY);
+  const first = data[0][0] ?? 0;
+  const last = data[0].at(-1) ?? 1;
+  const x: [number, number] =
+    last > first ? [first, last] : view.logX ? [first / 2, first * 2] : [first - 0.5, first + 0.5];
+  const area = {
+    left: SPACE.left,
+    top: SPACE.top,
+    width: width - SPACE.left - SPACE.right,
+    height: height - SPACE.top - SPACE.bottom,
+  };
+  const share = (value: number, [from, to]: [number, number], log: boolean): number =>
+    log ? Math.log(value / from) / Math.log(to / from) : (value - from) / (to - from);
+  return {
+    ...given,
+    area,
+    plot: {
+      width,
+      height,
+      scales: { x: { min: x[0], max: x[1] }, y: { min: y[0], max: y[1] } },
+      valToPos: (value, scale) =>
+        scale === "x" ? share(value, x, view.logX) * area.width : (1 - share(value, y, view.logY)) * area.height,
+    },
+  };
+}
+
+/** The picture as vectors, with its title and legend; the text stays text. `id` tells it apart from others in one file. */
+export function toSvg(picture: Picture, id = "area"): string {
+  const { title, metric, lines, view, xName, zone, palette, plot, area } = picture;
   const x = (value: number): number => area.left + plot.valToPos(value, "x");
   const y = (value: number): number => HEAD + area.top + plot.valToPos(value, "y");
   const range = (key: string): [number, number] => [plot.scales[key]?.min ?? 0, plot.scales[key]?.max ?? 1];
@@ -135,15 +178,18 @@ export function toSvg(picture: Picture): string {
     text([area.left - 6, y(tick) + 4], "end", format.axis(metric, tick, view.logY ? 0 : (y1 - y0) / 6));
   }
   const [x0, x1] = range("x");
-  for (const tick of roundTicks(x0, x1, view.logX, 5))
+  for (const tick of roundTicks(x0, x1, view.logX, 5)) {
+    if (isUnderTitle(plot, tick, { view, xName })) continue;
     text(
       [x(tick), bottom + 16],
       "middle",
       view.x === "step" ? format.si(tick, "", 3) : xText(view.x, tick, zone).slice(-8),
     );
+  }
+  text([right, bottom + 16], "end", xName);
   out.push(
-    `<clipPath id="area"><rect x="${px(area.left)}" y="${px(HEAD + area.top)}"` +
-      ` width="${px(area.width)}" height="${px(area.height)}"/></clipPath><g clip-path="url(#area)" fill="none">`,
+    `<clipPath id="${id}"><rect x="${px(area.left)}" y="${px(HEAD + area.top)}"` +
+      ` width="${px(area.width)}" height="${px(area.height)}"/></clipPath><g clip-path="url(#${id})" fill="none">`,
   );
   const { data, bands, raws } = lay(lines, view);
   const xs = data[0];

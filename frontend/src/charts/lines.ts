@@ -2,7 +2,8 @@
 import type uPlot from "uplot";
 
 import { type Along, middle, type XKind, xOf } from "../lib/axis";
-import { alignTo, type Cell, type Columns, smooth, union } from "../lib/series";
+import { alignTo, bestIn, type Cell, type Columns, smooth, union } from "../lib/series";
+import type { YRange } from "./yRanges";
 
 /** One curve: its points are read when drawing, never kept in state. */
 export interface Line {
@@ -43,9 +44,13 @@ export interface View {
   smoothing: number;
   /** The y axis holds the middle 90 % of the values. */
   clip: boolean;
+  /** The y axis as it was set by hand, which goes before `clip`. */
+  y?: YRange;
 }
 
 const DOTS_MAX = 30;
+/** Beyond so many lines the pale raw ones would be a fog, and take half of the time of a drawing. */
+const RAWS_MAX = 12;
 
 /** Few points are shown as such: a single one has no line. */
 export const hasDots = (line: Line): boolean => !line.faint && line.columns.step.length <= DOTS_MAX;
@@ -60,8 +65,10 @@ export interface Laid {
   xs: Float64Array[];
   /** The values themselves, without bands and raw columns. */
   values: Cell[][];
-  /** What the y axis is cut to; null: everything. */
-  cut: [number, number] | null;
+  /** Per line: its best value; null where nothing says what is best. */
+  best: (number | null)[];
+  /** What the y axis is cut to, an end that is null to nothing; null: everything. */
+  cut: YRange | null;
 }
 
 /** Columns for uPlot: x, then per line the value, the raw value when smoothed, and the band. */
@@ -70,7 +77,15 @@ export function lay(lines: readonly Line[], view: View): Laid {
   const all = union(xs);
   const x = view.logX ? all.filter((value) => value > 0) : all;
   const data: (Float64Array | Cell[])[] = [x];
-  const laid: Laid = { data: data as unknown as uPlot.AlignedData, bands: [], raws: [], xs, values: [], cut: null };
+  const laid: Laid = {
+    data: data as unknown as uPlot.AlignedData,
+    bands: [],
+    raws: [],
+    xs,
+    values: [],
+    best: [],
+    cut: null,
+  };
   const smoothed = view.smoothing > 0;
   lines.forEach(({ columns, faint, band }, i) => {
     const own = xs[i] ?? columns.step;
@@ -80,13 +95,15 @@ export function lay(lines: readonly Line[], view: View): Laid {
     const values = put(smoothed ? smooth(columns.step, columns.mean, view.smoothing) : columns.mean);
     data.push(values);
     laid.values.push(values);
-    const raw = smoothed && !band;
-    const shaded = !faint && (band === true || (!smoothed && columns.bucketSteps > 1));
+    const raw = smoothed && !band && lines.length <= RAWS_MAX;
+    const shaded = !faint && (band === true || columns.bucketSteps > 1);
+    laid.best.push(bestIn(columns));
     laid.raws.push(raw);
     laid.bands.push(shaded);
     if (raw) data.push(put(columns.mean));
     if (shaded) data.push(put(columns.max), put(columns.min));
   });
-  if (view.clip) laid.cut = middle(laid.values);
+  if (view.y) laid.cut = view.y;
+  else if (view.clip) laid.cut = middle(laid.values);
   return laid;
 }

@@ -1,6 +1,6 @@
 import uPlot from "uplot";
 
-import { type XKind, yRange } from "../lib/axis";
+import { cutRange, type XKind, yRange } from "../lib/axis";
 import * as format from "../lib/format";
 import { logTicks } from "../lib/series";
 import type { TimeZone } from "../lib/time";
@@ -31,6 +31,8 @@ export interface OptionsInput {
   metric: string;
   zone: TimeZone;
   syncKey?: string;
+  /** What the x axis is of; written at its end. */
+  xName: string;
   onZoom: (range: Window | null) => void;
   /** What changes without a new plot is asked for at each drawing. */
   now: () => { lines: Line[]; laid: Laid | null; range: { from?: number; to?: number }; marks: Mark[] };
@@ -38,6 +40,12 @@ export interface OptionsInput {
 }
 
 const ALONE_MAX = 24;
+const Y_AXIS_PX = 56;
+/** About as wide as a letter of a title, and half of the label of a tick. */
+const LETTER_PX = 6.4;
+const HALF_TICK_PX = 20;
+/** A character of Chinese is as wide as it is high. */
+const titleWidth = (title: string): number => [...title].length * (/[\u2e80-\u9fff]/.test(title) ? 11 : LETTER_PX);
 
 const isDuration = (kind: XKind): boolean => kind === "relative" || kind === "seconds";
 
@@ -104,6 +112,7 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
         distr: view.logY ? 3 : 1,
         range: (_u, min, max) => {
           const cut = input.now().laid?.cut;
+          if (view.y) return cutRange(view.y, min, max, view.logY);
           return yRange(cut?.[0] ?? min, cut?.[1] ?? max, view.logY);
         },
       },
@@ -118,12 +127,13 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
         incrs: isDuration(view.x) ? format.DURATION_STEPS_S : undefined,
         splits: view.logX ? (_u, _axis, min, max) => logTicks(min, max) : undefined,
         filter: view.logX ? (_u, splits) => splits : undefined,
-        values: (_u, ticks) => ticks.map((v) => (v === null ? "" : xTick(view.x, v, zone, view.logX))),
+        values: (u, ticks) =>
+          ticks.map((v) => (v === null || isUnderTitle(u, v, input) ? "" : xTick(view.x, v, zone, view.logX))),
       },
       {
         ...axis,
         grid: { stroke: palette.grid, width: 1 },
-        size: 56,
+        size: Y_AXIS_PX,
         gap: 4,
         space: 34,
         splits: view.logY ? (_u, _axis, min, max) => logTicks(min, max) : undefined,
@@ -163,9 +173,40 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
       ],
       setCursor: [(u) => input.onCursor(u.cursor.idx ?? null)],
       drawClear: [(u) => drawNonFinite(u, input.now(), palette)],
-      draw: [(u) => drawMarks(u, input.now().marks, palette)],
+      draw: [
+        (u) => {
+          drawMarks(u, input.now().marks, palette);
+          drawTitle(u, input.xName, palette);
+        },
+      ],
     },
   };
+}
+
+/** Whether the label of a tick would stand where the title of the x axis does, at its end. */
+export function isUnderTitle(
+  u: Pick<uPlot, "scales" | "width">,
+  value: number,
+  { view, xName }: Pick<OptionsInput, "view" | "xName">,
+): boolean {
+  const { min, max } = u.scales["x"] ?? {};
+  if (min == null || max == null || !(max > min)) return false;
+  const place = (at: number): number => (view.logX ? Math.log(at) : at);
+  const room = (u.width - Y_AXIS_PX) * (1 - (place(value) - place(min)) / (place(max) - place(min)));
+  return room < titleWidth(xName) + HALF_TICK_PX + 4;
+}
+
+/** What the x axis is of, at its end. */
+function drawTitle(u: uPlot, title: string, palette: Palette): void {
+  const { ctx, bbox } = u;
+  const ratio = uPlot.pxRatio;
+  ctx.save();
+  ctx.fillStyle = palette.text2;
+  ctx.font = `${11 * ratio}px "Inter Variable", system-ui, sans-serif`;
+  ctx.textAlign = "right";
+  ctx.textBaseline = "top";
+  ctx.fillText(title, bbox.left + bbox.width, bbox.top + bbox.height + 5 * ratio);
+  ctx.restore();
 }
 
 /** Red bands where values were not finite: a line cannot show them, and they matter most. */

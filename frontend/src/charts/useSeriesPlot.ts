@@ -29,6 +29,8 @@ interface Wanted {
   syncKey: string | undefined;
   /** Nothing is drawn: the values stand in a table. */
   isTable: boolean;
+  /** Keys of the lines that are not drawn. */
+  hidden: ReadonlySet<string>;
   onZoom: ((range: Window | null) => void) | undefined;
 }
 
@@ -36,8 +38,9 @@ export type Note = { kind: "wait" | "empty" | "error" | null; bad: string | null
 
 /** Draws the lines of a source, and tells what stands beside them; points never enter the state. */
 export function useSeriesPlot(parts: ChartParts, wanted: Wanted) {
-  const { title, metric, source, view, height, syncKey, isTable, onZoom } = wanted;
-  const { x, smoothing } = view;
+  const { title, metric, source, view, height, syncKey, isTable, hidden, onZoom } = wanted;
+  const { x } = view;
+  const [yLow, yHigh] = view.y ?? [];
   const { t } = useTranslation();
   const zone = useTimeZone();
   const xName = x === "step" ? t("chart.step") : t(`metrics.xKind.${x}`);
@@ -45,8 +48,8 @@ export function useSeriesPlot(parts: ChartParts, wanted: Wanted) {
   const [note, setNote] = useState<Note>({ kind: "wait", bad: null });
   const zoom = useRef(onZoom);
   zoom.current = onZoom;
-  const drawn = useRef<{ lines: Line[]; laid: Laid | null }>({ lines: [], laid: null });
-  const shown = (): Shown => ({ ...drawn.current, metric, x, xName, zone, t });
+  const drawn = useRef<{ lines: Line[]; all: Line[]; laid: Laid | null }>({ lines: [], all: [], laid: null });
+  const shown = (): Shown => ({ ...drawn.current, hidden, metric, x, xName, zone, t });
 
   const zoomTo = (range: Window | null): void => {
     if (!range || x !== "step") return zoom.current?.(range);
@@ -65,17 +68,18 @@ export function useSeriesPlot(parts: ChartParts, wanted: Wanted) {
     setNote((before) => (before.kind === kind && before.bad === bad ? before : { kind, bad }));
     if (!parts.figure.current) return;
     parts.figure.current.setAttribute("aria-label", summaryText(shown(), title));
-    if (parts.foot.current) parts.foot.current.textContent = footText(shown(), smoothing);
+    if (parts.foot.current) parts.foot.current.textContent = footText(shown());
   };
   const build = (): Drawing | null => {
-    const lines = source.lines().filter((line) => line.columns.step.length > 0);
+    const all = source.lines().filter((line) => line.columns.step.length > 0);
+    const lines = hidden.size === 0 ? all : all.filter((line) => !hidden.has(line.key));
     const laid = lines.length > 0 ? lay(lines, view) : null;
-    drawn.current = { lines, laid };
+    drawn.current = { lines, all, laid };
     describe();
     if (!laid) return null;
     const kinds = lines.map((l) => [l.key, l.color, l.faint, hasDots(l)]);
     const now = () => ({ ...drawn.current, range: source.range?.() ?? {}, marks: marksOf(source, shown()) });
-    const fixed = { height, lines, laid, view, metric, zone, syncKey };
+    const fixed = { height, lines, laid, view, metric, zone, syncKey, xName };
     return {
       signature: JSON.stringify([kinds, laid.bands, laid.raws, view, height, metric, syncKey, zone]),
       data: laid.data,
@@ -100,7 +104,7 @@ export function useSeriesPlot(parts: ChartParts, wanted: Wanted) {
     plot.current = new uPlot(drawing.options(palette, box.clientWidth), drawing.data, box);
     drawing.after?.(plot.current, palette);
     // oxlint-disable-next-line react/exhaustive-deps -- `build` closes over exactly these
-  }, [view.logY, view.logX, x, view.clip, zone, smoothing, metric, height, isTable, source]);
+  }, [view.logY, view.logX, x, view.clip, yLow, yHigh, zone, view.smoothing, metric, height, isTable, hidden, source]);
   const first = useRef(true);
   useEffect(() => {
     if (first.current) first.current = false;

@@ -193,13 +193,13 @@ export function middle(columns: readonly ArrayLike<number | null | undefined>[])
 /** How many of the values lie outside of the range. */
 export function outside(
   columns: readonly ArrayLike<number | null | undefined>[],
-  [low, high]: readonly [number, number],
+  [low, high]: readonly [number | null, number | null],
 ): number {
   let n = 0;
   for (const column of columns) {
     for (let i = 0; i < column.length; i += 1) {
       const value = column[i];
-      if (typeof value === "number" && (value < low || value > high)) n += 1;
+      if (typeof value === "number" && ((low !== null && value < low) || (high !== null && value > high))) n += 1;
     }
   }
   return n;
@@ -216,6 +216,23 @@ export function yRange(min: number | null, max: number | null, log: boolean): [n
   if (min === max) return min === 0 ? [0, 1] : [min - Math.abs(min) * 0.1, max + Math.abs(max) * 0.1];
   const pad = (max - min) * 0.06;
   return [min >= 0 && min - pad < 0 ? 0 : min - pad, max + pad];
+}
+
+/** The y axis where an end or both were chosen: those as they are, the other one by the values. */
+export function cutRange(
+  [low, high]: readonly [number | null, number | null],
+  min: number | null,
+  max: number | null,
+  log: boolean,
+): [number, number] {
+  const [from, to] = yRange(min, max, log);
+  const bottom = low !== null && (!log || low > 0) ? low : from;
+  const top = high !== null && (!log || high > 0) ? high : to;
+  if (bottom < top) return [bottom, top];
+  // The values lie beyond the end that was chosen: it stays, and the other one makes room.
+  const room = log ? 10 : Math.max(Math.abs(bottom), Math.abs(top), 1);
+  if (high !== null && top === high) return log ? [top / room, top] : [top - room, top];
+  return log ? [bottom, bottom * room] : [bottom, bottom + room];
 }
 
 /** A window half or twice as wide around `center`, or moved by a quarter; never below `least`. */

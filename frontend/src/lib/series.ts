@@ -198,6 +198,31 @@ export function stepsOf({ name, bucketSteps, step }: Columns): number | null {
   return (step.at(-1) ?? 0) - (step[0] ?? 0) + 1;
 }
 
+/**
+ * Whether less or more of a metric is better, by what it is called; null when that says nothing, as of an expression
+ * of several: the least of a difference is not the best.
+ */
+export function goalOf(metric: string): "min" | "max" | null {
+  if (/[\s()*+^]/.test(metric)) return null;
+  const name = metric.slice(metric.lastIndexOf("/") + 1);
+  if (/loss|error|perplexity/.test(name)) return "min";
+  if (/accuracy|f1|recall|precision|per_s/.test(name)) return "max";
+  return null;
+}
+
+/** The best finite value of a curve, of all its points and not of the buckets' means; null: nothing says what is best. */
+export function bestIn(columns: Columns): number | null {
+  const goal = goalOf(columns.name);
+  if (goal === null) return null;
+  const values = goal === "min" ? columns.min : columns.max;
+  let best: number | null = null;
+  for (const value of values) {
+    if (!Number.isFinite(value)) continue;
+    if (best === null || (goal === "min" ? value < best : value > best)) best = value;
+  }
+  return best;
+}
+
 /** Metric names that belong on one chart: training and validation of the same quantity overlaid. */
 export interface ChartSpec {
   id: string;

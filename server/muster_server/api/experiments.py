@@ -211,14 +211,37 @@ def list_experiment_trials(
     db: Db,
     state: Annotated[list[TrialState] | None, Query(max_length=10)] = None,
     no: Annotated[int | None, Query(ge=1, le=2**31 - 1, description="Only this trial.")] = None,
-    sort: trials.TrialSort = "no",
+    where: Annotated[
+        list[ConditionText] | None,
+        Query(
+            max_length=MAX_CONDITIONS,
+            description="A condition on a column, with blanks: hparam.lr < 0.1",
+        ),
+    ] = None,
+    sort: Annotated[
+        str,
+        Query(
+            max_length=MAX_COLUMN_CHARS + 1,
+            description="A column; with - before it the largest first. Columns are no, state, "
+            "metric, step, started, ended, elapsed, hparam.<name> and "
+            "metric.<last|min|max|best>.<name>.",
+        ),
+    ] = "no",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[TrialOut]:
-    """List the trials of an experiment; those without a metric come last when sorted by it."""
+    """List the trials of an experiment that meet all conditions; those without a value come last
+    when sorted by it."""
     with db.read() as session:
         return trials.list_trials(
-            session, experiment_id, states=state or (), no=no, sort=sort, cursor=cursor, limit=limit
+            session,
+            experiment_id,
+            states=state or (),
+            no=no,
+            where=where or (),
+            sort=sort,
+            cursor=cursor,
+            limit=limit,
         )
 
 

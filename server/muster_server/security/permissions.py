@@ -145,6 +145,11 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_dismissals": "self",
     "create_dismissal": "self",
     "delete_dismissal": "self",
+    # panels of experiments and projects; who added one, the owner and administrators change it
+    "list_panels": "view",
+    "create_panel": "submit",
+    "update_panel": "submit",
+    "delete_panel": "submit",
     # secrets: everybody's own, and those of projects
     "list_secrets": "self",
     "set_secret": "submit",

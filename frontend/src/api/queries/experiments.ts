@@ -166,7 +166,9 @@ export const continuation = (id: number) =>
 
 export interface TrialFilter {
   state?: TrialState[];
-  sort?: "no" | "-no" | "metric" | "-metric";
+  sort?: string;
+  /** Conditions on columns: "hparam.lr < 0.1". */
+  where?: string[];
 }
 
 export const experimentTrials = (id: number, filter: TrialFilter, limit = PAGE) =>
@@ -177,7 +179,7 @@ export const experimentTrials = (id: number, filter: TrialFilter, limit = PAGE) 
         client.GET("/api/v1/experiments/{experiment_id}/trials", {
           params: {
             path: { experiment_id: id },
-            query: { state: filter.state, sort: filter.sort, cursor: pageParam, limit },
+            query: { state: filter.state, sort: filter.sort, where: filter.where, cursor: pageParam, limit },
           },
           signal,
         }),

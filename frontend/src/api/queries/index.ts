@@ -6,6 +6,7 @@ export * from "./cluster";
 export * from "./experiments";
 export * from "./media";
 export * from "./outputs";
+export * from "./panels";
 export * from "./notifications";
 export { PAGE } from "./pages";
 export * from "./trials";

@@ -9,13 +9,14 @@ import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { ErrorNotice } from "../../components/QueryView";
 import { Tabs } from "../../components/Tabs";
 import { AddTrial } from "./AddTrial";
-import { colorsOf, idsOf, MAX_TRIALS } from "./compareData";
+import { colorsOf, idsOf, MAX_GROUPED, MAX_TRIALS } from "./compareData";
 import { CompareCharts } from "./CompareCharts";
 import { CompareMedia } from "./CompareMedia";
+import { ComparePerformance } from "./ComparePerformance";
 import { ConfigTable, SummaryTable } from "./CompareTables";
 import { type Compared, TrialChips } from "./TrialChips";
 
-const TABS = ["charts", "media", "config", "summary"] as const;
+const TABS = ["charts", "summary", "config", "performance", "media"] as const;
 
 /** Trials side by side; which ones, and how they are looked at, is the address. */
 export function Compare() {
@@ -43,7 +44,11 @@ export function Compare() {
     (query) => query.error && !(query.error instanceof ApiError && query.error.status === 404),
   );
   const isLoading = queries.some((query) => query.isPending);
-  const tab = TABS.find((name) => name === search.tab) ?? "charts";
+  // Too many for a column each: means of groups are what can be looked at.
+  const isMany = ids.length > MAX_TRIALS;
+  const tabs = isMany ? TABS.slice(0, 1) : TABS;
+  const tab = tabs.find((name) => name === search.tab) ?? "charts";
+  const base = compared.find((one) => one.id === search.base)?.id ?? compared[0]?.id ?? 0;
   const remove = (id: number): void => choose(ids.filter((one) => one !== id));
   return (
     <>
@@ -51,29 +56,34 @@ export function Compare() {
         guide="guides/dashboard#compare-which-is-better-and-why"
         title={t("compare.title")}
         sub={ids.length > 0 ? t("compare.sub", { count: ids.length }) : null}
-        actions={<AddTrial chosen={ids} onAdd={(id) => choose([...ids, id])} />}
+        actions={<AddTrial chosen={ids} onAdd={(more) => choose([...ids, ...more])} />}
       />
-      {ids.length >= MAX_TRIALS ? <Notice tone="warn" title={t("compare.full", { max: MAX_TRIALS })} /> : null}
+      {ids.length >= MAX_GROUPED ? <Notice tone="warn" title={t("compare.full", { max: MAX_GROUPED })} /> : null}
+      {isMany ? <Notice title={t("compare.many", { max: MAX_TRIALS })} /> : null}
       {failed?.error ? <ErrorNotice error={failed.error} onRetry={failed.refetch} /> : null}
       {ids.length === 0 ? (
         <Empty title={t("compare.empty")}>{t("compare.emptyHint")}</Empty>
       ) : (
         <>
-          <TrialChips
-            compared={compared}
-            gone={gone}
-            onRemove={remove}
-            onHide={(id) =>
-              set({
-                hide:
-                  (hidden.has(id) ? [...hidden].filter((one) => one !== id) : [...hidden, id]).join(",") || undefined,
-              })
-            }
-          />
+          {isMany ? null : (
+            <TrialChips
+              compared={compared}
+              gone={gone}
+              base={base}
+              onBase={(id) => set({ base: id })}
+              onRemove={remove}
+              onHide={(id) =>
+                set({
+                  hide:
+                    (hidden.has(id) ? [...hidden].filter((one) => one !== id) : [...hidden, id]).join(",") || undefined,
+                })
+              }
+            />
+          )}
           <Tabs
             active={tab}
             label={t("compare.title")}
-            tabs={TABS.map((name) => ({ id: name, label: t(`compare.tabs.${name}`) }))}
+            tabs={tabs.map((name) => ({ id: name, label: t(`compare.tabs.${name}`) }))}
           />
           {isLoading ? (
             <Skeleton rows={8} />
@@ -81,9 +91,11 @@ export function Compare() {
             <ErrorBoundary resetKey={tab}>
               {tab === "charts" ? <CompareCharts compared={compared} /> : null}
               {tab === "media" ? <CompareMedia compared={compared} /> : null}
+              {tab === "performance" ? <ComparePerformance compared={compared} base={base} /> : null}
               {tab === "config" ? (
                 <ConfigTable
                   compared={compared}
+                  base={base}
                   all={search.all ?? false}
                   onAll={(all) => set({ all: all || undefined })}
                 />
@@ -91,6 +103,9 @@ export function Compare() {
               {tab === "summary" ? (
                 <SummaryTable
                   compared={compared}
+                  base={base}
+                  find={search.find}
+                  onFind={(find) => set({ find })}
                   statistic={search.stat ?? "last"}
                   onStatistic={(stat) => set({ stat: stat === "last" ? undefined : stat })}
                 />

@@ -1,27 +1,39 @@
 import { Select } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import type { TFunction } from "i18next";
 import { useCallback, useEffect, useMemo, useRef } from "react";
 import { useTranslation } from "react-i18next";
 
 import { coalesce } from "../../api/live";
 import { live, useLiveQueries } from "../../api/liveHooks";
+import { experiment } from "../../api/queries";
 import { ChartGrid } from "../../charts/ChartGrid";
 import type { ChartSearch } from "../../charts/chartSearch";
 import { ChartToolbar } from "../../charts/ChartToolbar";
 import type { Line, Source } from "../../charts/SeriesChart";
 import { SeriesStore } from "../../charts/SeriesStore";
+import type { Tile } from "../../charts/Tiles";
+import { useLook } from "../../charts/useLook";
 import { Empty } from "../../components/basics";
-import { type Growing, type OfferedKind, SAMPLES_METRIC, X_KINDS, xOf } from "../../lib/axis";
-import { compareSpecs } from "../../lib/series";
+import { type Growing, SAMPLES_METRIC, X_KINDS, xOf } from "../../lib/axis";
+import * as format from "../../lib/format";
+import { subscribeAll } from "../../lib/perFrame";
+import { type ChartSpec, compareSpecs } from "../../lib/series";
+import { isTerminal } from "../../lib/states";
 import { parseAt } from "../../lib/time";
+import { Panels } from "../../common/panels/Panels";
+import type { Around } from "../../common/panels/PanelView";
 import { kindsOf, useGrowing } from "../../common/series/growing";
+import { singleValue } from "../../common/series/singleValue";
 import { fetchTrialSeries } from "../../common/series/useSeriesStore";
 import { useWindow } from "../../common/series/useWindow";
-import { colorsOf, differences, groupBy, groupCurve, settingsOf } from "./compareData";
+import { colorsOf, differences, FIRST_GROUP, groupBy, groupCurve, MAX_TRIALS, settingsOf } from "./compareData";
+import { togetherFetcher } from "./compareSeries";
 import type { Compared } from "./TrialChips";
 
 /** Points per curve: many curves on one chart need no more than the screen shows. */
-const POINTS = { few: 1000, many: 300 };
+const POINTS = { few: 1000, many: 300, hundreds: 100 };
 const FEW = 6;
 const RANKS = [0];
 /** Of a mean whose steps already are epochs or samples. */
@@ -35,44 +47,30 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
   const set = (change: Partial<typeof search>): void => {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   };
-  const idsKey = compared.map(({ id }) => id).join(",");
-  const stores = useStores(idsKey);
-  const namesKey = [...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))].toSorted().join("\n");
-  const specs = useMemo(
-    () =>
-      compareSpecs(namesKey.split("\n").filter((name) => name && !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC)),
-    [namesKey],
-  );
-  const settings = compared.map(({ id, trial }) => ({ id, settings: settingsOf(trial) }));
-  const keys = differences(settings.map((one) => one.settings))
-    .filter((row) => row.differs)
-    .map((row) => row.key);
-  const groups = search.group === undefined ? null : groupBy(settings, search.group);
+  const stores = useStores(compared.map(({ id }) => id).join(","));
+  const specs = useSpecs(compared);
+  const grouping = useGroups(compared, search.group);
   const trials = useMemo(() => compared.map(({ trial }) => trial), [compared]);
   const growingOf = useGrowing(trials, search.x);
+  const { source, want } = useCurves(stores, { compared, groups: grouping.groups, search, growingOf });
+  const { smoothing, command } = useLook(search, set);
+  const shown = compared.filter((one) => !one.hidden);
+  const of = compared[0]?.trial.experiment_id ?? 0;
+  const about = useQuery({ ...experiment(of), enabled: of > 0 }).data;
+  const page: Around = {
+    names: specs.map(({ id }) => id),
+    search,
+    set,
+    smoothing,
+    want,
+    source,
+    runs: shown.map(({ id, name, trial }) => ({ id, name, isRunning: !isTerminal(trial.state) })),
+  };
   const kinds = X_KINDS.filter((kind) => compared.some(({ trial }) => kindsOf(trial).includes(kind)));
-  const without =
-    search.x === undefined
-      ? 0
-      : compared.filter(({ trial, hidden: isHidden }) => !isHidden && !kindsOf(trial).includes(search.x as OfferedKind))
-          .length;
-  const latest = useRef<Latest>({ compared, groups, search, growingOf: () => undefined, label: (label) => label });
-  latest.current = { compared, groups, search, growingOf, label: (label, n) => t("compare.groupLine", { label, n }) };
-  const hidden = compared
-    .filter((one) => one.hidden)
-    .map(({ id }) => id)
-    .join(",");
-  // oxlint-disable-next-line react/memo-dependencies -- read when drawing: a new source would draw every chart again
-  const source = useCallback((names: string[]) => sourceOf(stores, names, () => latest.current), [stores]);
-  const want = useCallback(
-    (names: string[]) => {
-      const releases = [...stores.values()].flatMap((store) => names.map((name) => store.want(name)));
-      return () => {
-        for (const release of releases) release();
-      };
-    },
-    [stores],
-  );
+  const x = search.x as Exclude<ChartSearch["x"], undefined> | undefined;
+  const without = x === undefined ? 0 : shown.filter(({ trial }) => !kindsOf(trial).includes(x)).length;
+  // Others are drawn: from scratch, since it is not the points that have changed.
+  const key = `${shown.map(({ id }) => id).join(",")}|${grouping.key ?? ""}`;
   if (specs.length === 0) return <Empty title={t("compare.noMetrics")} />;
   return (
     <>
@@ -87,46 +85,133 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
           aria-label={t("compare.group")}
           w={190}
           searchable
-          value={search.group ?? ""}
+          value={grouping.key ?? ""}
           onChange={(value) => set({ group: value || undefined })}
-          data={[{ value: "", label: t("compare.noGroup") }, ...keys.map((key) => ({ value: key, label: key }))]}
+          data={[
+            ...(grouping.isNeeded ? [] : [{ value: "", label: t("compare.noGroup") }]),
+            ...grouping.keys.map((name) => ({ value: name, label: name })),
+          ]}
           data-testid="group-by"
         />
       </ChartToolbar>
+      <Panels
+        key={`panels|${key}`}
+        scope={{ experiment: of, project: about?.project ?? null }}
+        around={page}
+        onCommand={(what) => command("", what)}
+        isShared={new Set(trials.map((one) => one.experiment_id)).size > 1}
+        content={{ specs, ...fileOf(t, compared) }}
+      />
       <p className="dim">
         {t("compare.rankHint")}{" "}
-        {without > 0 && search.x
-          ? t("compare.noAxis", { count: without, x: t(`metrics.xKind.${search.x as OfferedKind}`) })
-          : null}
+        {without > 0 && x ? t("compare.noAxis", { count: without, x: t(`metrics.xKind.${x}`) }) : null}
       </p>
       <ChartGrid
-        key={`${hidden}|${search.group ?? ""}`}
+        key={key}
         specs={specs}
         search={search}
         set={set}
         want={want}
         source={source}
+        single={(spec) => singles(shown, spec, (step) => t("chart.atStep", { step: format.count(step) }))}
       />
     </>
   );
 }
 
+/** A chart for each metric of any of them. */
+function useSpecs(compared: readonly Compared[]): ChartSpec[] {
+  const names = [...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))].toSorted().join("\n");
+  return useMemo(
+    () =>
+      compareSpecs(names.split("\n").filter((name) => name && !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC)),
+    [names],
+  );
+}
+
+/** What trials are grouped by, and what they can be: with too many for lines of their own, always by something. */
+function useGroups(compared: readonly Compared[], asked: string | undefined) {
+  return useMemo(() => {
+    const settings = compared.map(({ id, trial }) => ({ id, settings: settingsOf(trial) }));
+    const isNeeded = compared.length > MAX_TRIALS;
+    const key = asked ?? (isNeeded ? FIRST_GROUP : undefined);
+    const differing = differences(settings.map((one) => one.settings)).flatMap((row) => (row.differs ? [row.key] : []));
+    return {
+      key,
+      isNeeded,
+      keys: [...new Set([...(isNeeded ? [FIRST_GROUP] : []), ...differing])],
+      groups: key === undefined ? null : groupBy(settings, key),
+    };
+  }, [compared, asked]);
+}
+
+/** The curves as charts ask for them. What changes without new points is read when drawing. */
+function useCurves(stores: ReadonlyMap<number, SeriesStore>, now: Omit<Latest, "label">) {
+  const { t } = useTranslation();
+  const label = (name: string, n: number): string => t("compare.groupLine", { label: name, n });
+  const latest = useRef<Latest>({ ...now, label });
+  latest.current = { ...now, label };
+  // oxlint-disable-next-line react/memo-dependencies -- read when drawing: a new source would draw every chart again
+  const source = useCallback((names: string[]) => sourceOf(stores, names, () => latest.current), [stores]);
+  const want = useCallback(
+    (names: string[]) => {
+      const releases = [...stores.values()].flatMap((store) => names.map((name) => store.want(name)));
+      return () => {
+        for (const release of releases) release();
+      };
+    },
+    [stores],
+  );
+  return { source, want };
+}
+
+/** The values of a metric that has one in every trial which reports it; null: it is a curve. */
+function singles(shown: readonly Compared[], spec: ChartSpec, at: (step: number) => string): Tile[] | null {
+  const tiles = shown
+    .filter(({ trial }) => spec.id in trial.summary)
+    .map(({ id, name, trial }) => {
+      const [tile] = singleValue(trial, spec, at) ?? [];
+      return tile ? { ...tile, key: String(id), label: name } : null;
+    });
+  return tiles.length > 0 && tiles.every((tile) => tile !== null) ? tiles : null;
+}
+
+/** What the file of the page says besides its charts. */
+function fileOf(t: TFunction, compared: readonly Compared[]) {
+  const shown = compared.filter((one) => !one.hidden);
+  const names = [...new Set(shown.flatMap(({ trial }) => Object.keys(trial.summary)))].toSorted();
+  return {
+    title: t("compare.title"),
+    facts: shown.map(({ name }) => name),
+    tables: [
+      {
+        title: t("pageFile.values"),
+        head: [t("compare.metric"), ...shown.map(({ name }) => name)],
+        rows: names.map((name) => [name, ...shown.map(({ trial }) => format.metric(name, trial.summary[name]?.last))]),
+      },
+    ],
+  };
+}
+
 /** One store per trial, kept while the trial stays. */
 function useStores(idsKey: string): ReadonlyMap<number, SeriesStore> {
   const held = useRef(new Map<number, SeriesStore>());
+  const together = useRef(togetherFetcher());
   const stores = useMemo(() => {
     const ids = idsKey === "" ? [] : idsKey.split(",").map(Number);
-    const points = ids.length <= FEW ? POINTS.few : POINTS.many;
+    const isMany = ids.length > MAX_TRIALS;
+    const points = ids.length <= FEW ? POINTS.few : isMany ? POINTS.hundreds : POINTS.many;
+    const fetchOne = isMany ? together.current : fetchTrialSeries;
     const next = new Map(
       ids.map((id) => [
         id,
-        held.current.get(id) ?? new SeriesStore((ask, signal) => fetchTrialSeries(id, ask, signal), points),
+        held.current.get(id) ?? new SeriesStore((ask, signal) => fetchOne(id, ask, signal), points, !isMany),
       ]),
     );
     for (const [id, store] of held.current) if (!next.has(id)) store.dispose();
     held.current = next;
     return next;
-  }, [idsKey, held]);
+  }, [idsKey, held, together]);
   useEffect(
     () => () => {
       for (const store of held.current.values()) store.dispose();
@@ -224,12 +309,8 @@ function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], lat
   };
   return {
     lines,
-    subscribe: (listener) => {
-      const ends = all.map((store) => store.subscribe(listener));
-      return () => {
-        for (const end of ends) end();
-      };
-    },
+    // Hundreds of answers come one after the other: a chart is drawn once for those of a frame.
+    subscribe: (listener) => subscribeAll(all, listener),
     range: () => ({ from: latest().search.from, to: latest().search.to }),
     error: () => all.find((store) => store.error)?.error ?? null,
     ready: () => names.every((name) => all.every((store) => store.has(name))),

@@ -1,13 +1,27 @@
-import { SegmentedControl, Switch } from "@mantine/core";
+import { SegmentedControl, Switch, TextInput } from "@mantine/core";
+import { IconSearch } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 
 import { Empty } from "../../components/basics";
+import { useTyped } from "../../components/useTyped";
 import * as format from "../../lib/format";
-import { bestOf, differences, goalOf, settingsOf, type Statistic, STATISTICS, valueText } from "./compareData";
+import { compareSpecs, goalOf } from "../../lib/series";
+import { bestOf, change, differences, settingsOf, type Statistic, STATISTICS, valueText } from "./compareData";
 import css from "./compare.module.css";
 import { type Compared, Swatch } from "./TrialChips";
 
-function Heads({ compared, first, number }: { compared: Compared[]; first: string; number?: true }) {
+export function Heads({
+  compared,
+  first,
+  base,
+  number,
+}: {
+  compared: Compared[];
+  first: string;
+  base: number;
+  number?: true;
+}) {
+  const { t } = useTranslation();
   return (
     <thead>
       <tr>
@@ -15,6 +29,7 @@ function Heads({ compared, first, number }: { compared: Compared[]; first: strin
         {compared.map(({ id, name, color }) => (
           <th key={id} scope="col" title={name} data-number={number}>
             <Swatch color={color} /> {name}
+            {id === base ? <small> {t("compare.baseline")}</small> : null}
           </th>
         ))}
       </tr>
@@ -22,13 +37,45 @@ function Heads({ compared, first, number }: { compared: Compared[]; first: strin
   );
 }
 
-/** Key by key, what each trial was told to do. */
+/** Of a difference many times the baseline, how many times: such percentages nobody can read. */
+const shareText = (share: number, sign: string, isAbove: boolean): string =>
+  share >= 9 && isAbove ? `×${format.num(share + 1, 3)}` : `${sign}${format.pct(Math.abs(share))}`;
+
+/** How far a value is from the baseline's. Worse and better differ by sign as well as by colour. */
+export function Delta({
+  name,
+  value,
+  base,
+  goal,
+}: {
+  name: string;
+  value: number | null;
+  base: number | null;
+  goal: "min" | "max" | null;
+}) {
+  const found = change(value, base);
+  if (found === null) return null;
+  const { by, share } = found;
+  const tone = goal === null || by === 0 ? undefined : by < 0 === (goal === "min") ? "better" : "worse";
+  const sign = by > 0 ? "+" : by < 0 ? "−" : "±";
+  return (
+    <small className={css["delta"]} data-tone={tone}>
+      {sign}
+      {format.metric(name, Math.abs(by))}
+      {share === null ? "" : ` (${shareText(share, sign, (base ?? 0) > 0)})`}
+    </small>
+  );
+}
+
+/** Key by key, what each trial was told to do. What differs from the baseline is marked. */
 export function ConfigTable({
   compared,
+  base,
   all,
   onAll,
 }: {
   compared: Compared[];
+  base: number;
   all: boolean;
   onAll: (all: boolean) => void;
 }) {
@@ -36,6 +83,10 @@ export function ConfigTable({
   const rows = differences(compared.map(({ trial }) => settingsOf(trial)));
   const shown = all ? rows : rows.filter((row) => row.differs);
   const same = rows.filter((row) => !row.differs).length;
+  const baseAt = Math.max(
+    0,
+    compared.findIndex((one) => one.id === base),
+  );
   return (
     <>
       <div className={css["bar"]}>
@@ -48,7 +99,7 @@ export function ConfigTable({
         // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
         <div className={css["scroller"]} tabIndex={0}>
           <table className={css["matrix"]} data-testid="config-diff">
-            <Heads compared={compared} first={t("compare.key")} />
+            <Heads compared={compared} first={t("compare.key")} base={base} />
             <tbody>
               {shown.map((row) => (
                 <tr key={row.key}>
@@ -59,7 +110,7 @@ export function ConfigTable({
                     <td
                       key={compared[i]?.id}
                       title={valueText(value)}
-                      data-differs={(row.differs && valueText(value) !== valueText(row.values[0])) || undefined}
+                      data-differs={(row.differs && valueText(value) !== valueText(row.values[baseAt])) || undefined}
                     >
                       {value === undefined ? format.MISSING : valueText(value)}
                     </td>
@@ -74,19 +125,31 @@ export function ConfigTable({
   );
 }
 
-/** One value of each metric and trial. */
+/** One value of each metric and trial, and how far it is from the baseline's. What scripts log comes first, losses before all. */
 export function SummaryTable({
   compared,
+  base,
   statistic,
   onStatistic,
+  find,
+  onFind,
 }: {
   compared: Compared[];
+  base: number;
   statistic: Statistic;
   onStatistic: (statistic: Statistic) => void;
+  find: string | undefined;
+  onFind: (find: string | undefined) => void;
 }) {
   const { t } = useTranslation();
-  const names = [...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))].toSorted();
-  if (names.length === 0) return <Empty title={t("compare.noMetrics")} />;
+  const [text, setText] = useTyped(find, 200, onFind);
+  const all = compareSpecs([...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))]).map(
+    ({ id }) => id,
+  );
+  if (all.length === 0) return <Empty title={t("compare.noMetrics")} />;
+  const wanted = (find ?? "").toLowerCase();
+  const names = all.filter((name) => name.toLowerCase().includes(wanted));
+  const baseAt = compared.findIndex((one) => one.id === base);
   return (
     <>
       <div className={css["bar"]}>
@@ -96,12 +159,21 @@ export function SummaryTable({
           onChange={(value) => onStatistic(value as Statistic)}
           data={STATISTICS.map((value) => ({ value, label: t(`compare.statistics.${value}`) }))}
         />
+        <TextInput
+          aria-label={t("metrics.find")}
+          placeholder={t("metrics.find")}
+          leftSection={<IconSearch size={14} />}
+          value={text}
+          onChange={(e) => setText(e.currentTarget.value)}
+          data-filter
+        />
         <span className="dim">{t("compare.bestHint")}</span>
       </div>
+      {names.length === 0 ? <Empty title={t("metrics.noMatch", { text: find ?? "" })} /> : null}
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable */}
       <div className={css["scroller"]} tabIndex={0}>
         <table className={css["matrix"]} data-testid="summary">
-          <Heads compared={compared} first={t("compare.metric")} number />
+          <Heads compared={compared} first={t("compare.metric")} base={base} number />
           <tbody>
             {names.map((name) => {
               const values = compared.map(({ trial }) => format.fromWire(trial.summary[name]?.[statistic]));
@@ -113,7 +185,10 @@ export function SummaryTable({
                   </th>
                   {values.map((value, i) => (
                     <td key={compared[i]?.id} data-number data-best={i === best || undefined}>
-                      {format.metric(name, value as number | null)}
+                      {format.metric(name, value)}
+                      {i === baseAt ? null : (
+                        <Delta name={name} value={value} base={values[baseAt] ?? null} goal={goalOf(name)} />
+                      )}
                     </td>
                   ))}
                 </tr>

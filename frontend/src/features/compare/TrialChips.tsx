@@ -1,5 +1,5 @@
 import { ActionIcon } from "@mantine/core";
-import { IconEye, IconEyeOff, IconX } from "@tabler/icons-react";
+import { IconEye, IconEyeOff, IconFlag, IconFlagFilled, IconX } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
@@ -33,11 +33,16 @@ export function Swatch({ color }: { color: number }) {
 export function TrialChips({
   compared,
   gone,
+  base,
+  onBase,
   onRemove,
   onHide,
 }: {
   compared: Compared[];
   gone: number[];
+  /** The trial that the others are compared with. */
+  base: number;
+  onBase: (id: number) => void;
   onRemove: (id: number) => void;
   onHide: (id: number) => void;
 }) {
@@ -51,6 +56,17 @@ export function TrialChips({
             {name}
           </Link>
           <StateBadge state={trial.state} />
+          <ActionIcon
+            size="sm"
+            variant="subtle"
+            color="gray"
+            aria-pressed={id === base}
+            aria-label={t("compare.setBaseline", { name })}
+            title={t(id === base ? "compare.isBaseline" : "compare.setBaseline", { name })}
+            onClick={() => onBase(id)}
+          >
+            {id === base ? <IconFlagFilled size={14} /> : <IconFlag size={14} />}
+          </ActionIcon>
           <ActionIcon
             size="sm"
             variant="subtle"

@@ -1,12 +1,24 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import { bestOf, colorsOf, differences, flatten, goalOf, groupBy, idsOf, MAX_TRIALS } from "./compareData";
+import { goalOf } from "../../lib/series";
+import {
+  bestOf,
+  change,
+  colorsOf,
+  differences,
+  flatten,
+  groupBy,
+  idsOf,
+  MAX_GROUPED,
+  MAX_TRIALS,
+  recentOf,
+} from "./compareData";
 
 test("ids stand in the address once each", () => {
   expect(idsOf("3,1,x,3,0,-2,2.5,7")).toEqual([3, 1, 7]);
   expect(idsOf(undefined)).toEqual([]);
-  expect(idsOf(Array.from({ length: 40 }, (_, i) => i + 1).join(","))).toHaveLength(MAX_TRIALS);
+  expect(idsOf(Array.from({ length: 400 }, (_, i) => i + 1).join(","))).toHaveLength(MAX_GROUPED);
 });
 
 test("a colour belongs to an id: order and later trials do not change it, and none is given twice", () => {
@@ -20,11 +32,26 @@ test("a colour belongs to an id: order and later trials do not change it, and no
 });
 
 test("keys that differ are found at any depth, hyperparameters first", () => {
-  const a = flatten({ trainer: { lr: 1, decay: [1, 2] }, hyperparameters: { width: 3 }, empty: {} });
+  const a = flatten({ trainer: { lr: 1, decay: [1, 2] }, hyperparameters: { width: 3 }, off: false });
   const b = flatten({ trainer: { lr: 2, decay: [1, 2] }, hyperparameters: { width: 3 }, name: "b" });
   const rows = differences([a, b]);
-  expect(rows.map((row) => row.key)).toEqual(["hyperparameters.width", "empty", "name", "trainer.decay", "trainer.lr"]);
-  expect(rows.filter((row) => row.differs).map((row) => row.key)).toEqual(["empty", "name", "trainer.lr"]);
+  expect(rows.map((row) => row.key)).toEqual(["hyperparameters.width", "name", "off", "trainer.decay", "trainer.lr"]);
+  expect(rows.filter((row) => row.differs).map((row) => row.key)).toEqual(["name", "off", "trainer.lr"]);
+});
+
+test("null, {} and [] are as if they were not there: they are no difference", () => {
+  const a = flatten({ code: { installed: null, include: [] }, hyperparameters: {}, slots: 0 });
+  const b = flatten({ code: null, slots: 0 });
+  expect(differences([a, b]).map((row) => [row.key, row.differs])).toEqual([["slots", false]]);
+});
+
+test("a value is compared with the baseline's", () => {
+  expect(change(3, 2)).toEqual({ by: 1, share: 0.5 });
+  expect(change(-3, -2)).toEqual({ by: -1, share: -0.5 });
+  expect(change(1, 0)).toEqual({ by: 1, share: null });
+  expect([change(null, 1), change(1, Number.NaN), change(Number.POSITIVE_INFINITY, 1)]).toEqual([null, null, null]);
+  const summary = { a: { last: 5, recent_mean: 4 }, b: { last: "NaN" } } as unknown as Parameters<typeof recentOf>[0];
+  expect([recentOf(summary, "a"), recentOf(summary, "b"), recentOf(summary, "c")]).toEqual([4, Number.NaN, null]);
 });
 
 test("groups are by value, and best is by goal", () => {

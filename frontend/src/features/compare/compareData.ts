@@ -1,6 +1,7 @@
 /** What a comparison shows, worked out from trials. Pure. */
 import type { TrialDetail } from "../../api/queries";
 import { meanOver } from "../../lib/axis";
+import { fromWire } from "../../lib/format";
 import type { Columns } from "../../lib/series";
 
 const HUES = 6;
@@ -8,14 +9,18 @@ const DASHED = 4;
 
 /** As many as have a look of their own: six hues, four dashes. */
 export const MAX_TRIALS = HUES * DASHED;
+/** As many as can be looked at in groups, each as a mean with a band. */
+export const MAX_GROUPED = 300;
+/** What groups are made by when there are too many for lines of their own. */
+export const FIRST_GROUP = "name";
 
-/** "3,1,2" as ids, each once, those that are none left out; at most MAX_TRIALS. */
+/** "3,1,2" as ids, each once, those that are none left out; at most MAX_GROUPED. */
 export function idsOf(text: string | undefined): number[] {
   const ids = (text ?? "")
     .split(",")
     .map(Number)
     .filter((id) => Number.isInteger(id) && id > 0);
-  return [...new Set(ids)].slice(0, MAX_TRIALS);
+  return [...new Set(ids)].slice(0, MAX_GROUPED);
 }
 
 /**
@@ -35,9 +40,10 @@ export function colorsOf(ids: readonly number[]): Map<number, number> {
   return out;
 }
 
-/** Nested keys as paths: {a: {b: 1}} → a.b. Lists and empty objects are values. */
+/** Nested keys as paths: {a: {b: 1}} → a.b. Lists are values; null and what is empty say nothing, as if they were not there. */
 export function flatten(value: unknown, path = "", out = new Map<string, unknown>()): Map<string, unknown> {
-  if (typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0) {
+  if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) return out;
+  if (typeof value === "object" && !Array.isArray(value)) {
     for (const [key, inner] of Object.entries(value)) flatten(inner, path ? `${path}.${key}` : key, out);
   } else if (path) out.set(path, value);
   return out;
@@ -111,10 +117,14 @@ export function bestOf(values: readonly (number | null)[], goal: "min" | "max" |
   return found.length > 1 && found.some((value) => value !== found[0]) ? best : null;
 }
 
-/** Whether less or more of a metric is better, by what it is called; null when that says nothing. */
-export function goalOf(metric: string): "min" | "max" | null {
-  const name = metric.slice(metric.lastIndexOf("/") + 1);
-  if (/loss|error|perplexity/.test(name)) return "min";
-  if (/accuracy|f1|recall|precision|per_s/.test(name)) return "max";
-  return null;
+/** A value beside the baseline's: the difference, and its share of the baseline; null where one is missing or no number. */
+export function change(value: number | null, base: number | null): { by: number; share: number | null } | null {
+  if (value === null || base === null || !Number.isFinite(value) || !Number.isFinite(base)) return null;
+  return { by: value - base, share: base === 0 ? null : (value - base) / Math.abs(base) };
+}
+
+/** The mean of the newest values of a metric where the server keeps one, else its last value; null: not reported. */
+export function recentOf(summary: TrialDetail["summary"], name: string): number | null {
+  const one = summary[name];
+  return one === undefined ? null : (one.recent_mean ?? fromWire(one.last));
 }

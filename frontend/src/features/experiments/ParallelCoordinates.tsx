@@ -44,6 +44,7 @@ export function ParallelCoordinates({
   axes: given,
   metric,
   inside,
+  good,
   brushes,
   onBrush,
 }: {
@@ -51,6 +52,8 @@ export function ParallelCoordinates({
   axes: Axis[];
   metric: (number | null)[];
   inside: number[];
+  /** Of a value of the metric, from 0 for the worst to 1. */
+  good: (value: number) => number;
   brushes: ReadonlyMap<string, Range>;
   onBrush: (brushes: ReadonlyMap<string, Range>) => void;
 }) {
@@ -84,8 +87,14 @@ export function ParallelCoordinates({
     [indices, axes, results, metric],
   );
   const option = useCallback(
-    (theme: Theme) => parallelOption(theme, looks, lines, results.metric_goal),
-    [looks, lines, results.metric_goal],
+    (theme: Theme) =>
+      parallelOption(
+        theme,
+        looks,
+        lines,
+        indices.map((index) => good(metric[index] ?? 0)),
+      ),
+    [looks, lines, indices, good, metric],
   );
   const brush = (name: string, range: Range | null): void => {
     const next = new Map(brushes);

@@ -1,22 +1,24 @@
-import { Button } from "@mantine/core";
+import { Button, SegmentedControl, Switch } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { type ExperimentDetail, searchResults } from "../../api/queries";
+import { type ExperimentDetail, searchImportance, searchResults } from "../../api/queries";
 import { Empty, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import * as format from "../../lib/format";
 import { fromWire } from "../../lib/format";
+import { usePref } from "../../lib/prefs";
 import { ParallelCoordinates } from "./ParallelCoordinates";
 import { Population } from "./Population";
-import { axes, byMetric, matching, metrics, type Range, type Results } from "./searchData";
+import { axes, byImportance, byMetric, goodness, matching, metrics, type Range, type Results } from "./searchData";
 import { Contour, Timeline } from "./SearchMaps";
 import { History, Importance, Objectives, Slice } from "./SearchPlots";
 import layout from "../../components/layout.module.css";
+import css from "./search.module.css";
 
 const TABLE_ROWS = 20;
 
@@ -30,13 +32,21 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
   const { t } = useTranslation();
   const [brushes, setBrushes] = useState<ReadonlyMap<string, Range>>(new Map());
   const metric = useMemo(() => metrics(results), [results]);
-  const all = useMemo(() => axes(results), [results]);
+  const look = useSearchLook();
+  // What explains most comes first; until that is known, the document's order.
+  const shares = useQuery(searchImportance(experiment.id)).data?.shares;
+  const all = useMemo(() => byImportance(axes(results, look.isLog), shares), [results, shares, look.isLog]);
+  const good = useMemo(() => {
+    const values = metric.filter((value): value is number => value !== null);
+    return goodness(values, results.metric_goal, look.scale);
+  }, [metric, results.metric_goal, look.scale]);
   const inside = useMemo(() => matching(results, all, metric, brushes), [results, all, metric, brushes]);
   const num = metric.filter((value) => value !== null).length;
   if (num === 0) return <Empty title={t("search.noResult")}>{t("search.noResultHint")}</Empty>;
-  const data = { results, metric, inside, isBrushed: brushes.size > 0 };
+  const data = { results, metric, inside, isBrushed: brushes.size > 0, isLog: look.isLog };
   return (
     <>
+      <LookBar {...look} isLogShown={all.at(-1)?.log ?? false} />
       {results.objectives.length > 0 ? (
         <Objectives
           {...data}
@@ -61,6 +71,7 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
           axes={all}
           metric={metric}
           inside={inside}
+          good={good}
           brushes={brushes}
           onBrush={setBrushes}
         />
@@ -70,12 +81,49 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
       <Importance experiment={experiment} />
       <Slice {...data} axes={all} />
       <Section guide="concepts/search#the-search-tab" title={t("maps.title")}>
-        <Contour results={results} axes={all} metric={metric} inside={inside} />
+        <Contour results={results} axes={all} metric={metric} inside={inside} scale={look.scale} />
       </Section>
       <Section title={t("maps.when")}>
         <Timeline results={results} inside={inside} isBrushed={brushes.size > 0} />
       </Section>
     </>
+  );
+}
+
+const SCALES = ["rank", "log", "linear"] as const;
+
+/** How the metric is shown in all charts of the search; this browser remembers it. */
+function useSearchLook() {
+  const [kept, keep] = usePref("search.colors");
+  const [keptLog, keepLog] = usePref("search.log");
+  return {
+    scale: SCALES.find((one) => one === kept) ?? "rank",
+    onScale: keep,
+    /** Undefined: as the values suggest. */
+    isLog: keptLog === null ? undefined : keptLog === "on",
+    onLog: (isOn: boolean) => keepLog(isOn ? "on" : "off"),
+  };
+}
+
+function LookBar({
+  scale,
+  onScale,
+  onLog,
+  isLogShown,
+}: Omit<ReturnType<typeof useSearchLook>, "isLog"> & { isLogShown: boolean }) {
+  const { t } = useTranslation();
+  return (
+    <div className={css["look"]} role="toolbar" aria-label={t("search.look")}>
+      <span className="dim">{t("search.colors")}</span>
+      <SegmentedControl
+        aria-label={t("search.colors")}
+        size="xs"
+        value={scale}
+        onChange={onScale}
+        data={SCALES.map((value) => ({ value, label: t(`search.scales.${value}`) }))}
+      />
+      <Switch label={t("metrics.logY")} checked={isLogShown} onChange={(event) => onLog(event.currentTarget.checked)} />
+    </div>
   );
 }
 

@@ -5,9 +5,9 @@ import { useTranslation } from "react-i18next";
 import { EChart, type Theme } from "../../charts/EChart";
 import { stateWord } from "../../components/StateBadge";
 import * as format from "../../lib/format";
-import { type Axis, type Results, valueAt } from "./searchData";
+import { type Axis, goodness, type Results } from "./searchData";
 import { contourOption, type Lane, timelineOption } from "./searchMapOptions";
-import { contour, timeline } from "./searchMaps";
+import { binsOf, contour, spanOf, timeline } from "./searchMaps";
 import { type Kind, KIND_COLORS, kindOf } from "./searchOptions";
 import { useOpenTrial } from "./SearchPlots";
 
@@ -96,11 +96,13 @@ export function Contour({
   axes,
   metric,
   inside,
+  scale,
 }: {
   results: Results;
   axes: Axis[];
   metric: (number | null)[];
   inside: number[];
+  scale: Parameters<typeof goodness>[2];
 }) {
   const { t } = useTranslation();
   const [names, setNames] = useState<[string | null, string | null]>([null, null]);
@@ -110,26 +112,26 @@ export function Contour({
     const up =
       searched.find((axis) => axis.name === names[1] && axis !== across) ?? searched.find((axis) => axis !== across);
     if (!across || !up) return null;
-    const { cells, columns, rows } = contour(results, across, up, metric, inside);
+    const { cells } = contour(results, across, up, metric, inside);
     const values = cells.map((cell) => cell.best);
-    return { cells, columns, rows, low: Math.min(...values), high: Math.max(...values), searched, across, up };
+    return { cells, low: Math.min(...values), high: Math.max(...values), searched, across, up };
   }, [results, axes, names, metric, inside]);
   const isMax = results.metric_goal === "max";
   const option = useCallback(
     (theme: Theme) => {
       if (!made) return {};
-      const { cells, columns, rows, low, high } = made;
-      const goodness = (value: number): number =>
-        high === low ? 1 : isMax ? (value - low) / (high - low) : (high - value) / (high - low);
-      return contourOption(theme, cells, goodness, edges(made.across, columns), edges(made.up, rows), [
-        made.across.name,
-        made.up.name,
-      ]);
+      const { cells, across, up } = made;
+      const good = goodness(
+        cells.map((cell) => cell.best),
+        results.metric_goal,
+        scale,
+      );
+      return contourOption(theme, cells, good, edges(across), edges(up), [across.name, up.name]);
     },
-    [made, isMax],
+    [made, results.metric_goal, scale],
   );
   if (!made || made.cells.length === 0) return null;
-  const { searched, across, up, cells, columns, rows, low, high } = made;
+  const { searched, across, up, cells, low, high } = made;
   const choose = (which: 0 | 1) => (value: string | null) =>
     setNames((before) => (which === 0 ? [value, before[1]] : [before[0], value]));
   const name = results.metric_name ?? "";
@@ -137,8 +139,8 @@ export function Contour({
     const cell = cells[index];
     return cell
       ? t("maps.field", {
-          x: span(across, cell.column, columns),
-          y: span(up, cell.row, rows),
+          x: span(across, cell.column),
+          y: span(up, cell.row),
           value: format.num(cell.best),
           count: cell.count,
         })
@@ -185,8 +187,8 @@ export function Contour({
         table={() => ({
           head: [across.name, up.name, name, t("experiments.trials")],
           rows: cells.map((cell) => [
-            { text: span(across, cell.column, columns), raw: span(across, cell.column, columns) },
-            { text: span(up, cell.row, rows), raw: span(up, cell.row, rows) },
+            { text: span(across, cell.column), raw: span(across, cell.column) },
+            { text: span(up, cell.row), raw: span(up, cell.row) },
             { text: format.num(cell.best), raw: cell.best },
             { text: String(cell.count), raw: cell.count },
           ]),
@@ -197,14 +199,15 @@ export function Contour({
   );
 }
 
-/** The words under the fields: choices, or where each begins. */
-const edges = (axis: Axis, count: number): string[] =>
+/** The words under the fields: choices, levels, or where each begins. */
+const edges = (axis: Axis): string[] =>
   axis.choices.length > 0
     ? axis.choices
-    : Array.from({ length: count }, (_, i) => format.num(valueAt(axis, i / count), 2));
+    : Array.from({ length: binsOf(axis) }, (_, row) => format.num(spanOf(axis, row)[0], axis.isInteger ? 6 : 2));
 
 /** What a field covers of an axis. */
-function span(axis: Axis, at: number, count: number): string {
-  if (axis.choices.length > 0) return axis.choices[at] ?? "";
-  return `${format.num(valueAt(axis, at / count), 3)} – ${format.num(valueAt(axis, (at + 1) / count), 3)}`;
+function span(axis: Axis, row: number): string {
+  if (axis.choices.length > 0) return axis.choices[row] ?? "";
+  const [low, high] = spanOf(axis, row);
+  return low === high ? format.num(low) : `${format.num(low, 3)} – ${format.num(high, 3)}`;
 }

@@ -17,6 +17,7 @@ import {
   type Axis,
   bestSoFar,
   extremes,
+  isLogAxis,
   objectiveAxis,
   objectiveDots,
   placeOrAbsent,
@@ -112,9 +113,11 @@ interface Data {
   /** Of the trials that the brushes keep. */
   inside: number[];
   isBrushed: boolean;
+  /** Whether the metric has a logarithmic axis; undefined: as its values suggest. */
+  isLog: boolean | undefined;
 }
 
-interface CloudProps extends Data {
+interface CloudProps extends Omit<Data, "isLog"> {
   testId: string;
   title: string;
   unit?: string;
@@ -175,7 +178,7 @@ function CloudChart({
 
 /** Every trial's value, and the best so far: by number, or by the time when it ended. */
 export function History(data: Data) {
-  const { results, metric, inside, isBrushed } = data;
+  const { results, metric, inside, isBrushed, isLog } = data;
   const { t } = useTranslation();
   const [by, setBy] = useState<"no" | "time">("no");
   const made = useMemo(() => {
@@ -204,7 +207,7 @@ export function History(data: Data) {
     const yAxis: Axis = {
       name: "",
       column: -1,
-      log: least > 0 && most / least > 50,
+      log: isLogAxis(least, most, isLog),
       choices: [],
       low: least,
       high: most,
@@ -226,7 +229,7 @@ export function History(data: Data) {
       line: corners(steps),
       last: best.at(-1) ?? null,
     };
-  }, [results, metric, inside, isBrushed, by]);
+  }, [results, metric, inside, isBrushed, by, isLog]);
   const { xAxis, yAxis, all, line, last } = made;
   const x = useCallback(
     (theme: Theme) =>

@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { type ExperimentDetail, experimentSearch } from "../../api/queries";
 import { Empty, Section, Skeleton } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
+import { SectionIndex } from "../../components/SectionIndex";
 import { BudgetSection } from "./BudgetSection";
 import { LearningCurves } from "./LearningCurves";
 import { RungView } from "./RungView";
@@ -18,7 +19,7 @@ export function SearchTab({ experiment }: { experiment: ExperimentDetail }) {
   return (
     <QueryView query={query}>
       {(data) => (
-        <>
+        <SectionIndex>
           <SearchLimits experiment={experiment} search={data} />
           {data.rungs.length > 0 ? (
             <Section guide="concepts/search#rungs-and-brackets" title={t("search.rungs")}>
@@ -36,7 +37,7 @@ export function SearchTab({ experiment }: { experiment: ExperimentDetail }) {
               <SearchCharts experiment={experiment} />
             </Suspense>
           )}
-        </>
+        </SectionIndex>
       )}
     </QueryView>
   );

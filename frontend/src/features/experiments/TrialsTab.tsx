@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
@@ -12,14 +12,24 @@ import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { FlagBadge, StateBadge, stateWord } from "../../components/StateBadge";
-import { Elapsed } from "../../components/Time";
+import { Elapsed, Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import { reasonText } from "../../components/Message";
 import * as format from "../../lib/format";
 import { pickStates, TRIAL_STATES } from "../../lib/states";
 import layout from "../../components/layout.module.css";
+import { readConditions, writeConditions } from "./tableColumns";
+import {
+  canSort,
+  firstColumns,
+  MAX_HPARAMS,
+  nextTrialSort,
+  readTrialColumns,
+  trialColumnName,
+  writeTrialColumns,
+} from "./trialColumns";
+import { AddTrialFilter, TrialColumnPicker, trialColumnText, TrialConditions } from "./TrialFilters";
 
-const MAX_HPARAMS = 8;
 const value = (raw: unknown): string =>
   typeof raw === "number" ? format.num(raw) : typeof raw === "string" ? raw : JSON.stringify(raw);
 
@@ -28,9 +38,11 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
   const search = useSearch({ from: "/app/experiments/$experimentId" });
   const navigate = useNavigate({ from: "/experiments/$experimentId" });
   const states = pickStates(TRIAL_STATES, search.trialState);
-  const best: "metric" | "-metric" = data.metric_goal === "max" ? "-metric" : "metric";
+  const where = readConditions(search.where);
+  const best = data.metric_goal === "max" ? "-metric" : "metric";
   const sort = search.sort ?? (data.metric_name && data.only_trial_id === null ? best : "no");
-  const query = useInfiniteQuery(experimentTrials(data.id, { state: states.length > 0 ? states : undefined, sort }));
+  const filter = { state: states.length > 0 ? states : undefined, sort, where: where.length > 0 ? where : undefined };
+  const query = useInfiniteQuery(experimentTrials(data.id, filter));
   const set = (change: Partial<typeof search>): void => {
     void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
   };
@@ -39,6 +51,12 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
     set({ trialState: next.length > 0 ? next.join(",") : undefined });
   };
   const present = TRIAL_STATES.filter((state) => data.num_trials_by_state[state]);
+  const items = query.data?.pages.flatMap((page) => page.items) ?? [];
+  const choice = { ...useNames(items), metricName: data.metric_name };
+  const { hparams } = choice;
+  const first = firstColumns(hparams, data.metric_name !== null);
+  const columns = readTrialColumns(search.tcols) ?? first;
+  const isNarrowed = states.length > 0 || where.length > 0;
   return (
     <>
       <div className={uiCss["filters"]}>
@@ -53,17 +71,26 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
             {stateWord(t, state)} <span className="num">{data.num_trials_by_state[state]}</span>
           </button>
         ))}
+        <TrialConditions conditions={where} onChange={(next) => set({ where: writeConditions(next) })} />
+        <AddTrialFilter
+          choice={choice}
+          onAdd={(more) => set({ where: writeConditions([...new Set([...where, ...more])]) })}
+        />
+        <TrialColumnPicker
+          columns={columns}
+          choice={choice}
+          onChange={(next) => set({ tcols: writeTrialColumns(next, first) })}
+        />
       </div>
       <QueryView query={query}>
-        {(pages) => {
-          const items = pages.pages.flatMap((page) => page.items);
+        {() => {
           if (items.length === 0) {
             return (
               <Empty
-                title={t(states.length > 0 ? "trials.noMatch" : "trials.none")}
+                title={t(isNarrowed ? "trials.noMatch" : "trials.none")}
                 action={
-                  states.length > 0 ? (
-                    <Button variant="default" onClick={() => set({ trialState: undefined })}>
+                  isNarrowed ? (
+                    <Button variant="default" onClick={() => set({ trialState: undefined, where: undefined })}>
                       {t("common.clearFilters")}
                     </Button>
                   ) : null
@@ -71,15 +98,22 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
               />
             );
           }
+          const byState = (states.length > 0 ? states : present).map((state) => data.num_trials_by_state[state] ?? 0);
           return (
             <>
-              <TrialTable items={items} experiment={data} sort={sort} onSort={(next) => set({ sort: next })} />
+              {columns === first && hparams.length > MAX_HPARAMS ? (
+                <p className="dim">{t("trials.someHparams", { shown: MAX_HPARAMS, all: hparams.length })}</p>
+              ) : null}
+              <TrialTable
+                items={items}
+                experiment={data}
+                columns={columns}
+                sort={sort}
+                onSort={(next) => set({ sort: next })}
+              />
               <LoadMore
                 shown={items.length}
-                all={(states.length > 0 ? states : present).reduce(
-                  (sum, state) => sum + (data.num_trials_by_state[state] ?? 0),
-                  0,
-                )}
+                all={where.length > 0 ? undefined : byState.reduce((sum, num) => sum + num, 0)}
                 hasMore={query.hasNextPage}
                 loading={query.isFetchingNextPage}
                 onMore={() => void query.fetchNextPage()}
@@ -92,7 +126,14 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
   );
 }
 
-type Sort = "no" | "-no" | "metric" | "-metric";
+/** Hyperparameters and metrics of the trials; while a filter leaves none, those of the ones before. */
+function useNames(items: readonly Trial[]): { hparams: string[]; metrics: string[] } {
+  const known = useRef<{ hparams: string[]; metrics: string[] }>({ hparams: [], metrics: [] });
+  const names = (of: (item: Trial) => object): string[] => [...new Set(items.flatMap((item) => Object.keys(of(item))))];
+  if (items.length > 0)
+    known.current = { hparams: names((item) => item.hparams), metrics: names((item) => item.summary).toSorted() };
+  return known.current;
+}
 
 function useTicks(items: Trial[]): { ticked: readonly number[]; ticks: Ticks<Trial>; clear: () => void } {
   const { t } = useTranslation();
@@ -108,16 +149,62 @@ function useTicks(items: Trial[]): { ticked: readonly number[]; ticks: Ticks<Tri
   return { ticked, ticks, clear: () => setTicked([]) };
 }
 
+/** The state, and what marks a trial besides. */
+function TrialState({ item }: { item: Trial }) {
+  const { t } = useTranslation();
+  return (
+    <span
+      title={item.reason || reasonText(item.pending_reason, item.pending_parts)}
+      className={`${layout["inline"]} ${layout["tight"]}`}
+    >
+      <StateBadge state={item.state} />
+      {item.is_impossible ? (
+        <IconAlertTriangle size={15} color="var(--warn)" aria-label={t("trial.impossible")} data-testid="impossible" />
+      ) : null}
+      {item.flags.map((flag) => (
+        <FlagBadge key={flag} flag={flag} />
+      ))}
+    </span>
+  );
+}
+
+/** What stands in a cell. */
+function Cell({ id, item }: { id: string; item: Trial }) {
+  const { t } = useTranslation();
+  if (id === "state") return <TrialState item={item} />;
+  if (id === "metric") return format.num(item.metric);
+  if (id === "restarts") return item.num_restarts > 0 ? item.num_restarts : "";
+  if (id === "elapsed") return <Elapsed start={item.started_at} end={item.ended_at} />;
+  if (id === "started" || id === "ended") {
+    const at = id === "started" ? item.started_at : item.ended_at;
+    return at === null ? format.MISSING : <Stamp at={at} />;
+  }
+  if (id === "step")
+    return item.num_steps_planned ? (
+      <Meter
+        value={item.step / item.num_steps_planned}
+        text={format.count(item.step)}
+        label={t("trials.steps")}
+        tone={item.state === "COMPLETED" ? "ok" : "run"}
+      />
+    ) : (
+      <span className="num">{format.count(item.step)}</span>
+    );
+  const { name, of } = trialColumnName(id);
+  if (of === null) return name in item.hparams ? value(item.hparams[name]) : "";
+  return format.metric(name, item.summary[name]?.[of]);
+}
+
 function useColumns(
   experiment: ExperimentDetail,
-  hparams: string[],
-  sort: Sort,
-  onSort: (sort: Sort) => void,
+  ids: readonly string[],
+  sort: string,
+  onSort: (sort: string) => void,
 ): Column<Trial>[] {
   const { t } = useTranslation();
-  const sorter = (key: "no" | "metric") => ({
-    direction: sort === key ? ("asc" as const) : sort === `-${key}` ? ("desc" as const) : null,
-    toggle: () => onSort(sort === key ? `-${key}` : key),
+  const sorter = (id: string) => ({
+    direction: sort === id ? ("asc" as const) : sort === `-${id}` ? ("desc" as const) : null,
+    toggle: () => onSort(nextTrialSort(sort, id, experiment.metric_goal)),
   });
   return [
     {
@@ -132,74 +219,14 @@ function useColumns(
         </Link>
       ),
     },
-    {
-      id: "state",
-      header: t("experiments.state"),
-      cell: (item) => (
-        <span
-          title={item.reason || reasonText(item.pending_reason, item.pending_parts)}
-          className={`${layout["inline"]} ${layout["tight"]}`}
-        >
-          <StateBadge state={item.state} />
-          {item.is_impossible ? (
-            <IconAlertTriangle
-              size={15}
-              color="var(--warn)"
-              aria-label={t("trial.impossible")}
-              data-testid="impossible"
-            />
-          ) : null}
-          {item.flags.map((flag) => (
-            <FlagBadge key={flag} flag={flag} />
-          ))}
-        </span>
-      ),
-    },
-    ...(experiment.metric_name
-      ? [
-          {
-            id: "metric",
-            header: experiment.metric_name,
-            align: "right" as const,
-            sort: sorter("metric"),
-            cell: (item: Trial) => format.num(item.metric),
-          },
-        ]
-      : []),
-    ...hparams.map((key): Column<Trial> => ({
-      id: `h:${key}`,
-      header: key,
-      align: "right",
-      cell: (item) => (key in item.hparams ? value(item.hparams[key]) : ""),
+    ...ids.map((id): Column<Trial> => ({
+      id,
+      header: trialColumnText(t, id, experiment.metric_name),
+      align: id === "state" || id === "step" ? undefined : "right",
+      width: id === "step" ? 140 : undefined,
+      sort: canSort(id) ? sorter(id) : undefined,
+      cell: (item) => <Cell id={id} item={item} />,
     })),
-    {
-      id: "step",
-      header: t("trials.steps"),
-      width: 140,
-      cell: (item) =>
-        item.num_steps_planned ? (
-          <Meter
-            value={item.step / item.num_steps_planned}
-            text={format.count(item.step)}
-            label={t("trials.steps")}
-            tone={item.state === "COMPLETED" ? "ok" : "run"}
-          />
-        ) : (
-          <span className="num">{format.count(item.step)}</span>
-        ),
-    },
-    {
-      id: "restarts",
-      header: t("trial.stat.restarts"),
-      align: "right",
-      cell: (item) => (item.num_restarts > 0 ? item.num_restarts : ""),
-    },
-    {
-      id: "elapsed",
-      header: t("experiments.elapsed"),
-      align: "right",
-      cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
-    },
   ];
 }
 
@@ -224,24 +251,21 @@ function TickedBar({ ticked, onClear }: { ticked: readonly number[]; onClear: ()
 function TrialTable({
   items,
   experiment,
+  columns: ids,
   sort,
   onSort,
 }: {
   items: Trial[];
   experiment: ExperimentDetail;
-  sort: Sort;
-  onSort: (sort: Sort) => void;
+  columns: readonly string[];
+  sort: string;
+  onSort: (sort: string) => void;
 }) {
   const { t } = useTranslation();
   const { ticked, ticks, clear } = useTicks(items);
-  const all = [...new Set(items.flatMap((item) => Object.keys(item.hparams)))];
-  const hparams = all.slice(0, MAX_HPARAMS);
-  const columns = useColumns(experiment, hparams, sort, onSort);
+  const columns = useColumns(experiment, ids, sort, onSort);
   return (
     <>
-      {all.length > hparams.length ? (
-        <p className="dim">{t("trials.someHparams", { shown: hparams.length, all: all.length })}</p>
-      ) : null}
       {ticked.length > 0 ? <TickedBar ticked={ticked} onClear={clear} /> : null}
       <DataTable
         rows={items}

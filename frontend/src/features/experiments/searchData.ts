@@ -13,7 +13,14 @@ export interface Axis {
   choices: string[];
   low: number;
   high: number;
+  /** Numbers that have a row of their own, ascending: every integer of a short range, or the few values there are. */
+  levels?: readonly number[];
+  /** All of its values are integers. */
+  isInteger?: boolean;
 }
+
+/** More rows than these cannot be told apart. */
+export const LEVELS_MAX = 16;
 
 /** Where an axis has those that have no value on it: below all others. */
 export const ABSENT = -0.12;
@@ -41,9 +48,57 @@ export function bestSoFar(values: (number | null)[], goal: string | null): (numb
 }
 
 const isLog = (low: number, high: number): boolean => low > 0 && high / low > 50;
+/** Whether values have a logarithmic axis: as it is asked for, where they can; by itself where they differ by much. */
+export const isLogAxis = (low: number, high: number, isAsked?: boolean): boolean =>
+  low > 0 && (isAsked ?? isLog(low, high));
 
-/** One axis per hyperparameter and, last, one for the metric. A hyperparameter without two values is left out. */
-export function axes(results: Results): Axis[] {
+/** The values that have a row of their own; none for what was drawn from a continuum. */
+function levelsOf(numbers: readonly number[], low: number, high: number): number[] {
+  if (numbers.every(Number.isInteger) && high - low < LEVELS_MAX)
+    return Array.from({ length: high - low + 1 }, (_, i) => low + i);
+  const distinct = [...new Set(numbers)];
+  // Values that come again were chosen from a list, or lie on a grid.
+  return distinct.length <= LEVELS_MAX && distinct.length * 2 <= numbers.length
+    ? distinct.toSorted((a, b) => a - b)
+    : [];
+}
+
+/**
+ * How good values are among each other, from 0 for the worst to 1 for the best: by their order, or by their size. Values
+ * that are not all above zero have no logarithm: then by their size as it is.
+ */
+export function goodness(
+  values: readonly number[],
+  goal: string | null,
+  scale: "rank" | "log" | "linear",
+): (value: number) => number {
+  const sorted = [...new Set(values)].toSorted((a, b) => a - b);
+  const [low = 0, high = 0] = [sorted[0], sorted.at(-1)];
+  const isLog = scale === "log" && low > 0;
+  const places = scale === "rank" ? new Map(sorted.map((value, at) => [value, at])) : null;
+  const size = (value: number): number => (places ? (places.get(value) ?? 0) : isLog ? Math.log(value) : value);
+  const [from, to] = [size(low), size(high)];
+  return (value) => {
+    if (from === to) return 1;
+    const share = (size(value) - from) / (to - from);
+    return goal === "max" ? share : 1 - share;
+  };
+}
+
+/** Axes with the most important hyperparameter first; those without a share keep their order behind it, the metric is last. */
+export function byImportance(
+  all: readonly Axis[],
+  shares: Readonly<Record<string, number>> | null | undefined,
+): Axis[] {
+  const share = (axis: Axis): number => (axis.column < 0 ? -2 : (shares?.[axis.name] ?? -1));
+  return all.toSorted((a, b) => share(b) - share(a));
+}
+
+/**
+ * One axis per hyperparameter and, last, one for the metric: with a logarithmic scale where that is asked for, or by itself
+ * where values differ by much. A hyperparameter without two values is left out.
+ */
+export function axes(results: Results, isLogMetric?: boolean): Axis[] {
   const found: Axis[] = [];
   results.parameters.forEach((parameter, column) => {
     if (parameter.kind === "choice") {
@@ -60,12 +115,31 @@ export function axes(results: Results): Axis[] {
     }
     const numbers = (results.values[column] ?? []).filter((value): value is number => typeof value === "number");
     const [low = 0, high = 0] = extremes(numbers);
-    if (high > low) found.push({ name: parameter.name, column, log: parameter.log && low > 0, choices: [], low, high });
+    if (high <= low) return;
+    const levels = levelsOf(numbers, low, high);
+    const isInteger = numbers.every(Number.isInteger);
+    found.push({
+      name: parameter.name,
+      column,
+      log: parameter.log && low > 0,
+      choices: [],
+      low,
+      high,
+      levels,
+      isInteger,
+    });
   });
   const values = metrics(results).filter((value): value is number => value !== null);
   if (values.length > 0) {
     const [low = 0, high = 0] = extremes(values);
-    found.push({ name: results.metric_name ?? "", column: -1, log: isLog(low, high), choices: [], low, high });
+    found.push({
+      name: results.metric_name ?? "",
+      column: -1,
+      log: isLogAxis(low, high, isLogMetric),
+      choices: [],
+      low,
+      high,
+    });
   }
   return found;
 }

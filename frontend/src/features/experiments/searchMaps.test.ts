@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { axes, metrics, type Results } from "./searchData";
-import { contour, timeline, TIMELINE_MAX } from "./searchMaps";
+import { type Axis, axes, byImportance, goodness, isLogAxis, metrics, type Results } from "./searchData";
+import { binsOf, contour, spanOf, timeline, TIMELINE_MAX } from "./searchMaps";
 
 const at = (minute: number): string => new Date(minute * 60_000).toISOString();
 
@@ -63,5 +63,96 @@ describe("contour", () => {
     expect(cells.reduce((sum, cell) => sum + cell.count, 0)).toBe(239);
     expect(cells[0]).toEqual({ column: 0, row: 0, count: 10, best: 222 });
     expect(cells.length).toBe(24);
+  });
+});
+
+describe("rows of an axis", () => {
+  const axisOf = (values: number[], log = false): Axis => {
+    const base = search(values.length);
+    const [axis] = axes({
+      ...base,
+      parameters: [{ name: "x", kind: "number", log, choices: [] }],
+      values: [values],
+    });
+    if (!axis) throw new Error("no axis");
+    return axis;
+  };
+  const rows = (axis: Axis): [number, number][] => Array.from({ length: binsOf(axis) }, (_, row) => spanOf(axis, row));
+
+  it("are the integers of a short range, also those that no trial has", () => {
+    expect(rows(axisOf([1, 2, 4]))).toEqual([1, 2, 3, 4].map((value) => [value, value]));
+  });
+
+  it("are the values of a list, and those of a continuum are ranges", () => {
+    expect(axisOf([16, 64, 256, 16, 64, 256], true).levels).toEqual([16, 64, 256]);
+    const wide = axisOf(Array.from({ length: 40 }, (_, i) => i * 10));
+    expect(binsOf(wide)).toBe(12);
+    expect(rows(wide).slice(0, 2)).toEqual([
+      [0, 32],
+      [33, 64],
+    ]);
+    expect(rows(wide).at(-1)).toEqual([358, 390]);
+    expect(axisOf([0.1, 0.25, 0.7]).levels).toEqual([]);
+  });
+
+  it("take the trials of their level", () => {
+    const base = search(6);
+    const results = {
+      ...base,
+      parameters: [
+        { name: "depth", kind: "number", log: false, choices: [] },
+        { name: "batch", kind: "number", log: true, choices: [] },
+      ],
+      metric: [6, 5, 4, 3, 2, 1],
+      values: [
+        [1, 2, 3, 4, 4, 4],
+        [16, 16, 64, 64, 256, 256],
+      ],
+    } as unknown as Results;
+    const [depth, batch] = axes(results);
+    if (!depth || !batch) throw new Error("two axes");
+    const { cells } = contour(results, depth, batch, metrics(results), [0, 1, 2, 3, 4, 5]);
+    expect(cells.map((cell) => [depth.levels?.[cell.column], batch.levels?.[cell.row], cell.best])).toEqual([
+      [1, 16, 6],
+      [2, 16, 5],
+      [3, 64, 4],
+      [4, 64, 3],
+      [4, 256, 1],
+    ]);
+  });
+});
+
+describe("how good a value is", () => {
+  const losses = [0.05, 0.06, 0.1, 0.4, 0.06];
+  const shares = (scale: "rank" | "log" | "linear", goal = "min"): number[] =>
+    losses.map((value) => Math.round(goodness(losses, goal, scale)(value) * 100) / 100);
+
+  it("by rank spreads what lies close together", () => {
+    expect(shares("rank")).toEqual([1, 0.67, 0.33, 0, 0.67]);
+    expect(shares("rank", "max")).toEqual([0, 0.33, 0.67, 1, 0.33]);
+    expect(shares("linear")).toEqual([1, 0.97, 0.86, 0, 0.97]);
+    expect(shares("log")).toEqual([1, 0.91, 0.67, 0, 0.91]);
+  });
+
+  it("needs no logarithm of what has none, and equal ones are all the best", () => {
+    expect(goodness([-1, 0, 1], "max", "log")(0)).toBe(0.5);
+    expect(goodness([2, 2], "min", "rank")(2)).toBe(1);
+    expect([
+      isLogAxis(0.05, 0.4),
+      isLogAxis(0.05, 0.4, true),
+      isLogAxis(-1, 1, true),
+      isLogAxis(0.01, 9, false),
+    ]).toEqual([false, true, false, false]);
+  });
+
+  it("puts what explains most first and the metric last", () => {
+    const all = [..."abc"].map((name, column): Axis => ({ name, column, log: false, choices: [], low: 0, high: 1 }));
+    const metric: Axis = { name: "loss", column: -1, log: false, choices: [], low: 0, high: 1 };
+    const order = (given: Record<string, number> | null): string =>
+      byImportance([...all, metric], given)
+        .map(({ name }) => name)
+        .join(" ");
+    expect(order({ b: 0.4, c: 0.5, loss: 9 })).toBe("c b a loss");
+    expect(order(null)).toBe("a b c loss");
   });
 });

@@ -1,5 +1,5 @@
 /** From the columns of a search's results to its timeline and its map of two hyperparameters. Pure. */
-import { type Axis, place, type Results } from "./searchData";
+import { type Axis, place, type Results, valueAt } from "./searchData";
 
 export const TIMELINE_MAX = 10_000;
 export const CELLS = 12;
@@ -38,9 +38,29 @@ export interface Cell {
   best: number;
 }
 
-const bins = (axis: Axis): number => (axis.choices.length > 0 ? axis.choices.length : CELLS);
-const bin = (axis: Axis, at: number): number =>
-  axis.choices.length > 0 ? Math.round(at * (axis.choices.length - 1)) : Math.min(CELLS - 1, Math.floor(at * CELLS));
+/** Rows of an axis: one for each choice and each level, else as many as are easy to see. */
+export const binsOf = (axis: Axis): number => axis.choices.length || axis.levels?.length || CELLS;
+
+function bin(axis: Axis, at: number): number {
+  if (axis.choices.length > 0) return Math.round(at * (axis.choices.length - 1));
+  if (axis.levels && axis.levels.length > 0) {
+    const value = valueAt(axis, at);
+    const distances = axis.levels.map((level) => Math.abs(level - value));
+    return distances.indexOf(Math.min(...distances));
+  }
+  return Math.min(CELLS - 1, Math.floor(at * CELLS));
+}
+
+/** The values of a row from its low edge to its high one; equal for a level. Integers are those inside. */
+export function spanOf(axis: Axis, row: number): [number, number] {
+  const level = axis.levels?.[row];
+  if (level !== undefined) return [level, level];
+  const [low, high] = [valueAt(axis, row / CELLS), valueAt(axis, (row + 1) / CELLS)];
+  if (!axis.isInteger) return [low, high];
+  const last = row === CELLS - 1 ? Math.round(high) : Math.ceil(high - 1e-9) - 1;
+  // Minus zero is written with a sign.
+  return [Math.ceil(low - 1e-9) || 0, last];
+}
 
 /** The best value in each field of a grid over two axes; fields without trials are left out. */
 export function contour(
@@ -68,7 +88,7 @@ export function contour(
   }
   return {
     cells: [...found.values()].toSorted((a, b) => a.row - b.row || a.column - b.column),
-    columns: bins(across),
-    rows: bins(up),
+    columns: binsOf(across),
+    rows: binsOf(up),
   };
 }

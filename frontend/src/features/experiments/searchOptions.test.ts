@@ -101,20 +101,23 @@ test("a line per trial, in places; an axis without a value in some trial goes fu
     theme,
     all.map((axis) => ({ axis, flipped: axis.name === "lr", absent: axis.name === "momentum" })),
     lines,
-    "min",
+    [0.25, 1],
   ) as {
     parallelAxis: { id: string; inverse: boolean; min: number }[];
     visualMap: { dimension: number; inRange: { color: string[] } };
-    series: { data: unknown[] }[];
+    series: { data: { value: number[] }[] }[];
   };
   expect(option.parallelAxis.map((axis) => [axis.id, axis.inverse, axis.min < ABSENT])).toEqual([
     ["lr", true, false],
     ["momentum", false, true],
     ["val/loss", false, false],
   ]);
-  // The least value is the best here, so the scale is turned over.
-  expect([option.visualMap.dimension, option.visualMap.inRange.color]).toEqual([2, ["#000002", "#000001"]]);
-  expect(option.series[0]?.data).toHaveLength(2);
+  // The colour is of a value behind those of the axes.
+  expect([option.visualMap.dimension, option.visualMap.inRange.color]).toEqual([3, ["#000001", "#000002"]]);
+  expect(option.series[0]?.data.map(({ value }) => [value.length, value[3]])).toEqual([
+    [4, 0.25],
+    [4, 1],
+  ]);
 });
 
 test("curves: stopped ones are faint, epochs grow with steps, and rungs stand in where nothing was logged", () => {

@@ -22,7 +22,9 @@ export function ticksOf(
   steps: readonly number[] = [],
 ): Tick[] {
   if (axis.choices.length > 0) return axis.choices.map((label, i) => ({ at: scaled(axis, i), label }));
-  const values = roundTicks(axis.low, axis.high, axis.log, steps);
+  const round = roundTicks(axis.low, axis.high, axis.log, steps);
+  const whole = axis.isInteger ? round.filter(Number.isInteger) : round;
+  const values = axis.levels && axis.levels.length > 0 ? axis.levels : whole;
   return values.map((value) => ({ at: scaled(axis, value), label: text(value) }));
 }
 
@@ -189,14 +191,16 @@ export interface ParallelAxisLook {
   absent: boolean;
 }
 
-/** A line per trial, worst first so that the best lies on top; `lines` are places, a column per axis. */
+/**
+ * A line per trial, worst first so that the best lies on top; `lines` are places, a column per axis; `colors`: from 0 for
+ * the worst to 1.
+ */
 export function parallelOption(
   theme: Theme,
   looks: readonly ParallelAxisLook[],
   lines: readonly number[][],
-  goal: string | null,
+  colors: readonly number[],
 ): EChartsOption {
-  const metricDim = looks.findIndex((look) => look.axis.column < 0);
   // Many lines are drawn pale, or they would be one blot.
   const opacity = Math.max(0.15, Math.min(0.8, 150 / Math.max(1, lines.length)));
   return {
@@ -230,10 +234,11 @@ export function parallelOption(
     visualMap: {
       type: "continuous",
       show: false,
-      dimension: Math.max(0, metricDim),
+      // Behind the places: no axis is of it.
+      dimension: looks.length,
       min: 0,
       max: 1,
-      inRange: { color: goal === "max" ? theme.scale : theme.scale.toReversed() },
+      inRange: { color: theme.scale },
     },
     series: [
       {
@@ -243,7 +248,7 @@ export function parallelOption(
         activeOpacity: Math.min(1, opacity * 2),
         progressive: 1000,
         emphasis: { lineStyle: { width: 3, opacity: 1 } },
-        data: lines.map((line) => ({ value: [...line] })),
+        data: lines.map((line, i) => ({ value: [...line, colors[i] ?? 0] })),
       },
     ],
   } as EChartsOption;

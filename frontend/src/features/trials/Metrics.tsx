@@ -2,22 +2,29 @@ import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useRef } from "react";
+import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
-import { type TrialDetail, trialCheckpointSteps, trialMetrics } from "../../api/queries";
+import { experiment, type TrialDetail, trialCheckpointSteps, trialMetrics, wholeTrial } from "../../api/queries";
 import { ChartGrid } from "../../charts/ChartGrid";
 import type { ChartSearch } from "../../charts/chartSearch";
 import { ChartToolbar } from "../../charts/ChartToolbar";
 import type { Line, Source } from "../../charts/SeriesChart";
 import type { SeriesStore } from "../../charts/SeriesStore";
+import type { Tile } from "../../charts/Tiles";
+import { useLook } from "../../charts/useLook";
 import { Empty } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
+import { stateWord } from "../../components/StateBadge";
 import { type Along, type Growing, meanOver, SAMPLES_METRIC } from "../../lib/axis";
 import * as format from "../../lib/format";
 import { type ChartSpec, chartSpecs } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
 import { parseAt } from "../../lib/time";
+import { Panels } from "../../common/panels/Panels";
+import type { Around } from "../../common/panels/PanelView";
 import { kindsOf, useGrowing } from "../../common/series/growing";
+import { singleValue } from "../../common/series/singleValue";
 import { useSeriesStore } from "../../common/series/useSeriesStore";
 import { useWindow } from "../../common/series/useWindow";
 
@@ -61,7 +68,7 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
   };
   const saved = useQuery(trialCheckpointSteps(trial.id)).data;
   // Read when drawing: neither a checkpoint nor a zoom makes a new source.
-  const around = useRef<Around>({ search, checkpoints: [] });
+  const around = useRef<Beside>({ search, checkpoints: [] });
   around.current = { search, checkpoints: saved?.steps ?? [], growing };
   // Known only after the points: they are told to be drawn again.
   const hasGrowing = growing !== undefined;
@@ -73,6 +80,13 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
     [store, many, rankLine, startMs, hasGrowing],
   );
   const want = useCallback((wanted: string[]) => wantAll(store, wanted), [store]);
+  const whole = useWhole(trial, names.length);
+  const single = (spec: ChartSpec): Tile[] | null =>
+    many || !whole ? null : singleValue(whole, spec, (step) => t("chart.atStep", { step: format.count(step) }));
+  const about = useQuery(experiment(trial.experiment_id)).data;
+  const { smoothing, command } = useLook(search, set);
+  const runs = [{ id: trial.id, name: trial.experiment_name, isRunning: !isTerminal(trial.state) }];
+  const page: Around = { names, search, set, smoothing, want, source, runs };
   const several = ranks.length > MAX_RANKS ? MAX_RANKS : ranks.length;
   return (
     <>
@@ -97,10 +111,57 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
           ]}
         />
       </ChartToolbar>
+      <Panels
+        scope={{ experiment: trial.experiment_id, project: about?.project ?? null }}
+        around={page}
+        onCommand={(what) => command("", what)}
+        content={{ specs, ...fileOf(t, whole ?? trial) }}
+      />
       {saved?.isCut ? <p className="dim">{t("metrics.checkpointsCut", { n: saved.steps.length })}</p> : null}
-      <ChartGrid specs={specs} search={search} set={set} want={want} source={source} />
+      <ChartGrid specs={specs} search={search} set={set} want={want} source={source} single={single} />
     </>
   );
+}
+
+/** Of more metrics nobody looks for the ones with a single value. */
+const MAX_SUMMARIES = 500;
+const SUMMARIES_MS = 30_000;
+
+/** The trial with the summaries of all of its metrics. Not with its other queries, which each hint asks again. */
+function useWhole(trial: TrialDetail, numMetrics: number): TrialDetail | undefined {
+  const isOver = isTerminal(trial.state);
+  return useQuery({
+    ...wholeTrial(trial.id),
+    queryKey: ["trial-whole", trial.id, String(isOver)],
+    enabled: numMetrics <= MAX_SUMMARIES,
+    staleTime: SUMMARIES_MS,
+    refetchInterval: isOver ? false : SUMMARIES_MS,
+  }).data;
+}
+
+/** What the file of the page says besides its charts. */
+function fileOf(t: TFunction, trial: TrialDetail) {
+  const values = Object.entries(trial.summary);
+  const value = (raw: unknown): string => (typeof raw === "string" ? raw : JSON.stringify(raw));
+  return {
+    title:
+      trial.searcher === "single"
+        ? trial.experiment_name
+        : `${trial.experiment_name} · ${t("trial.no", { no: trial.no })}`,
+    facts: [`${stateWord(t, trial.state)} · ${t("chart.atStep", { step: format.count(trial.step) })}`],
+    tables: [
+      {
+        title: t("pageFile.config"),
+        head: [t("search.parameter"), t("compare.statistic")],
+        rows: Object.entries(trial.hparams).map(([name, raw]) => [name, value(raw)]),
+      },
+      {
+        title: t("pageFile.values"),
+        head: [t("compare.metric"), ...(["last", "min", "max"] as const).map((one) => t(`compare.statistics.${one}`))],
+        rows: values.map(([name, one]) => [name, ...[one.last, one.min, one.max].map((v) => format.metric(name, v))]),
+      },
+    ].filter((table) => table.rows.length > 0),
+  };
 }
 
 /** Which ranks are drawn, by the address and by those that have reported. */
@@ -121,7 +182,7 @@ function wantAll(store: SeriesStore, names: string[]): () => void {
   };
 }
 
-interface Around {
+interface Beside {
   search: ChartSearch;
   checkpoints: number[];
   /** Epochs or samples by step, when they are the x axis. */
@@ -134,7 +195,7 @@ interface Look {
   startMs?: number;
   /** Whether epochs or samples are to be drawn along; their values are read from `around`. */
   hasGrowing?: boolean;
-  around?: () => Around;
+  around?: () => Beside;
 }
 
 export function trialSource(

@@ -3,11 +3,13 @@ import { askAhead } from "../../api/ahead";
 import { trialMetrics } from "../../api/queries";
 import type { Early } from "../../app/lazyPage";
 import type { TrialSearch } from "../../app/search";
-import { firstCharts } from "../../charts/ChartGrid";
+import { arranged, readLayout } from "../../charts/chartLayout";
+import { firstCharts } from "../../charts/whenSeen";
 import { NAMES_PER_REQUEST, POINTS_MAX } from "../../charts/SeriesStore";
 import { askForLog } from "../../common/logs/logQuery";
-import { chartsOf, ranksShown } from "./Metrics";
 import { fetchTrialSeries, seriesQuestion } from "../../common/series/useSeriesStore";
+import { readPref } from "../../lib/prefs";
+import { chartsOf, ranksShown } from "./Metrics";
 
 /** What is not the plain view of a tab is asked for by the tab itself. */
 export async function askEarly({ queryClient, params, search: given }: Early): Promise<void> {
@@ -24,11 +26,8 @@ export async function askEarly({ queryClient, params, search: given }: Early): P
     return undefined;
   const { names, ranks } = await queryClient.ensureQueryData(trialMetrics(id));
   // As the grid draws them: of its first group those that are on the screen.
-  const charts = chartsOf(names);
-  const first = charts
-    .filter((spec) => spec.group === charts[0]?.group)
-    .slice(0, firstCharts())
-    .flatMap((spec) => spec.names);
+  const [charts = []] = arranged(chartsOf(names), readLayout(readPref("charts.layout"))).values();
+  const first = charts.slice(0, firstCharts()).flatMap((spec) => spec.names);
   for (let at = 0; at < first.length; at += NAMES_PER_REQUEST) {
     const ask = {
       names: first.slice(at, at + NAMES_PER_REQUEST),

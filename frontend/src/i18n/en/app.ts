@@ -11,6 +11,7 @@ export const app = {
     copied: "Copied",
     more: "Show more",
     shown: "{{n}} shown",
+    onThisPage: "On this page",
     shownOf: "{{n}} of {{all}} shown",
     clearFilters: "Clear filters",
     actions: "More actions",

@@ -11,6 +11,7 @@ import { media } from "./media";
 import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
+import { panels } from "./panels";
 import { pipeline } from "./pipeline";
 import { planner } from "./planner";
 import { profiles } from "./profiles";
@@ -34,6 +35,7 @@ export const pages = {
   ...notifications,
   ...outputs,
   ...overview,
+  ...panels,
   ...pipeline,
   ...planner,
   ...profiles,

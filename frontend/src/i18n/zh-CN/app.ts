@@ -13,6 +13,7 @@ export const app: Same<typeof english> = {
     copied: "已复制",
     more: "显示更多",
     shown: "已显示 {{n}} 条",
+    onThisPage: "本页内容",
     shownOf: "已显示 {{n}} 条，共 {{all}} 条",
     clearFilters: "清除筛选",
     actions: "更多操作",

@@ -15,6 +15,7 @@ import { media } from "./media";
 import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
+import { panels } from "./panels";
 import { planner } from "./planner";
 import { pipeline } from "./pipeline";
 import { profiles } from "./profiles";
@@ -38,6 +39,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...notifications,
   ...outputs,
   ...overview,
+  ...panels,
   ...cluster,
   ...experiments,
   ...trials,

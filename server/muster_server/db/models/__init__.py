@@ -71,7 +71,7 @@ from .tracking import (
     UnmanagedRunRow,
 )
 from .tunnels import TunnelRow
-from .views import DismissalRow, SavedViewRow
+from .views import DismissalRow, PanelRow, SavedViewRow
 
 __all__ = [
     "AllocationRow",
@@ -118,6 +118,7 @@ __all__ = [
     "NotificationTargetRow",
     "OneTimeTokenRow",
     "OutboxRow",
+    "PanelRow",
     "PoolRow",
     "PreflightRow",
     "ProcessGroupRow",

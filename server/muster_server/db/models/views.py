@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 from sqlalchemy import ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
@@ -45,3 +46,32 @@ class DismissalRow(Base):
     key: Mapped[str] = mapped_column(String(120), primary_key=True)
     """What it is about, and when that happened."""
     dismissed_at: Mapped[dt.datetime] = mapped_column(index=True)
+
+
+class PanelRow(Base):
+    """A chart, a table or a text of one's own beside the charts of an experiment or a project."""
+
+    __tablename__ = "panels"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    project_id: Mapped[int] = mapped_column(
+        ForeignKey("projects.id", ondelete="CASCADE"), index=True
+    )
+    experiment_id: Mapped[int | None] = mapped_column(
+        ForeignKey("experiments.id", ondelete="CASCADE"), index=True
+    )
+    """Experiment that it belongs to; null: every experiment of the project shows it."""
+    owner_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    position: Mapped[int]
+    """Place among the panels of the same experiment or project, from 0."""
+    title: Mapped[str] = mapped_column(String(200))
+    kind: Mapped[str] = mapped_column(String(16))
+    """schemas.panels.PanelKind."""
+    expressions: Mapped[list[Any]]
+    """Metrics and expressions of metrics; for images the names of media."""
+    x: Mapped[str | None] = mapped_column(String(500))
+    """Metric or expression along the x axis; null: the step."""
+    text: Mapped[str]
+    """Markdown; "" for the other kinds."""
+    created_at: Mapped[dt.datetime]
+    changed_at: Mapped[dt.datetime]

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -34,10 +35,14 @@ FixedColumn = Literal[
     "started",
     "ended",
 ]
+FixedTrialColumn = Literal["no", "state", "metric", "step", "started", "ended", "elapsed"]
+"""What every trial has. `metric` is the search's, `elapsed` the seconds from its first start to its
+end."""
 Statistic = Literal["last", "min", "max", "best"]
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "is"]
 
 FIXED: tuple[FixedColumn, ...] = get_args(FixedColumn)
+FIXED_OF_TRIALS: tuple[FixedTrialColumn, ...] = get_args(FixedTrialColumn)
 MAX_COLUMN_CHARS = 320
 MAX_DEPTH = 12
 """Keys of a path into the document."""
@@ -64,14 +69,14 @@ class TableColumn:
         return ".".join(parts)
 
 
-def parse_column(text: str) -> TableColumn:
-    """Raises BadColumn."""
+def parse_column(text: str, fixed: Sequence[str] = FIXED) -> TableColumn:
+    """Return the column that a text names; `fixed`: those without a dot. Raises BadColumn."""
     if len(text) > MAX_COLUMN_CHARS:
         raise BadColumn(f"has more than {MAX_COLUMN_CHARS} characters")
     if '"' in text or "\\" in text:
         raise BadColumn('holds a " or a \\, which no column can be named by')
     kind, dot, rest = text.partition(".")
-    if not dot and text in FIXED:
+    if not dot and text in fixed:
         return TableColumn(kind="fixed", path=(text,))
     if kind == "config" and rest:
         keys = tuple(rest.split("."))
@@ -104,7 +109,7 @@ class Condition:
 _CONDITION = re.compile(r"(.+?)\s+(=|!=|<=|>=|<|>|is)\s+(.+)", re.DOTALL)
 
 
-def parse_condition(text: str) -> Condition:
+def parse_condition(text: str, fixed: Sequence[str] = FIXED) -> Condition:
     """`metric.last.val/loss < 0.5`. A number is compared with numbers, other text with text.
     `is missing` and `is set` ask whether there is a value.
 
@@ -119,7 +124,12 @@ def parse_condition(text: str) -> Condition:
     number = _number(value)
     if number is not None and math.isnan(number):
         raise BadColumn("compares with NaN, which nothing equals")
-    return Condition(column=parse_column(column), operator=operator, number=number, text=value)  # type: ignore[arg-type]
+    return Condition(
+        column=parse_column(column, fixed),
+        operator=operator,
+        number=number,
+        text=value,  # type: ignore[arg-type]
+    )
 
 
 def _number(text: str) -> float | None:

@@ -73,20 +73,43 @@ def read_columns(texts: Sequence[str], *, field: str = "column") -> list[TableCo
     return [read_column(text, field) for text in dict.fromkeys(texts)]
 
 
-def read_column(text: str, field: str) -> TableColumn:
+def read_column(text: str, field: str, fixed: Sequence[str] = FIXED) -> TableColumn:
     """Raises InvalidRequest, naming `field`."""
     try:
-        return parse_column(text)
+        return parse_column(text, fixed)
     except BadColumn as error:
-        raise _bad(field, text, error) from None
+        raise _bad(field, text, error, fixed) from None
 
 
-def _bad(field: str, text: str, error: BadColumn) -> InvalidRequest:
+def read_conditions(texts: Sequence[str], fixed: Sequence[str]) -> list[Condition]:
+    """Raises InvalidRequest for one that cannot be read, and for more than MAX_CONDITIONS."""
+    if len(texts) > MAX_CONDITIONS:
+        raise InvalidRequest(
+            "experiments.too_many_conditions",
+            f"{len(texts)} conditions were given, at most {MAX_CONDITIONS} are possible.",
+            fields=[
+                FieldProblem(
+                    "where",
+                    Message("field.too_many", limit=MAX_CONDITIONS),
+                )
+            ],
+        )
+    found = []
+    for text in texts:
+        try:
+            found.append(parse_condition(text, fixed))
+        except BadColumn as error:
+            raise _bad("where", text, error, fixed) from None
+    return found
+
+
+def _bad(field: str, text: str, error: BadColumn, fixed: Sequence[str]) -> InvalidRequest:
     shown = text if len(text) <= 60 else f"{text[:60]}…"
+    config = "config.<path>; label.<name>; " if fixed is FIXED else ""
     return InvalidRequest(
         "experiments.bad_column",
         f"{shown!r} {error}.",
-        hint=f"Columns are {', '.join(FIXED)}; config.<path>; label.<name>; hparam.<name>; "
+        hint=f"Columns are {', '.join(fixed)}; {config}hparam.<name>; "
         "metric.<last|min|max|best>.<name>.",
         fields=[FieldProblem(field, str(error), "metric.last.train/loss")],
     )
@@ -104,7 +127,8 @@ class Value:
     text: ColumnElement[Any]
 
 
-def _json(document: Any, path: tuple[str, ...]) -> Value:
+def json_value(document: Any, path: tuple[str, ...]) -> Value:
+    """Return the value at a path of a JSON column."""
     at = document[path]
     kind = JsonKind(document, literal("$" + "".join(f'."{key}"' for key in path)), at)
     plain = at.as_string()
@@ -140,16 +164,16 @@ def _fixed(name: str) -> tuple[ColumnElement[Any], bool]:
 def value_of(column: TableColumn) -> Value:
     """For a query that joins `Shown` where the column is a trial's."""
     if column.kind == "config":
-        return _json(type_coerce(ExperimentRow.config, Json), column.path)
+        return json_value(type_coerce(ExperimentRow.config, Json), column.path)
     if column.kind == "label":
-        return _json(ExperimentRow.labels, column.path)
+        return json_value(ExperimentRow.labels, column.path)
     if column.kind == "hparam":
-        return _json(Shown.hparams, column.path)
+        return json_value(Shown.hparams, column.path)
     if column.kind == "metric":
         (name,) = column.path
         if column.statistic != "best":
-            return _json(Shown.summary, (name, str(column.statistic)))
-        ends = {end: _json(Shown.summary, (name, end)).number for end in ("min", "max")}
+            return json_value(Shown.summary, (name, str(column.statistic)))
+        ends = {end: json_value(Shown.summary, (name, end)).number for end in ("min", "max")}
         judged = ExperimentRow.metric_name == name
         best = case(
             (and_(judged, ExperimentRow.metric_goal == "max"), ends["max"]), (judged, ends["min"])
@@ -193,24 +217,9 @@ def where(texts: Sequence[str]) -> list[ColumnElement[bool]]:
 
     An experiment without a value matches `is missing` alone, not even `!=`. Raises InvalidRequest.
     """
-    if len(texts) > MAX_CONDITIONS:
-        raise InvalidRequest(
-            "experiments.too_many_conditions",
-            f"{len(texts)} conditions were given, at most {MAX_CONDITIONS} are possible.",
-            fields=[
-                FieldProblem(
-                    "where",
-                    Message("field.too_many", limit=MAX_CONDITIONS),
-                )
-            ],
-        )
     found = []
-    for text in texts:
-        try:
-            condition = parse_condition(text)
-        except BadColumn as error:
-            raise _bad("where", text, error) from None
-        test = _test(condition)
+    for condition in read_conditions(texts, FIXED):
+        test = test_of(condition, value_of(condition.column))
         if condition.column.kind in ("hparam", "metric"):
             test = (
                 select(Shown.id)
@@ -218,14 +227,21 @@ def where(texts: Sequence[str]) -> list[ColumnElement[bool]]:
                 .correlate(ExperimentRow, ProjectRow, UserRow)
                 .exists()
             )
-        is_missing = condition.operator == "is" and condition.text == "missing"
-        found.append(not_(test) if is_missing else test)
+        found.append(not_(test) if asks_for_missing(condition) else test)
     return found
 
 
-def _test(condition: Condition) -> ColumnElement[bool]:
-    value = value_of(condition.column)
-    if condition.operator == "is":  # for `missing`, the caller turns it round
+def asks_for_missing(condition: Condition) -> bool:
+    """Return whether the condition asks for rows without a value."""
+    return condition.operator == "is" and condition.text == "missing"
+
+
+def test_of(condition: Condition, value: Value) -> ColumnElement[bool]:
+    """Return the condition on a value as SQL; a row without a value passes none.
+
+    `is missing` is tested as `is set`: whoever asks turns the answer round, about whole rows.
+    """
+    if condition.operator == "is":
         return or_(value.number.is_not(None), value.text.is_not(None))
     compare = _COMPARE[condition.operator]
     if condition.number is None or math.isinf(condition.number):

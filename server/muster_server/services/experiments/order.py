@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Double, and_, case, func, literal, or_, select
+from sqlalchemy import ColumnElement, Double, Select, and_, case, func, literal, or_, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow
@@ -64,18 +64,37 @@ def sorted_ids(
         select(ExperimentRow.id), joins_trial=column.kind in ("hparam", "metric")
     )
     require_few(session, conditions, what="sort")
+    query = base.where(*conditions)
     value = value_of(column)
+    return page_by_value(
+        session, query, value, ExperimentRow.id, descending, cursor=cursor, limit=limit
+    )
+
+
+def page_by_value(
+    session: Session,
+    query: Select[Any],
+    value: Value,
+    row_id: Any,
+    descending: bool,
+    *,
+    cursor: str | None,
+    limit: int,
+) -> tuple[list[int], str | None]:
+    """Ids of one page of a query of ids in the order of a value, and the next cursor.
+
+    Raises InvalidRequest for a cursor of another list.
+    """
     rank = _rank(value, descending)
     number = func.coalesce(value.number, literal(0.0, Double))
     text = func.coalesce(func.substr(value.text, 1, SORT_TEXT_CHARS), literal(""))
     key = decode_cursor(cursor, int, (int, float), str, int)
-    query = base.add_columns(rank.label("r"), number.label("n"), text.label("s"))
-    query = query.where(*conditions)
+    query = query.add_columns(rank.label("r"), number.label("n"), text.label("s"))
     if key is not None:
         after = operator.lt if descending else operator.gt
-        query = query.where(_after((rank, number, text, ExperimentRow.id), key, after))
+        query = query.where(_after((rank, number, text, row_id), key, after))
     way = _down if descending else _up
-    query = query.order_by(rank, way(number), way(text), way(ExperimentRow.id)).limit(limit + 1)
+    query = query.order_by(rank, way(number), way(text), way(row_id)).limit(limit + 1)
     rows = session.execute(query).all()
     page = rows[:limit]
     following = None

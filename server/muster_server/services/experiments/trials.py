@@ -49,9 +49,9 @@ from ..core.ownership import require_charge
 from ..core.paging import decode_cursor, encode_cursor, read_page, read_page_of_tuples
 from ..runtime import notices
 from ..scheduling import held_slots
+from . import trial_columns
 from .operations import require_managed
 
-TrialSort = Literal["no", "-no", "metric", "-metric"]
 SILENT_AFTER_S = 600.0
 """Seconds without a word of its client after which an unmanaged trial is called silent."""
 ATTEMPTS_MAX = 200
@@ -66,19 +66,34 @@ def list_trials(
     *,
     states: Sequence[str],
     no: int | None = None,
-    sort: TrialSort,
+    where: Sequence[str] = (),
+    sort: str,
     cursor: str | None,
     limit: int,
 ) -> Page[TrialOut]:
-    """Return the trials of an experiment; those without a metric come last in either direction."""
-    get_experiment(session, experiment_id)
-    query = _query().where(TrialRow.experiment_id == experiment_id)
+    """Return the trials of an experiment that meet all conditions, in the order of a column.
+
+    Those without a value come last in either direction. Raises NotFound, and InvalidRequest for
+    what is no column and for more trials than can be put in order by a column without an index.
+    """
+    experiment = get_experiment(session, experiment_id)
+    filters = [
+        TrialRow.experiment_id == experiment_id,
+        *trial_columns.conditions(where, experiment),
+    ]
     if states:
-        query = query.where(TrialRow.state.in_(states))
+        filters.append(TrialRow.state.in_(states))
     if no is not None:
-        query = query.where(TrialRow.no == no)
-    by_metric, descending = sort.endswith("metric"), sort.startswith("-")
-    if not by_metric:
+        filters.append(TrialRow.no == no)
+    query = _query().where(*filters)
+    column, descending = trial_columns.read_sort(sort), sort.startswith("-")
+    if column.text not in ("no", "metric"):
+        ids, following = trial_columns.sorted_ids(
+            session, experiment, filters, column, descending, cursor=cursor, limit=limit
+        )
+        found = {row[0].id: row for row in session.execute(query.where(TrialRow.id.in_(ids)))}
+        return Page(items=_trials(session, [found[id_] for id_ in ids]), next=following)
+    if column.text == "no":
         rows, following = read_page_of_tuples(
             session, query, TrialRow.no, cursor=cursor, limit=limit, newest_first=descending
         )
