@@ -39,9 +39,8 @@ export default defineConfig({
   server: {
     host: "127.0.0.1",
     port: 5173,
-    fs: { allow: [".", "../docs"] }, // the pages of the documentation and their pictures
+    fs: { allow: [".."] }, // the documentation with its pictures, and the examples: templates of the submit page
     proxy,
-    fs: { allow: [".."] }, // the examples are templates of the submit page
   },
   preview: {
     host: "127.0.0.1",

@@ -61,13 +61,13 @@ export function TrialColumnPicker({
           onClick={() => setOpened(!opened)}
           data-testid="trial-columns"
         >
-          {t("experiments.columns")}
+          {t("rows.columns")}
         </Button>
       </Popover.Target>
       <Popover.Dropdown>
         <div className={css["picker"]}>
           <MultiSelect
-            aria-label={t("experiments.columns")}
+            aria-label={t("rows.columns")}
             placeholder={t("table.columns.find")}
             searchable
             limit={200}

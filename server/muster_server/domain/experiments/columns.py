@@ -126,9 +126,9 @@ def parse_condition(text: str, fixed: Sequence[str] = FIXED) -> Condition:
         raise BadColumn("compares with NaN, which nothing equals")
     return Condition(
         column=parse_column(column, fixed),
-        operator=operator,
+        operator=operator,  # type: ignore[arg-type]
         number=number,
-        text=value,  # type: ignore[arg-type]
+        text=value,
     )
 
 
