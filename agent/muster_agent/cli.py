@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from muster import __version__
 from muster.launch import lifeline
-from muster_agent.isolation.walls import CannotIsolate, Isolation, choose
+from muster_agent.isolation.walls import CannotIsolate, Isolation, choose, in_words
 from muster_agent.jobs.folder import make_home
 from muster_agent.settings import AgentSettings
 
@@ -75,8 +75,8 @@ async def _run(settings: AgentSettings) -> int:
     except CannotIsolate as error:
         _say(str(error))
         return EXIT_SETTINGS
-    if not isolation.is_on:
-        log.warning("jobs_not_isolated", reason=isolation.reason, meaning=NOT_ISOLATED)
+    tell = log.info if isolation.is_on else log.warning
+    tell("isolation_of_jobs", level=isolation.level, meaning=in_words(isolation))
     log.info("limits_of_jobs", kept_by="kernel" if delegate() else "shim")
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -98,14 +98,20 @@ async def _run(settings: AgentSettings) -> int:
     return 0
 
 
-NOT_ISOLATED = "Jobs run with all rights of the agent's user: they can read its files, and what other jobs keep."
-
-
 def choose_isolation(settings: AgentSettings) -> Isolation:
     """Return the level at which this node's jobs run. Raises CannotIsolate."""
     from muster_agent.node.inventory import has_devices
 
     return choose(settings, has_devices=has_devices(settings))
+
+
+def isolation_in_words(**given: Any) -> str:
+    """Return how jobs of an agent with these settings would run on this machine, as a sentence, or
+    why it would not start."""
+    try:
+        return in_words(choose_isolation(AgentSettings(**given)))
+    except (CannotIsolate, ValidationError) as error:
+        return str(error)
 
 
 def _check(settings: AgentSettings) -> int:

@@ -77,7 +77,7 @@ class AgentSettings(BaseSettings):
     tunnels: bool = True
     """Whether users may open commands, shells and ports inside their running jobs on this node
     (`muster exec`, `shell` and `port`)."""
-    isolation: Literal["auto", "none", "user", "sandbox"] = "none"
+    isolation: Literal["auto", "none", "user", "sandbox"] = "auto"
     """Walls around jobs. `sandbox`: bubblewrap; an agent that runs as root gives each project a user
     id besides. `user`: that user id alone; needs root. `none`: jobs can do all that the agent can.
     `auto`: `sandbox` where bubblewrap works and the slots are CPUs, else `none`. With `sandbox` and

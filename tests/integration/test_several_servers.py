@@ -135,6 +135,7 @@ def cluster(postgres_url: str, tmp_path: Path) -> Iterator[Cluster]:
             "MUSTER_DATABASE_URL": postgres_url,
             "MUSTER_REDIS_URL": valkey.url,
             "MUSTER_LOG_FORMAT": "json",
+            "MUSTER_AGENT_ISOLATION": "none",
         }
         cluster = Cluster(tmp_path, environment, database, token)
         try:

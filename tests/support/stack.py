@@ -71,9 +71,12 @@ class Stack:
         slots: int = 2,
         port: int = 0,
         environment: Mapping[str, Mapping[str, str]] | None = None,
+        isolation: str = "none",
     ) -> None:
-        """environment: of single parts, by name; what a user cannot do with `muster up`."""
+        """environment: of single parts, by name; what a user cannot do with `muster up`. isolation:
+        level of the agents; without walls jobs start sooner."""
         self.home = home
+        self.isolation = isolation
         options = ["up", f"--agents={agents}", f"--slots={slots}", f"--port={port}"]
         self.command = ["-m", "muster.cli", *options]
         if environment is not None:
@@ -87,13 +90,21 @@ class Stack:
     @staticmethod
     def environment(home: Path) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
-        return {**kept, "MUSTER_HOME": str(home), "OMP_NUM_THREADS": "1"}
+        return {
+            **kept,
+            "MUSTER_HOME": str(home),
+            "OMP_NUM_THREADS": "1",
+            "MUSTER_AGENT_ISOLATION": "none",
+        }
 
     def start(self) -> None:
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, *self.command],
-                env=self.environment(self.home),
+                env={
+                    **self.environment(self.home),
+                    "MUSTER_AGENT_ISOLATION": self.isolation,
+                },
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,

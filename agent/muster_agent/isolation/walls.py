@@ -23,6 +23,7 @@ import muster
 from muster import wire
 from muster_agent.isolation.levels import (
     CONTROL_DEVICES,
+    UID_NUMBERS,
     RootEntry,
     Walls,
     enter,
@@ -93,11 +94,8 @@ def choose(settings: AgentSettings, *, has_devices: bool) -> Isolation:
             reason="MUSTER_AGENT_ISOLATION is auto, which does not put jobs with GPUs into a "
             "sandbox; set it to sandbox or user to do so."
         )
-    if sys.platform != "linux":
-        problem = "Walls around jobs need Linux."
-    elif asked == "user" and os.geteuid() != 0:
-        problem = "The level user needs an agent that runs as root."
-    else:
+    problem = _obstacle(settings)
+    if not problem:
         level: wire.IsolationLevel = "user" if asked == "user" else "sandbox"
         offer = _offer(settings, level)
         problem = probe(offer)
@@ -109,6 +107,63 @@ def choose(settings: AgentSettings, *, has_devices: bool) -> Isolation:
             f"MUSTER_AGENT_ISOLATION is {asked}, which does not work here. {problem}"
         )
     return Isolation(reason=problem)
+
+
+def in_words(isolation: Isolation) -> str:
+    """Return what the level of a node means for its jobs, as a sentence."""
+    if isolation.level == "sandbox" and isolation.uid is not None:
+        return "Each job runs in a sandbox, and as a user of its project."
+    if isolation.level == "sandbox":
+        return "Each job runs in a sandbox."
+    if isolation.level == "user":
+        return "Jobs run as other users, one for each project."
+    return f"Jobs can do whatever the agent's user can. {isolation.reason}".strip()
+
+
+def _obstacle(settings: AgentSettings) -> str:
+    """Return what speaks against walls before any is tried, as a sentence; "" for nothing."""
+    if sys.platform != "linux":
+        return "Walls around jobs need Linux."
+    if os.geteuid() != 0:
+        needs_root = settings.isolation == "user"
+        return "The level user needs an agent that runs as root." if needs_root else ""
+    if settings.isolation != "auto":
+        return ""  # Whoever names a level has chosen the numbers and the storage, too.
+    return _whose_ids(settings.uid_base) or _why_kept(settings.storage, settings.uid_base)
+
+
+def _why_kept(folder: Path, uid: int) -> str:
+    """Return why files in a folder cannot be handed over to another user, as a sentence; "" if they
+    can. The folder need not exist yet."""
+    above = next(path for path in (folder, *folder.parents) if path.is_dir())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".muster-probe-", dir=above) as probed:
+            os.chown(probed, uid, uid)
+    except OSError as error:
+        return (
+            f"Checkpoints in {folder} cannot be handed over to users of jobs "
+            f"({error.strerror}), as on a network file system that trusts no root."
+        )
+    return ""
+
+
+def _whose_ids(uid_base: int) -> str:
+    """Return who else has user ids of jobs on this machine, as a sentence; "" for nobody."""
+    last = uid_base + UID_NUMBERS - 1
+    for path, first_at, count_at in (("/etc/passwd", 2, None), ("/etc/subuid", 1, 2)):
+        with contextlib.suppress(OSError):
+            for line in Path(path).read_text().splitlines():
+                fields = line.split(":")
+                with contextlib.suppress(ValueError, IndexError):
+                    first = int(fields[first_at])
+                    count = 1 if count_at is None else int(fields[count_at])
+                    if first <= last and first + count > uid_base:
+                        return (
+                            f"Jobs would have user ids from {uid_base} to {last}, and {path} gives "
+                            f"some of them to {fields[0]}: set MUSTER_AGENT_UID_BASE to the first of "
+                            f"{UID_NUMBERS} free ones."
+                        )
+    return ""
 
 
 def _offer(settings: AgentSettings, level: wire.IsolationLevel) -> Isolation:
@@ -151,7 +206,7 @@ def probe(isolation: Isolation) -> str:
     return _explain(isolation, words[-1] if words else f"exit code {done.returncode}")
 
 
-_NO_BWRAP = "bubblewrap is not installed: install the package bubblewrap and start the agent again."
+_NO_BWRAP = "bubblewrap is not installed: install the package bubblewrap and start again."
 
 
 def _explain(isolation: Isolation, words: str) -> str:

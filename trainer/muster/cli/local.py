@@ -101,7 +101,7 @@ def up(
 def _run(
     supervisor: Supervisor,
     options: LocalOptions,
-    announce: Callable[[Access, float], None],
+    announce: Callable[[Access, float, str], None],
     *,
     opens_browser: bool,
     with_demo: bool,
@@ -113,7 +113,8 @@ def _run(
         access = supervisor.start()
     except KeyboardInterrupt:
         return
-    announce(access, time.monotonic() - started)
+    took_s = time.monotonic() - started
+    announce(access, took_s, _how_jobs_run(options.root) if options.num_agents else "")
     if opens_browser:
         _open_browser(access.sign_in_url)
     demo_thread = None
@@ -147,16 +148,20 @@ def _home(given: Path | None) -> Path:
     return given.expanduser().absolute() if given is not None else muster_home()
 
 
-def _announce(access: Access, seconds: float) -> None:
+def _how_jobs_run(root: Path) -> str:
+    """Return what jobs of the agents that are being started can do, as a sentence."""
+    from muster_agent.cli import isolation_in_words
+    from muster_server.local.home import Home
+
+    home = Home(root)
+    return isolation_in_words(
+        server_url="http://127.0.0.1", home=home.agent("local-1"), storage_dir=home.storage
+    )
+
+
+def _announce(access: Access, seconds: float, jobs: str) -> None:
     """The one block that people look for; plain lines, so that it survives a log file."""
     first = "make your account" if access.is_first_time else "signs you in once"
-    has_walls = os.environ.get("MUSTER_AGENT_ISOLATION", "none") != "none"
-    jobs = (
-        ""
-        if has_walls
-        else "  Jobs        can do whatever your user can; MUSTER_AGENT_ISOLATION=auto runs them in\n"
-        "              sandboxes where bubblewrap works\n"
-    )
     print(
         f"\n  Muster is ready after {seconds:.1f} s.\n\n"
         f"  Dashboard   {access.url}\n"
@@ -164,12 +169,23 @@ def _announce(access: Access, seconds: float) -> None:
         f"              ({first}; valid for 30 minutes)\n"
         f"  Try         {_command()} node list\n"
         f"  Stop        Ctrl-C\n"
-        f"{jobs}",
+        f"{_paragraph('Jobs', jobs)}",
         flush=True,
     )
 
 
-def _announce_as_json(access: Access, seconds: float) -> None:
+def _paragraph(title: str, text: str) -> str:
+    """Return a text beside its title, in lines that fit a terminal; "" if there is none."""
+    import textwrap
+
+    return (
+        text
+        and textwrap.fill(text, 80, initial_indent=f"  {title:<12}", subsequent_indent=" " * 14)
+        + "\n"
+    )
+
+
+def _announce_as_json(access: Access, seconds: float, jobs: str) -> None:
     """One line, so that whoever reads it need not wait for the end."""
     import json
 
@@ -181,6 +197,7 @@ def _announce_as_json(access: Access, seconds: float) -> None:
         "home": os.environ["MUSTER_HOME"],
         "pid": os.getpid(),
         "took_s": round(seconds, 3),
+        "jobs": jobs,
     }
     print(json.dumps(ready), flush=True)
 
