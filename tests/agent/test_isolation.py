@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -232,6 +234,37 @@ def test_a_level_that_does_not_work_is_refused_with_the_reason(
         walls.choose(asked, has_devices=False)
     auto = walls.choose(asked.model_copy(update={"isolation": "auto"}), has_devices=False)
     assert (auto.level, auto.reason.split(":")[0]) == ("none", "bubblewrap is not installed")
+
+
+def test_auto_is_the_default_and_leaves_user_ids_of_others_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MUSTER_AGENT_ISOLATION")
+    assert make_settings(home=tmp_path).isolation == "auto"
+    if os.geteuid() != 0:
+        pytest.skip("only agents that run as root have user ids for jobs")
+    (first, *_) = [u for u in pwd.getpwall() if u.pw_uid >= 1_000]
+    found = walls.choose(make_settings(home=tmp_path, uid_base=first.pw_uid), has_devices=False)
+    assert found.level == "none"
+    assert f"/etc/passwd gives some of them to {first.pw_name}" in found.reason
+    assert walls.in_words(found).startswith("Jobs can do whatever the agent's user can. Jobs would")
+
+
+def test_auto_needs_a_storage_that_can_be_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("an agent without root hands nothing over")
+
+    def squash(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(walls.os, "chown", squash)
+    settings = make_settings(home=tmp_path, isolation="auto", storage_dir=tmp_path / "far" / "away")
+    found = walls.choose(settings, has_devices=False)
+    assert found.level == "none"
+    assert "cannot be handed over to users of jobs (Operation not permitted)" in found.reason
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_auto_leaves_jobs_with_gpus_alone(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ class ControlPlane:
         self.urls: dict[str, str] = {}
         kept = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
         self._environment = {
+            "MUSTER_AGENT_ISOLATION": "none",
             **kept,
             "MUSTER_DATABASE_URL": database_url,
             "MUSTER_REDIS_URL": redis_url,

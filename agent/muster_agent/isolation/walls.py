@@ -127,8 +127,24 @@ def _obstacle(settings: AgentSettings) -> str:
     if os.geteuid() != 0:
         needs_root = settings.isolation == "user"
         return "The level user needs an agent that runs as root." if needs_root else ""
-    # Whoever names a level has chosen the numbers, too.
-    return _whose_ids(settings.uid_base) if settings.isolation == "auto" else ""
+    if settings.isolation != "auto":
+        return ""  # Whoever names a level has chosen the numbers and the storage, too.
+    return _whose_ids(settings.uid_base) or _why_kept(settings.storage, settings.uid_base)
+
+
+def _why_kept(folder: Path, uid: int) -> str:
+    """Return why files in a folder cannot be handed over to another user, as a sentence; "" if they
+    can. The folder need not exist yet."""
+    above = next(path for path in (folder, *folder.parents) if path.is_dir())
+    try:
+        with tempfile.TemporaryDirectory(prefix=".muster-probe-", dir=above) as probed:
+            os.chown(probed, uid, uid)
+    except OSError as error:
+        return (
+            f"Checkpoints in {folder} cannot be handed over to users of jobs "
+            f"({error.strerror}), as on a network file system that trusts no root."
+        )
+    return ""
 
 
 def _whose_ids(uid_base: int) -> str:
