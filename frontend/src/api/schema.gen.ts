@@ -1164,7 +1164,8 @@ export interface paths {
         };
         /**
          * List Experiment Trials
-         * @description List the trials of an experiment; those without a metric come last when sorted by it.
+         * @description List the trials of an experiment that meet all conditions; those without a value come last
+         *     when sorted by it.
          */
         get: operations["list_experiment_trials"];
         put?: never;
@@ -1932,6 +1933,55 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/api/v1/panels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Panels
+         * @description List the panels of an experiment and of its project, or those of a project. One page holds
+         *     them all.
+         */
+        get: operations["list_panels"];
+        put?: never;
+        /**
+         * Create Panel
+         * @description Add a panel to the charts of an experiment, or of every experiment of a project.
+         */
+        post: operations["create_panel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/panels/{panel_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Panel
+         * @description Delete a panel.
+         */
+        delete: operations["delete_panel"];
+        options?: never;
+        head?: never;
+        /**
+         * Update Panel
+         * @description Change what a panel shows, or its place.
+         */
+        patch: operations["update_panel"];
         trace?: never;
     };
     "/api/v1/plans": {
@@ -7199,6 +7249,13 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /** Page[PanelOut] */
+        Page_PanelOut_: {
+            /** Items */
+            items: components["schemas"]["PanelOut"][];
+            /** Next */
+            next: string | null;
+        };
         /** Page[PoolOut] */
         Page_PoolOut_: {
             /** Items */
@@ -7296,6 +7353,86 @@ export interface components {
             items: components["schemas"]["WorkerOut"][];
             /** Next */
             next: string | null;
+        };
+        /**
+         * PanelIn
+         * @description What a panel shows, and where: on one experiment or on every experiment of a project.
+         */
+        PanelIn: {
+            /** Experiment Id */
+            experiment_id?: number | null;
+            /**
+             * Expressions
+             * @default []
+             */
+            expressions: string[];
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "line" | "bar" | "scatter" | "histogram" | "table" | "markdown" | "images";
+            /** Project */
+            project?: string | null;
+            /**
+             * Text
+             * @default
+             */
+            text: string;
+            /** Title */
+            title: string;
+            /** X */
+            x?: string | null;
+        };
+        /** PanelOut */
+        PanelOut: {
+            /**
+             * Changed At
+             * Format: date-time
+             */
+            changed_at: string;
+            /** Experiment Id */
+            experiment_id: number | null;
+            /** Expressions */
+            expressions: string[];
+            /** Id */
+            id: number;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "line" | "bar" | "scatter" | "histogram" | "table" | "markdown" | "images";
+            /** May Change */
+            may_change: boolean;
+            /** Owner */
+            owner: string | null;
+            /** Position */
+            position: number;
+            /** Project */
+            project: string;
+            /** Text */
+            text: string;
+            /** Title */
+            title: string;
+            /** X */
+            x: string | null;
+        };
+        /**
+         * PanelPatch
+         * @description What is left out stays as it is.
+         */
+        PanelPatch: {
+            /** Expressions */
+            expressions?: string[] | null;
+            /** Kind */
+            kind?: ("line" | "bar" | "scatter" | "histogram" | "table" | "markdown" | "images") | null;
+            /** Position */
+            position?: number | null;
+            /** Text */
+            text?: string | null;
+            /** Title */
+            title?: string | null;
+            /** X */
+            x?: string | null;
         };
         /** ParameterOut */
         ParameterOut: {
@@ -14789,7 +14926,10 @@ export interface operations {
                 state?: components["schemas"]["TrialState"][] | null;
                 /** @description Only this trial. */
                 no?: number | null;
-                sort?: "no" | "-no" | "metric" | "-metric";
+                /** @description A condition on a column, with blanks: hparam.lr < 0.1 */
+                where?: string[] | null;
+                /** @description A column; with - before it the largest first. Columns are no, state, metric, step, started, ended, elapsed, hparam.<name> and metric.<last|min|max|best>.<name>. */
+                sort?: string;
                 /** @description `next` of the page before; leave out for the first. */
                 cursor?: string | null;
                 /** @description Entries per page. */
@@ -18223,6 +18363,315 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_panels: {
+        parameters: {
+            query?: {
+                experiment?: number | null;
+                project?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_PanelOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_panel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PanelIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PanelOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_panel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                panel_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_panel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                panel_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PanelPatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PanelOut"];
+                };
             };
             /** @description Not signed in */
             401: {
