@@ -40,6 +40,7 @@ PAGES = [
     "/compare?trials={trial},{failed}",
     "/compare?trials={trial},{failed}&tab=config&all=true",
     "/compare?trials={trial},{failed}&tab=summary",
+    "/compare?trials={trial},{failed}&tab=performance",
     "/trials/{trial}?full=train%2Floss",
     "/logs",
     "/checkpoints",
