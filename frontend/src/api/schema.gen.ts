@@ -566,6 +566,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster/utilization": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Cluster Utilization
+         * @description Return how many slots of each pool were in use over time, in 96 buckets.
+         */
+        get: operations["get_cluster_utilization"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/deletions": {
         parameters: {
             query?: never;
@@ -662,6 +682,50 @@ export interface paths {
          */
         post: operations["cancel_diagnosis"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dismissals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Dismissals
+         * @description List what you have dismissed from the overview, latest first.
+         */
+        get: operations["list_dismissals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dismissals/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Create Dismissal
+         * @description Dismiss an entry of the overview, for you. After 90 days it is forgotten.
+         */
+        put: operations["create_dismissal"];
+        post?: never;
+        /**
+         * Delete Dismissal
+         * @description Show an entry that you had dismissed again.
+         */
+        delete: operations["delete_dismissal"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1437,6 +1501,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments:groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Group Experiments
+         * @description Group the experiments that match the filters by the value of a column, with the mean, minimum
+         *     and maximum of others.
+         */
+        get: operations["group_experiments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments:preview": {
         parameters: {
             query?: never;
@@ -1451,6 +1536,27 @@ export interface paths {
          * @description Check a document and show what it would do. Nothing is stored.
          */
         post: operations["preview_experiment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments:schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Document Schema
+         * @description Return the JSON schema of the experiment document: keys, values, defaults and what they mean.
+         *     Editors complete and explain documents with it.
+         */
+        get: operations["get_document_schema"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -4210,6 +4316,8 @@ export interface components {
             num_slots: number;
             /** Num Slots Used */
             num_slots_used: number;
+            /** Num Stuck */
+            num_stuck: number;
             /** Num Trials Comm */
             num_trials_comm: number;
             /** Num Trials Queued */
@@ -4226,6 +4334,8 @@ export interface components {
             samples_per_s: number | null;
             /** Server Version */
             server_version: string;
+            /** Stuck */
+            stuck: components["schemas"]["StuckOut"][];
         };
         /**
          * CodeSpec
@@ -4247,6 +4357,21 @@ export interface components {
              * @default
              */
             sha256: string;
+        };
+        /**
+         * ColumnStatisticsOut
+         * @description Statistics of a column over the experiments of a group that have a finite number in it; null
+         *     without any.
+         */
+        ColumnStatisticsOut: {
+            /** Max */
+            max: number | null;
+            /** Mean */
+            mean: number | null;
+            /** Min */
+            min: number | null;
+            /** Num Values */
+            num_values: number;
         };
         /**
          * ContinueIn
@@ -4562,6 +4687,21 @@ export interface components {
             /** Verdict */
             verdict: ("compute" | "communication" | "data" | "straggler" | "inconclusive") | null;
         };
+        /** DismissalOut */
+        DismissalOut: {
+            /**
+             * Dismissed At
+             * Format: date-time
+             */
+            dismissed_at: string;
+            /** Key */
+            key: string;
+        };
+        /** DismissalsOut */
+        DismissalsOut: {
+            /** Items */
+            items: components["schemas"]["DismissalOut"][];
+        };
         /** EmailIn */
         EmailIn: {
             /**
@@ -4834,6 +4974,30 @@ export interface components {
             values: {
                 [key: string]: number | string | boolean | null;
             };
+        };
+        /** ExperimentGroupOut */
+        ExperimentGroupOut: {
+            /** Columns */
+            columns: {
+                [key: string]: components["schemas"]["ColumnStatisticsOut"];
+            };
+            /** Num By State */
+            num_by_state: {
+                [key: string]: number;
+            };
+            /** Num Experiments */
+            num_experiments: number;
+            /** Value */
+            value: number | string | null;
+        };
+        /** ExperimentGroupsOut */
+        ExperimentGroupsOut: {
+            /** By */
+            by: string;
+            /** Items */
+            items: components["schemas"]["ExperimentGroupOut"][];
+            /** Num Groups */
+            num_groups: number;
         };
         /** ExperimentIn */
         ExperimentIn: {
@@ -7607,6 +7771,22 @@ export interface components {
             /** Price Per Slot Hour */
             price_per_slot_hour: number;
         };
+        /**
+         * PoolUtilizationOut
+         * @description Slots of one type in one pool.
+         */
+        PoolUtilizationOut: {
+            /** Held */
+            held: (number | null)[];
+            /** Num Slots */
+            num_slots: number;
+            /** Num Slots Used */
+            num_slots_used: number;
+            /** Pool */
+            pool: string;
+            /** Slot Type */
+            slot_type: string;
+        };
         /** PredictionOut */
         PredictionOut: {
             /** Communication Ms */
@@ -9190,6 +9370,30 @@ export interface components {
             storage_id: string;
         };
         /**
+         * StuckOut
+         * @description A running trial none of whose ranks has moved since this was noticed.
+         */
+        StuckOut: {
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /**
+             * Moved At
+             * Format: date-time
+             */
+            moved_at: string;
+            /**
+             * Stuck At
+             * Format: date-time
+             */
+            stuck_at: string;
+            /** Trial Id */
+            trial_id: number;
+            /** Trial No */
+            trial_no: number;
+        };
+        /**
          * SystemMetricsOut
          * @description Usage of a node over time. Each of `series` holds one value for each of `times`; null where
          *     nothing was reported.
@@ -9701,6 +9905,20 @@ export interface components {
             is_active?: boolean | null;
             /** Role */
             role?: ("admin" | "member" | "viewer") | null;
+        };
+        /**
+         * UtilizationOut
+         * @description Slots in use over time. Nodes that have been removed are not counted.
+         */
+        UtilizationOut: {
+            /** Bucket S */
+            bucket_s: number;
+            /** Complete Since */
+            complete_since: string | null;
+            /** Pools */
+            pools: components["schemas"]["PoolUtilizationOut"][];
+            /** Times */
+            times: string[];
         };
         /** WebhookIn */
         WebhookIn: {
@@ -12209,6 +12427,83 @@ export interface operations {
             };
         };
     };
+    get_cluster_utilization: {
+        parameters: {
+            query?: {
+                /** @description How far back. */
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UtilizationOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_deletions: {
         parameters: {
             query?: {
@@ -12598,12 +12893,236 @@ export interface operations {
             };
         };
     };
+    list_dismissals: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DismissalsOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_dismissal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description What is dismissed: its kind, its ID and when it happened. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_dismissal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description What is dismissed: its kind, its ID and when it happened. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_experiments: {
         parameters: {
             query?: {
                 /** @description A column; with - before it the largest first. Experiments without a value come last, NaN before them. */
                 sort?: string;
-                /** @description Columns for `values`: config.<path>, hparam.<name>, metric.<last|min|max|best>.<name>. */
+                /** @description Columns for `values`: config.<path>, label.<name>, hparam.<name>, metric.<last|min|max|best>.<name>. */
                 column?: string[] | null;
                 /** @description `next` of the page before; leave out for the first. */
                 cursor?: string | null;
@@ -12618,7 +13137,7 @@ export interface operations {
                 /** @description Part of the name. */
                 q?: string | null;
                 archived?: "exclude" | "include" | "only";
-                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5 */
+                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5, or hparam.lr is missing */
                 where?: string[] | null;
             };
             header?: never;
@@ -15813,7 +16332,7 @@ export interface operations {
                 /** @description Part of the name. */
                 q?: string | null;
                 archived?: "exclude" | "include" | "only";
-                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5 */
+                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5, or hparam.lr is missing */
                 where?: string[] | null;
             };
             header?: never;
@@ -15829,6 +16348,96 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExperimentCountOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    group_experiments: {
+        parameters: {
+            query: {
+                /** @description A column: project, owner, state, config.<path>, label.<name>, hparam.<name>, … */
+                by: string;
+                /** @description Columns of numbers, for statistics. */
+                column?: string[] | null;
+                state?: components["schemas"]["ExperimentState"][] | null;
+                project?: string | null;
+                /** @description name=value, or the name alone for any value. */
+                label?: string[] | null;
+                /** @description By user name. */
+                owner?: string | null;
+                /** @description Part of the name. */
+                q?: string | null;
+                archived?: "exclude" | "include" | "only";
+                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5, or hparam.lr is missing */
+                where?: string[] | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentGroupsOut"];
                 };
             };
             /** @description Not signed in */
@@ -15907,6 +16516,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PreviewOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_document_schema: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Not signed in */
