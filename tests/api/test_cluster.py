@@ -59,12 +59,12 @@ def test_without_reports_there_is_no_number(viewer_client):
 MINUTE = dt.timedelta(minutes=1)
 
 
-def add_node(session, node_id, *, pool="default", slots=2, state="ONLINE"):
+def add_node(session, node_id, *, pool="default", slots=2, state="ONLINE", age=MINUTE * 400):
     now = clock.now()
     session.add(
         NodeRow(
             id=node_id, name=node_id, pool=pool, state=state, credential_hash=node_id,
-            registered_at=now, last_seen_at=now, lease_expires_at=now + MINUTE,
+            registered_at=now - age, last_seen_at=now, lease_expires_at=now + MINUTE,
         )
     )  # fmt: skip
     session.flush()
@@ -91,18 +91,22 @@ def test_slots_in_use_over_time_for_each_pool(database, viewer_client):
         add_node(session, "n0")
         add_node(session, "n1", pool="big", slots=4)
         add_node(session, "n2", pool="big", slots=4, state="LOST")
+        add_node(session, "n3", pool="young", age=10 * MINUTE)
         add_held(session, "n0", [0, 1], now - 30 * MINUTE, now - 10 * MINUTE)
         add_held(session, "n1", [2], now - 20 * MINUTE, None)
         add_held(session, "n0", [0], now - 300 * MINUTE, now - 200 * MINUTE)
         add_held(session, "gone", [0], now - 30 * MINUTE, now - 10 * MINUTE)
     reply = use(viewer_client)
     assert [(p["pool"], p["slot_type"], p["num_slots"]) for p in reply["pools"]] == [
-        ("big", "cpu", 4), ("default", "cpu", 2),
+        ("big", "cpu", 4), ("default", "cpu", 2), ("young", "cpu", 2),
     ]  # fmt: skip
     assert (len(reply["times"]), reply["bucket_s"], reply["complete_since"]) == (96, 37.5, None)
-    big, default = (pool["held"] for pool in reply["pools"])
+    big, default, young = (pool["held"] for pool in reply["pools"])
     assert sum(default) * 37.5 == pytest.approx(2 * 20 * 60, abs=1)
     assert (max(default), default[0], default[-1]) == (2.0, 0.0, 0.0)
+    assert young[0] is None
+    assert young[-1] == 0.0
+    assert sum(value is None for value in young) == pytest.approx(96 * 50 / 60, abs=1)
     assert big[-1] == pytest.approx(1.0, abs=0.05)
 
 

@@ -45,6 +45,7 @@ def test_keys_go_to_pages_and_labels_narrow_the_list(
 
     table = page.get_by_test_id("experiments")
     expect(table.get_by_role("row")).to_have_count(3)
+    page.goto(f"{stack.url}/experiments?q=by-keys&cols=name,labels")
     table.get_by_role("button", name="team=sight").click()
     expect(table.get_by_role("row")).to_have_count(2)
     expect(page).to_have_url(re.compile("label="))

@@ -143,7 +143,8 @@ class PoolUtilizationOut(Output):
     num_slots_used: int
     """Number of them that are in use now."""
     held: list[float | None]
-    """Mean number of slots held in each bucket; null before `complete_since`."""
+    """Mean number of slots held in each bucket; null before the first of these nodes joined, and
+    before `complete_since`."""
 
 
 class UtilizationOut(Output):

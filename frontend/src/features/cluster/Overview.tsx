@@ -19,6 +19,7 @@ import { RecentTable, RunningTable } from "./OverviewTables";
 import { QueueSummary } from "./QueueSummary";
 import { lastEnded } from "./recent";
 import { SlotStrip } from "./SlotStrip";
+import { firstJoined } from "./utilization";
 import { Utilization } from "./Utilization";
 
 /** Above so many nodes each one is a cell, not a row. */
@@ -52,7 +53,7 @@ export function Overview() {
       {isNew ? <FirstRun hasNode={hasNode} latest={latest} /> : null}
       {hasNode ? (
         <div className={css["beside"]}>
-          <Utilization />
+          <Utilization since={firstJoined(nodeList.data ?? [])} />
           <QueueSummary cluster={state.data} />
         </div>
       ) : null}

@@ -10,20 +10,20 @@ import { QueryView } from "../../components/QueryView";
 import { useTimeZone } from "../../components/Time";
 import * as format from "../../lib/format";
 import { usePref } from "../../lib/prefs";
-import { parseAt, stamp, type TimeZone } from "../../lib/time";
+import { parseAt, serverNow, stamp, type TimeZone } from "../../lib/time";
 import css from "./cluster.module.css";
-import { area, instants, meanShare, PERIODS_H } from "./utilization";
+import { area, instants, meanShare, PERIODS_H, usualPeriod } from "./utilization";
 
 const TALL_PX = 132;
 const LOW_PX = 64;
 const GUTTER_PX = 30;
 const FOOT_PX = 18;
 
-/** How many slots of each pool were in use over time. */
-export function Utilization() {
+/** How many slots of each pool were in use over time. since: when the first of the nodes joined. */
+export function Utilization({ since }: { since: string | null }) {
   const { t } = useTranslation();
   const [pref, setPref] = usePref("utilization-hours");
-  const hours = PERIODS_H.find((period) => String(period) === pref) ?? 24;
+  const hours = PERIODS_H.find((period) => String(period) === pref) ?? usualPeriod(parseAt(since), serverNow());
   const query = useQuery(utilization(hours));
   return (
     <Section

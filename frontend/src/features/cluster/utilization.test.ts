@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { area, instants, meanShare } from "./utilization";
+import { area, firstJoined, instants, meanShare, usualPeriod } from "./utilization";
 
 test("an area goes up and down in steps, full slots at the top", () => {
   expect(area([0, 4, 2], 30, 40, 4)).toBe("M0.0 40V40.0H10.0V0.0H20.0V20.0H30.0V40Z");
@@ -25,4 +25,14 @@ test("the mean is over what is known", () => {
   expect(meanShare({ held: [null, 1, 3], num_slots: 4 })).toBe(0.5);
   expect(meanShare({ held: [null], num_slots: 4 })).toBeNull();
   expect(meanShare({ held: [1], num_slots: 0 })).toBeNull();
+});
+
+test("a young cluster is shown closer", () => {
+  const hour = 3_600_000;
+  expect([0.1, 1, 3, 6, 20, 400].map((age) => usualPeriod(0, age * hour))).toEqual([1, 1, 6, 6, 24, 24]);
+  expect(usualPeriod(null, 0)).toBe(24);
+  expect(firstJoined([{ registered_at: "2026-02-01T00:00:00Z" }, { registered_at: "2026-01-01T00:00:00Z" }])).toBe(
+    "2026-01-01T00:00:00Z",
+  );
+  expect(firstJoined([])).toBeNull();
 });

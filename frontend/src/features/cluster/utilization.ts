@@ -12,6 +12,16 @@ const TICK_MS: Readonly<Record<number, number>> = {
 };
 export const PERIODS_H = [1, 6, 24, 168] as const;
 
+/** When the first of the nodes joined. */
+export const firstJoined = (nodes: readonly { registered_at: string }[]): string | null =>
+  nodes.map((node) => node.registered_at).toSorted()[0] ?? null;
+
+/** The shortest period that shows all of a young cluster, and a day of any other. */
+export function usualPeriod(since: number | null, now: number): (typeof PERIODS_H)[number] {
+  const hours = since === null ? 24 : (now - since) / (60 * MINUTE_MS);
+  return PERIODS_H.find((period) => period >= hours && period < 24) ?? 24;
+}
+
 /** The steps of the values from left to right, closed at the bottom; a gap where nothing is known. */
 export function area(held: readonly (number | null)[], width: number, height: number, most: number): string {
   const step = width / Math.max(1, held.length);

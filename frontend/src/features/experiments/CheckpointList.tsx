@@ -74,7 +74,7 @@ function useColumns(isOfAll: boolean, mayChange: boolean): Column<Item>[] {
       header: t("checkpointList.metric"),
       align: "right",
       cell: (c) =>
-        c.metric_name ? (
+        c.metric_name && c.metric !== null ? (
           <span>
             <span className="dim">{c.metric_name}</span> {format.metric(c.metric_name, c.metric)}
           </span>

@@ -142,6 +142,7 @@ function Progress({ item }: { item: Experiment }) {
   if (isTerminal(item.state)) return item.only_trial_id ? null : <Trials item={item} />;
   if (item.state === "QUEUED") return null;
   if (!item.only_trial_id) return <Trials item={item} />;
+  if (item.progress === null) return format.MISSING;
   return (
     <span className={css["progress"]}>
       <span className={`num ${layout["nowrap"]}`}>{format.pct(item.progress)}</span>

@@ -43,12 +43,15 @@ function Field({ field, document, schema, errors, onChange }: { field: FormField
     setDraft(next === null ? text : null);
     if (next !== null && next !== document) onChange(next);
   };
+  const problem = error ? fieldText(error) : draft === null ? "" : t("submit.notNumber");
   const shared = {
     size: "xs" as const,
     label: t(`submit.fields.${field.id.replace(".", "_") as "name"}`),
-    title: node ? descriptionOf(node) : undefined,
+    // The list of problems has the words: below the field they would move all others.
+    title: problem || (node ? descriptionOf(node) : undefined),
+    "aria-description": problem || undefined,
+    error: problem !== "",
     disabled: written === null,
-    error: error ? fieldText(error) : draft !== null ? t("submit.notNumber") : undefined,
     value: draft ?? written ?? "",
     "data-testid": `field-${field.id}`,
   };
@@ -58,7 +61,7 @@ function Field({ field, document, schema, errors, onChange }: { field: FormField
     return (
       <NativeSelect
         {...shared}
-        data={[{ value: "", label: usual === null ? "–" : t("submit.usual", { value: usual }) }, ...values, ...own]}
+        data={[{ value: "", label: usual === null ? "–" : `(${usual})` }, ...values, ...own]}
         onChange={(event) => set(event.currentTarget.value)}
       />
     );

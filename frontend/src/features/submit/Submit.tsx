@@ -26,7 +26,7 @@ import { FIRST, GROUPS, type Template, TEMPLATES, templateOf } from "./templates
 import layout from "../../components/layout.module.css";
 
 const Editor = lazy(() => import("./editor"));
-const DocumentForm = lazy(() => import("./DocumentForm"));
+const DocumentForm = lazy(async () => ({ default: (await import("./editor")).DocumentForm }));
 /** Whether the document starts a script, or names functions of its code. */
 const usesCode = (document: string): boolean => /(^|[\s{,])["']?(entrypoint|path)["']?\s*:/m.test(document);
 const DRAFT = "draft";

@@ -93,7 +93,12 @@ function helpOf(schema: SchemaNode, node: SchemaNode, words: HelpWords, name?: s
   const add = (tag: string, text: string): void => {
     if (text === "") return;
     const line = document.createElement(tag);
-    line.textContent = text;
+    // Backticks enclose code.
+    for (const [i, piece] of text.split("`").entries()) {
+      const part = i % 2 === 1 ? document.createElement("code") : document.createTextNode(piece);
+      if (i % 2 === 1) part.textContent = piece;
+      line.append(part);
+    }
     box.append(line);
   };
   if (name) add("b", name);

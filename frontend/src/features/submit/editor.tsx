@@ -15,6 +15,7 @@ import type { SchemaNode } from "./schema";
 import { lineOfPath } from "./yamlTree";
 
 // Comes with the editor, which has the parser.
+export { default as DocumentForm } from "./DocumentForm";
 export { FOR_ALL_STRATEGIES, withSetting } from "./setting";
 
 const theme = EditorView.theme({

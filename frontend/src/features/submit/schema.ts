@@ -105,10 +105,13 @@ const KINDS: Readonly<Record<string, string>> = {
   object: "mapping",
 };
 
+const MAX_VALUES = 6;
+
 /** What can stand there, in a few words: "whole number, ≥ 1", "ddp | fsdp". */
 export function kindText(root: SchemaNode, node: SchemaNode): string {
   const words = optionsOf(root, node).map((option) => {
-    if (option.enum) return option.enum.map(String).join(" | ");
+    if (option.enum)
+      return [...option.enum.slice(0, MAX_VALUES), ...(option.enum.length > MAX_VALUES ? ["…"] : [])].join(" | ");
     if (option.const !== undefined) return String(option.const);
     const bounds = [
       option.minimum === undefined ? "" : `≥ ${option.minimum}`,

@@ -5,7 +5,7 @@ export const overview = {
     slots: "Slots",
     slotsNote: "The color shows the experiment, the number the rank",
     nodes: "Nodes",
-    nodesNote: "The darker, the more slots in use",
+    nodesNote: "The stronger the color, the more slots in use",
     slotsOf: "{{used}} of {{all}} slots in use",
     ofSlots: "of slots in use",
     troubled: "needs attention",

@@ -31,7 +31,8 @@ def of_cluster(session: Session, *, hours: int, now: dt.datetime) -> Utilization
     kinds: dict[tuple[str, int], tuple[str, str]] = {}
     num_slots: dict[tuple[str, str], int] = defaultdict(int)
     num_used: dict[tuple[str, str], int] = defaultdict(int)
-    for node_id, index, kind, allocation_id, pool, state in session.execute(
+    since: dict[tuple[str, str], dt.datetime] = {}
+    for node_id, index, kind, allocation_id, pool, state, joined_at in session.execute(
         select(
             NodeSlotRow.node_id,
             NodeSlotRow.idx,
@@ -39,9 +40,11 @@ def of_cluster(session: Session, *, hours: int, now: dt.datetime) -> Utilization
             NodeSlotRow.allocation_id,
             NodeRow.pool,
             NodeRow.state,
+            NodeRow.registered_at,
         ).join(NodeRow, NodeRow.id == NodeSlotRow.node_id)
     ):
         kinds[node_id, index] = (pool, kind)
+        since[pool, kind] = min(joined_at, since.get((pool, kind), joined_at))
         num_slots[pool, kind] += state == NodeState.ONLINE
         num_used[pool, kind] += state == NodeState.ONLINE and allocation_id is not None
     columns = select(
@@ -62,7 +65,19 @@ def of_cluster(session: Session, *, hours: int, now: dt.datetime) -> Utilization
             if lane := kinds.get((node_id, index)):
                 spans[lane].append(span)
     times = [start + dt.timedelta(seconds=k * bucket_s) for k in range(NUM_BUCKETS)]
-    known = [complete_since is None or at >= complete_since for at in times]
+
+    def held_in(lane: tuple[str, str]) -> list[float | None]:
+        values = mean_held(
+            spans[lane], start_s=start_s, bucket_s=bucket_s, num=NUM_BUCKETS, now_s=now_s
+        )
+        return [
+            None
+            if (complete_since is not None and at < complete_since)
+            or at + dt.timedelta(seconds=bucket_s) <= since[lane]
+            else value
+            for at, value in zip(times, values, strict=True)
+        ]
+
     return UtilizationOut(
         bucket_s=bucket_s,
         times=times,
@@ -73,20 +88,7 @@ def of_cluster(session: Session, *, hours: int, now: dt.datetime) -> Utilization
                 slot_type=kind,
                 num_slots=num_slots[pool, kind],
                 num_slots_used=num_used[pool, kind],
-                held=[
-                    value if is_known else None
-                    for value, is_known in zip(
-                        mean_held(
-                            spans[pool, kind],
-                            start_s=start_s,
-                            bucket_s=bucket_s,
-                            num=NUM_BUCKETS,
-                            now_s=now_s,
-                        ),
-                        known,
-                        strict=True,
-                    )
-                ],
+                held=held_in((pool, kind)),
             )
             for pool, kind in sorted(num_slots)
         ],
