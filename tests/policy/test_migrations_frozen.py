@@ -26,6 +26,7 @@ DIGESTS = {
     "0017_unmanaged_runs.py": "e4b0d9e46cddc3f72b212389e5cc5453e7978bdb23488d9ee3bec994ffd458a3",
     "0018_notifications.py": "d9b14c7ba1318687f01bdcfbf491d62f42b7ca7244e756f01ce1c90e28370385",
     "0019_media.py": "a5186e05b4a44cfd41ea0fd94dbfc7a01c4c4f01e7cc5341b35c93834d9403fe",
+    "0020_reproduction.py": "860f2eb0e5b968c7b5ff15645c609fca949934ee99045a212e820c4f02b10dda",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

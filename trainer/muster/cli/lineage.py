@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import uuid
 from typing import Annotated, Any, Literal
@@ -124,6 +125,8 @@ def fork(
             sent = SentCode()
         if sent.sha256 is not None:
             body |= {"blob_sha256": sent.sha256, "left_out": sent.left_out}
+        if sent.version is not None:
+            body["code_version"] = dataclasses.asdict(sent.version)
         body["overrides"] = overrides
         made = client.call(
             "POST",
