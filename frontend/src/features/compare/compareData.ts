@@ -2,6 +2,9 @@
 import type { TrialDetail } from "../../api/queries";
 import { meanOver } from "../../lib/axis";
 import type { Columns } from "../../lib/series";
+import { flatten, valueText } from "../../lib/settings";
+
+export { flatten, valueText };
 
 const HUES = 6;
 const DASHED = 4;
@@ -35,14 +38,6 @@ export function colorsOf(ids: readonly number[]): Map<number, number> {
   return out;
 }
 
-/** Nested keys as paths: {a: {b: 1}} → a.b. Lists and empty objects are values. */
-export function flatten(value: unknown, path = "", out = new Map<string, unknown>()): Map<string, unknown> {
-  if (typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0) {
-    for (const [key, inner] of Object.entries(value)) flatten(inner, path ? `${path}.${key}` : key, out);
-  } else if (path) out.set(path, value);
-  return out;
-}
-
 /** A trial's resolved document with the values of its hyperparameters, as paths. */
 export const settingsOf = (trial: Pick<TrialDetail, "config" | "hparams">): Map<string, unknown> =>
   flatten({ ...trial.config, hyperparameters: trial.hparams });
@@ -66,10 +61,6 @@ export function differences(settings: readonly Map<string, unknown>[]): Differen
       return { key, values, differs: values.some((value) => JSON.stringify(value) !== first) };
     });
 }
-
-/** A value as it stands in the document. */
-export const valueText = (value: unknown): string =>
-  value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value);
 
 export interface Group {
   label: string;

@@ -5,8 +5,7 @@ import { useTranslation } from "react-i18next";
 import { type ExperimentDetail, experimentSearch } from "../../api/queries";
 import { Empty, Section, Skeleton } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
-import { BudgetSection } from "./BudgetSection";
-import { LearningCurves } from "./LearningCurves";
+import { BudgetSection } from "../../common/experiments/BudgetSection";
 import { RungView } from "./RungView";
 import { SearchLimits } from "./SearchLimits";
 
@@ -29,7 +28,6 @@ export function SearchTab({ experiment }: { experiment: ExperimentDetail }) {
               )}
             </Section>
           ) : null}
-          <LearningCurves experiment={experiment} search={data} />
           {experiment.budget ? <BudgetSection experiment={experiment} /> : null}
           {data.metric_name === null ? null : (
             <Suspense fallback={<Skeleton />}>

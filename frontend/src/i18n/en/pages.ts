@@ -3,6 +3,7 @@ import { charts } from "./charts";
 import { checkpointList } from "./checkpointList";
 import { cluster } from "./cluster";
 import { compare } from "./compare";
+import { config } from "./config";
 import { diagnosis } from "./diagnosis";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
@@ -25,6 +26,7 @@ export const pages = {
   ...checkpointList,
   ...cluster,
   ...compare,
+  ...config,
   ...diagnosis,
   ...experiments,
   ...keys,
