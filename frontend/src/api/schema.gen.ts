@@ -2979,6 +2979,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/reproduction": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Trial Reproduction
+         * @description Return what it takes to run a trial again: the origin of each setting, the commit of its code,
+         *     and the Python, torch, driver and packages of its newest attempt.
+         */
+        get: operations["get_trial_reproduction"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/series": {
         parameters: {
             query?: never;
@@ -3073,6 +3094,27 @@ export interface paths {
          * @description Return the requested stacks of the ranks, in order of rank.
          */
         get: operations["get_trial_stacks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/trials/{trial_id}/system-metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Trial System Metrics
+         * @description Return how busy the nodes of a trial were during its attempts: processors, memory, disks, each
+         *     network interface and GPU.
+         */
+        get: operations["get_trial_system_metrics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4249,6 +4291,56 @@ export interface components {
             sha256: string;
         };
         /**
+         * CodeVersionIn
+         * @description Commit of the git repository that a code folder belongs to, and how the folder differs from
+         *     it.
+         */
+        CodeVersionIn: {
+            /**
+             * Branch
+             * @default
+             */
+            branch: string;
+            /** Commit */
+            commit: string;
+            /**
+             * Diff
+             * @default
+             */
+            diff: string;
+            /**
+             * Is Diff Cut
+             * @default false
+             */
+            is_diff_cut: boolean;
+            /** Is Dirty */
+            is_dirty: boolean;
+            /**
+             * Untracked
+             * @default []
+             */
+            untracked: string[];
+        };
+        /**
+         * CodeVersionOut
+         * @description Commit of the git repository that a code folder belongs to, and how the folder differed from
+         *     it when it was sent.
+         */
+        CodeVersionOut: {
+            /** Branch */
+            branch: string;
+            /** Commit */
+            commit: string;
+            /** Diff */
+            diff: string;
+            /** Is Diff Cut */
+            is_diff_cut: boolean;
+            /** Is Dirty */
+            is_dirty: boolean;
+            /** Untracked */
+            untracked: string[];
+        };
+        /**
          * ContinueIn
          * @description How to continue an experiment that has ended. Without any field it continues unchanged.
          */
@@ -4839,6 +4931,7 @@ export interface components {
         ExperimentIn: {
             /** Blob Sha256 */
             blob_sha256?: string | null;
+            code_version?: components["schemas"]["CodeVersionIn"] | null;
             /** Document */
             document: string;
             /** Left Out */
@@ -5212,6 +5305,7 @@ export interface components {
         ForkIn: {
             /** Blob Sha256 */
             blob_sha256?: string | null;
+            code_version?: components["schemas"]["CodeVersionIn"] | null;
             /** Document */
             document?: string | null;
             from?: components["schemas"]["ForkFromIn"] | null;
@@ -5500,6 +5594,70 @@ export interface components {
              * Torch Version
              * @default
              */
+            torch_version: string;
+        };
+        /**
+         * JobEnvironment
+         * @description What the processes of an attempt run with, for people who want to repeat it. "" is none, or
+         *     unknown.
+         */
+        JobEnvironment: {
+            /**
+             * Cuda Version
+             * @default
+             */
+            cuda_version: string;
+            /**
+             * Driver Version
+             * @default
+             */
+            driver_version: string;
+            /**
+             * Muster Version
+             * @default
+             */
+            muster_version: string;
+            /**
+             * Num Packages
+             * @default 0
+             */
+            num_packages: number;
+            /** Packages */
+            packages?: string[];
+            /** Python */
+            python: string;
+            /** Python Version */
+            python_version: string;
+            /**
+             * Torch Version
+             * @default
+             */
+            torch_version: string;
+        };
+        /**
+         * JobEnvironmentOut
+         * @description What the processes of an attempt ran with, as its first node told.
+         */
+        JobEnvironmentOut: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Cuda Version */
+            cuda_version: string;
+            /** Driver Version */
+            driver_version: string;
+            /** Muster Version */
+            muster_version: string;
+            /** Node Name */
+            node_name: string;
+            /** Num Packages */
+            num_packages: number;
+            /** Packages */
+            packages: string[];
+            /** Python */
+            python: string;
+            /** Python Version */
+            python_version: string;
+            /** Torch Version */
             torch_version: string;
         };
         /** JoinTokenCreated */
@@ -6577,6 +6735,23 @@ export interface components {
              * @default 0
              */
             net_sent_bytes_per_s: number;
+        };
+        /**
+         * NodeUsageOut
+         * @description Usage of a node during one attempt of a trial. Each of `series` holds one value for each of
+         *     `times`; null where nothing was reported.
+         */
+        NodeUsageOut: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Node Name */
+            node_name: string;
+            /** Series */
+            series: {
+                [key: string]: (number | null)[];
+            };
+            /** Times */
+            times: string[];
         };
         /**
          * NoticeOut
@@ -8405,6 +8580,21 @@ export interface components {
             /** Run Id */
             run_id: string;
         };
+        /** ReproductionOut */
+        ReproductionOut: {
+            /** Code Sha256 */
+            code_sha256: string | null;
+            /** Code Size Bytes */
+            code_size_bytes: number | null;
+            code_version: components["schemas"]["CodeVersionOut"] | null;
+            /** Command */
+            command: string[];
+            environment: components["schemas"]["JobEnvironmentOut"] | null;
+            /** Origins */
+            origins: {
+                [key: string]: string;
+            };
+        };
         /**
          * RetentionOut
          * @description What is deleted by age, and how much that would free now.
@@ -9148,6 +9338,7 @@ export interface components {
              * @enum {string}
              */
             blames: "" | "node" | "placement" | "document" | "request";
+            environment?: components["schemas"]["JobEnvironment"] | null;
             exit?: components["schemas"]["ExitInfo"] | null;
             facts?: components["schemas"]["NodeFacts"] | null;
             /**
@@ -9410,6 +9601,8 @@ export interface components {
             ended_at: string | null;
             /** Epoch */
             epoch: number | null;
+            /** Estimated Start At */
+            estimated_start_at: string | null;
             /** Exit Code */
             exit_code: number | null;
             /** Experiment Id */
@@ -9612,6 +9805,22 @@ export interface components {
          * @enum {string}
          */
         TrialState: "QUEUED" | "STARTING" | "RUNNING" | "STOPPING" | "PAUSED" | "RETRY_WAIT" | "COMPLETED" | "STOPPED_EARLY" | "FAILED" | "CANCELED";
+        /**
+         * TrialSystemMetricsOut
+         * @description Usage of the nodes on which a trial ran.
+         */
+        TrialSystemMetricsOut: {
+            /** Full Hours */
+            full_hours: number;
+            /** Items */
+            items: components["schemas"]["NodeUsageOut"][];
+            /** Kept Days */
+            kept_days: number;
+            /** Node Names */
+            node_names: string[];
+            /** Shown */
+            shown: string[];
+        };
         /**
          * Tunnel
          * @description A tunnel that this node should open now.
@@ -23004,6 +23213,82 @@ export interface operations {
             };
         };
     };
+    get_trial_reproduction: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReproductionOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_trial_series: {
         parameters: {
             query?: {
@@ -23360,6 +23645,85 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StacksOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trial_system_metrics: {
+        parameters: {
+            query?: {
+                /** @description Names of nodes; by default the first 8 of the newest attempt. */
+                node?: string[] | null;
+            };
+            header?: never;
+            path: {
+                trial_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialSystemMetricsOut"];
                 };
             };
             /** @description Not signed in */
