@@ -52,7 +52,11 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         confirm(page, "resume", "1 trial is queued again and resumes from its checkpoint.")
         badge(page, "RUNNING")
 
+        # The page of the experiment is the same one, with the rest in a tab.
         page.goto(f"{stack.url}/experiments/{experiment_id}")
+        expect(page.get_by_test_id("chart-train/loss")).to_be_visible()
+        page.get_by_test_id("tab-details").click()
+        expect(page).to_have_url(re.compile(rf"/experiments/{experiment_id}\?tab=details$"))
         page.get_by_test_id("edit-budget").click()
         form = page.get_by_test_id("budget-form")
         form.get_by_label("Slot-hours").fill("1000")
@@ -80,7 +84,7 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         client.post(f"/experiments/{fork_id}:kill")
         client.wait(fork_id, timeout_s=60)
 
-        page.goto(f"{stack.url}/experiments/{experiment_id}")
+        page.goto(f"{stack.url}/experiments/{experiment_id}?tab=details")
         expect(page.get_by_test_id("children")).to_contain_text(f"operated #{fork_id}")
         confirm(page, "archive", "Nothing is deleted")
         expect(page.get_by_text("archived", exact=True)).to_be_visible()
@@ -96,7 +100,7 @@ def test_pause_resume_budget_stop_continue_fork_archive_and_delete(
         page.get_by_test_id("typed").fill(str(experiment_id))
         page.get_by_test_id("confirm").click()
         expect(page).to_have_url(re.compile(r"/experiments$"))
-        page.goto(f"{stack.url}/experiments/{fork_id}")
+        page.goto(f"{stack.url}/experiments/{fork_id}?tab=details")
         expect(page.get_by_test_id("origin")).to_contain_text("since deleted")
 
 

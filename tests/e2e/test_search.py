@@ -55,13 +55,17 @@ def drawn(page: Page, name: str) -> Any:
 def test_charts_of_a_search_by_keyboard(
     page: Page, stack: Stack, signed_in: BrowserContext, search: int
 ) -> None:
-    page.goto(f"{stack.url}/experiments/{search}?tab=search")
+    page.goto(f"{stack.url}/experiments/{search}")
     # What was told at rungs is drawn, with the rungs.
     expect(page.get_by_test_id("chart-learning-curves")).to_have_attribute(
         "data-num-series", str(NUM)
     )
     expect(page.get_by_test_id("curves-key")).to_contain_text("1 epoch, 3 epochs, 9 epochs")
+    top = page.get_by_test_id("top-trials")
+    expect(top.get_by_role("row")).to_have_count(6)
+    expect(top.get_by_role("row").nth(1)).to_contain_text("★")
 
+    page.get_by_test_id("tab-search").click()
     drawn(page, "search-parallel")
     controls = page.get_by_test_id("axis-controls")
     controls.get_by_role("combobox").click()

@@ -110,7 +110,7 @@ def test_a_queued_trial_says_why_it_waits(
         experiment = client.get(f"/trials/{trial}")["experiment_id"]
     page.goto(f"{stack.url}/experiments/{experiment}")
     expect(page.get_by_test_id("waits")).to_contain_text("Needs 64 cpu slots")
-    expect(page.get_by_test_id("stat-elapsed")).to_contain_text("Waiting")
+    expect(page.get_by_test_id("stat-elapsed")).to_contain_text("waiting")
     page.goto(f"{stack.url}/queue")
     expect(page.get_by_test_id("pending-reason")).to_contain_text(
         "Cannot start on the current nodes: Needs 64 cpu slots"

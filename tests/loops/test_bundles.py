@@ -7,6 +7,8 @@ import tarfile
 
 import pytest
 
+from muster.wire import JobEnvironment, StateRecord
+
 
 @pytest.fixture
 def bundle(member_client):
@@ -73,3 +75,77 @@ def test_a_job_that_misses_a_file_that_was_left_out_of_its_code_says_so(
         "not uploaded, because an ignore file names it; `code: {include: [data/train.bin]}` uploads"
     )
     assert f"{missing} ({hint}" in trial["reason"]
+
+
+VERSION = {
+    "commit": "a" * 40,
+    "branch": "main",
+    "is_dirty": True,
+    "diff": "-lr = 0.1\n+lr = 0.2\n",
+    "is_diff_cut": False,
+    "untracked": ["new.py"],
+}
+
+
+def test_a_trial_tells_what_it_takes_to_run_it_again(bundle, agent, controller, member_client):
+    digest, data = bundle
+    node = agent("n1", slots=1)
+    body = {
+        "document": "name: t\nentrypoint: train.py --epochs 3\n",
+        "overrides": ["resources.priority=60"],
+        "blob_sha256": digest,
+        "code_version": VERSION,
+    }
+    first = member_client.post("/api/v1/experiments", json=body).raise_for_status().json()
+
+    def told(experiment):
+        path = f"/api/v1/trials/{experiment['only_trial_id']}/reproduction"
+        return member_client.get(path).raise_for_status().json()
+
+    before = told(first)
+    assert (before["command"], before["environment"]) == ([], None)
+    assert before["code_version"] == VERSION
+    assert (before["code_sha256"], before["code_size_bytes"]) == (digest, len(data))
+    assert before["origins"]["name"] == "document"
+    assert before["origins"]["resources.priority"] == "override"
+    assert before["origins"]["resources.pool"] == "default"
+
+    controller.tick()
+    (allocation_id,) = node.poll()
+    ran_with = JobEnvironment(
+        python="/usr/bin/python3", python_version="3.11.7", torch_version="2.13",
+        packages=["numpy==2.1.0"], num_packages=1,
+    )  # fmt: skip
+    node.send(allocation_id, StateRecord(observed="PREPARING"))
+    node.send(allocation_id, StateRecord(observed="READY", environment=ran_with))
+    after = told(first)
+    assert after["command"] == [
+        "torchrun", "--nnodes=1", "--nproc-per-node=1", "train.py", "--epochs", "3",
+    ]  # fmt: skip
+    environment = after["environment"]
+    assert (environment["attempt_no"], environment["node_name"]) == (1, "n1")
+    assert environment["torch_version"] == "2.13"
+    assert environment["packages"] == ["numpy==2.1.0"]
+
+    # A fork has the code of its source, and the commit with it; other code has none of that.
+    fork = f"/api/v1/experiments/{first['id']}:fork"
+    same = member_client.post(fork, json={}).raise_for_status().json()
+    assert told(same)["code_version"] == VERSION
+    other = member_client.post(fork, json={"blob_sha256": digest}).raise_for_status().json()
+    assert told(other)["code_version"] is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("commit", "main"), ("diff", "x" * 70_000), ("untracked", ["a"] * 101), ("branch", "b" * 256)],
+)
+def test_a_code_version_is_bounded(bundle, member_client, field, value):
+    body = {
+        "document": "name: t\nentrypoint: train.py\n",
+        "blob_sha256": bundle[0],
+        "code_version": VERSION | {field: value},
+    }
+    refused = member_client.post("/api/v1/experiments", json=body)
+    assert refused.status_code == 422
+    (problem,) = refused.json()["error"]["fields"]
+    assert problem["path"].startswith(f"code_version.{field}")

@@ -1,10 +1,15 @@
 """How busy a node was, from heartbeats to the answer of the API."""
 
 import dataclasses
+import datetime as dt
+
+from sqlalchemy import select
 
 from muster.wire import GpuUsage, InterfaceUsage, NodeUsage, WorkerRecord
 from muster_server import clock
+from muster_server.db.models import NodeSampleRow
 from muster_server.services.core.retention import delete_expired
+from muster_server.services.nodes import system_metrics
 
 
 def usage(cpu_pct, **more):
@@ -64,3 +69,60 @@ def test_some_heartbeats_are_kept_for_some_hours_with_the_ranks_that_run(
     with database.transaction() as session:
         delete_expired(session, clock.now())
     assert len(show("/nodes/node-1/system-metrics?minutes=360")["times"]) == 1
+
+
+def test_a_trial_shows_its_nodes_during_its_attempts_alone(
+    controller, agent, submit, show, database, time_machine
+):
+    time_machine.move_to("2026-03-01T12:00:00Z", tick=False)
+    node = agent("node-1", slots=1)
+    node.beat(usage=usage(1.0))
+    time_machine.shift(15)
+    experiment_id = submit(slots=1)
+    controller.tick()
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    path = f"/trials/{trial['id']}/system-metrics"
+    assert show(path)["items"] == []
+    allocation_id = node.only().spec.allocation_id
+    node.get_ready(allocation_id)
+    controller.tick()
+    node.run(allocation_id)
+    for cpu_pct in (50.0, 60.0):
+        time_machine.shift(15)
+        node.beat(usage=usage(cpu_pct))
+    node.exit(allocation_id)
+    controller.tick()
+    time_machine.shift(15)
+    node.beat(usage=usage(2.0))
+
+    found = show(path)
+    assert (found["node_names"], found["shown"]) == (["node-1"], ["node-1"])
+    (item,) = found["items"]
+    assert (item["node_name"], item["attempt_no"]) == ("node-1", 1)
+    assert item["times"] == ["2026-03-01T12:00:30Z", "2026-03-01T12:00:45Z"]
+    assert item["series"]["cpu_pct"] == [50.0, 60.0]
+    assert show(f"{path}?node=elsewhere")["items"] == []
+
+    # Later on one sample in five minutes is left of them, and after days none.
+    def kept_after(**age):
+        time_machine.move_to(dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC) + dt.timedelta(**age))
+        with database.transaction() as session:
+            delete_expired(session, clock.now())
+            return list(session.scalars(select(NodeSampleRow.at)))
+
+    assert len(kept_after(hours=5)) == 4
+    assert kept_after(hours=7) == [dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)]
+    assert kept_after(days=7, hours=1) == []
+    assert show(path)["items"] == []
+
+
+def test_many_samples_of_a_trial_are_thinned_to_means(monkeypatch):
+    monkeypatch.setattr(system_metrics, "POINTS_MAX", 2)
+    start = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+    samples = [(start + dt.timedelta(seconds=i), {"cpu_pct": float(i)}) for i in range(5)]
+    samples[1][1]["gpu/0/power_w"] = 9.0
+    assert system_metrics._thinned(samples) == [
+        (start + dt.timedelta(seconds=2), {"cpu_pct": 1.0, "gpu/0/power_w": 9.0}),
+        (start + dt.timedelta(seconds=4), {"cpu_pct": 3.5}),
+    ]
+    assert system_metrics._thinned(samples[:2]) == samples[:2]

@@ -23,7 +23,7 @@ from pathlib import Path
 from muster_agent.isolation.walls import Isolation, Program, program
 
 _PROBE = """
-import importlib.metadata, importlib.util, json, platform, re, sys
+import importlib.metadata, importlib.util, json, os, platform, re, sys
 def version(name):
     try:
         return importlib.metadata.version(name)
@@ -38,7 +38,19 @@ if spec is not None and spec.origin:
         cuda = found.group(1) if found else ""
     except OSError:
         pass
+packages = {}
+for place in sys.path:
+    try:
+        names = os.listdir(place)
+    except OSError:
+        continue
+    for name in names:
+        stem, ending = os.path.splitext(name)
+        if ending in (".dist-info", ".egg-info") and "-" in stem:
+            package, number = stem.split("-")[:2]
+            packages.setdefault(package.replace("_", "-").lower(), number)
 print(json.dumps({
+    "packages": ["%s==%s" % package for package in sorted(packages.items())],
     "python_version": platform.python_version(),
     "torch_version": version("torch") or ("unknown" if spec is not None else ""),
     "cuda_version": cuda,
@@ -79,6 +91,8 @@ class Interpreter:
     """Version of torch; empty if it cannot be imported there."""
     cuda_version: str
     """CUDA version that torch was built for; empty for a CPU build."""
+    packages: list[str]
+    """Installed packages such as "numpy==2.1.0", sorted, by the names of their metadata folders."""
 
 
 class InterpreterError(Exception):
@@ -125,6 +139,7 @@ def describe(
             python_version=str(answer["python_version"]),
             torch_version=str(answer["torch_version"]),
             cuda_version=str(answer["cuda_version"]),
+            packages=[str(package) for package in answer["packages"]],
         )
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError) as error:
         is_no_program = isinstance(error, OSError) and error.errno in (errno.ENOEXEC, errno.EACCES)

@@ -38,7 +38,7 @@ def take_inventory(settings: AgentSettings) -> Inventory:
     try:
         interpreter = describe(settings.python, cache=settings.home / "interpreters")
     except InterpreterError:
-        interpreter = Interpreter(python_version="", torch_version="", cuda_version="")
+        interpreter = Interpreter(python_version="", torch_version="", cuda_version="", packages=[])
     return Inventory(
         chores=[DESCRIBES],
         hostname=socket.gethostname(),

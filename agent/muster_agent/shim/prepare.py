@@ -73,6 +73,8 @@ class Prepared:
     place: LaunchContext
     facts: wire.NodeFacts | None = None
     """Facts that are compared between the nodes of a gang."""
+    environment: wire.JobEnvironment | None = None
+    """What the workers run with, told by the first node of a gang."""
     work: PreparedWork
     """The trial's work folder, locked."""
     environment_lock: int | None = None
@@ -136,6 +138,7 @@ def prepare(
     )
     return Prepared(
         facts=_facts(spec, interpreter, work_dir) if spec.num_nodes > 1 else None,
+        environment=_job_environment(interpreter, python) if spec.node_rank == 0 else None,
         work=work,
         environment_lock=lock,
         place=_with_launchers(
@@ -364,6 +367,18 @@ def _facts(spec: wire.AllocationSpec, interpreter: Interpreter, work_dir: Path) 
         cuda_version=interpreter.cuda_version,
         muster_version=__version__,
         code_hash=hash_code(work_dir) if spec.code.kind == "installed" else "",
+    )
+
+
+def _job_environment(interpreter: Interpreter, python: str) -> wire.JobEnvironment:
+    return wire.JobEnvironment(
+        python=python,
+        python_version=interpreter.python_version,
+        torch_version=interpreter.torch_version,
+        cuda_version=interpreter.cuda_version,
+        muster_version=__version__,
+        packages=interpreter.packages[: wire.PACKAGES_MAX],
+        num_packages=len(interpreter.packages),
     )
 
 

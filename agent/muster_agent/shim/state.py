@@ -59,6 +59,7 @@ class Standing:
         rendezvous: wire.Rendezvous | None = None,
         exit: wire.ExitInfo | None = None,
         facts: wire.NodeFacts | None = None,
+        environment: wire.JobEnvironment | None = None,
         blames: wire.Blame = "",
         passes: bool = False,
     ) -> None:
@@ -70,6 +71,7 @@ class Standing:
             rendezvous=rendezvous,
             exit=exit,
             facts=facts,
+            environment=environment,
             blames=blames,
             passes=passes,
         )

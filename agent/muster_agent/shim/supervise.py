@@ -273,7 +273,12 @@ class Shim:
             )
             return
         if prepared is not None and not self.commands.must_end():
-            self.standing.enter("READY", rendezvous=rendezvous, facts=prepared.facts)
+            self.standing.enter(
+                "READY",
+                rendezvous=rendezvous,
+                facts=prepared.facts,
+                environment=prepared.environment,
+            )
             while not (self.commands.is_started or self.commands.must_end()):
                 await self._tick()
         if prepared is None or self.commands.must_end():

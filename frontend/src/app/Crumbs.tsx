@@ -51,7 +51,10 @@ export function Crumbs() {
     crumbs = [
       { label: t("nav.experiments"), to: "/experiments" },
       ...(trialData ? [{ label: trialData.experiment_name, to: `/experiments/${trialData.experiment_id}` }] : []),
-      { label: trialQuery.isError && !trialData ? `#${id}` : t("nav.trialNo", { no: trialData?.no ?? "…" }) },
+      // The only trial of an experiment is the experiment itself.
+      ...(trialData?.searcher === "single"
+        ? []
+        : [{ label: trialQuery.isError && !trialData ? `#${id}` : t("nav.trialNo", { no: trialData?.no ?? "…" }) }]),
     ];
   } else if (section === "experiments") {
     crumbs = [{ label: t("nav.experiments"), to: "/experiments" }];

@@ -6,15 +6,16 @@ import { authState, me, trial, trialMetrics } from "../api/queries";
 import { NotFound, PageError, PagePending } from "./fallbacks";
 import { type Early, lazyPage, type LazyPage } from "./lazyPage";
 import { beginAtTop, scrollKey } from "./scrolling";
+import { askEarlyForRun, RunPage } from "./RunPage";
 import {
   checkpointsSearch,
   compareSearch,
   diagnosisSearch,
   docsSearch,
-  experimentSearch,
   experimentsSearch,
   logsSearch,
   queueSearch,
+  runSearch,
   scalingSearch,
   settingsSearch,
   signInSearch,
@@ -126,8 +127,9 @@ const experimentRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/experiments/$experimentId",
   beforeLoad: ({ params }) => numeric(params.experimentId),
-  validateSearch: experimentSearch,
-  component: lazyPage(() => import("../features/experiments/ExperimentPage"), "ExperimentPage"),
+  validateSearch: runSearch,
+  component: RunPage,
+  ...asksEarly((early) => (isNumeric(early.params["experimentId"] ?? "") ? askEarlyForRun(early) : Promise.resolve())),
 });
 
 const trialRoute = createRoute({

@@ -141,7 +141,7 @@ export interface ExperimentSearch extends CheckpointSearch, LogSearch {
   metric?: string;
 }
 
-export const experimentSearch = (search: Record<string, unknown>): ExperimentSearch => {
+const experimentSearch = (search: Record<string, unknown>): ExperimentSearch => {
   return {
     ...logSearch(search),
     ...checkpointSearch(search),
@@ -168,6 +168,12 @@ export const trialSearch = (search: Record<string, unknown>): TrialSearch => {
     step: positive(search["step"] ?? Number.NaN),
   };
 };
+
+/** The page of an experiment is that of a search, or of its only trial. */
+export const runSearch = (search: Record<string, unknown>): ExperimentSearch & TrialSearch => ({
+  ...trialSearch(search),
+  ...experimentSearch(search),
+});
 
 export const diagnosisSearch = (search: Record<string, unknown>): { diagnosis?: number } => ({
   diagnosis: positive(search["diagnosis"]),

@@ -8,10 +8,13 @@ export function Tabs({
   tabs,
   active,
   label,
+  home = tabs[0]?.id,
 }: {
   tabs: { id: string; label: string }[];
   active: string;
   label: string;
+  /** The tab of an address that names none; the first one by default. */
+  home?: string;
 }) {
   const bar = useRef<HTMLElement>(null);
   useEffect(() => {
@@ -21,12 +24,15 @@ export function Tabs({
   }, [active]);
   return (
     <nav ref={bar} className={css["tabs"]} aria-label={label}>
-      {tabs.map((tab, i) => (
+      {tabs.map((tab) => (
         <Link
           key={tab.id}
           to="."
           search={
-            ((previous: Record<string, unknown>) => ({ ...previous, tab: i === 0 ? undefined : tab.id })) as never
+            ((previous: Record<string, unknown>) => ({
+              ...previous,
+              tab: tab.id === home ? undefined : tab.id,
+            })) as never
           }
           data-active={active === tab.id || undefined}
           aria-current={active === tab.id ? "page" : undefined}

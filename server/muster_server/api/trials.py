@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
+from muster_server import clock
 from muster_server.api.deps import By, Cursor, Db, Id, Limit
 from muster_server.db.engine import Database
 from muster_server.db.models import EventRow
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import Page
-from muster_server.schemas.cluster import EventOut
+from muster_server.schemas.cluster import EventOut, TrialSystemMetricsOut
 from muster_server.schemas.experiments import (
     CheckpointOut,
     EvaluationOut,
@@ -23,12 +24,14 @@ from muster_server.schemas.experiments import (
 from muster_server.schemas.performance import PerformanceOut
 from muster_server.schemas.pipelines import PipelineStepOut
 from muster_server.schemas.progress import ProgressOut, StacksOut
+from muster_server.schemas.reproduction import ReproductionOut
 from muster_server.schemas.tracking import TrackedRunOut
 from muster_server.services.core import audit, lookup
 from muster_server.services.core.callers import Caller
 from muster_server.services.core.event_views import list_events
-from muster_server.services.experiments import search_control, trials
+from muster_server.services.experiments import reproduction, search_control, trials
 from muster_server.services.insight import performance
+from muster_server.services.nodes import system_metrics
 from muster_server.services.runtime import evaluations, pipelines, progress, tracked_runs
 
 router = APIRouter(tags=["trials"])
@@ -53,6 +56,32 @@ def get_trial(
     """Return one trial with its attempts, newest first."""
     with db.read() as session:
         return trials.trial_detail(session, trial_id, headline=summary == "headline")
+
+
+@router.get("/trials/{trial_id}/system-metrics", operation_id="get_trial_system_metrics")
+def get_trial_system_metrics(
+    trial_id: Id,
+    db: Db,
+    node: Annotated[
+        list[str] | None,
+        Query(
+            max_length=system_metrics.NODES_MAX,
+            description="Names of nodes; by default the first 8 of the newest attempt.",
+        ),
+    ] = None,
+) -> TrialSystemMetricsOut:
+    """Return how busy the nodes of a trial were during its attempts: processors, memory, disks, each
+    network interface and GPU."""
+    with db.read() as session:
+        return system_metrics.of_trial(session, trial_id, nodes=node or (), now=clock.now())
+
+
+@router.get("/trials/{trial_id}/reproduction", operation_id="get_trial_reproduction")
+def get_trial_reproduction(trial_id: Id, db: Db) -> ReproductionOut:
+    """Return what it takes to run a trial again: the origin of each setting, the commit of its code,
+    and the Python, torch, driver and packages of its newest attempt."""
+    with db.read() as session:
+        return reproduction.of_trial(session, trial_id)
 
 
 @router.post("/trials/{trial_id}:stop", status_code=202, operation_id="stop_trial")

@@ -286,6 +286,32 @@ class NodeRankOut(Output):
     slot_type: str
 
 
+class NodeUsageOut(Output):
+    """Usage of a node during one attempt of a trial. Each of `series` holds one value for each of
+    `times`; null where nothing was reported."""
+
+    node_name: str
+    attempt_no: int
+    times: list[dt.datetime]
+    series: dict[str, list[float | None]]
+    """Series with the names of SystemMetricsOut."""
+
+
+class TrialSystemMetricsOut(Output):
+    """Usage of the nodes on which a trial ran."""
+
+    node_names: list[str]
+    """All nodes on which the trial ran, those of the newest attempt first."""
+    shown: list[str]
+    """Nodes whose usage is in `items`, at most 8."""
+    items: list[NodeUsageOut]
+    """Oldest attempt first. Attempts without samples are left out."""
+    full_hours: int
+    """Age in hours up to which every sample is kept; of older ones, one in five minutes."""
+    kept_days: int
+    """Age in days at which samples are deleted."""
+
+
 class SystemMetricsOut(Output):
     """Usage of a node over time. Each of `series` holds one value for each of `times`; null where
     nothing was reported."""

@@ -11,7 +11,14 @@ from muster_server.domain.insight.probes import Purpose
 
 from .base import FieldError, Input, Name, Output, PartOut, SafeStr, WireFloat
 from .budgets import BudgetOut, SpendingOut
-from .operations import LabelName, LabelValue, LeftOutNames, ParentOut, UnsavedOut
+from .operations import (
+    CodeVersionIn,
+    LabelName,
+    LabelValue,
+    LeftOutNames,
+    ParentOut,
+    UnsavedOut,
+)
 
 
 class ExperimentIn(Input):
@@ -26,6 +33,8 @@ class ExperimentIn(Input):
     left_out: LeftOutNames | None = None
     """Paths in the code folder that an ignore file left out of the bundle; those of folders end
     with a slash. A job that misses one of them says so."""
+    code_version: CodeVersionIn | None = None
+    """Commit that the code folder was at; null for a folder outside of git."""
 
 
 class PlannedTrial(Output):
@@ -374,6 +383,9 @@ class TrialDetail(TrialOut):
     desired: str
     """What the trial is meant to do: run, pause, stop or kill. If the experiment is to run, a
     PAUSED trial waits for its search while this is `pause`, and for slots once it is `run`."""
+    estimated_start_at: dt.datetime | None
+    """Expected start of a QUEUED trial, from the last scheduling pass; null if there is no reliable
+    estimate, and for other states."""
     seed: int
     searcher: str
     metric_name: str | None

@@ -23,6 +23,25 @@ LeftOutNames = Annotated[
 ]
 
 
+class CodeVersionIn(Input):
+    """Commit of the git repository that a code folder belongs to, and how the folder differs from
+    it."""
+
+    commit: Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
+    branch: Annotated[SafeStr, Field(max_length=255)] = ""
+    """Branch that is checked out; "" for a detached commit."""
+    is_dirty: bool
+    """Whether the folder differs from the commit, by changed files or untracked ones."""
+    diff: Annotated[SafeStr, Field(max_length=65_536)] = ""
+    """Changes of tracked files, as `git diff` prints them."""
+    is_diff_cut: bool = False
+    """Whether the changes are longer than `diff`."""
+    untracked: Annotated[
+        list[Annotated[SafeStr, Field(min_length=1, max_length=1000)]], Field(max_length=100)
+    ] = []
+    """Names of untracked files and folders, relative to the code folder."""
+
+
 class FileDeletionOut(Output):
     """Deletion of the files of a checkpoint or of a deleted experiment, and its progress."""
 
@@ -167,6 +186,8 @@ class ForkIn(Input):
     """Code bundle of the fork; null for the source's bundle, if the document needs one."""
     left_out: LeftOutNames | None = None
     """Paths that ignore files left out of that bundle; those of folders end with a slash."""
+    code_version: CodeVersionIn | None = None
+    """Commit that the folder of that bundle was at."""
     from_: Annotated[ForkFromIn | None, Field(alias="from")] = None
     """Checkpoint to start from; null for what the document says, or else none."""
 

@@ -174,6 +174,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_notification_deliveries": "self",
     # trials
     "get_trial": "view",
+    "get_trial_reproduction": "view",
+    "get_trial_system_metrics": "view",
     "stop_trial": "submit",
     "kill_trial": "submit",
     "promote_trial": "submit",

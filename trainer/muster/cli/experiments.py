@@ -55,7 +55,11 @@ def submit(
             document, file = document_of(client, file, document, quiet=as_json), "-"
         sent = send_code(client, file, document, overrides, code, quiet=as_json)
         experiment = client.submit(
-            document, overrides=overrides, blob_sha256=sent.sha256, left_out=sent.left_out
+            document,
+            overrides=overrides,
+            blob_sha256=sent.sha256,
+            left_out=sent.left_out,
+            code_version=sent.version,
         )
         url = f"{client.target.url}/experiments/{experiment['id']}"
         if not follow:

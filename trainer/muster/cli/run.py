@@ -137,7 +137,11 @@ def start(
     with client_of_environment() as client:
         sent = send_code(client, "-", document, overrides, code, quiet=as_json)
         made = client.submit(
-            document, overrides=overrides, blob_sha256=sent.sha256, left_out=sent.left_out
+            document,
+            overrides=overrides,
+            blob_sha256=sent.sha256,
+            left_out=sent.left_out,
+            code_version=sent.version,
         )
         url = f"{client.target.url}/experiments/{made['id']}"
         say(f"Submitted experiment {made['id']} ({made['name']}): {url}")

@@ -21,6 +21,7 @@ from .output import CommandFailure, say
 if TYPE_CHECKING:
     from muster.client import Client
     from muster.code.bundle import FolderContents, LeftOutEntry
+    from muster.code.version import CodeVersion
 
 DocumentArgument = Annotated[
     str,
@@ -43,11 +44,13 @@ LEFT_OUT_SHOWN = 5
 
 @dataclass(frozen=True, kw_only=True)
 class SentCode:
-    """Code that the server has. Both are empty for a document that needs none."""
+    """Code that the server has. All are empty for a document that needs none."""
 
     sha256: str | None = None
     left_out: Sequence[str] = ()
     """Names of what ignore files left out, for hints when a job misses one of them."""
+    version: CodeVersion | None = None
+    """Commit that the folder was at, where it is one of a git repository."""
 
 
 def read_document(file: str) -> str:
@@ -101,8 +104,10 @@ def send_code(
 def upload_folder(client: Client, folder: CodeFolder, *, quiet: bool = False) -> SentCode:
     """Upload a folder, and say what is sent unless `quiet`."""
     from muster.code.bundle import make_bundle
+    from muster.code.version import code_version
 
     bundle = make_bundle(folder.path, include=folder.include)
+    version = code_version(folder.path)
     try:
         if not quiet:
             for line in contents_text(bundle.contents):
@@ -110,7 +115,7 @@ def upload_folder(client: Client, folder: CodeFolder, *, quiet: bool = False) ->
         client.upload(bundle)
     finally:
         bundle.remove()
-    return SentCode(sha256=bundle.sha256, left_out=bundle.contents.left_out_names)
+    return SentCode(sha256=bundle.sha256, left_out=bundle.contents.left_out_names, version=version)
 
 
 def contents_text(contents: FolderContents) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -19,6 +20,8 @@ from .target import Target, find_target
 from .waiting import Looks, streaming, waiting
 
 if TYPE_CHECKING:
+    from muster.code.version import CodeVersion
+
     from .outputs import Fetched
 
 LOG_PAGE_LIMIT = 2000
@@ -96,6 +99,7 @@ class Client(Connection):
         overrides: Sequence[str] = (),
         blob_sha256: str | None = None,
         left_out: Sequence[str] = (),
+        code_version: CodeVersion | None = None,
     ) -> Json:
         """Create an experiment. Safe against a lost answer: the same submission is made once.
 
@@ -107,24 +111,29 @@ class Client(Connection):
         blob_sha256: digest of code that the server has already; see `upload`.
         left_out: paths that an ignore file left out of that code, folders with a slash at their end;
             a job that misses one of them says why.
+        code_version: commit that this code was at, where its folder is one of a git repository.
         Raises Refused with a field for each mistake in the document, and bundle.BundleError for a
         folder that cannot be sent.
         """
         text, written = _text_of(document), list(overrides)
         if blob_sha256 is None and (code is not None or not isinstance(document, str)):
             base = document.resolve().parent if isinstance(document, Path) else Path.cwd()
-            blob_sha256, left_out = self._send_code(base, text, written, code)
+            blob_sha256, left_out, code_version = self._send_code(base, text, written, code)
         body = _experiment_in(text, written, blob_sha256)
         if left_out:
             body["left_out"] = list(left_out)
+        if code_version is not None:
+            body["code_version"] = dataclasses.asdict(code_version)
         return self.post_once("/experiments", body)
 
     def _send_code(
         self, base: Path, text: str, overrides: list[str], code: str | os.PathLike[str] | None
-    ) -> tuple[str | None, Sequence[str]]:
-        """Upload the code that a document needs; return its digest, and what was left out of it."""
+    ) -> tuple[str | None, Sequence[str], CodeVersion | None]:
+        """Upload the code that a document needs; return its digest, what was left out of it, and the
+        commit that it was at."""
         from muster.code.bundle import make_bundle
         from muster.code.folder import CodeFolder, code_folder
+        from muster.code.version import code_version
 
         folder = code_folder(base, text, overrides)
         if code is not None:
@@ -133,10 +142,11 @@ class Client(Connection):
             include = folder.include if folder is not None else ()
             folder = CodeFolder(path=Path(code).expanduser().resolve(), include=include)
         if folder is None:
-            return None, ()
+            return None, (), None
         bundle = make_bundle(folder.path, include=folder.include)
         try:
-            return self.upload(bundle), bundle.contents.left_out_names
+            version = code_version(folder.path)
+            return self.upload(bundle), bundle.contents.left_out_names, version
         finally:
             bundle.remove()
 

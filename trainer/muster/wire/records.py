@@ -10,6 +10,8 @@ from .work import Rendezvous
 
 LAUNCHER_LOCAL_RANK = -1
 """`local_rank` under which the launcher's own output and records are filed."""
+PACKAGES_MAX = 1000
+"""Installed packages that are listed of a job's environment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -390,6 +392,26 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JobEnvironment:
+    """What the processes of an attempt run with, for people who want to repeat it. "" is none, or
+    unknown."""
+
+    python: str
+    """Path of the interpreter."""
+    python_version: str
+    torch_version: str = ""
+    cuda_version: str = ""
+    """CUDA version that torch was built for."""
+    driver_version: str = ""
+    """Version of the driver, filled in by the server from the inventory."""
+    muster_version: str = ""
+    packages: list[str] = field(default_factory=list)
+    """Installed packages such as "numpy==2.1.0", sorted; at most PACKAGES_MAX."""
+    num_packages: int = 0
+    """Number of all installed packages."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StateRecord:
     """A step of the allocation's own state machine. EXITED is the last record of a stream and is
     sent only after every log byte has been acknowledged. STOPPING with `exit` says at once what the
@@ -403,6 +425,8 @@ class StateRecord:
     exit: ExitInfo | None = None
     facts: NodeFacts | None = None
     """Facts to compare, sent with READY of a gang that spans nodes."""
+    environment: JobEnvironment | None = None
+    """What the workers run with, sent with READY of node_rank 0."""
     blames: Blame = ""
     """Blame, sent with PREPARE_FAILED."""
     passes: bool = False

@@ -16,6 +16,8 @@ export type TrialPlan = Schemas["TrialPlanOut"];
 export type ProfileWindow = Schemas["ProfileOut"];
 export type RankSteps = Schemas["RankStepsOut"];
 export type ProcessGroup = Schemas["ProcessGroupOut"];
+export type Reproduction = Schemas["ReproductionOut"];
+export type TrialSystemMetrics = Schemas["TrialSystemMetricsOut"];
 
 /** summary: all metrics, or those that the head of its page needs; a trial may have thousands. */
 const aTrial = (id: number, summary: "all" | "headline") =>
@@ -105,6 +107,32 @@ export const trialStacks = (id: number, running: boolean) =>
       const data = query.state.data;
       return running && data && data.no > 0 && data.ranks.length < data.num_expected ? 1000 : false;
     },
+  });
+
+/** attemptNo: a new attempt may run with other versions. */
+export const trialReproduction = (id: number, attemptNo: number, running: boolean) =>
+  queryOptions({
+    queryKey: ["trial-reproduction", id, attemptNo],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/trials/{trial_id}/reproduction", { params: { path: { trial_id: id } }, signal })),
+    // Until the first node was ready nothing is known of what it runs with.
+    refetchInterval: (query) => (running && query.state.data?.environment === null ? 5000 : false),
+    placeholderData: keepPreviousData,
+  });
+
+/** How busy the nodes of a trial were; nodes: their names, by default the first ones. */
+export const trialSystemMetrics = (id: number, nodes: readonly string[], running: boolean) =>
+  queryOptions({
+    queryKey: ["trial-system-metrics", id, nodes],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/system-metrics", {
+          params: { path: { trial_id: id }, query: { node: nodes.length > 0 ? [...nodes] : undefined } },
+          signal,
+        }),
+      ),
+    refetchInterval: running ? 15_000 : false,
+    placeholderData: keepPreviousData,
   });
 
 export const trialPlan = (id: number) =>

@@ -14,7 +14,7 @@ import {
 } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { type ExperimentDetail, me } from "../../api/queries";
@@ -22,6 +22,7 @@ import { ContinueDialog } from "./ContinueDialog";
 import { DeleteDialog } from "./DeleteDialog";
 import { OperationDialog } from "./OperationDialog";
 import { offered, type Operation, refused } from "./operations";
+import css from "./experiments.module.css";
 
 const ICONS: Record<Operation, typeof IconDots> = {
   pause: IconPlayerPause,
@@ -39,8 +40,11 @@ const ICONS: Record<Operation, typeof IconDots> = {
 const SHOWN: ReadonlySet<Operation> = new Set(["pause", "resume", "stop", "close", "continue"]);
 const RED: ReadonlySet<Operation> = new Set(["stop", "kill", "delete"]);
 
-/** Everything that can be done with an experiment now; what changes it asks first. */
-export function ExperimentActions({ experiment: data }: { experiment: ExperimentDetail }) {
+/**
+ * Everything that can be done with an experiment now; what changes it asks first. `more`: further items
+ * of the menu, before those that lose something.
+ */
+export function ExperimentActions({ experiment: data, more }: { experiment: ExperimentDetail; more?: ReactNode }) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const navigate = useNavigate();
@@ -52,6 +56,23 @@ export function ExperimentActions({ experiment: data }: { experiment: Experiment
   };
   const close = (): void => setAsked(null);
   const menu = operations.filter((operation) => !SHOWN.has(operation));
+  const losing = menu.filter((operation) => RED.has(operation));
+  const item = (operation: Operation): ReactNode => {
+    const Icon = ICONS[operation];
+    const isLosing = operation === "kill" || operation === "delete";
+    return (
+      <Menu.Item
+        key={operation}
+        color={isLosing ? "red" : undefined}
+        leftSection={<Icon size={14} aria-hidden />}
+        onClick={() => begin(operation)}
+        data-testid={operation}
+      >
+        {t(`operation.${operation}`)}
+        {isLosing ? <span className={css["loses"]}>{t(`operation.loses.${operation}`)}</span> : null}
+      </Menu.Item>
+    );
+  };
   return (
     <>
       {refused(data, user).map((operation) => (
@@ -84,7 +105,7 @@ export function ExperimentActions({ experiment: data }: { experiment: Experiment
             </Button>
           );
         })}
-      {menu.length > 0 ? (
+      {menu.length > 0 || more ? (
         <Menu position="bottom-end">
           <Menu.Target>
             <Button variant="default" px={8} aria-label={t("common.actions")} data-testid="more-actions">
@@ -92,20 +113,10 @@ export function ExperimentActions({ experiment: data }: { experiment: Experiment
             </Button>
           </Menu.Target>
           <Menu.Dropdown>
-            {menu.map((operation) => {
-              const Icon = ICONS[operation];
-              return (
-                <Menu.Item
-                  key={operation}
-                  color={RED.has(operation) ? "red" : undefined}
-                  leftSection={<Icon size={14} aria-hidden />}
-                  onClick={() => begin(operation)}
-                  data-testid={operation}
-                >
-                  {t(`operation.${operation}`)}
-                </Menu.Item>
-              );
-            })}
+            {menu.filter((operation) => !RED.has(operation)).map(item)}
+            {more}
+            {losing.length > 0 ? <Menu.Divider /> : null}
+            {losing.map(item)}
           </Menu.Dropdown>
         </Menu>
       ) : null}

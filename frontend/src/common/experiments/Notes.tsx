@@ -1,9 +1,15 @@
-import { Textarea } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { Button, Textarea } from "@mantine/core";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { client, unwrap } from "../../api/client";
+import { type ExperimentDetail, me } from "../../api/queries";
+import { Section } from "../../components/basics";
 import layout from "../../components/layout.module.css";
 import { Prose } from "../../components/Prose";
+import { ErrorNotice } from "../../components/QueryView";
+import { mayChange } from "../../lib/access";
 import css from "./notes.module.css";
 
 /** Notes as Markdown; as they were written until the code for that is here. */
@@ -51,5 +57,55 @@ export function NotesField({
         </section>
       ) : null}
     </div>
+  );
+}
+
+/** The notes of an experiment, and the form that changes them. */
+export function Notes({ experiment: data }: { experiment: ExperimentDetail }) {
+  const { t } = useTranslation();
+  const user = useQuery(me).data;
+  const queryClient = useQueryClient();
+  const [draft, setDraft] = useState<string | null>(null);
+  const save = useMutation({
+    mutationFn: (notes: string) =>
+      unwrap(
+        client.PATCH("/api/v1/experiments/{experiment_id}", {
+          params: { path: { experiment_id: data.id } },
+          body: { notes },
+        }),
+      ),
+    onSuccess: async () => {
+      await queryClient.invalidateQueries({ queryKey: ["experiment", data.id] });
+      setDraft(null);
+    },
+  });
+  const edit = !mayChange(user, data.owner) ? null : (
+    <Button variant="subtle" size="compact-xs" onClick={() => setDraft(data.notes)}>
+      {t("common.edit")}
+    </Button>
+  );
+  return (
+    <Section title={t("experiment.notes")} note={draft === null ? edit : null}>
+      {draft === null ? (
+        data.notes ? (
+          <NotesText text={data.notes} />
+        ) : (
+          <div className="dim">{t("experiment.noNotes")}</div>
+        )
+      ) : (
+        <>
+          <NotesField label={t("experiment.notes")} value={draft} onChange={setDraft} />
+          {save.error ? <ErrorNotice error={save.error} /> : null}
+          <div className={`${layout["buttons"]} ${layout["aboveM"]}`}>
+            <Button loading={save.isPending} onClick={() => save.mutate(draft)}>
+              {t("common.save")}
+            </Button>
+            <Button variant="default" onClick={() => setDraft(null)}>
+              {t("common.cancel")}
+            </Button>
+          </div>
+        </>
+      )}
+    </Section>
   );
 }

@@ -17,11 +17,11 @@ const base = {
 } as const;
 
 test("what is offered follows the state and what was asked for last", () => {
-  expect(offered(base, ada)).toEqual(["pause", "stop", "kill", "fork"]);
-  expect(offered({ ...base, state: "PAUSED", desired: "pause" }, ada)).toEqual(["resume", "stop", "kill", "fork"]);
-  expect(offered({ ...base, desired: "stop" }, ada)).toEqual(["kill", "fork"]);
+  expect(offered(base, ada)).toEqual(["pause", "stop", "fork", "kill"]);
+  expect(offered({ ...base, state: "PAUSED", desired: "pause" }, ada)).toEqual(["resume", "stop", "fork", "kill"]);
+  expect(offered({ ...base, desired: "stop" }, ada)).toEqual(["fork", "kill"]);
   expect(offered({ ...base, desired: "kill" }, ada)).toEqual(["fork"]);
-  expect(offered({ ...base, state: "FAILED" }, ada)).toEqual(["continue", "archive", "delete", "fork"]);
+  expect(offered({ ...base, state: "FAILED" }, ada)).toEqual(["continue", "fork", "archive", "delete"]);
   expect(offered({ ...base, state: "FAILED", archived_at: "2026-01-01T00:00:00Z" }, ada)).toContain("unarchive");
 });
 

@@ -18,24 +18,21 @@ type Facts = Pick<
   | "num_trials_planned"
 >;
 
-/** The operations that make sense now, for this user, in the order of the menu. */
+/** The operations that make sense now, for this user, in the order of the menu: what loses something last. */
 export function offered(data: Facts, user: Pick<Me, "role" | "username"> | undefined): Operation[] {
-  const out: Operation[] = [];
-  if (data.unmanaged !== null) {
-    if (!mayChange(user, data.owner)) return out;
-    return isTerminal(data.state) ? [data.archived_at ? "unarchive" : "archive", "delete"] : ["close"];
-  }
-  if (mayChange(user, data.owner)) {
-    const ends = data.desired === "stop" || data.desired === "kill";
-    if (!isTerminal(data.state)) {
-      if (!ends) out.push(data.desired === "pause" ? "resume" : "pause", "stop");
-      if (data.desired !== "kill") out.push("kill");
-    } else {
-      out.push("continue", data.archived_at ? "unarchive" : "archive", "delete");
-    }
-  }
-  if (user && user.role !== "viewer") out.push("fork");
-  return out;
+  const isMine = mayChange(user, data.owner);
+  const isOver = isTerminal(data.state);
+  const archive = data.archived_at ? "unarchive" : "archive";
+  if (data.unmanaged !== null) return !isMine ? [] : isOver ? [archive, "delete"] : ["close"];
+  const fork: Operation[] = user && user.role !== "viewer" ? ["fork"] : [];
+  if (!isMine) return fork;
+  if (isOver) return ["continue", ...fork, archive, "delete"];
+  const isEnding = data.desired === "stop" || data.desired === "kill";
+  return [
+    ...(isEnding ? [] : ([data.desired === "pause" ? "resume" : "pause", "stop"] as const)),
+    ...fork,
+    ...(data.desired === "kill" ? [] : (["kill"] as const)),
+  ];
 }
 
 /** What is shown but cannot be done, because a client outside the cluster runs it. */

@@ -1,5 +1,12 @@
-import { ActionIcon, Button, CopyButton, Popover, TextInput } from "@mantine/core";
-import { IconChevronDown, IconChevronUp, IconPlayerPause, IconPlayerPlay, IconX } from "@tabler/icons-react";
+import { ActionIcon, Button, CopyButton, Popover, TextInput, Tooltip } from "@mantine/core";
+import {
+  IconChevronDown,
+  IconChevronUp,
+  IconKeyboard,
+  IconPlayerPause,
+  IconPlayerPlay,
+  IconX,
+} from "@tabler/icons-react";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -87,6 +94,17 @@ export function LogBar({
         {feed.dropped > 0 ? <span>{t("logs.bounded", { n: format.count(MAX_LINES) })}</span> : null}
         <GoTo streams={streams} search={search} selected={selected} onJump={onJump} />
         {hits ? <Hits hits={hits} hitNo={hitNo} onStep={onStep} /> : null}
+        <Tooltip label={t("logs.keys")} multiline maw={360} events={{ hover: true, focus: true, touch: true }}>
+          <ActionIcon
+            className={css["keysHelp"]}
+            size="sm"
+            variant="subtle"
+            color="gray"
+            aria-label={t("logs.keysTitle")}
+          >
+            <IconKeyboard size={16} />
+          </ActionIcon>
+        </Tooltip>
       </div>
       {selected ? (
         <div className={css["logBar"]} data-testid="log-selected">
@@ -184,8 +202,8 @@ function Hits({ hits, hitNo, onStep }: Pick<Props, "hitNo" | "onStep"> & { hits:
         <Button
           size="compact-sm"
           variant="default"
-          loading={hits.loadingOlder}
-          onClick={() => void hits.loadOlder()}
+          loading={hits.searching || hits.loadingOlder}
+          onClick={() => void (hits.searchStopped ? hits.searchOn() : hits.loadOlder())}
           data-testid="log-search-on"
         >
           {t("logs.searchOn")}

@@ -4,6 +4,7 @@ import { useTranslation } from "react-i18next";
 import { coalesce } from "../../api/live";
 import { live } from "../../api/liveHooks";
 import type { LogSearch } from "../../app/search";
+import { PhoneFold } from "../../components/PhoneFold";
 import type { LogFeed } from "./logFeed";
 import { feedKey, isSearch, type LogSource, newFeed } from "./logQuery";
 import { LogHistogram } from "./LogHistogram";
@@ -49,15 +50,17 @@ export function LogPane({ source, search, set, streams, ranks, nodes }: Props) {
   const hits = useFeed(source, search, true, !inContext);
   return (
     <>
-      <LogToolbar
-        source={source}
-        search={search}
-        set={set}
-        streams={streams}
-        ranks={ranks}
-        nodes={nodes}
-        rankName={rankName}
-      />
+      <PhoneFold title={t("logs.toolbar")}>
+        <LogToolbar
+          source={source}
+          search={search}
+          set={set}
+          streams={streams}
+          ranks={ranks}
+          nodes={nodes}
+          rankName={rankName}
+        />
+      </PhoneFold>
       <LogHistogram source={source} search={search} set={set} />
       <LogView
         key={feedKey(source, search, !inContext)}
@@ -99,7 +102,10 @@ function useFeed(source: LogSource, search: LogSearch, withLines: boolean, off =
 }
 
 async function openFirst(feed: LogFeed, line: string | undefined): Promise<void> {
-  if (line === undefined) return feed.poll();
+  if (line === undefined) {
+    await feed.poll();
+    return feed.searchOn();
+  }
   await feed.open({ line });
   // A link may name a line that these filters hide, or that is gone: the log itself is still of use.
   if (!feed.loaded) await feed.open({ from: "tail" });

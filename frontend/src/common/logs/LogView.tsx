@@ -1,5 +1,6 @@
 import { Button } from "@mantine/core";
 import { IconArrowDown } from "@tabler/icons-react";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { LogSearch } from "../../app/search";
@@ -10,11 +11,12 @@ import * as format from "../../lib/format";
 import { stamp } from "../../lib/time";
 import { type LogActions, logActions, onLogKey } from "./logActions";
 import { LogBar, type LogDoing } from "./LogBar";
-import type { LogFeed, LogLine } from "./logFeed";
+import { type LogFeed, type LogLine, SEARCH_MS } from "./logFeed";
 import { LogLineView } from "./LogLineView";
 import { isSearch, levelsOf, type LogSource, ranksOf, trialsOf } from "./logQuery";
 import type { LogStream } from "./LogToolbar";
 import css from "./logs.module.css";
+import { useFillHeight } from "./useFillHeight";
 import { type LogRows, useLogRows } from "./useLogRows";
 import { type LogScroll, useLogScroll } from "./useLogScroll";
 
@@ -33,6 +35,7 @@ interface Props {
 export function LogView({ source, search, set, streams, feed, hits, rankName, onClear }: Props) {
   const { t } = useTranslation();
   const zone = useTimeZone();
+  const [pane, setPane] = useState<HTMLDivElement | null>(null);
   const log = useLogRows(feed, hits, search.line);
   const scroll = useLogScroll(feed, log, search.line);
   const act = logActions(feed, log, scroll, set);
@@ -49,7 +52,7 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
       t("logs.lineNo", { no: format.count(line.no + 1) }),
     ].join(" · ");
   return (
-    <>
+    <div ref={setPane} className={css["pane"]}>
       {feed.truncated.length > 0 ? (
         <Notice tone="warn" title={t("logs.truncated", { streams: feed.truncated.join(", ") })} />
       ) : null}
@@ -74,15 +77,19 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
         onPause={act.pause}
       />
       {log.numLines > 0 ? (
-        <LogBox {...{ feed, source, search, log, scroll, act, title }} />
-      ) : feed.searchStopped ? null : (
+        <LogBox {...{ feed, source, search, log, scroll, act, title, pane }} />
+      ) : feed.searching ? (
+        <Skeleton rows={10} />
+      ) : feed.searchStopped ? (
+        <Empty title={t("logs.noMatchSoFar")}>{t("logs.noMatchSoFarHint", { seconds: SEARCH_MS / 1000 })}</Empty>
+      ) : (
         <NoLines feed={feed} source={source} isFiltered={isFiltered(source, search, hits)} onClear={onClear} />
       )}
-      <p className={css["logKeys"]} id="log-keys">
+      <p className="srOnly" id="log-keys">
         {t("logs.keys")}
-        {levelsOf(search).length > 0 ? ` ${t("logs.levelRule")}` : ""}
       </p>
-    </>
+      {levelsOf(search).length > 0 ? <p className={css["levelRule"]}>{t("logs.levelRule")}</p> : null}
+    </div>
   );
 }
 
@@ -108,17 +115,22 @@ interface BoxProps {
   scroll: LogScroll;
   act: LogActions;
   title: (line: LogLine) => string;
+  /** What ends with the window: the box and all that belongs to it. */
+  pane: HTMLElement | null;
 }
 
 /** The lines that are in view, in a box that scrolls over all. */
-function LogBox({ feed, source, search, log, scroll, act, title }: BoxProps) {
+function LogBox({ feed, source, search, log, scroll, act, title, pane }: BoxProps) {
   const { t } = useTranslation();
   const zone = useTimeZone();
+  const [wrap, setWrap] = useState<HTMLDivElement | null>(null);
+  const height = useFillHeight(pane, wrap);
   return (
-    <div className={css["logWrap"]}>
+    <div className={css["logWrap"]} ref={setWrap}>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex, jsx-a11y/no-noninteractive-element-interactions -- a scrolling region must be reachable, and its keys are its own */}
       <div
         className={css["logBox"]}
+        style={height === null ? undefined : { height }}
         ref={scroll.box}
         onScroll={scroll.onScroll}
         onKeyDown={(event) => onLogKey(event, act, log, scroll, search)}

@@ -160,3 +160,52 @@ test("a place asked for last counts, however the answers come", async () => {
   expect(feed.lines[0]?.no).toBe(0);
   expect(feed.lines.at(-1)?.no).toBe(509);
 });
+
+/** A log of 10,000 lines, of which each answer searches 1,000 more; the lines that match are given. */
+function slowSearch(matches: readonly number[], fails = false) {
+  const asked: (string | undefined)[] = [];
+  const fetchPage = async (ask: LogAsk): Promise<LogPage> => {
+    asked.push(ask.cursor);
+    if (fails && asked.length > 1) throw new Error("no server");
+    const to = ask.cursor ? Number(ask.cursor.slice(1)) : 10_000;
+    const from = to - 1000;
+    return {
+      lines: matches.filter((no) => no >= from && no < to).map(line),
+      older: from > 0 ? `o${from}` : null,
+      newer: "n10000",
+      at_end: true,
+      complete: true,
+      num_lines: 10_000,
+      truncated_streams: [],
+      search_stopped: from > 0,
+      searched: { num_lines: 1000, num_bytes: 1000, left_lines: from, left_bytes: from },
+    };
+  };
+  return { asked, feed: new LogFeed(fetchPage) };
+}
+
+test("a search goes on by itself through older lines", async () => {
+  const { feed } = slowSearch([12, 9500]);
+  await feed.poll();
+  expect(feed.lines.map((one) => one.no)).toEqual([9500]);
+  await feed.searchOn();
+  expect(feed.lines.map((one) => one.no)).toEqual([12, 9500]);
+  expect(feed.searched).toEqual({ numLines: 10_000, leftLines: 0 });
+  expect([feed.searching, feed.searchStopped]).toEqual([false, false]);
+});
+
+test("it stops when its time is up or the server fails, and can go on", async () => {
+  const { asked, feed } = slowSearch([12]);
+  await feed.poll();
+  await feed.searchOn(0);
+  expect(asked).toHaveLength(1);
+  expect(feed.searchStopped).toBe(true);
+  await feed.searchOn();
+  expect(feed.lines).toHaveLength(1);
+
+  const broken = slowSearch([], true);
+  await broken.feed.poll();
+  await broken.feed.searchOn();
+  expect(broken.asked).toHaveLength(2);
+  expect(broken.feed.error?.message).toBe("no server");
+});

@@ -9,6 +9,8 @@ export type LogPage = Schemas["LogPage"];
 
 export const MAX_LINES = 20_000;
 export const PAGE_LINES = 500;
+/** So long a search of older lines goes on by itself; after that it waits to be asked. */
+export const SEARCH_MS = 20_000;
 /** Lines above the place that a window is opened at. */
 const ABOVE_LINES = 100;
 
@@ -53,6 +55,8 @@ export class LogFeed {
   loadingNewer = false;
   /** A search ran out of time; older lines have not been looked at yet. */
   searchStopped = false;
+  /** A search goes on through older lines by itself. */
+  searching = false;
   /** Lines that a search has looked at so far, and older ones that it has not; null: no search. */
   searched: { numLines: number; leftLines: number } | null = null;
   /** Streams that are not read, as there are too many at once, and before when all of their lines are. */
@@ -198,6 +202,22 @@ export class LogFeed {
       if (this.abort === abort) this.loadingOlder = false;
       this.tell();
     }
+  }
+
+  /**
+   * Search older lines until a page is full of matches, all lines were looked at, the search fails, or
+   * `limitMs` have passed.
+   */
+  async searchOn(limitMs = SEARCH_MS): Promise<void> {
+    const { signal } = this.abort;
+    const until = performance.now() + limitMs;
+    const goesOn = (): boolean =>
+      this.searchStopped && this.error === null && !this.loadingOlder && !signal.aborted && performance.now() < until;
+    if (this.searching || !goesOn()) return;
+    this.searching = true;
+    while (goesOn()) await this.loadOlder();
+    this.searching = false;
+    this.tell();
   }
 
   /** Read one page behind the last line of a window that does not reach the end. Returns how many

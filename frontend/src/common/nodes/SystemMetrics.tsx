@@ -14,16 +14,16 @@ const WIDTH = 220;
 const HEIGHT = 24;
 
 /** How busy a node was over the last hour, with the ranks that run there. node: its id or name. */
-export function SystemMetricsView({ node, trialId }: { node: string; trialId?: number }) {
+export function SystemMetricsView({ node }: { node: string }) {
   const query = useQuery(systemMetrics(node));
-  return <QueryView query={query}>{(data) => <Busy data={data} trialId={trialId} />}</QueryView>;
+  return <QueryView query={query}>{(data) => <Busy data={data} />}</QueryView>;
 }
 
-function Busy({ data, trialId }: { data: SystemMetrics; trialId: number | undefined }) {
+function Busy({ data }: { data: SystemMetrics }) {
   const { t } = useTranslation();
   const rows = rowsOf(data);
   const times = data.times.map((at) => Date.parse(at));
-  const ranks = data.ranks.filter((r) => trialId === undefined || r.trial_id === trialId);
+  const { ranks } = data;
   if (rows.length === 0) return <Empty title={t("nodes.busy.none")} />;
   return (
     <>

@@ -3,6 +3,9 @@ import type { TrialDetail } from "../../api/queries";
 import { meanOver } from "../../lib/axis";
 import { fromWire } from "../../lib/format";
 import type { Columns } from "../../lib/series";
+import { flatten as flattenAll, valueText } from "../../lib/settings";
+
+export { valueText };
 
 const HUES = 6;
 const DASHED = 4;
@@ -40,13 +43,11 @@ export function colorsOf(ids: readonly number[]): Map<number, number> {
   return out;
 }
 
-/** Nested keys as paths: {a: {b: 1}} → a.b. Lists are values; null and what is empty say nothing, as if they were not there. */
-export function flatten(value: unknown, path = "", out = new Map<string, unknown>()): Map<string, unknown> {
-  if (value === null || value === undefined || (Array.isArray(value) && value.length === 0)) return out;
-  if (typeof value === "object" && !Array.isArray(value)) {
-    for (const [key, inner] of Object.entries(value)) flatten(inner, path ? `${path}.${key}` : key, out);
-  } else if (path) out.set(path, value);
-  return out;
+/** Settings that say something, as paths: {a: {b: 1}} → a.b. Null and what is empty are left out. */
+export function flatten(value: unknown): Map<string, unknown> {
+  const isEmpty = (inner: unknown): boolean =>
+    inner === null || inner === undefined || (typeof inner === "object" && Object.keys(inner).length === 0);
+  return new Map([...flattenAll(value)].filter(([, inner]) => !isEmpty(inner)));
 }
 
 /** A trial's resolved document with the values of its hyperparameters, as paths. */
@@ -72,10 +73,6 @@ export function differences(settings: readonly Map<string, unknown>[]): Differen
       return { key, values, differs: values.some((value) => JSON.stringify(value) !== first) };
     });
 }
-
-/** A value as it stands in the document. */
-export const valueText = (value: unknown): string =>
-  value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value);
 
 export interface Group {
   label: string;

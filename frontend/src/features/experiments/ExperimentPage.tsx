@@ -1,40 +1,42 @@
-import { Button } from "@mantine/core";
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useParams, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
-import { experiment, type ExperimentDetail, experimentEvents, firstWaiting, me } from "../../api/queries";
-import { Code, KeyValues, Meter, Notice, PageHead, Section, Stats } from "../../components/basics";
+import {
+  experiment,
+  type ExperimentDetail,
+  experimentEvents,
+  experimentSearch,
+  firstWaiting,
+  trialReproduction,
+} from "../../api/queries";
+import { Meter, Notice, PageHead, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { Events } from "../../components/Events";
-import { ErrorNotice, QueryView } from "../../components/QueryView";
+import { QueryView } from "../../components/QueryView";
 import { Reason, Message } from "../../components/Message";
 import { StateBadge, stateWord } from "../../components/StateBadge";
 import { Tabs } from "../../components/Tabs";
-import { Ago, Elapsed, Stamp } from "../../components/Time";
-import uiCss from "../../components/ui.module.css";
-import { mayChange } from "../../lib/access";
+import { Ago, Elapsed } from "../../components/Time";
 import * as format from "../../lib/format";
-import { shownState, slotsText } from "../../lib/held";
-import { ScalingSection } from "../../common/scaling/ScalingSection";
-import { BudgetSection } from "./BudgetSection";
+import { shownState } from "../../lib/held";
 import { CheckpointsTab } from "./CheckpointsPage";
+import { Details } from "../../common/experiments/Details";
 import { ExperimentActions } from "../../common/experiments/ExperimentActions";
 import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
-import { NotesField, NotesText } from "../../common/experiments/Notes";
 import { Origin } from "../../common/experiments/Origin";
-import { Lineage } from "./Lineage";
-import { LogsTab } from "./LogsTab";
-import { Order } from "./Order";
-import { SearchTab } from "./SearchTab";
-import { BestTrial, TrialsTab } from "./TrialsTab";
+import { Settings } from "../../common/experiments/Settings";
 import layout from "../../components/layout.module.css";
+import { LearningCurves } from "./LearningCurves";
+import { LogsTab } from "./LogsTab";
+import { SearchTab } from "./SearchTab";
+import { TopTrials } from "./TopTrials";
+import { TrialsTab } from "./TrialsTab";
 
-const TABS = ["overview", "trials", "search", "logs", "checkpoints", "config", "events"] as const;
+const TABS = ["overview", "trials", "search", "logs", "checkpoints", "config", "details", "events"] as const;
 
+/** The page of a search; that of an experiment with a single trial is the trial's. */
 export function ExperimentPage() {
   const { experimentId } = useParams({ from: "/app/experiments/$experimentId" });
   const id = Number(experimentId);
@@ -47,8 +49,7 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
   const { t } = useTranslation();
   const search = useSearch({ from: "/app/experiments/$experimentId" });
   const events = useInfiniteQuery({ ...experimentEvents(data.id), enabled: search.tab === "events" });
-  const tabs = TABS.filter((tab) => tab !== "search" || data.only_trial_id === null);
-  const tab = tabs.find((name) => name === search.tab) ?? "overview";
+  const tab = TABS.find((name) => name === search.tab) ?? "overview";
   return (
     <>
       <PageHead
@@ -100,7 +101,7 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
       <Tabs
         active={tab}
         label={data.name}
-        tabs={tabs.map((name) => ({ id: name, label: t(`experiment.tab.${name}`) }))}
+        tabs={TABS.map((name) => ({ id: name, label: t(`experiment.tab.${name}`) }))}
       />
       <ErrorBoundary resetKey={tab}>
         {tab === "overview" ? <OverviewTab experiment={data} /> : null}
@@ -109,6 +110,7 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
         {tab === "logs" ? <LogsTab key={data.id} experiment={data} /> : null}
         {tab === "checkpoints" ? <CheckpointsTab experimentId={data.id} /> : null}
         {tab === "config" ? <ConfigTab experiment={data} /> : null}
+        {tab === "details" ? <Details experiment={data} /> : null}
         {tab === "events" ? <Events query={events} /> : null}
       </ErrorBoundary>
     </>
@@ -134,189 +136,92 @@ function Waits({ experiment: data }: { experiment: ExperimentDetail }) {
   );
 }
 
+/** What is being learnt: the best so far, the learning curves and the top trials. */
 function OverviewTab({ experiment: data }: { experiment: ExperimentDetail }) {
-  const { t } = useTranslation();
-  const byState = Object.entries(data.num_trials_by_state).filter(([, n]) => n > 0);
+  const search = useQuery(experimentSearch(data.id));
   return (
     <>
-      <Stats
-        items={[
-          {
-            testId: "stat-progress",
-            label: t("experiments.progress"),
-            value: format.pct(data.progress),
-            note: (
-              <Meter
-                value={data.progress}
-                text=" "
-                label={t("experiments.progress")}
-                tone={data.state === "COMPLETED" ? "ok" : data.state === "FAILED" ? "bad" : "run"}
-              />
-            ),
-          },
-          {
-            testId: "stat-trials",
-            label: t("experiments.trials"),
-            value: (
-              <>
-                {data.num_trials}
-                {data.num_trials_planned === null ? null : <small> / {data.num_trials_planned}</small>}
-              </>
-            ),
-            note: byState.map(([state, n]) => `${n} ${stateWord(t, state)}`).join(" · "),
-          },
-          {
-            testId: "stat-best",
-            label: data.metric_name ? t("experiment.best", { metric: data.metric_name }) : t("experiments.best"),
-            value: format.num(data.best_metric),
-            note:
-              data.best_trial_id === null ? (
-                ""
-              ) : (
-                <Link to="/trials/$trialId" params={{ trialId: String(data.best_trial_id) }}>
-                  {t("experiment.bestTrial")}
-                </Link>
-              ),
-          },
-          {
-            testId: "stat-elapsed",
-            label: t(
-              data.started_at ? "experiments.elapsed" : data.ended_at ? "experiment.neverRan" : "experiment.waitingFor",
-            ),
-            value: <Elapsed start={data.started_at ?? data.created_at} end={data.ended_at} />,
-          },
-        ]}
-      />
-      <div className={uiCss["cols"]}>
-        <div>
-          <BestTrial experiment={data} />
-          <Section title={t("experiment.timeline")}>
-            <KeyValues
-              items={[
-                [
-                  stateWord(t, "QUEUED"),
-                  <span key="q">
-                    <Stamp at={data.created_at} /> ·{" "}
-                    <Elapsed start={data.created_at} end={data.started_at ?? data.ended_at} />
-                  </span>,
-                ],
-                ...(data.started_at
-                  ? ([
-                      [
-                        stateWord(t, "RUNNING"),
-                        <span key="r">
-                          <Stamp at={data.started_at} /> · <Elapsed start={data.started_at} end={data.ended_at} />
-                        </span>,
-                      ],
-                    ] as [string, React.ReactNode][])
-                  : []),
-                ...(data.ended_at
-                  ? ([[stateWord(t, data.state), <Stamp key="e" at={data.ended_at} />]] as [string, React.ReactNode][])
-                  : []),
-              ]}
-            />
-          </Section>
-        </div>
-        <div>
-          <Section title={t("experiment.resources")}>
-            <KeyValues
-              items={[
-                [t("experiments.slots"), slotsText(t, data)],
-                [t("nodes.pool"), data.pool],
-                [t("queue.priority"), String(data.priority)],
-                [
-                  t("experiments.searcher"),
-                  t(`searcher.${data.searcher}` as "searcher.asha", { defaultValue: data.searcher }),
-                ],
-                ...(data.metric_name
-                  ? ([[t("experiment.metric"), `${data.metric_name} (${data.metric_goal ?? ""})`]] as [
-                      string,
-                      string,
-                    ][])
-                  : []),
-              ]}
-            />
-          </Section>
-          <BudgetSection experiment={data} />
-          <ScalingSection experiment={data} />
-          <Order experiment={data} />
-          <Lineage experiment={data} />
-          <Notes experiment={data} />
-        </div>
-      </div>
+      <OverviewStats experiment={data} />
+      <QueryView query={search}>
+        {(found) => (
+          <>
+            <TopTrials experiment={data} />
+            <LearningCurves experiment={data} search={found} />
+          </>
+        )}
+      </QueryView>
     </>
   );
 }
 
-function Notes({ experiment: data }: { experiment: ExperimentDetail }) {
+function OverviewStats({ experiment: data }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
-  const user = useQuery(me).data;
-  const queryClient = useQueryClient();
-  const [draft, setDraft] = useState<string | null>(null);
-  const save = useMutation({
-    mutationFn: (notes: string) =>
-      unwrap(
-        client.PATCH("/api/v1/experiments/{experiment_id}", {
-          params: { path: { experiment_id: data.id } },
-          body: { notes },
-        }),
-      ),
-    onSuccess: async () => {
-      await queryClient.invalidateQueries({ queryKey: ["experiment", data.id] });
-      setDraft(null);
-    },
-  });
-  const edit = !mayChange(user, data.owner) ? null : (
-    <Button variant="subtle" size="compact-xs" onClick={() => setDraft(data.notes)}>
-      {t("common.edit")}
-    </Button>
-  );
+  const byState = Object.entries(data.num_trials_by_state).filter(([, n]) => n > 0);
   return (
-    <Section title={t("experiment.notes")} note={draft === null ? edit : null}>
-      {draft === null ? (
-        data.notes ? (
-          <NotesText text={data.notes} />
-        ) : (
-          <div className="dim">{t("experiment.noNotes")}</div>
-        )
-      ) : (
-        <>
-          <NotesField label={t("experiment.notes")} value={draft} onChange={setDraft} />
-          {save.error ? <ErrorNotice error={save.error} /> : null}
-          <div className={`${layout["buttons"]} ${layout["aboveM"]}`}>
-            <Button loading={save.isPending} onClick={() => save.mutate(draft)}>
-              {t("common.save")}
-            </Button>
-            <Button variant="default" onClick={() => setDraft(null)}>
-              {t("common.cancel")}
-            </Button>
-          </div>
-        </>
-      )}
-    </Section>
+    <Stats
+      items={[
+        {
+          testId: "stat-best",
+          label: data.metric_name ? t("experiment.best", { metric: data.metric_name }) : t("experiments.best"),
+          value: format.num(data.best_metric),
+          note:
+            data.best_trial_id === null ? (
+              ""
+            ) : (
+              <Link to="/trials/$trialId" params={{ trialId: String(data.best_trial_id) }}>
+                {t("experiment.bestTrial")}
+              </Link>
+            ),
+        },
+        {
+          testId: "stat-progress",
+          label: t("experiments.progress"),
+          value: format.pct(data.progress),
+          note: (
+            <Meter
+              value={data.progress}
+              text=" "
+              label={t("experiments.progress")}
+              tone={data.state === "COMPLETED" ? "ok" : data.state === "FAILED" ? "bad" : "run"}
+            />
+          ),
+        },
+        {
+          testId: "stat-trials",
+          label: t("experiments.trials"),
+          value: (
+            <>
+              {data.num_trials}
+              {data.num_trials_planned === null ? null : <small> / {data.num_trials_planned}</small>}
+            </>
+          ),
+          note: byState.map(([state, n]) => `${n} ${stateWord(t, state)}`).join(" · "),
+        },
+        {
+          testId: "stat-elapsed",
+          label: t(
+            data.started_at ? "experiments.elapsed" : data.ended_at ? "experiment.neverRan" : "experiment.waitingFor",
+          ),
+          value: <Elapsed start={data.started_at ?? data.created_at} end={data.ended_at} />,
+        },
+      ]}
+    />
   );
 }
 
 function ConfigTab({ experiment: data }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
+  // Trials differ in hyperparameters alone; where a setting comes from is the same for all of them.
+  const best = data.best_trial_id;
+  const origins = useQuery({ ...trialReproduction(best ?? 0, 0, false), enabled: best !== null }).data?.origins;
   return (
     <>
-      <Section
-        title={t("experiment.document")}
-        note={
-          <Link to="/submit" search={{ from: data.id }}>
-            {t("operation.fork")}
-          </Link>
-        }
-      >
-        <Code text={data.document} />
-      </Section>
-      <Section
-        title={t("trial.resolved")}
-        note={data.blob_sha256 ? <span className="mono">code {data.blob_sha256.slice(0, 12)}</span> : null}
-      >
-        <Code text={JSON.stringify(data.config, null, 2)} />
-      </Section>
+      <p className={layout["text"]}>
+        <Link to="/submit" search={{ from: data.id }}>
+          {t("operation.fork")}
+        </Link>
+      </p>
+      <Settings experiment={data} origins={origins ?? {}} />
     </>
   );
 }

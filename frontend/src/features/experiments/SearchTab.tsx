@@ -5,9 +5,8 @@ import { useTranslation } from "react-i18next";
 import { type ExperimentDetail, experimentSearch } from "../../api/queries";
 import { Empty, Section, Skeleton } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
+import { BudgetSection } from "../../common/experiments/BudgetSection";
 import { SectionIndex } from "../../components/SectionIndex";
-import { BudgetSection } from "./BudgetSection";
-import { LearningCurves } from "./LearningCurves";
 import { RungView } from "./RungView";
 import { SearchLimits } from "./SearchLimits";
 
@@ -30,7 +29,6 @@ export function SearchTab({ experiment }: { experiment: ExperimentDetail }) {
               )}
             </Section>
           ) : null}
-          <LearningCurves experiment={experiment} search={data} />
           {experiment.budget ? <BudgetSection experiment={experiment} /> : null}
           {data.metric_name === null ? null : (
             <Suspense fallback={<Skeleton />}>

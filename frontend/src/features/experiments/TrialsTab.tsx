@@ -1,13 +1,12 @@
 import { Button } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { useLiveQueries } from "../../api/liveHooks";
-import { type ExperimentDetail, experimentTrials, type Trial, trial } from "../../api/queries";
-import { Empty, KeyValues, LoadMore, Meter, Section } from "../../components/basics";
+import { type ExperimentDetail, experimentTrials, type Trial } from "../../api/queries";
+import { Empty, LoadMore, Meter } from "../../components/basics";
 import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
@@ -248,7 +247,7 @@ function TickedBar({ ticked, onClear }: { ticked: readonly number[]; onClear: ()
   );
 }
 
-function TrialTable({
+export function TrialTable({
   items,
   experiment,
   columns: ids,
@@ -276,40 +275,5 @@ function TrialTable({
         testId="trials"
       />
     </>
-  );
-}
-
-export function BestTrial({ experiment }: { experiment: ExperimentDetail }) {
-  const { t } = useTranslation();
-  const id = experiment.best_trial_id ?? experiment.only_trial_id;
-  const best = useQuery({ ...trial(id ?? 0), enabled: id !== null }).data;
-  useLiveQueries(`experiment:${experiment.id}`, ["trial", id]);
-  if (!best) return null;
-  return (
-    <Section
-      title={t(experiment.only_trial_id === null ? "experiment.bestTrial" : "experiment.theTrial")}
-      note={
-        <Link to="/trials/$trialId" params={{ trialId: String(best.id) }}>
-          {t("trial.no", { no: best.no })}
-        </Link>
-      }
-      testId="best-trial"
-    >
-      <KeyValues
-        items={[
-          ...(experiment.metric_name
-            ? ([[experiment.metric_name, format.num(best.metric)]] as [string, string][])
-            : []),
-          [t("experiments.state"), stateWord(t, best.state)],
-          [t("trial.stat.step"), format.count(best.step)],
-          ...Object.entries(best.hparams).map(([key, raw]): [React.ReactNode, string] => [
-            <code key={key} className="mono">
-              {key}
-            </code>,
-            value(raw),
-          ]),
-        ]}
-      />
-    </Section>
   );
 }

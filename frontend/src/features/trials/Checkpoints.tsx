@@ -23,6 +23,7 @@ import { FromScript } from "../../common/checkpoints/FromScript";
 import { ExportButton } from "./ExportButton";
 import { Pinned, PinButton } from "../../common/checkpoints/PinButton";
 import layout from "../../components/layout.module.css";
+import css from "./trials.module.css";
 
 export function Checkpoints({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
@@ -123,7 +124,7 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
       align: "right",
       cell: (c) => format.count(c.num_files),
     },
-    { id: "node", header: t("ranks.node"), cell: (c) => c.node_name },
+    { id: "node", header: t("ranks.node"), cell: (c) => <span className={css["whole"]}>{c.node_name}</span> },
     {
       id: "state",
       header: t("checkpoints.state"),
@@ -132,13 +133,18 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
     { id: "attempt", phone: false, header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
     { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
     {
+      id: "path",
+      header: t("checkpoints.path"),
+      cell: (c) => <span className={`mono ${layout["anywhere"]}`}>{c.path}</span>,
+    },
+    {
       id: "fork",
       header: t("common.rowActions"),
       quiet: true,
       align: "right",
       cell: (c) =>
         c.state === "complete" ? (
-          <Group gap={4} justify="flex-end" maw={300} ml="auto">
+          <Group gap={4} justify="flex-end" wrap="nowrap" ml="auto">
             {mayChange ? <PinButton checkpoint={c} /> : null}
             <ExportButton
               trialId={trial.id}
@@ -160,11 +166,6 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
             ) : null}
           </Group>
         ) : null,
-    },
-    {
-      id: "path",
-      header: t("checkpoints.path"),
-      cell: (c) => <span className={`mono ${layout["anywhere"]}`}>{c.path}</span>,
     },
   ];
 }

@@ -1,18 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
 
 import { client, unwrap } from "../../api/client";
 import type { TrialDetail } from "../../api/queries";
-import type { LogSearch } from "../../app/search";
 import { LogPane } from "../../common/logs/LogPane";
 import { trialSource } from "../../common/logs/logQuery";
+import { useTrialSearch } from "./address";
 
 export function Logs({ trial }: { trial: TrialDetail }) {
-  const search = useSearch({ from: "/app/trials/$trialId" });
-  const navigate = useNavigate({ from: "/trials/$trialId" });
-  const set = (change: Partial<LogSearch>): void => {
-    void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
-  };
+  const [search, set] = useTrialSearch();
   const streams = useQuery({
     queryKey: ["trial", trial.id, "log-streams"],
     queryFn: ({ signal }) =>

@@ -1,6 +1,5 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -14,6 +13,7 @@ import layout from "../../components/layout.module.css";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
+import { useTrialSearch } from "./address";
 
 const CARDS = 24;
 
@@ -25,13 +25,9 @@ export function Media({ trial }: { trial: TrialDetail }) {
 
 function Found({ trial, found }: { trial: TrialDetail; found: MediaOverview }) {
   const { t } = useTranslation();
-  const search = useSearch({ from: "/app/trials/$trialId" });
-  const navigate = useNavigate({ from: "/trials/$trialId" });
+  const [search, set] = useTrialSearch();
   const [text, setText] = useState("");
   const [most, setMost] = useState(CARDS);
-  const set = (change: Partial<typeof search>): void => {
-    void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
-  };
   const steps = stepsOf(found.series);
   const ranks = [...new Set(found.series.flatMap((one) => one.ranks))].toSorted((a, b) => a - b);
   const wanted = search.step ?? steps.at(-1) ?? 0;

@@ -1,6 +1,5 @@
 import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useRef } from "react";
 import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
@@ -14,6 +13,7 @@ import type { SeriesStore } from "../../charts/SeriesStore";
 import type { Tile } from "../../charts/Tiles";
 import { useLook } from "../../charts/useLook";
 import { Empty } from "../../components/basics";
+import { PhoneFold } from "../../components/PhoneFold";
 import { QueryView } from "../../components/QueryView";
 import { stateWord } from "../../components/StateBadge";
 import { type Along, type Growing, meanOver, SAMPLES_METRIC } from "../../lib/axis";
@@ -27,6 +27,7 @@ import { kindsOf, useGrowing } from "../../common/series/growing";
 import { singleValue } from "../../common/series/singleValue";
 import { useSeriesStore } from "../../common/series/useSeriesStore";
 import { useWindow } from "../../common/series/useWindow";
+import { useTrialSearch } from "./address";
 
 const MAX_RANKS = 16;
 const MAX_RANKS_LISTED = 256;
@@ -49,8 +50,7 @@ export function Metrics({ trial }: { trial: TrialDetail }) {
 
 function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string[]; ranks: number[] }) {
   const { t } = useTranslation();
-  const search = useSearch({ from: "/app/trials/$trialId" });
-  const navigate = useNavigate({ from: "/trials/$trialId" });
+  const [search, set] = useTrialSearch();
   const store = useSeriesStore(trial.id);
   const rankKey = search.rank ?? String(ranks[0] ?? 0);
   const isMean = rankKey === "mean";
@@ -63,9 +63,6 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
   useEffect(() => () => store.dispose(), [store]);
   const namesKey = names.join("\n");
   const specs = useMemo(() => chartsOf(namesKey.split("\n")), [namesKey]);
-  const set = (change: Partial<typeof search>): void => {
-    void navigate({ search: (before) => ({ ...before, ...change }), replace: true });
-  };
   const saved = useQuery(trialCheckpointSteps(trial.id)).data;
   // Read when drawing: neither a checkpoint nor a zoom makes a new source.
   const around = useRef<Beside>({ search, checkpoints: [] });
@@ -90,27 +87,32 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
   const several = ranks.length > MAX_RANKS ? MAX_RANKS : ranks.length;
   return (
     <>
-      <ChartToolbar search={search} set={set} kinds={kindsOf(trial)}>
-        <Select
-          aria-label={t("metrics.rank")}
-          w={160}
-          allowDeselect={false}
-          value={rankKey}
-          onChange={(value) => set({ rank: value ?? undefined })}
-          data={[
-            ...ranks.slice(0, MAX_RANKS_LISTED).map((rank) => ({ value: String(rank), label: t("rank.no", { rank }) })),
-            ...(ranks.length > 1
-              ? [
-                  { value: "mean", label: t("metrics.meanRanks", { n: several }) },
-                  {
-                    value: "all",
-                    label: ranks.length > MAX_RANKS ? t("metrics.firstRanks", { n: MAX_RANKS }) : t("metrics.allRanks"),
-                  },
-                ]
-              : []),
-          ]}
-        />
-      </ChartToolbar>
+      <PhoneFold title={t("metrics.toolbar")}>
+        <ChartToolbar search={search} set={set} kinds={kindsOf(trial)}>
+          <Select
+            aria-label={t("metrics.rank")}
+            w={160}
+            allowDeselect={false}
+            value={rankKey}
+            onChange={(value) => set({ rank: value ?? undefined })}
+            data={[
+              ...ranks
+                .slice(0, MAX_RANKS_LISTED)
+                .map((rank) => ({ value: String(rank), label: t("rank.no", { rank }) })),
+              ...(ranks.length > 1
+                ? [
+                    { value: "mean", label: t("metrics.meanRanks", { n: several }) },
+                    {
+                      value: "all",
+                      label:
+                        ranks.length > MAX_RANKS ? t("metrics.firstRanks", { n: MAX_RANKS }) : t("metrics.allRanks"),
+                    },
+                  ]
+                : []),
+            ]}
+          />
+        </ChartToolbar>
+      </PhoneFold>
       <Panels
         scope={{ experiment: trial.experiment_id, project: about?.project ?? null }}
         around={page}

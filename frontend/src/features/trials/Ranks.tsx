@@ -25,7 +25,6 @@ import { rankRanges } from "../../lib/perf";
 import { isTerminal } from "../../lib/states";
 import { latestAttempt } from "./attempt";
 import { Progress } from "./Progress";
-import { NodesOfTrial } from "./NodesOfTrial";
 import css from "./trials.module.css";
 
 export function Ranks({ trial }: { trial: TrialDetail }) {
@@ -82,7 +81,6 @@ export function Ranks({ trial }: { trial: TrialDetail }) {
         </QueryView>
       </Section>
       {isTerminal(trial.state) && trial.attempts.length === 0 ? null : <Progress trial={trial} />}
-      {isTerminal(trial.state) ? null : <NodesOfTrial trialId={trial.id} workers={workers.data?.items ?? []} />}
       <Section title={t("ranks.groups")} note={t("ranks.groupsNote")}>
         <QueryView query={groups}>
           {(data) =>

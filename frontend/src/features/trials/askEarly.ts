@@ -1,6 +1,6 @@
 /** What the tabs of a trial ask first, asked while the page is still being put together. */
 import { askAhead } from "../../api/ahead";
-import { trialMetrics } from "../../api/queries";
+import { experiment, trialMetrics } from "../../api/queries";
 import type { Early } from "../../app/lazyPage";
 import type { TrialSearch } from "../../app/search";
 import { arranged, readLayout } from "../../charts/chartLayout";
@@ -13,9 +13,11 @@ import { chartsOf, ranksShown } from "./Metrics";
 
 /** What is not the plain view of a tab is asked for by the tab itself. */
 export async function askEarly({ queryClient, params, search: given }: Early): Promise<void> {
-  const id = Number(params["trialId"]);
   const search = given as TrialSearch;
-  if (!(id > 0)) return undefined;
+  const id = params["trialId"]
+    ? Number(params["trialId"])
+    : (await queryClient.ensureQueryData(experiment(Number(params["experimentId"])))).only_trial_id;
+  if (id === null || !(id > 0)) return undefined;
   if (search.tab === "logs") return askForLog(id, search);
   if (
     (search.tab !== undefined && search.tab !== "metrics") ||
@@ -25,6 +27,7 @@ export async function askEarly({ queryClient, params, search: given }: Early): P
   )
     return undefined;
   const { names, ranks } = await queryClient.ensureQueryData(trialMetrics(id));
+  if (names.length === 0 && search.tab === undefined) return askForLog(id, search);
   // As the grid draws them: of its first group those that are on the screen.
   const [charts = []] = arranged(chartsOf(names), readLayout(readPref("charts.layout"))).values();
   const first = charts.slice(0, firstCharts()).flatMap((spec) => spec.names);

@@ -30,7 +30,6 @@ export const cluster = {
       ranks: "Ranks on this node: ",
       rank: "trial {{trial}} rank {{rank}} on slot {{slot}}",
       most: "peak {{value}}",
-      some: "The first {{shown}} of {{all}} nodes. Every node has its own page.",
     },
     name: "Node",
     state: "State",

@@ -3,6 +3,7 @@ import { charts } from "./charts";
 import { checkpointList } from "./checkpointList";
 import { cluster } from "./cluster";
 import { compare } from "./compare";
+import { config } from "./config";
 import { diagnosis } from "./diagnosis";
 import { docs } from "./docs";
 import { experiments } from "./experiments";
@@ -27,6 +28,7 @@ export const pages = {
   ...checkpointList,
   ...cluster,
   ...compare,
+  ...config,
   ...diagnosis,
   ...docs,
   ...experiments,

@@ -32,7 +32,6 @@ export const cluster: Same<typeof english> = {
       ranks: "在此运行的 rank：",
       rank: "试验 {{trial}} rank {{rank}}，槽位 {{slot}}",
       most: "峰值 {{value}}",
-      some: "显示 {{all}} 个节点中的前 {{shown}} 个；每个节点都有自己的页面。",
     },
     name: "节点",
     state: "状态",

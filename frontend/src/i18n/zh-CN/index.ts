@@ -7,6 +7,7 @@ import { charts } from "./charts";
 import { checkpointList } from "./checkpointList";
 import { cluster } from "./cluster";
 import { compare } from "./compare";
+import { config } from "./config";
 import { diagnosis } from "./diagnosis";
 import { docs } from "./docs";
 import { experiments } from "./experiments";
@@ -46,6 +47,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...charts,
   ...checkpointList,
   ...compare,
+  ...config,
   ...diagnosis,
   ...docs,
   ...keys,

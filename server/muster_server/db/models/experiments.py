@@ -58,6 +58,9 @@ class ExperimentRow(Base):
     """Uploaded code bundle, if any."""
     left_out: Mapped[list[Any] | None]
     """Paths that ignore files left out of it; folders end with a slash. None: nothing is known."""
+    code_version: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
+    """schemas.operations.CodeVersionIn as JSON; None: its folder is in no git repository. Its diff is
+    long, so it is read where it is asked for alone."""
     waits_for: Mapped[list[Any] | None]
     """[{"experiment", "when"}]: experiments that must end before its trials are placed. None: it
     waits for none, or not any more."""
@@ -279,6 +282,8 @@ class AllocationRow(Base):
     """wire.AllocationSpec as sent."""
     facts: Mapped[dict[str, Any] | None]
     """wire.NodeFacts, from its READY."""
+    environment: Mapped[dict[str, Any] | None] = mapped_column(deferred=True)
+    """wire.JobEnvironment, from the READY of the first node; None on the other ones."""
     price_per_slot_hour: Mapped[float] = mapped_column(default=0.0)
     """Price of the node's pool when the slots were reserved. Later price changes do not affect
     it."""

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from muster.wire import (
+    PACKAGES_MAX,
     ExitInfo,
+    JobEnvironment,
     MediaRecord,
     MetricsRecord,
     NodeFacts,
@@ -102,6 +104,7 @@ class Changes:
     """All workers have ended, whether or not an exit says how."""
     completes_logs: bool = False
     facts: NodeFacts | None = None
+    environment: JobEnvironment | None = None
     rendezvous: tuple[str, int] | None = None
     """Host and port at which the attempt meets."""
     clears_strikes: bool = False
@@ -282,6 +285,9 @@ def _on_state(changes: Changes, record: StateRecord, clock: NodeClock, now: dt.d
             changes.clears_strikes = True
             if record.facts is not None:
                 changes.facts = record.facts
+            if record.environment is not None and changes.allocation.node_rank == 0:
+                packages = record.environment.packages[:PACKAGES_MAX]
+                changes.environment = dataclasses.replace(record.environment, packages=packages)
             if record.rendezvous is not None and changes.allocation.node_rank == 0:
                 changes.rendezvous = (record.rendezvous.host, record.rendezvous.port)
         case "PREPARE_FAILED":

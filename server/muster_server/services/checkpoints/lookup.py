@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from muster.document.experiment import ExperimentConfig
 from muster.wire import decode_number
 from muster_server.db.models import CheckpointRow, ClusterIdentityRow, ExperimentRow, TrialRow
+from muster_server.domain.metrics import headline_name
 
 
 @dataclass(frozen=True)
@@ -89,23 +90,27 @@ def newest(session: Session, trial_id: int) -> CheckpointRow | None:
 
 def best_id(session: Session, trial: TrialRow) -> int | None:
     """Return the complete checkpoint with the best finite value of the search metric; ties: the
-    latest."""
+    latest.
+
+    Without a search metric the least value of the loss or error counts that stands for a training
+    (domain.metrics.headline_name). None if no checkpoint has such a value.
+    """
     experiment = session.get_one(ExperimentRow, trial.experiment_id)
-    if experiment.metric_name is None:
-        return None
-    sign = -1 if experiment.metric_goal == "max" else 1
-    best: tuple[float, int] | None = None
-    for row_id, metrics in session.execute(
+    found = session.execute(
         select(CheckpointRow.id, CheckpointRow.metrics).where(
             CheckpointRow.trial_id == trial.id, CheckpointRow.state == "complete"
         )
-    ):
-        if experiment.metric_name not in metrics:
-            continue
-        value = decode_number(metrics[experiment.metric_name])
-        if math.isfinite(value) and (best is None or (sign * value, -row_id) < best):
-            best = (sign * value, -row_id)
-    return -best[1] if best else None
+    ).all()
+    name = experiment.metric_name
+    if name is None:
+        name = headline_name({name for _, metrics in found for name in metrics})
+    sign = -1 if experiment.metric_goal == "max" else 1
+    ranked = [
+        (sign * value, -row_id)
+        for row_id, metrics in found
+        if name in metrics and math.isfinite(value := decode_number(metrics[name]))
+    ]
+    return -min(ranked)[1] if ranked else None
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ def _pick(session: Session, trial: TrialRow, pick: str, path: str) -> Source | F
     if pick == "best":
         best_id = lookup.best_id(session, trial)
         found = session.get(CheckpointRow, best_id) if best_id is not None else None
-        lack = "no checkpoint with a finite value of the search metric"
+        lack = "no checkpoint with a finite value of the search metric or of a loss"
     else:
         found = lookup.newest(session, trial.id)
         lack = "no checkpoint"

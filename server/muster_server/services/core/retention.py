@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import exists, select
+from sqlalchemy import ColumnElement, and_, exists, extract, not_, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.deleting import DATA_WEIGHT, PIECE_WEIGHT, ROWS_FIRST, Deleter
@@ -33,8 +33,14 @@ DISMISSAL_DAYS = 90
 IDEMPOTENCY_DAYS = 1
 ONE_TIME_TOKEN_DAYS = 1
 PREFLIGHT_DAYS = 30
+SAMPLE_EVERY_S = 15.0
+"""How busy a node was is kept of some heartbeats: those between two samples are not."""
 SAMPLE_HOURS = 6
-"""How busy nodes were is kept for so long, and up to an hour more: 240 samples an hour each."""
+"""How busy nodes were is kept in full for so long, and up to an hour more: 240 samples an hour each."""
+COARSE_SAMPLE_EVERY_MIN = 5
+"""Minutes from one kept sample to the next, once they are older than that."""
+COARSE_SAMPLE_DAYS = 7
+"""Age at which the last samples are deleted."""
 FILE_DELETION_DAYS = 30
 """Deletions of files that are done are shown this long."""
 JOIN_TOKEN_DAYS = 30
@@ -70,7 +76,8 @@ def delete_expired(session: Session, now: dt.datetime, limit: int = ROWS_FIRST) 
         (OneTimeTokenRow, OneTimeTokenRow.expires_at < before(days=ONE_TIME_TOKEN_DAYS), 1),
         (JoinTokenRow, JoinTokenRow.expires_at < before(days=JOIN_TOKEN_DAYS), 1),
         (IdempotencyRow, IdempotencyRow.created_at < before(days=IDEMPOTENCY_DAYS), 1),
-        (NodeSampleRow, NodeSampleRow.at < before(hours=SAMPLE_HOURS), 1),
+        (NodeSampleRow, _between(before(hours=2 * SAMPLE_HOURS), before(hours=SAMPLE_HOURS)), 1),
+        (NodeSampleRow, NodeSampleRow.at < before(days=COARSE_SAMPLE_DAYS), 1),
         (DismissalRow, DismissalRow.dismissed_at < before(days=DISMISSAL_DAYS), 1),
         (PreflightRow, PreflightRow.ended_at < before(days=PREFLIGHT_DAYS), 1),
         (ExportChunkRow, ExportChunkRow.export_id.in_(exports), PIECE_WEIGHT),
@@ -84,6 +91,15 @@ def delete_expired(session: Session, now: dt.datetime, limit: int = ROWS_FIRST) 
     ]
     all(deleter.delete(row, where, weight=weight) for row, where, weight in rows)
     return deleter.num_deleted
+
+
+def _between(begin: dt.datetime, end: dt.datetime) -> ColumnElement[bool]:
+    """Return the condition of samples in that time that are left out of the coarse ones."""
+    at = NodeSampleRow.at
+    is_coarse = and_(
+        extract("minute", at) % COARSE_SAMPLE_EVERY_MIN == 0, extract("second", at) < SAMPLE_EVERY_S
+    )
+    return and_(at >= begin, at < end, not_(is_coarse))
 
 
 def delete_old_logs(

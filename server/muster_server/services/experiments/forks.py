@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import ExperimentRow, TrialRow, UserRow
 from muster_server.schemas.base import Page
 from muster_server.schemas.experiments import ExperimentIn
-from muster_server.schemas.operations import ChildOut, ForkIn, ParentOut
+from muster_server.schemas.operations import ChildOut, CodeVersionIn, ForkIn, ParentOut
 
 from ..core.callers import Caller, note
 from ..core.lookup import get_experiment
@@ -63,13 +63,22 @@ def as_submission(session: Session, source: ExperimentRow, body: ForkIn) -> Expe
         if not section.keys() & {"checkpoint", "trial", "experiment"}:
             section["experiment"] = source.id
         overrides.append(f"from={json.dumps(section)}")
-    blob, left_out = body.blob_sha256, body.left_out
+    blob, left_out, version = body.blob_sha256, body.left_out, body.code_version
     if blob is None and source.blob_sha256 is not None:
         config = resolve(document, overrides).config
         installed = config and config.code and config.code.installed
         if config is None or (config.trainer is None and not installed):
             blob, left_out = source.blob_sha256, source.left_out
-    return ExperimentIn(document=document, overrides=overrides, blob_sha256=blob, left_out=left_out)
+            version = (
+                CodeVersionIn.model_validate(source.code_version) if source.code_version else None
+            )
+    return ExperimentIn(
+        document=document,
+        overrides=overrides,
+        blob_sha256=blob,
+        left_out=left_out,
+        code_version=version,
+    )
 
 
 def _renamed_source(session: Session, source: ExperimentRow) -> list[str]:

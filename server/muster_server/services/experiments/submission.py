@@ -226,6 +226,7 @@ def _insert(
         purpose=purpose,
         blob_sha256=body.blob_sha256,
         left_out=body.left_out or None,
+        code_version=body.code_version.model_dump() if body.code_version else None,
         waits_for=waits_of(config.after),
         priority=config.resources.priority,
         slots_per_trial=config.resources.slots,

@@ -121,6 +121,7 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
     return TrialDetail.from_row(
         out,
         desired=trial.desired,
+        estimated_start_at=trial.estimated_start_at if trial.state == TrialState.QUEUED else None,
         seed=trial.seed,
         searcher=experiment.config.search.method,
         metric_name=experiment.metric_name,

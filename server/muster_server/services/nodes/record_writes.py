@@ -127,7 +127,7 @@ def known_workers(
 def write(session: Session, batch: Sequence[Changes], *, now: dt.datetime) -> None:
     """Write the changes of several allocations, all but what they mean for their nodes."""
     connection = session.connection()
-    _fill_in_facts(session, batch)
+    _fill_in_drivers(session, batch)
     by_columns: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
     for changes in batch:
         if changes.values:
@@ -188,19 +188,20 @@ def _write_workers(session: Session, batch: Sequence[Changes], now: dt.datetime)
         connection.execute(_END_ALL_WORKERS, {"ids": ended, "now": now})
 
 
-def _fill_in_facts(session: Session, batch: Sequence[Changes]) -> None:
-    """Add to the facts of nodes what not the agent says but their inventory."""
-    with_facts = [changes for changes in batch if changes.facts is not None]
-    if not with_facts:
+def _fill_in_drivers(session: Session, batch: Sequence[Changes]) -> None:
+    """Set the columns of what nodes say about themselves, with the driver of their inventory."""
+    told = [c for c in batch if c.facts is not None or c.environment is not None]
+    if not told:
         return
-    ids = sorted(changes.allocation.id for changes in with_facts)
+    ids = sorted(changes.allocation.id for changes in told)
     drivers = {row.id: row for row in session.connection().execute(_DRIVERS, {"ids": ids})}
-    for changes in with_facts:
-        assert changes.facts is not None
+    for changes in told:
         row = drivers[changes.allocation.id]
         driver = (row.driver_version or "") if row.slot_type == "cuda" else ""
-        facts = dataclasses.replace(changes.facts, driver_version=driver)
-        changes.values["facts"] = dataclasses.asdict(facts)
+        for column, said in (("facts", changes.facts), ("environment", changes.environment)):
+            if said is not None:
+                filled = dataclasses.replace(said, driver_version=driver)
+                changes.values[column] = dataclasses.asdict(filled)
 
 
 def _add_events(session: Session, changes: Changes, now: dt.datetime) -> None:

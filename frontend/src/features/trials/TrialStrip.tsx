@@ -1,0 +1,165 @@
+import { useQuery } from "@tanstack/react-query";
+import type { TFunction } from "i18next";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+
+import { type TrialDetail, trialMetrics } from "../../api/queries";
+import * as format from "../../lib/format";
+import { isTerminal } from "../../lib/states";
+import { etaS } from "./eta";
+import { bestOf, type Recent, recentOf, shareOf } from "./recent";
+import css from "./trials.module.css";
+
+interface Figure {
+  id: string;
+  label: string;
+  value: ReactNode;
+  /** What the value is over, with its unit: the tooltip. */
+  title?: string;
+  tone?: "warn" | "bad";
+  /** Also beside a log, which wants the room. */
+  isVital?: boolean;
+}
+
+const WARN_COMM = 0.3;
+const WARN_DATA = 0.2;
+
+/** How a trial is doing, in one line: progress, time left, losses, speed and where the step time goes. */
+export function TrialStrip({ trial, isShort }: { trial: TrialDetail; isShort: boolean }) {
+  const { t } = useTranslation();
+  const figures = [progress(t, trial), timeLeft(t, trial), ...useLosses(trial), ...speed(t, trial), restarts(t, trial)];
+  const ratio = trial.num_steps_planned ? trial.step / trial.num_steps_planned : null;
+  return (
+    <dl className={css["strip"]} data-testid="trial-strip">
+      {ratio === null ? null : <ProgressBar ratio={ratio} isOver={isTerminal(trial.state)} />}
+      {figures
+        .filter((figure) => figure.value !== format.MISSING && (figure.isVital || !isShort))
+        .map(({ id, label, value, title, tone, isVital }) => (
+          <div key={id} title={title} data-testid={`stat-${id}`} data-tone={tone} data-vital={isVital ?? false}>
+            <dt>{label}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+function ProgressBar({ ratio, isOver }: { ratio: number; isOver: boolean }) {
+  const { t } = useTranslation();
+  return (
+    <div className={css["stripBar"]}>
+      <dt className={"srOnly"}>{t("experiments.progress")}</dt>
+      <dd>
+        <span className={css["stripTrack"]} data-over={isOver || undefined}>
+          <span style={{ width: `${Math.min(1, ratio) * 100}%` }} />
+        </span>
+        {format.pct(ratio)}
+      </dd>
+    </div>
+  );
+}
+
+function progress(t: TFunction, trial: TrialDetail): Figure {
+  const planned = trial.num_steps_planned;
+  return {
+    id: "step",
+    label: t("trial.stat.step"),
+    value: planned ? `${format.count(trial.step)} / ${format.count(planned)}` : format.count(trial.step),
+    title: trial.epoch === null ? undefined : t("trial.stat.epoch", { epoch: format.num(trial.epoch, 3) }),
+    isVital: true,
+  };
+}
+
+/** The loss of training and the metric that trials are compared by, or that of validation. */
+function useLosses(trial: TrialDetail): Figure[] {
+  const { t } = useTranslation();
+  // The latest values of rank 0 come with the summary; lists carry summaries only.
+  const metrics = useQuery(trialMetrics(trial.id)).data?.items ?? [];
+  const { summary } = trial;
+  const names = Object.keys(summary);
+  const compared = summary["val/loss"] ? "val/loss" : trial.metric_name;
+  const first = ["train/loss", compared ?? "", ...names.filter((name) => name.endsWith("loss"))].find(
+    (name) => name in summary,
+  );
+  return [...new Set([first, compared])].flatMap((name) => {
+    const entry = name ? summary[name] : undefined;
+    if (!name || !entry) return [];
+    const bad = metrics.reduce((sum, item) => sum + (item.name === name ? item.num_non_finite : 0), 0);
+    const isFirst = name === first;
+    const value = format.num(entry.last);
+    return [
+      {
+        id: isFirst ? "loss" : "val",
+        label: name,
+        value: bad > 0 ? `${value} · ${t("trial.stat.nonFinite", { count: bad })}` : value,
+        title: t("trial.stat.lossTitle", {
+          step: format.count(entry.step),
+          best: format.num(bestOf(name, entry, trial)),
+        }),
+        tone: bad > 0 ? ("bad" as const) : undefined,
+        isVital: isFirst,
+      },
+    ];
+  });
+}
+
+function speed(t: TFunction, trial: TrialDetail): Figure[] {
+  const { summary } = trial;
+  const samples = recentOf(summary["throughput/samples_per_s"]);
+  const throughput = samples ?? recentOf(summary["throughput/tokens_per_s"]);
+  const step = recentOf(summary["time/step_ms"]);
+  const comm = shareOf(summary["comm/exposed_ms"], summary["time/step_ms"]) ?? recentOf(summary["comm/overhead_ratio"]);
+  const wait = shareOf(summary["time/data_wait_ms"], summary["time/step_ms"]);
+  const over = (mean: Recent | null, words = ""): string | undefined =>
+    mean === null ? undefined : [words, t("trial.stat.mean", { count: mean.count })].filter(Boolean).join(" · ");
+  const fastest = summary["time/step_ms"]?.min;
+  const unit = t(samples === null ? "trial.stat.tokens" : "trial.stat.samples");
+  return [
+    {
+      id: "throughput",
+      label: t("trial.stat.throughput"),
+      value: throughput === null ? format.MISSING : `${format.si(throughput.mean, "", 4)} ${unit}`,
+      title: over(throughput),
+    },
+    {
+      id: "comm",
+      label: t("trial.stat.comm"),
+      value: format.pct(comm?.mean ?? null),
+      title: over(comm, t("trial.stat.ofStep")),
+      tone: comm !== null && comm.mean >= WARN_COMM ? "warn" : undefined,
+    },
+    {
+      id: "data",
+      label: t("trial.stat.data"),
+      value: format.pct(wait?.mean ?? null),
+      title: over(wait, t("trial.stat.ofStep")),
+      tone: wait !== null && wait.mean >= WARN_DATA ? "warn" : undefined,
+    },
+    {
+      id: "step-time",
+      label: t("trial.stat.stepTime"),
+      value: format.ms(step?.mean ?? null),
+      title: over(step, fastest === undefined ? "" : t("trial.stat.least", { value: format.ms(fastest) })),
+    },
+  ];
+}
+
+function timeLeft(t: TFunction, trial: TrialDetail): Figure {
+  const eta = etaS(trial);
+  return {
+    id: "eta",
+    label: t("experiments.eta"),
+    value: eta === null ? format.MISSING : `≈ ${format.duration(eta)}`,
+    title: t("trial.stat.etaTitle"),
+    isVital: true,
+  };
+}
+
+function restarts(t: TFunction, trial: TrialDetail): Figure {
+  return {
+    id: "restarts",
+    label: t("trial.stat.restarts"),
+    value: trial.num_restarts > 0 ? format.count(trial.num_restarts) : format.MISSING,
+    title: t("trial.stat.attempt", { no: trial.attempt_no }),
+  };
+}

@@ -1,0 +1,43 @@
+import type { config as english } from "../en/config";
+import type { Same } from "../same";
+
+export const config: Same<typeof english> = {
+  config: {
+    title: "配置",
+    shape: { resolved: "完整配置", submitted: "提交时的文档", difference: "比较" },
+    find: "查找设置或值",
+    other: "要比较的实验",
+    overrides: "覆盖值",
+    noDocument: "该运行不是以文档形式提交的",
+    noMatch: "没有设置或值包含“{{text}}”",
+    setting: "设置",
+    value: "值",
+    origin: "来源",
+    from: { document: "文档", override: "覆盖值", default: "默认值" },
+    choose: "选择另一个实验",
+    chooseHint: "输入实验编号，查看哪些设置不同。",
+    same: "与 {{name}} #{{id}} 的配置相同",
+  },
+  reproduce: {
+    title: "复现",
+    submit: "再次提交",
+    command: "命令",
+    commit: "提交（commit）",
+    detached: "游离的 HEAD",
+    dirty: "有未提交的更改",
+    code: "代码包",
+    noGit: "不在 git 仓库中",
+    environment: "环境",
+    unknown: "尝试就绪后可知",
+    driver: "GPU 驱动",
+    toldBy: "上报者",
+    attempt: "第 {{no}} 次尝试，{{node}}",
+    diff: "未提交的更改",
+    diffCut: "未提交的更改（仅开头部分）",
+    untracked_one: "{{count}} 个未跟踪的文件",
+    untracked_other: "{{count}} 个未跟踪的文件",
+    packages_one: "{{count}} 个已安装的包",
+    packages_other: "{{count}} 个已安装的包",
+    somePackages: "已安装的 {{all}} 个包中的 {{shown}} 个",
+  },
+};

@@ -1,0 +1,60 @@
+"""What it takes to run a trial again."""
+
+from __future__ import annotations
+
+from .base import Output
+
+
+class CodeVersionOut(Output):
+    """Commit of the git repository that a code folder belongs to, and how the folder differed from
+    it when it was sent."""
+
+    commit: str
+    branch: str
+    """Branch that was checked out; "" for a detached commit."""
+    is_dirty: bool
+    """Whether the folder differed from the commit, by changed files or untracked ones."""
+    diff: str
+    """Changes of tracked files, as `git diff` prints them."""
+    is_diff_cut: bool
+    """Whether the changes were longer than `diff`."""
+    untracked: list[str]
+    """Names of untracked files and folders, relative to the code folder, at most 100."""
+
+
+class JobEnvironmentOut(Output):
+    """What the processes of an attempt ran with, as its first node told."""
+
+    attempt_no: int
+    node_name: str
+    python: str
+    """Path of the interpreter."""
+    python_version: str
+    torch_version: str
+    """Version of torch; "" if it is not installed."""
+    cuda_version: str
+    """CUDA version that torch was built for; "" for a CPU build."""
+    driver_version: str
+    """Version of the GPU driver; "" on slots of other types."""
+    muster_version: str
+    packages: list[str]
+    """Installed packages such as "numpy==2.1.0", sorted, at most 1,000."""
+    num_packages: int
+    """Number of all installed packages."""
+
+
+class ReproductionOut(Output):
+    origins: dict[str, str]
+    """Origin of each value of the configuration, by its dotted path: document, override or default.
+    Empty for runs that Muster does not run."""
+    command: list[str]
+    """Command of the first node of the newest attempt, as a user would write it; empty before the
+    first attempt."""
+    code_sha256: str | None
+    """Digest of the code bundle; null without one."""
+    code_size_bytes: int | None
+    code_version: CodeVersionOut | None
+    """Null if the folder of the code was in no git repository."""
+    environment: JobEnvironmentOut | None
+    """Environment of the newest attempt; null before it was ready, and for attempts of older
+    agents."""
