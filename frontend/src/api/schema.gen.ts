@@ -566,6 +566,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster/utilization": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Cluster Utilization
+         * @description Return how many slots of each pool were in use over time, in 96 buckets.
+         */
+        get: operations["get_cluster_utilization"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/deletions": {
         parameters: {
             query?: never;
@@ -662,6 +682,50 @@ export interface paths {
          */
         post: operations["cancel_diagnosis"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dismissals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Dismissals
+         * @description List what you have dismissed from the overview, latest first.
+         */
+        get: operations["list_dismissals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dismissals/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Create Dismissal
+         * @description Dismiss an entry of the overview, for you. After 90 days it is forgotten.
+         */
+        put: operations["create_dismissal"];
+        post?: never;
+        /**
+         * Delete Dismissal
+         * @description Show an entry that you had dismissed again.
+         */
+        delete: operations["delete_dismissal"];
         options?: never;
         head?: never;
         patch?: never;
@@ -919,6 +983,8 @@ export interface paths {
         /**
          * Preview Outputs Cleaning
          * @description Return which outputs of an experiment a policy keeps, and why, without deleting any.
+         *
+         *     Without parameters: the policy of its document.
          */
         get: operations["preview_outputs_cleaning"];
         put?: never;
@@ -1164,7 +1230,8 @@ export interface paths {
         };
         /**
          * List Experiment Trials
-         * @description List the trials of an experiment; those without a metric come last when sorted by it.
+         * @description List the trials of an experiment that meet all conditions; those without a value come last
+         *     when sorted by it.
          */
         get: operations["list_experiment_trials"];
         put?: never;
@@ -1437,6 +1504,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments:groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Group Experiments
+         * @description Group the experiments that match the filters by the value of a column, with the mean, minimum
+         *     and maximum of others.
+         */
+        get: operations["group_experiments"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments:preview": {
         parameters: {
             query?: never;
@@ -1451,6 +1539,27 @@ export interface paths {
          * @description Check a document and show what it would do. Nothing is stored.
          */
         post: operations["preview_experiment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments:schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Document Schema
+         * @description Return the JSON schema of the experiment document: keys, values, defaults and what they mean.
+         *     Editors complete and explain documents with it.
+         */
+        get: operations["get_document_schema"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1932,6 +2041,55 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/api/v1/panels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Panels
+         * @description List the panels of an experiment and of its project, or those of a project. One page holds
+         *     them all.
+         */
+        get: operations["list_panels"];
+        put?: never;
+        /**
+         * Create Panel
+         * @description Add a panel to the charts of an experiment, or of every experiment of a project.
+         */
+        post: operations["create_panel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/panels/{panel_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Panel
+         * @description Delete a panel.
+         */
+        delete: operations["delete_panel"];
+        options?: never;
+        head?: never;
+        /**
+         * Update Panel
+         * @description Change what a panel shows, or its place.
+         */
+        patch: operations["update_panel"];
         trace?: never;
     };
     "/api/v1/plans": {
@@ -3787,6 +3945,8 @@ export interface components {
             setup_command: string | null;
             /** Setup Required */
             setup_required: boolean;
+            /** Sign In Command */
+            sign_in_command: string | null;
             /** Version */
             version: string;
         };
@@ -4252,6 +4412,8 @@ export interface components {
             num_slots: number;
             /** Num Slots Used */
             num_slots_used: number;
+            /** Num Stuck */
+            num_stuck: number;
             /** Num Trials Comm */
             num_trials_comm: number;
             /** Num Trials Queued */
@@ -4268,6 +4430,8 @@ export interface components {
             samples_per_s: number | null;
             /** Server Version */
             server_version: string;
+            /** Stuck */
+            stuck: components["schemas"]["StuckOut"][];
         };
         /**
          * CodeSpec
@@ -4339,6 +4503,21 @@ export interface components {
             is_dirty: boolean;
             /** Untracked */
             untracked: string[];
+        };
+        /**
+         * ColumnStatisticsOut
+         * @description Statistics of a column over the experiments of a group that have a finite number in it; null
+         *     without any.
+         */
+        ColumnStatisticsOut: {
+            /** Max */
+            max: number | null;
+            /** Mean */
+            mean: number | null;
+            /** Min */
+            min: number | null;
+            /** Num Values */
+            num_values: number;
         };
         /**
          * ContinueIn
@@ -4654,6 +4833,21 @@ export interface components {
             /** Verdict */
             verdict: ("compute" | "communication" | "data" | "straggler" | "inconclusive") | null;
         };
+        /** DismissalOut */
+        DismissalOut: {
+            /**
+             * Dismissed At
+             * Format: date-time
+             */
+            dismissed_at: string;
+            /** Key */
+            key: string;
+        };
+        /** DismissalsOut */
+        DismissalsOut: {
+            /** Items */
+            items: components["schemas"]["DismissalOut"][];
+        };
         /** EmailIn */
         EmailIn: {
             /**
@@ -4926,6 +5120,30 @@ export interface components {
             values: {
                 [key: string]: number | string | boolean | null;
             };
+        };
+        /** ExperimentGroupOut */
+        ExperimentGroupOut: {
+            /** Columns */
+            columns: {
+                [key: string]: components["schemas"]["ColumnStatisticsOut"];
+            };
+            /** Num By State */
+            num_by_state: {
+                [key: string]: number;
+            };
+            /** Num Experiments */
+            num_experiments: number;
+            /** Value */
+            value: number | string | null;
+        };
+        /** ExperimentGroupsOut */
+        ExperimentGroupsOut: {
+            /** By */
+            by: string;
+            /** Items */
+            items: components["schemas"]["ExperimentGroupOut"][];
+            /** Num Groups */
+            num_groups: number;
         };
         /** ExperimentIn */
         ExperimentIn: {
@@ -5743,6 +5961,18 @@ export interface components {
              * @default 1
              */
             last: number;
+        };
+        /**
+         * KeepOutputsOut
+         * @description Which outputs of its trials an experiment keeps, as its document says.
+         */
+        KeepOutputsOut: {
+            /** Days */
+            days: number | null;
+            /** Experiment Best */
+            experiment_best: number;
+            /** Max Bytes */
+            max_bytes: number | null;
         };
         /**
          * KindTrafficOut
@@ -7201,6 +7431,11 @@ export interface components {
             deleted_at: string | null;
             /** Deleted Bytes */
             deleted_bytes: number;
+            /** Expires At */
+            expires_at: string | null;
+            /** Held */
+            held: string;
+            keep: components["schemas"]["KeepOutputsOut"] | null;
             /** Left Out Bytes */
             left_out_bytes: number;
             /** Max Export Bytes */
@@ -7374,6 +7609,13 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /** Page[PanelOut] */
+        Page_PanelOut_: {
+            /** Items */
+            items: components["schemas"]["PanelOut"][];
+            /** Next */
+            next: string | null;
+        };
         /** Page[PoolOut] */
         Page_PoolOut_: {
             /** Items */
@@ -7471,6 +7713,86 @@ export interface components {
             items: components["schemas"]["WorkerOut"][];
             /** Next */
             next: string | null;
+        };
+        /**
+         * PanelIn
+         * @description What a panel shows, and where: on one experiment or on every experiment of a project.
+         */
+        PanelIn: {
+            /** Experiment Id */
+            experiment_id?: number | null;
+            /**
+             * Expressions
+             * @default []
+             */
+            expressions: string[];
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "line" | "bar" | "scatter" | "histogram" | "table" | "markdown" | "images";
+            /** Project */
+            project?: string | null;
+            /**
+             * Text
+             * @default
+             */
+            text: string;
+            /** Title */
+            title: string;
+            /** X */
+            x?: string | null;
+        };
+        /** PanelOut */
+        PanelOut: {
+            /**
+             * Changed At
+             * Format: date-time
+             */
+            changed_at: string;
+            /** Experiment Id */
+            experiment_id: number | null;
+            /** Expressions */
+            expressions: string[];
+            /** Id */
+            id: number;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "line" | "bar" | "scatter" | "histogram" | "table" | "markdown" | "images";
+            /** May Change */
+            may_change: boolean;
+            /** Owner */
+            owner: string | null;
+            /** Position */
+            position: number;
+            /** Project */
+            project: string;
+            /** Text */
+            text: string;
+            /** Title */
+            title: string;
+            /** X */
+            x: string | null;
+        };
+        /**
+         * PanelPatch
+         * @description What is left out stays as it is.
+         */
+        PanelPatch: {
+            /** Expressions */
+            expressions?: string[] | null;
+            /** Kind */
+            kind?: ("line" | "bar" | "scatter" | "histogram" | "table" | "markdown" | "images") | null;
+            /** Position */
+            position?: number | null;
+            /** Text */
+            text?: string | null;
+            /** Title */
+            title?: string | null;
+            /** X */
+            x?: string | null;
         };
         /** ParameterOut */
         ParameterOut: {
@@ -7781,6 +8103,22 @@ export interface components {
             num_slots_used: number;
             /** Price Per Slot Hour */
             price_per_slot_hour: number;
+        };
+        /**
+         * PoolUtilizationOut
+         * @description Slots of one type in one pool.
+         */
+        PoolUtilizationOut: {
+            /** Held */
+            held: (number | null)[];
+            /** Num Slots */
+            num_slots: number;
+            /** Num Slots Used */
+            num_slots_used: number;
+            /** Pool */
+            pool: string;
+            /** Slot Type */
+            slot_type: string;
         };
         /** PredictionOut */
         PredictionOut: {
@@ -9381,6 +9719,30 @@ export interface components {
             storage_id: string;
         };
         /**
+         * StuckOut
+         * @description A running trial none of whose ranks has moved since this was noticed.
+         */
+        StuckOut: {
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /**
+             * Moved At
+             * Format: date-time
+             */
+            moved_at: string;
+            /**
+             * Stuck At
+             * Format: date-time
+             */
+            stuck_at: string;
+            /** Trial Id */
+            trial_id: number;
+            /** Trial No */
+            trial_no: number;
+        };
+        /**
          * SystemMetricsOut
          * @description Usage of a node over time. Each of `series` holds one value for each of `times`; null where
          *     nothing was reported.
@@ -9910,6 +10272,20 @@ export interface components {
             is_active?: boolean | null;
             /** Role */
             role?: ("admin" | "member" | "viewer") | null;
+        };
+        /**
+         * UtilizationOut
+         * @description Slots in use over time. Nodes that have been removed are not counted.
+         */
+        UtilizationOut: {
+            /** Bucket S */
+            bucket_s: number;
+            /** Complete Since */
+            complete_since: string | null;
+            /** Pools */
+            pools: components["schemas"]["PoolUtilizationOut"][];
+            /** Times */
+            times: string[];
         };
         /** WebhookIn */
         WebhookIn: {
@@ -12418,6 +12794,83 @@ export interface operations {
             };
         };
     };
+    get_cluster_utilization: {
+        parameters: {
+            query?: {
+                /** @description How far back. */
+                hours?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UtilizationOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_deletions: {
         parameters: {
             query?: {
@@ -12807,12 +13260,236 @@ export interface operations {
             };
         };
     };
+    list_dismissals: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DismissalsOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_dismissal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description What is dismissed: its kind, its ID and when it happened. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_dismissal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description What is dismissed: its kind, its ID and when it happened. */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_experiments: {
         parameters: {
             query?: {
                 /** @description A column; with - before it the largest first. Experiments without a value come last, NaN before them. */
                 sort?: string;
-                /** @description Columns for `values`: config.<path>, hparam.<name>, metric.<last|min|max|best>.<name>. */
+                /** @description Columns for `values`: config.<path>, label.<name>, hparam.<name>, metric.<last|min|max|best>.<name>. */
                 column?: string[] | null;
                 /** @description `next` of the page before; leave out for the first. */
                 cursor?: string | null;
@@ -12827,7 +13504,7 @@ export interface operations {
                 /** @description Part of the name. */
                 q?: string | null;
                 archived?: "exclude" | "include" | "only";
-                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5 */
+                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5, or hparam.lr is missing */
                 where?: string[] | null;
             };
             header?: never;
@@ -14998,7 +15675,10 @@ export interface operations {
                 state?: components["schemas"]["TrialState"][] | null;
                 /** @description Only this trial. */
                 no?: number | null;
-                sort?: "no" | "-no" | "metric" | "-metric";
+                /** @description A condition on a column, with blanks: hparam.lr < 0.1 */
+                where?: string[] | null;
+                /** @description A column; with - before it the largest first. Columns are no, state, metric, step, started, ended, elapsed, hparam.<name> and metric.<last|min|max|best>.<name>. */
+                sort?: string;
                 /** @description `next` of the page before; leave out for the first. */
                 cursor?: string | null;
                 /** @description Entries per page. */
@@ -16022,7 +16702,7 @@ export interface operations {
                 /** @description Part of the name. */
                 q?: string | null;
                 archived?: "exclude" | "include" | "only";
-                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5 */
+                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5, or hparam.lr is missing */
                 where?: string[] | null;
             };
             header?: never;
@@ -16038,6 +16718,96 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExperimentCountOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    group_experiments: {
+        parameters: {
+            query: {
+                /** @description A column: project, owner, state, config.<path>, label.<name>, hparam.<name>, … */
+                by: string;
+                /** @description Columns of numbers, for statistics. */
+                column?: string[] | null;
+                state?: components["schemas"]["ExperimentState"][] | null;
+                project?: string | null;
+                /** @description name=value, or the name alone for any value. */
+                label?: string[] | null;
+                /** @description By user name. */
+                owner?: string | null;
+                /** @description Part of the name. */
+                q?: string | null;
+                archived?: "exclude" | "include" | "only";
+                /** @description A condition on a column, with blanks: metric.last.val/loss < 0.5, or hparam.lr is missing */
+                where?: string[] | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentGroupsOut"];
                 };
             };
             /** @description Not signed in */
@@ -16116,6 +16886,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PreviewOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_document_schema: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
                 };
             };
             /** @description Not signed in */
@@ -18432,6 +19278,315 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_panels: {
+        parameters: {
+            query?: {
+                experiment?: number | null;
+                project?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_PanelOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_panel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PanelIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PanelOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_panel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                panel_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_panel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                panel_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PanelPatch"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PanelOut"];
+                };
             };
             /** @description Not signed in */
             401: {
