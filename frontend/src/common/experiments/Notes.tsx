@@ -7,22 +7,10 @@ import { client, unwrap } from "../../api/client";
 import { type ExperimentDetail, me } from "../../api/queries";
 import { Section } from "../../components/basics";
 import layout from "../../components/layout.module.css";
-import { Prose } from "../../components/Prose";
+import { Markdown } from "../../components/Markdown";
 import { ErrorNotice } from "../../components/QueryView";
 import { mayChange } from "../../lib/access";
 import css from "./notes.module.css";
-
-/** Notes as Markdown; as they were written until the code for that is here. */
-export function NotesText({ text }: { text: string }) {
-  const markdown = useQuery({
-    queryKey: ["code", "markdown"],
-    queryFn: () => import("../../lib/markdown").then(({ notesHtml }) => ({ notesHtml })),
-    staleTime: Infinity,
-    gcTime: Infinity,
-  }).data;
-  if (!markdown) return <div className={layout["asWritten"]}>{text}</div>;
-  return <Prose html={markdown.notesHtml(text)} />;
-}
 
 /** A field for notes with what they will look like beside it, or below it where it is narrow. */
 export function NotesField({
@@ -53,7 +41,7 @@ export function NotesField({
       {value.trim() ? (
         <section className={css["preview"]} aria-label={t("notes.preview")} tabIndex={0} data-testid="notes-preview">
           <div className={css["previewHead"]}>{t("notes.preview")}</div>
-          <NotesText text={value} />
+          <Markdown text={value} />
         </section>
       ) : null}
     </div>
@@ -88,7 +76,7 @@ export function Notes({ experiment: data }: { experiment: ExperimentDetail }) {
     <Section title={t("experiment.notes")} note={draft === null ? edit : null}>
       {draft === null ? (
         data.notes ? (
-          <NotesText text={data.notes} />
+          <Markdown text={data.notes} />
         ) : (
           <div className="dim">{t("experiment.noNotes")}</div>
         )

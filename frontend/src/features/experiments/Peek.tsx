@@ -9,7 +9,8 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { experiment, type ExperimentDetail, me, type TrialDetail, wholeTrial } from "../../api/queries";
 import { KeyValues, Meter } from "../../components/basics";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
-import { NotesField, NotesText } from "../../common/experiments/Notes";
+import { NotesField } from "../../common/experiments/Notes";
+import { Markdown } from "../../components/Markdown";
 import { Message } from "../../components/Message";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
@@ -148,7 +149,7 @@ function PeekFacts({ data }: { data: ExperimentDetail }) {
       {data.notes ? (
         <>
           <h3>{t("table.head.notes")}</h3>
-          <NotesText text={data.notes} />
+          <Markdown text={data.notes} />
         </>
       ) : null}
       {hparams.length > 0 ? (

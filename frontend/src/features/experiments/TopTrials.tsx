@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { type ExperimentDetail, experimentTrials } from "../../api/queries";
 import { Empty, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
+import { firstColumns } from "./trialColumns";
 import { TrialTable } from "./TrialsTab";
 
 const NUM_TOP = 5;
@@ -36,6 +37,7 @@ export function TopTrials({ experiment: data }: { experiment: ExperimentDetail }
             <TrialTable
               items={items}
               experiment={data}
+              columns={firstColumns([...new Set(items.flatMap((item) => Object.keys(item.hparams)))], isRanked)}
               sort={sort}
               onSort={(next) => void navigate({ search: { tab: "trials", sort: next } })}
             />
