@@ -77,6 +77,8 @@ function hrefFrom(file: string, href: string): string | null {
   if (/^(?:https?|mailto):/.test(href)) return href;
   const [name = "", anchor] = href.split("#", 2);
   const target = name ? path.resolve(path.dirname(file), name) : file;
+  // Images and archives are built from a part of the repository: what lies outside docs/ may be missing.
+  if (path.relative(ROOT, target).startsWith("..")) return null;
   if (!existsSync(target)) throw new Error(`${file}: there is no ${href}`);
   if (!isPage(target)) return path.relative(ROOT, target) === "README.md" ? "/docs/contents" : null;
   // Without a language it is that of the reader; a link from one language to the other is meant.
