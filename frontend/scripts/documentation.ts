@@ -77,6 +77,8 @@ function hrefFrom(file: string, href: string): string | null {
   if (/^(?:https?|mailto):/.test(href)) return href;
   const [name = "", anchor] = href.split("#", 2);
   const target = name ? path.resolve(path.dirname(file), name) : file;
+  // Images and archives are built from a part of the repository: what lies outside docs/ may be missing.
+  if (path.relative(ROOT, target).startsWith("..")) return null;
   if (!existsSync(target)) throw new Error(`${file}: there is no ${href}`);
   if (!isPage(target)) return path.relative(ROOT, target) === "README.md" ? "/docs/contents" : null;
   // Without a language it is that of the reader; a link from one language to the other is meant.
@@ -87,7 +89,19 @@ function hrefFrom(file: string, href: string): string | null {
   return `/docs/${slugOf(target)}${language}${anchor ? `#${anchor}` : ""}`;
 }
 
-export function renderPage(file: string): Rendered {
+const rendered = new Map<string, { text: string; page: Rendered }>();
+
+/** A page as HTML, rendered anew when its text has changed. Throws for what a page cannot show. */
+function renderPage(file: string): Rendered {
+  const text = readFileSync(file, "utf8");
+  const known = rendered.get(file);
+  if (known?.text === text) return known.page;
+  const page = render(file, text);
+  rendered.set(file, { text, page });
+  return page;
+}
+
+function render(file: string, text: string): Rendered {
   const anchor = anchors();
   const headings: DocHeading[] = [];
   const pictures: string[] = [];
@@ -117,7 +131,7 @@ export function renderPage(file: string): Rendered {
       },
     },
   });
-  const tokens = marked.lexer(readFileSync(file, "utf8"));
+  const tokens = marked.lexer(text);
   const html = marked.parser(tokens);
   const sections: Rendered["sections"] = [];
   let no = -1;
@@ -150,7 +164,7 @@ function purposes(): Map<string, { purpose: string; isStart: boolean }> {
 }
 
 /** Every page: its file in each language, and what is known of it without reading it. */
-export function allPages(): (DocInfo & { files: Record<string, string> })[] {
+function allPages(): (DocInfo & { files: Record<string, string> })[] {
   const order = purposes();
   const slugs = FOLDERS.flatMap((folder) =>
     readdirSync(path.join(ROOT, folder)).map((name) => path.join(ROOT, folder, name)),

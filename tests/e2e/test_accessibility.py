@@ -61,6 +61,10 @@ PAGES = [
     "/settings?tab=users",
     "/settings?tab=join",
     "/settings?tab=retention",
+    "/docs/contents",
+    "/docs/contents?q=storage",
+    "/docs/guides/agents",
+    "/docs/nowhere",
     "/experiments/999999",
     "/nowhere",
 ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from support.stack import Stack, scripted
 
@@ -57,7 +59,7 @@ def test_the_command_menu_finds_everything_by_keyboard(
     signed_in: BrowserContext, stack: Stack, page: Page
 ) -> None:
     with stack.client() as client:
-        document = scripted("palette-run", [{"train": {"steps": 3}}], slots=1)
+        document = scripted("palette-run", [{"train": {}}], slots=1)
         run = client.post("/experiments", {"document": document})
         client.wait(run["id"], timeout_s=60)
     page.goto(f"{stack.url}/trials/{run['only_trial_id']}")
@@ -82,6 +84,7 @@ def test_the_command_menu_finds_everything_by_keyboard(
     find(f"{run['id']}.1", "palette-run")
     page.get_by_role("heading", level=1, name=re.compile("palette-run")).wait_for()
     page.goto(f"{stack.url}/nodes")
+    expect(page.get_by_test_id("keyboard-ready")).to_have_count(1)
     page.keyboard.press("Control+k")
     # Where one has been is there before a letter is typed.
     menu = page.get_by_role("dialog")
@@ -97,13 +100,17 @@ def test_a_command_menu_that_was_opened_before_its_code_was_there_finds_experime
     with stack.client() as client:
         client.post("/experiments", {"document": scripted("early-menu", [{"sleep": 0.1}])})
     held: list[Route] = []
-    page.route(re.compile(r"/assets/CommandMenu.*\.js"), held.append)
-    page.goto(f"{stack.url}/nodes")
+    code = re.compile(r"/assets/CommandMenu.*\.js")
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(code, hold)
+    with page.expect_request(code):
+        page.goto(f"{stack.url}/nodes", wait_until="commit")
     page.get_by_role("button", name="Search (Ctrl K)").click()
-    page.wait_for_function("performance.now() > 0")
-    for route in held:
-        route.continue_()
-    page.unroute_all(behavior="wait")
+    assert page.get_by_role("dialog").count() == 0
+    page.unroute(code)  # what is held goes on
     menu = page.get_by_role("dialog")
     menu.get_by_role("textbox").fill("early-menu")
     expect(menu.locator("[data-action]").first).to_contain_text("early-menu")
@@ -135,3 +142,73 @@ def test_notes_are_markdown_and_show_what_they_will_look_like(
     beside.get_by_role("button", name="Save").click()
     expect(beside.locator("h3", has_text="Why")).to_be_visible()
     expect(beside).to_contain_text("<img src=x onerror=alert(1)>")
+
+
+def test_removing_the_demo_takes_away_exactly_its_experiments(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        ids = {
+            name: client.post(
+                "/experiments",
+                {"document": scripted(name, [{"sleep": 30}], stop_grace_s=1.0, labels=labels)},
+            )["id"]
+            for name, labels in (
+                ("of-the-demo", {"demo": "dashboard"}),
+                ("of-somebody", {"demo": "mine"}),
+            )
+        }
+        page.goto(stack.url)
+        page.get_by_test_id("remove-demo").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("of-the-demo")
+        expect(dialog).not_to_contain_text("of-somebody")
+        dialog.get_by_test_id("confirm").click()
+        expect(page.get_by_test_id("remove-demo")).to_have_count(0, timeout=90_000)
+        left = {item["id"] for item in client.pages("/experiments", archived="include")}
+        assert ids["of-somebody"] in left
+        assert ids["of-the-demo"] not in left
+        client.stop(ids["of-somebody"])
+
+
+def test_the_sign_in_page_shows_a_command_whose_token_signs_in(
+    signed_in: BrowserContext, browser: Browser, stack: Stack
+) -> None:
+    context = browser.new_context(locale="en-US")
+    page = context.new_page()
+    page.goto(f"{stack.url}/sign-in")
+    rescue = page.get_by_test_id("rescue")
+    rescue.locator("summary").click()
+    command = rescue.get_by_test_id("sign-in-command").inner_text()
+    shell = {"PATH": os.environ["PATH"]}
+    printed = subprocess.run(
+        ["sh", "-c", command], cwd="/", env=shell, capture_output=True, text=True, check=True
+    )
+    rescue.get_by_label("One-time token").fill(printed.stdout)
+    rescue.get_by_role("button", name="Sign in with the token").click()
+    expect(page.get_by_test_id("user-menu").first).to_be_visible()
+    context.close()
+
+
+def test_a_breadcrumb_leads_back_to_the_list_as_it_was_left(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        client.post("/experiments", {"document": scripted("crumb-back", [{"sleep": 0.1}])})
+    page.goto(f"{stack.url}/experiments?q=crumb-back&sort=name")
+    page.get_by_test_id("experiments").get_by_role("link", name="crumb-back").click()
+    expect(page).to_have_url(re.compile(r"/(trials|experiments)/\d+"))
+    crumbs = page.get_by_role("navigation", name="Breadcrumbs")
+    crumbs.get_by_role("link", name="Experiments").click()
+    expect(page).to_have_url(re.compile(r"/experiments\?q=crumb-back&sort=name$"))
+    # A page that was scrolled down is left for one that begins at its top, and is found again as it was.
+    page.goto(f"{stack.url}/docs/reference/cli")
+    expect(page.get_by_test_id("doc")).to_be_visible()
+    page.evaluate("document.getElementById('main').scrollTo(0, 3000)")
+    page.get_by_role("navigation", name="Pages of the documentation").get_by_role(
+        "link", name="Settings"
+    ).click()
+    expect(page.get_by_role("heading", level=1, name="Settings")).to_be_in_viewport()
+    assert page.evaluate("document.getElementById('main').scrollTop") == 0
+    page.go_back()
+    page.wait_for_function("document.getElementById('main').scrollTop === 3000")

@@ -9,6 +9,7 @@ export const PAGES = {
   l: { to: "/logs", key: "logs" },
   k: { to: "/checkpoints", key: "checkpoints" },
   s: { to: "/settings", key: "settings" },
+  d: { to: "/docs/contents" as "/docs/$", key: "docs" },
 } as const;
 
 export type Pressed =

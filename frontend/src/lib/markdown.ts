@@ -53,9 +53,12 @@ export function reader(extension?: MarkedExtension): Marked {
   return extension ? marked.use(extension) : marked;
 }
 
-/** Wide tables scroll by themselves, also by keyboard. */
+/** Wide tables scroll by themselves, also by keyboard; a column without a name has no empty heading. */
 export const withScrolls = (html: string): string =>
-  html.replaceAll("<table>", '<div data-scrolls tabindex="0"><table>').replaceAll("</table>", "</table></div>");
+  html
+    .replaceAll("<table>", '<div data-scrolls tabindex="0"><table>')
+    .replaceAll("</table>", "</table></div>")
+    .replaceAll(/<th(?: align="\w+")?><\/th>/g, "<td></td>");
 
 const notes = reader({ breaks: true });
 

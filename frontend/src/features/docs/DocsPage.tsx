@@ -86,7 +86,7 @@ function OnThisPage({ page, language }: { page: DocPage; language: string }) {
   if (listed.length < 2) return null;
   const item = (heading: DocHeading) => (
     <li key={heading.id} data-level={heading.level}>
-      <Link to="." search hash={heading.id} aria-current={hash === heading.id ? "location" : undefined} lang={language}>
+      <Link to="." search hash={heading.id} activeOptions={{ includeHash: true }} lang={language}>
         {heading.title}
       </Link>
     </li>

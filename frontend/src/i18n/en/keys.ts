@@ -41,6 +41,6 @@ export const keys = {
     openPoint: "Open the point's trial",
     submit: "Submit",
     single: "Single-key shortcuts",
-    singleHint: "When off, single keys work only in a focused chart.",
+    singleHint: "When off, single keys work only in a focused chart, row or log.",
   },
 } as const;
