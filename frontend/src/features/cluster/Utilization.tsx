@@ -16,6 +16,7 @@ import { area, instants, meanShare, PERIODS_H, usualPeriod } from "./utilization
 
 const TALL_PX = 132;
 const LOW_PX = 64;
+const PERIOD_KEYS = { 1: "h1", 6: "h6", 24: "h24", 168: "h168" } as const;
 const GUTTER_PX = 30;
 const FOOT_PX = 18;
 
@@ -34,7 +35,10 @@ export function Utilization({ since }: { since: string | null }) {
           aria-label={t("overview.period")}
           value={String(hours)}
           onChange={setPref}
-          data={PERIODS_H.map((period) => ({ value: String(period), label: t(`overview.periods.h${period}`) }))}
+          data={PERIODS_H.map((period) => ({
+            value: String(period),
+            label: t(`overview.periods.${PERIOD_KEYS[period]}`),
+          }))}
         />
       }
       testId="utilization"

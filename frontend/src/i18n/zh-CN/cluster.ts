@@ -52,8 +52,8 @@ export const cluster: Same<typeof english> = {
     more: {
       hostname: "主机名",
       address: "地址",
-      torch: "PyTorch",
-      python: "Python",
+      torch: "PyTorch 版本",
+      python: "Python 版本",
       driver: "驱动",
       labels: "标签",
     },
