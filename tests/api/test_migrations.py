@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from sqlalchemy import inspect, select, text
+from sqlalchemy import event, inspect, select, text
 
 from muster_server.db.engine import Database
 from muster_server.db.migrations import (
@@ -70,6 +70,24 @@ def test_downgrade_removes_every_table_and_upgrade_restores_them(migrated: Datab
     with migrated.engine.connect() as connection:
         tables = set(inspect(connection).get_table_names())
     assert tables == set(Base.metadata.tables) | {"alembic_version"}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_an_upgrade_is_done_whole_or_not_at_all(load_database, kind):
+    database = Database(load_database("0002-8b9083c", kind))
+
+    def fail(connection, cursor, statement, *rest):
+        if "CREATE TABLE notifications" in statement:
+            raise RuntimeError("the power is gone")
+
+    event.listen(database.engine, "before_cursor_execute", fail)
+    with pytest.raises(RuntimeError):
+        upgrade(database)
+    event.remove(database.engine, "before_cursor_execute", fail)
+    assert current_revision(database) == "0002"
+    upgrade(database)
+    assert current_revision(database) == head_revision()
+    database.dispose()
 
 
 def test_upgrading_an_up_to_date_database_changes_nothing(migrated: Database):

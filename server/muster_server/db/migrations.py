@@ -83,8 +83,10 @@ def downgrade(database: Database, revision: str) -> None:
 
 def _exclusive(database: Database) -> Connection:
     """Yield a connection in a transaction that shuts out other migrations until it commits."""
-    # On SQLite this takes the write lock at once; DDL is transactional on both.
+    # On SQLite this takes the write lock at once; DDL is transactional on both. Alembic commits after
+    # each revision unless the transaction is there before it: then others would come in between.
     connection = database.engine.connect().execution_options(muster_write=True)
+    connection.begin()
     if not database.is_sqlite:
         connection.execute(text("SET LOCAL lock_timeout = '120s'"))
         connection.execute(text("SET LOCAL statement_timeout = 0"))
