@@ -85,7 +85,7 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
         <>
           <b className="num">{format.count(c.step)}</b>{" "}
           {c.is_best ? (
-            <Badge size="xs" variant="light" color="green">
+            <Badge size="xs" variant="light">
               {t("checkpoints.best")}
             </Badge>
           ) : null}{" "}
