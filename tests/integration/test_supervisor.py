@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import sys
 import time
@@ -108,6 +110,18 @@ def test_it_starts_says_where_and_leaves_nothing(tmp_path: Path, programs: dict[
 
     with supervise(options(tmp_path), said.append) as supervisor:
         assert supervisor.start().cli_token == access.cli_token
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_closed_terminal_ends_it_as_ctrl_c_does(
+    tmp_path: Path, programs: dict[str, str], number: int
+) -> None:
+    with supervise(options(tmp_path), lambda _text: None) as supervisor:
+        supervisor.start()
+        os.kill(os.getpid(), number)
+        supervisor.run()  # returns
+        assert len(list(marked(tmp_path))) == 3
+    assert list(marked(tmp_path)) == []
 
 
 def test_several_at_once_have_a_port_each_and_only_their_own_server_counts(
@@ -224,7 +238,6 @@ def test_logs_are_cut_before_they_fill_the_disk(
 def test_what_is_left_of_a_killed_run_is_ended_and_named(
     tmp_path: Path, programs: dict[str, str]
 ) -> None:
-    import os
     import subprocess
 
     from muster_server.local.processes import MARK

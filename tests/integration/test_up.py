@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -53,7 +52,9 @@ def start_hanging_training(stack: Stack) -> int:
         return int(wait_for("the training hangs", worker)["pid"])
 
 
-def test_nothing_is_left_after_a_kill(own_stack: Stack) -> None:
+def test_nothing_is_left_after_a_kill_and_ctrl_c_ends_every_part_and_says_so(
+    own_stack: Stack,
+) -> None:
     own_stack.start()
     pid = start_hanging_training(own_stack)
     before = processes_of(own_stack.home)
@@ -70,9 +71,6 @@ def test_nothing_is_left_after_a_kill(own_stack: Stack) -> None:
         client.stop(experiment["id"])
         client.wait(experiment["id"], timeout_s=90)
 
-
-def test_ctrl_c_ends_every_part_and_says_so(own_stack: Stack) -> None:
-    own_stack.start()
     start_hanging_training(own_stack)
     assert own_stack.interrupt() == 0
     assert processes_of(own_stack.home) == []
@@ -81,14 +79,6 @@ def test_ctrl_c_ends_every_part_and_says_so(own_stack: Stack) -> None:
         assert f"{title}: stopped" in text, text
     assert text.rstrip().endswith("Nothing is left running.")
     assert not (own_stack.home / "up.json").exists()
-
-
-def test_a_closed_terminal_ends_it_too(own_stack: Stack) -> None:
-    own_stack.start()
-    assert own_stack.process is not None
-    own_stack.process.send_signal(signal.SIGHUP)
-    assert own_stack.process.wait(60) == 0
-    assert processes_of(own_stack.home) == []
 
 
 def test_a_second_one_in_the_same_home_says_where_the_first_is(stack: Stack) -> None:

@@ -58,5 +58,12 @@ def test_importing_the_wire_format_loads_nothing_else_of_the_sdk() -> None:
     )
     assert {name for name in out.split() if not name.startswith("muster.wire.")} == {
         "muster",
+        "muster.numbers",
         "muster.wire",
     }
+
+
+def test_the_client_of_a_command_loads_neither_messages_nor_asyncio() -> None:
+    code = "import sys, muster.client; print({'asyncio', 'muster.wire'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

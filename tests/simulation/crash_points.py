@@ -1,9 +1,9 @@
 """Everything that wrote to the database in one history, to be done again with a crash in it."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from sqlalchemy import event
 
@@ -17,7 +17,7 @@ class Crash(LeaseLost):
     """kill -9. What a controller does not go on after, whatever it is doing."""
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Work:
     """Something a process did to the database, and the database it found."""
 
@@ -93,10 +93,10 @@ class Replay:
             self._num_left -= 1
 
     @contextmanager
-    def _from(self, work):
+    def _from(self, work, *, seed=1):
         self.connection.deserialize(work.before)
         self.loop.now_s = work.now_s
-        with deterministic(1, lambda: self.loop.now_s):
+        with deterministic(seed, lambda: self.loop.now_s):
             yield
 
     def undisturbed(self, work):
@@ -108,8 +108,8 @@ class Replay:
             self._num_left = None
             return num, contents(self.connection)
 
-    def crashed_and_done_again(self, work, at):
-        """Die at the statement with this number; then the work is done by another process."""
+    def crashed(self, work, at):
+        """The database that is left by a death at the statement with this number."""
         with self._from(work):
             self._num_left = at
             self._has_crashed = False
@@ -117,6 +117,11 @@ class Replay:
                 work.do()
             self._num_left = None
             assert self._has_crashed, f"{work.name} has no statement {at}"
+            return self.connection.serialize()
+
+    def done_again(self, work, left):
+        """What the database says when another process has done the work on what was left."""
+        with self._from(dataclasses.replace(work, before=left), seed=2):  # it draws other ids
             work.do()
             return contents(self.connection)
 

@@ -28,6 +28,7 @@ from muster_server.local.supervisor import supervise
 
 T = TypeVar("T")
 START_TIMEOUT_S = 90.0
+LONGEST_PAUSE_S = 0.25
 
 
 def wait_for(
@@ -35,7 +36,8 @@ def wait_for(
 ) -> T:
     """The first value that is neither None nor False; fails naming what did not happen.
 
-    every_s: between two looks. A look at the server takes it some ms: who measures asks seldom.
+    every_s: between the first looks. A look at the server takes it some ms, so who waits for long
+    asks less and less often.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -45,6 +47,7 @@ def wait_for(
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout_s:.0f} s: {what}")
         time.sleep(every_s)
+        every_s = max(every_s, min(1.2 * every_s, LONGEST_PAUSE_S))
 
 
 def processes_of(home: Path) -> list[psutil.Process]:

@@ -58,10 +58,12 @@ _DESCRIPTIONS: dict[int | str, str] = {
     503: "The database does not answer; see Retry-After",
     "default": "Whatever else may be wrong; the code says what",
 }
+_PROBLEM = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": text} for status, text in _DESCRIPTIONS.items()
+    status: {"description": text, "content": _PROBLEM} for status, text in _DESCRIPTIONS.items()
 }
-"""Error responses of any route, for its description."""
+"""Error responses of any route, for its description. Given as a model, each of them would be worked
+out again for each route, in every server process that starts."""
 
 
 def problem(

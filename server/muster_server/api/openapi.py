@@ -6,7 +6,9 @@ import html
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from muster_server.schemas.base import Problem
@@ -60,9 +62,10 @@ def describe(app: FastAPI) -> dict[str, Any]:
     # FastAPI describes its own form of a 422, which we never send.
     for name in ("HTTPValidationError", "ValidationError"):
         components.get("schemas", {}).pop(name, None)
-    components.setdefault("schemas", {}).setdefault(
-        "Problem", Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    _, errors = models_json_schema(
+        [(Problem, "serialization")], ref_template="#/components/schemas/{model}"
     )
+    components["schemas"] |= jsonable_encoder(errors["$defs"], exclude_none=True)
     for path in document["paths"].values():
         for method in _METHODS:
             if method in path:
@@ -73,11 +76,6 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 def _complete(description: dict[str, Any], operation: Operation) -> None:
     description["x-permission"] = operation.permission
-    for status, response in description["responses"].items():
-        # FastAPI files errors under the content type of the route's good answer.
-        content = response.get("content", {})
-        if status >= "400" and "application/json" not in content and len(content) == 1:
-            response["content"] = {"application/json": next(iter(content.values()))}
     match operation.permission:
         case "public":
             description["security"] = []

@@ -11,8 +11,9 @@ import ast
 import dataclasses
 import functools
 import inspect
-import textwrap
+import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from types import UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
@@ -81,13 +82,19 @@ def _default(field: dataclasses.Field[Any]) -> Any:
 
 def _docs(section: type[Any]) -> Iterator[tuple[str, str]]:
     """Yield the sentences below the fields that a class declares itself."""
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(section))).body
-    assert isinstance(tree, ast.ClassDef), "the source of a class"
-    for field, below in zip(tree.body, tree.body[1:], strict=False):
+    body = _classes(section.__module__)[section.__name__].body
+    for field, below in pairwise(body):
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             yield field.target.id, inspect.cleandoc(str(below.value.value))
+
+
+@functools.cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes of a module, by name. `inspect` reads the module again for each class."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def _annotation(declared: Any) -> Any:

@@ -1,7 +1,7 @@
 """Play histories: many at once, or one with everything that happened in it.
 
 python -m support.simulation --seeds 1:5001       seeds 1 to 5,000, on every core
-python -m support.simulation --seed 17 --trace    one, as a timeline
+python -m support.simulation --seed 17 --trace    one, as a timeline; further seeds may follow
 python -m support.simulation --seeds 1:5001 --outages
 """
 
@@ -22,7 +22,7 @@ def main() -> int:
         description="Play histories of a simulated cluster and check what Muster promises.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--seed", type=int, help="play one history")
+    what.add_argument("--seed", type=int, nargs="+", help="play these histories, one by one")
     what.add_argument("--seeds", type=_seeds, help="play histories FIRST:LAST, the last left out")
     parser.add_argument("--trace", action="store_true", help="with --seed: print the timeline")
     parser.add_argument("--json", action="store_true", help="with --seed: print the result as JSON")
@@ -34,14 +34,14 @@ def main() -> int:
     options = parser.parse_args()
     _fix_the_order_of_sets()
     if options.seed is not None:
-        history = run_one(
-            options.seed,
-            traced=options.trace,
-            mutation=options.mutation,
-            outages=options.outages,
-        )
-        print(json.dumps(dataclasses.asdict(history)) if options.json else explain(history))
-        return 1 if history.violations else 0
+        num_broken = 0
+        for seed in options.seed:
+            history = run_one(
+                seed, traced=options.trace, mutation=options.mutation, outages=options.outages
+            )
+            print(json.dumps(dataclasses.asdict(history)) if options.json else explain(history))
+            num_broken += bool(history.violations)
+        return 1 if num_broken else 0
     summary = run_many(
         options.seeds, jobs=options.jobs, mutation=options.mutation, outages=options.outages
     )

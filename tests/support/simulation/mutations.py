@@ -80,7 +80,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "orphans_left_alone",
         "what a dead shim leaves behind is not ended",
-        32,
+        0,
         agent_allocations.Allocation.declare_lost,
         "survivors = await self.end_everything(timeout_s=timeout_s)",
         "pass",

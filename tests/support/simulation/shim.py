@@ -137,7 +137,10 @@ class SimulatedShim(Shim):
         if mishap is not None:
             raise PrepareFailed("the simulated environment is broken", blames="")
         version = self.computer.plan.torch_version
-        return SimpleNamespace(facts=wire.NodeFacts(torch_version=version) if version else None)
+        facts = wire.NodeFacts(torch_version=version) if version else None
+        is_first = self.spec.node_rank == 0
+        found = wire.JobEnvironment(python="python", python_version="3.12") if is_first else None
+        return SimpleNamespace(facts=facts, environment=found)
 
     async def _open_rendezvous(self, prepared: Any) -> wire.Rendezvous | None:
         if self.spec.num_nodes == 1 or self.spec.node_rank != 0:

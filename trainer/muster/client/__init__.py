@@ -16,12 +16,18 @@ ClientError (code, message, hint, fields, status)
 └── Refused         the server answered with an error
 """
 
-from .asynchronous import AsyncClient
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from .client import Client
 from .connection import Json, quoted
 from .errors import ClientError, NotConfigured, Refused, Unreachable
 from .frames import Frame
 from .target import Target, find_target, muster_home, write_target
+
+if TYPE_CHECKING:
+    from .asynchronous import AsyncClient
 
 __all__ = [
     "AsyncClient",
@@ -38,3 +44,12 @@ __all__ = [
     "quoted",
     "write_target",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "AsyncClient":
+        raise AttributeError(f"module 'muster.client' has no attribute {name!r}")
+    # Loaded on first use: the command line does not wait for asyncio.
+    from .asynchronous import AsyncClient
+
+    return AsyncClient

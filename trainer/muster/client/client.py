@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from muster.wire import decode_number
+from muster.numbers import decode_number
 
 from .connection import RETRY_FOR_S, Connection, Json
 from .drive import Drive

@@ -9,17 +9,19 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 import httpx
 import tenacity
 
 from muster import __version__
-from muster.code.bundle import Bundle
 
 from .errors import ClientError, NotConfigured, Refused, Unreachable, refused_by
 from .target import Target, find_target
+
+if TYPE_CHECKING:
+    from muster.code.bundle import Bundle
 
 RETRY_FOR_S = 15.0
 """Seconds for which a repeatable call is retried. A restart of the server takes less."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from muster.wire import encode_number
+from muster.numbers import encode_number
 
 from .connection import Connection, quoted
 from .waiting import Looks, streaming, waiting

@@ -12,6 +12,12 @@ server is a numbered record stream per allocation (at least once, de-duplicated 
 bytes by offset. Nothing is exactly-once on the wire; it becomes so by what the server stores.
 """
 
+from muster.numbers import (
+    Number,
+    decode_number,
+    encode_number,
+)
+
 from .chores import (
     EXPORT_PIECE_BYTES,
     Deletion,
@@ -68,11 +74,6 @@ from .nodes import (
     RegisterRequest,
     RunningAllocation,
     SlotInfo,
-)
-from .numbers import (
-    Number,
-    decode_number,
-    encode_number,
 )
 from .outputs import (
     ADOPTED_AT_ONCE,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .numbers import Number
+from muster.numbers import Number
+
 from .work import Rendezvous
 
 LAUNCHER_LOCAL_RANK = -1
