@@ -43,6 +43,7 @@ export const trials = {
     pending: "Waiting to start",
     expectedStart: "Expected to start",
     noExpectedStart: "No estimate of when it starts yet.",
+    compareWith: "Compare with…",
     downloadCsv: "Download metrics (CSV)",
     retry: "The trial failed and will restart.",
     diverged: "{{name}} is {{value}} at step {{step}}.",

@@ -45,6 +45,7 @@ export const trials: Same<typeof english> = {
     pending: "等待启动",
     expectedStart: "预计启动：",
     noExpectedStart: "暂时无法估计启动时间。",
+    compareWith: "与其他运行对比…",
     downloadCsv: "下载指标（CSV）",
     retry: "试验失败，将会重启。",
     diverged: "{{name}} 在第 {{step}} 步为 {{value}}。",
