@@ -3,6 +3,7 @@ import { defineConfig } from "vitest/config";
 
 import { demo } from "./scripts/demo.ts";
 import { documentation } from "./scripts/documentation.ts";
+import { licenses } from "./scripts/licenses.ts";
 import { traceViewer } from "./scripts/traceViewer.ts";
 
 const backend = process.env["MUSTER_URL"] ?? "http://127.0.0.1:8470";
@@ -10,10 +11,11 @@ const backend = process.env["MUSTER_URL"] ?? "http://127.0.0.1:8470";
 /** The server checks Origin against its own address, so the proxy speaks in its name. */
 const proxy = {
   "/api": { target: backend, ws: true, changeOrigin: true, headers: { origin: backend } },
+  "/readyz": { target: backend, changeOrigin: true },
 };
 
 export default defineConfig({
-  plugins: [react(), documentation(), demo(), traceViewer()],
+  plugins: [react(), documentation(), demo(), licenses(), traceViewer()],
   build: {
     outDir: "../server/muster_server/static",
     emptyOutDir: true,

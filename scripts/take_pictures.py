@@ -167,7 +167,7 @@ def take_ended(studio: Studio) -> None:
     several = ",".join(str(trial["id"]) for trial in trials)
     studio.take("compare", f"/compare?trials={several}", chart("train/loss"), schemes=("light",))
     studio.take("bulk", "/experiments", is_asked_about, schemes=("dark",))
-    studio.take("submit", "/submit?template=asha", is_previewed, schemes=("dark",))
+    studio.take("submit", "/submit?template=digits-asha", is_previewed, schemes=("dark",))
     document = ROOT / "examples" / "sdk-script" / "experiment.yaml"
     done = studio.stack.cli("submit", str(document), "--follow")
     assert done.returncode == 0, done.stderr

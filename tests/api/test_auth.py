@@ -314,3 +314,19 @@ def test_audit_names_who_did_what(admin_client):
     assert entry["action"] == "join_tokens.created"
     assert entry["actor"].endswith("(admin)")
     assert entry["remote_addr"] == "127.0.0.1"
+
+
+def test_audit_is_searched_in_what_it_shows(admin_client):
+    admin_client.post("/api/v1/join-tokens", json={})
+    admin_client.post("/api/v1/projects", json={"name": "vision_1"})
+
+    def found(text):
+        reply = admin_client.get("/api/v1/audit", params={"q": text})
+        return {entry["action"] for entry in reply.json()["items"]}
+
+    assert found("JOIN_TOKENS.created") == {"join_tokens.created"}
+    assert found("project:vision_1") == {"projects.created"}
+    assert {"projects.created", "join_tokens.created"} <= found("(ADMIN)")
+    # Underscores and percent signs are text, not patterns.
+    assert found("visionX1") == set()
+    assert found("%") == set()

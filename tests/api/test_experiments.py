@@ -512,11 +512,14 @@ def test_a_trial_shows_attempts_workers_groups_and_checkpoints(member_client, da
     assert raw["summary"]["train/loss"]["last"] == "NaN"
     with database.transaction() as session:
         entry = {"last": 1.0, "min": 1.0, "max": 1.0, "count": 1, "step": 1}
-        names = ("time/step_ms", "comm/exposed_ms", "comm/world/all_reduce/ms", "layers/norm_1")
+        names = (
+            "time/step_ms", "comm/exposed_ms", "pipeline/bubble_ms",
+            "comm/world/all_reduce/ms", "layers/norm_1",
+        )  # fmt: skip
         trial = session.get_one(TrialRow, trial_id)
         trial.summary = trial.summary | dict.fromkeys(names, entry)
     headline = get(member_client, f"/trials/{trial_id}", summary="headline")["summary"]
-    assert set(headline) == {"train/loss", "time/step_ms", "comm/exposed_ms"}
+    assert set(headline) == {"train/loss", *names[:3]}
     assert set(get(member_client, f"/trials/{trial_id}")["summary"]) == {"train/loss", *names}
     for termination, num_restarts in (("preempted", 0), ("drained", 0), ("node_lost", 1)):
         with database.transaction() as session:

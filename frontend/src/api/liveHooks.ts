@@ -47,6 +47,17 @@ export async function refetch(queryClient: QueryClient, key: QueryKey): Promise<
   ]);
 }
 
+/** Once the server is back, ask again what it did not answer; not everything on a page has a topic. */
+export function useRetryWhenBack(): void {
+  const queryClient = useQueryClient();
+  const { state } = useLiveStatus();
+  const isAway = state === "offline" || state === "reconnecting";
+  useEffect(() => {
+    if (isAway) return;
+    void queryClient.refetchQueries({ type: "active", predicate: (query) => query.state.status === "error" });
+  }, [isAway, queryClient]);
+}
+
 /** Refetch the visible queries under `keys` whenever `topic` changes. */
 export function useLiveQueries(topic: string | null, ...keys: QueryKey[]): void {
   const queryClient = useQueryClient();

@@ -11646,6 +11646,8 @@ export interface operations {
     list_audit: {
         parameters: {
             query?: {
+                /** @description Part of the actor, action, subject or address. */
+                q?: string | null;
                 /** @description `next` of the page before; leave out for the first. */
                 cursor?: string | null;
                 /** @description Entries per page. */

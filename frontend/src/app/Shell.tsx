@@ -26,7 +26,7 @@ import { lazy, Suspense, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../api/client";
-import { live, useLiveQueries, useLiveStatus } from "../api/liveHooks";
+import { live, useLiveQueries, useLiveStatus, useRetryWhenBack } from "../api/liveHooks";
 import { cluster, me } from "../api/queries";
 import { Cuts } from "../components/Cuts";
 import { ErrorBoundary } from "../components/ErrorBoundary";
@@ -309,6 +309,7 @@ export function Shell() {
     };
   }, []);
   useLiveQueries("cluster", ["cluster"]);
+  useRetryWhenBack();
 
   const toggle = (): void => {
     writePref("rail", collapsed ? null : "narrow");

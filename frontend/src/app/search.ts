@@ -238,7 +238,8 @@ export const submitSearch = (
   template: text(search["template"]),
 });
 
-export const settingsSearch = (search: Record<string, unknown>): { tab?: string; project?: string } => ({
+export const settingsSearch = (search: Record<string, unknown>): { tab?: string; project?: string; q?: string } => ({
   tab: text(search["tab"]),
   project: text(search["project"]),
+  q: text(search["q"]),
 });

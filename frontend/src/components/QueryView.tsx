@@ -8,6 +8,7 @@ import { stamp } from "../lib/time";
 import { Notice, PageHead, Skeleton } from "./basics";
 import { LinkButton } from "./LinkButton";
 import { FieldMessage, Original } from "./Message";
+import { Forbidden, Unreachable } from "./Obstacles";
 import { useTimeZone } from "./Time";
 import css from "./ui.module.css";
 
@@ -80,7 +81,15 @@ function Missing({ error }: { error: ApiError }) {
   );
 }
 
-/** The four states of everything that is fetched: loading, error, stale, there. */
+/** What stands in place of data: why there is none, and what can be done. */
+function Failure({ error, onRetry }: { error: Error; onRetry: () => unknown }) {
+  if (isUnreachable(error)) return <Unreachable onRetry={onRetry} />;
+  if (error instanceof ApiError && error.status === 404) return <Missing error={error} />;
+  if (error instanceof ApiError && error.status === 403) return <Forbidden />;
+  return <ErrorNotice error={error} onRetry={onRetry} />;
+}
+
+/** The states of everything that is fetched: loading, failed (missing, forbidden, offline), stale, there. */
 export function QueryView<T>({
   query,
   skeleton,
@@ -98,8 +107,7 @@ export function QueryView<T>({
   if (query.data === undefined) {
     const error =
       query.error ?? (query.errorUpdatedAt > 0 && query.errorUpdatedAt === failure.at ? failure.error : null);
-    if (error instanceof ApiError && error.status === 404) return <Missing error={error} />;
-    if (error) return <ErrorNotice error={error} onRetry={query.refetch} />;
+    if (error) return <Failure error={error} onRetry={query.refetch} />;
     return skeleton ?? <Skeleton />;
   }
   // When the server cannot be reached the top bar says so once; panels only pale.

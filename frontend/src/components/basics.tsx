@@ -110,9 +110,26 @@ export function Lines({ items }: { items: string[] }) {
   );
 }
 
-export function Empty({ title, children, action }: { title: ReactNode; children?: ReactNode; action?: ReactNode }) {
+/** In place of what is not there: because there is none yet, or, with an icon, because something is in the way. */
+export function Empty({
+  title,
+  children,
+  action,
+  icon: Icon,
+  isAlert = false,
+  testId = "empty",
+}: {
+  title: ReactNode;
+  children?: ReactNode;
+  action?: ReactNode;
+  icon?: typeof IconCheck;
+  /** Read out as soon as it appears. */
+  isAlert?: boolean;
+  testId?: string;
+}) {
   return (
-    <div className={css["empty"]} data-testid="empty">
+    <div className={css["empty"]} data-testid={testId} role={isAlert ? "alert" : undefined}>
+      {Icon ? <Icon size={20} stroke={1.75} className={css["emptyIcon"]} aria-hidden /> : null}
       <div className={css["emptyTitle"]}>{title}</div>
       {children}
       {action ? <div className={css["emptyAction"]}>{action}</div> : null}

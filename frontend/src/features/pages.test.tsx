@@ -1,8 +1,9 @@
 import { MantineProvider } from "@mantine/core";
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { render, screen } from "@testing-library/react";
 import { beforeAll, expect, test } from "vitest";
 
-import type { Cluster, Experiment, Node, Search } from "../api/queries";
+import { type Cluster, type Experiment, me, type Node, type Search } from "../api/queries";
 import { TrialsBar } from "../components/basics";
 import { DataTable } from "../components/DataTable";
 import { ErrorNotice, QueryView } from "../components/QueryView";
@@ -87,6 +88,29 @@ test("loading, error, stale and there are four states", () => {
   expect(screen.getByText(/Could not refresh/)).toBeVisible();
   again({ ...query, data: 8 });
   expect(screen.queryByText(/Could not refresh/)).toBeNull();
+});
+
+test("what a role does not show says who can help", () => {
+  const queries = new QueryClient();
+  queries.setQueryData(me.queryKey, { id: 1, username: "bob", role: "viewer", has_password: true, permissions: [] });
+  const error = new ApiError(403, "auth.forbidden", "The role viewer does not allow this.", null, []);
+  const { unmount } = show(
+    <QueryClientProvider client={queries}>
+      <QueryView query={{ ...query, error, isError: true }}>{(n) => <b>{n}</b>}</QueryView>
+    </QueryClientProvider>,
+  );
+  expect(screen.getByRole("alert")).toHaveTextContent("You do not have access");
+  expect(screen.getByRole("alert")).toHaveTextContent("signed in as bob (Viewer)");
+  unmount();
+});
+
+test("what was never loaded says that it comes by itself when the server is back", () => {
+  const error = new ApiError(0, "unreachable", "TypeError: fetch failed");
+  const { unmount } = show(<QueryView query={{ ...query, error, isError: true }}>{(n) => <b>{n}</b>}</QueryView>);
+  expect(screen.getByRole("alert")).toHaveTextContent("The server cannot be reached.");
+  expect(screen.getByRole("alert")).toHaveTextContent("loads by itself");
+  expect(screen.getByRole("button", { name: "Try again" })).toBeVisible();
+  unmount();
 });
 
 test("an error that is not ours still reads as one", () => {

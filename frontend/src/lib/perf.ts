@@ -14,6 +14,19 @@ export const STEP_PARTS = [
 
 export type StepPart = (typeof STEP_PARTS)[number];
 
+/** The color of each part, in figures and beside tables; charts/palette.ts has the same for canvases. */
+export const PART_COLORS: Record<StepPart, string> = {
+  "time/data_wait_ms": "var(--series-1)",
+  "time/host_to_device_ms": "var(--part-device)",
+  "time/forward_ms": "var(--part-forward)",
+  "time/backward_ms": "var(--series-0)",
+  "comm/exposed_ms": "var(--series-2)",
+  "pipeline/bubble_ms": "var(--part-bubble)",
+  "time/optimizer_ms": "var(--series-5)",
+  "time/checkpoint_ms": "var(--series-3)",
+  "time/other_ms": "var(--series-4)",
+};
+
 /** Smallest share of the step that a part is shown with. */
 export const LEAST_SHARE = 0.001;
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, status
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, status
 
 from muster_server import clock
 from muster_server.db.models import UserRow
@@ -70,9 +72,17 @@ def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) 
 
 
 @router.get("/audit", operation_id="list_audit", summary="Who did what, newest first")
-def list_audit(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[AuditOut]:
+def list_audit(
+    db: Db,
+    q: Annotated[
+        str | None,
+        Query(max_length=200, description="Part of the actor, action, subject or address."),
+    ] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Page[AuditOut]:
     with db.read() as session:
-        rows, following = audit.list_entries(session, cursor=cursor, limit=limit)
+        rows, following = audit.list_entries(session, text=q, cursor=cursor, limit=limit)
         return Page(
             items=[AuditOut.from_row(row) for row in rows],
             next=following,

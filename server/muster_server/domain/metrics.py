@@ -58,7 +58,7 @@ def is_measured(name: str) -> bool:
     return name.startswith(MEASURED_GROUPS)
 
 
-_HEADLINES = ("time/", "throughput/", "staleness/", "progress/")
+_HEADLINES = ("time/", "throughput/", "pipeline/", "staleness/", "progress/")
 
 
 def is_headline(name: str) -> bool:

@@ -85,10 +85,6 @@ class Home:
         """File with the key that encrypts the secrets of users and projects."""
         return self.root / "secrets.key"
 
-    @property
-    def demo(self) -> Path:
-        return self.root / "demo.json"
-
     def agent(self, name: str) -> Path:
         return self.root / "agents" / name
 

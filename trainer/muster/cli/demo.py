@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -15,14 +14,15 @@ from .output import say
 if TYPE_CHECKING:
     from muster_server.local.supervisor import Access
 
+LABEL = "demo=dashboard"
 EXAMPLES = ("digits-ddp", "digits-asha", "plain-torchrun")
 NODES_TIMEOUT_S = 90.0
 
 
-def run_demo(root: Path, access: Access, num_agents: int, is_stopping: Callable[[], bool]) -> None:
+def run_demo(access: Access, num_agents: int, is_stopping: Callable[[], bool]) -> None:
     """Run the demo. Never raises, because Muster runs without it."""
     try:
-        _run(root, access, num_agents, is_stopping)
+        _run(access, num_agents, is_stopping)
     except Exception as error:
         if not is_stopping():
             say(f"The demo ended early: {error}")
@@ -34,27 +34,25 @@ def examples_folder() -> Path | None:
     return folder if (folder / EXAMPLES[0]).is_dir() else None
 
 
-def _run(root: Path, access: Access, num_agents: int, is_stopping: Callable[[], bool]) -> None:
+def _run(access: Access, num_agents: int, is_stopping: Callable[[], bool]) -> None:
     from muster.client import Client, Target
 
     if find_spec("torch") is None:
         say("The demo trains with PyTorch, which is not installed here: pip install torch")
         return
     with Client(Target(access.local_url, access.cli_token, "muster up")) as client:
-        ids = _submit_once(client, root)
+        ids = _submit_once(client)
         if not ids:
             return
         _wait_for_nodes(client, num_agents, is_stopping)
         _show(client, ids, is_stopping)
 
 
-def _submit_once(client: Any, root: Path) -> list[int]:
-    """Return the demo's experiments; those of the last run if they were submitted already."""
-    record = root / "demo.json"
-    try:
-        known: list[int] = json.loads(record.read_text())
-    except (OSError, ValueError):
-        known = []
+def _submit_once(client: Any) -> list[int]:
+    """Return the demo's experiments; those that are there already if there are any.
+
+    They carry the label by which the dashboard removes the demo."""
+    known = [int(e["id"]) for e in client.pages("/experiments", label=LABEL, archived="include")]
     if known:
         say(
             "Showing the trainings that the demo submitted before. To run one again: muster submit …"
@@ -73,8 +71,8 @@ def _submit_once(client: Any, root: Path) -> list[int]:
             continue
         document = path.read_text()
         sent = send_code(client, str(path), document, [], None, quiet=True)
-        ids.append(int(client.submit(document, blob_sha256=sent.sha256)["id"]))
-    record.write_text(json.dumps(ids))
+        made = client.submit(document, overrides=[f"labels.{LABEL}"], blob_sha256=sent.sha256)
+        ids.append(int(made["id"]))
     say(f"Submitted {len(ids)} trainings: {', '.join(EXAMPLES)}\n")
     return ids
 

@@ -123,7 +123,7 @@ def _run(
 
         demo_thread = threading.Thread(
             target=run_demo,
-            args=(options.root, access, options.num_agents, lambda: supervisor.stop_requested),
+            args=(access, options.num_agents, lambda: supervisor.stop_requested),
             name="demo",
             daemon=True,
         )

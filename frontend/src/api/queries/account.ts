@@ -1,11 +1,12 @@
 /** Who is here, and what only administrators see. */
-import { queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 
 import { client, type Schemas, unwrap } from "../client";
-import { allPages } from "./pages";
+import { allPages, PAGE } from "./pages";
 
 export type Me = Schemas["MeOut"];
 export type Retention = Schemas["RetentionOut"];
+export type AuditEntry = Schemas["AuditOut"];
 export type SavedView = Schemas["SavedViewOut"];
 
 export const authState = queryOptions({
@@ -89,4 +90,15 @@ export const retention = (ages: RetentionAges) =>
   queryOptions({
     queryKey: ["retention", ages],
     queryFn: ({ signal }) => unwrap(client.GET("/api/v1/retention", { params: { query: ages }, signal })),
+  });
+
+/** The audit trail, newest first; text: part of what an entry shows. */
+export const auditTrail = (text: string | undefined) =>
+  infiniteQueryOptions({
+    queryKey: ["audit", text ?? ""],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(client.GET("/api/v1/audit", { params: { query: { q: text, limit: PAGE, cursor: pageParam } }, signal })),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
   });

@@ -17,6 +17,10 @@ export type Utilization = Schemas["UtilizationOut"];
 export type PoolUtilization = Schemas["PoolUtilizationOut"];
 export type Pool = Schemas["PoolOut"];
 
+export type Health = Schemas["Ready"];
+
+const HEALTH_MS = 10_000;
+
 export const cluster = queryOptions({
   queryKey: ["cluster"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/v1/cluster", { signal })),
@@ -33,6 +37,17 @@ export const utilization = (hours: number) =>
   });
 
 /** Every node: pages of 200 until the end (a cluster page shows all of them). */
+/** Which parts of the server are up. Of a server that is not ready, this is the answer all the same. */
+export const health = queryOptions({
+  queryKey: ["health"],
+  queryFn: async ({ signal }) => {
+    const { data, error, response } = await client.GET("/readyz", { signal });
+    const isAnswer = typeof error === "object" && "database" in error;
+    return data ?? (isAnswer ? error : unwrap<Health>(Promise.resolve({ error, response })));
+  },
+  refetchInterval: HEALTH_MS,
+});
+
 export const nodes = queryOptions({
   queryKey: ["nodes"],
   queryFn: async ({ signal }) =>

@@ -211,3 +211,20 @@ export const trialMetrics = (id: number) =>
         }),
       ),
   });
+
+const ERRORS_MS = 15_000;
+
+/** How many lines of a trial's log are errors or worse. Not with its other queries, which each hint asks again. */
+export const trialLogErrors = (id: number, isOver: boolean) =>
+  queryOptions({
+    queryKey: ["trial-log-errors", id, isOver],
+    queryFn: async ({ signal }) => {
+      const found = await unwrap(
+        client.GET("/api/v1/trials/{trial_id}/logs/histogram", { params: { path: { trial_id: id } }, signal }),
+      );
+      const sum = (counts: readonly number[] = []): number => counts.reduce((all, one) => all + one, 0);
+      return sum(found.levels["error"]) + sum(found.levels["critical"]);
+    },
+    staleTime: ERRORS_MS,
+    refetchInterval: isOver ? false : ERRORS_MS,
+  });

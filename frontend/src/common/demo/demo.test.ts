@@ -5,6 +5,8 @@ import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { examples } from "virtual:demo";
 
+import { DEMO_LABEL } from "./demo";
+
 const ROOT = path.resolve(import.meta.dirname, "../../../..");
 
 test("the demo is that of `muster up --demo`, with the code that its documents name", () => {
@@ -13,6 +15,7 @@ test("the demo is that of `muster up --demo`, with the code that its documents n
     (match) => match[1],
   );
   expect(examples.map(({ document }) => /^name: (\S+)/m.exec(document)?.[1])).toEqual(names);
+  expect(source).toContain(`LABEL = "${DEMO_LABEL}"`);
   const packed = examples.filter(({ code }) => code !== null);
   expect(packed).toHaveLength(1);
   for (const { code, sha256 } of packed) {

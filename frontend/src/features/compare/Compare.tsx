@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { ApiError } from "../../api/client";
 import { type TrialDetail, wholeTrial } from "../../api/queries";
-import { Empty, Notice, PageHead, Skeleton } from "../../components/basics";
+import { Notice, PageHead, Skeleton } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { ErrorNotice } from "../../components/QueryView";
 import { Tabs } from "../../components/Tabs";
@@ -13,6 +13,8 @@ import { colorsOf, idsOf, MAX_GROUPED, MAX_TRIALS } from "./compareData";
 import { CompareCharts } from "./CompareCharts";
 import { CompareMedia } from "./CompareMedia";
 import { ComparePerformance } from "./ComparePerformance";
+import { GroupSummary } from "./GroupSummary";
+import { Suggestions } from "./Suggestions";
 import { ConfigTable, SummaryTable } from "./CompareTables";
 import { type Compared, TrialChips } from "./TrialChips";
 
@@ -46,7 +48,7 @@ export function Compare() {
   const isLoading = queries.some((query) => query.isPending);
   // Too many for a column each: means of groups are what can be looked at.
   const isMany = ids.length > MAX_TRIALS;
-  const tabs = isMany ? TABS.slice(0, 1) : TABS;
+  const tabs = isMany ? TABS.slice(0, 2) : TABS;
   const tab = tabs.find((name) => name === search.tab) ?? "charts";
   const base = compared.find((one) => one.id === search.base)?.id ?? compared[0]?.id ?? 0;
   const remove = (id: number): void => choose(ids.filter((one) => one !== id));
@@ -61,9 +63,8 @@ export function Compare() {
       {ids.length >= MAX_GROUPED ? <Notice tone="warn" title={t("compare.full", { max: MAX_GROUPED })} /> : null}
       {isMany ? <Notice title={t("compare.many", { max: MAX_TRIALS })} /> : null}
       {failed?.error ? <ErrorNotice error={failed.error} onRetry={failed.refetch} /> : null}
-      {ids.length === 0 ? (
-        <Empty title={t("compare.empty")}>{t("compare.emptyHint")}</Empty>
-      ) : (
+      {ids.length < 2 ? <Suggestions chosen={ids} onChoose={choose} /> : null}
+      {ids.length === 0 ? null : (
         <>
           {isMany ? null : (
             <TrialChips
@@ -100,7 +101,10 @@ export function Compare() {
                   onAll={(all) => set({ all: all || undefined })}
                 />
               ) : null}
-              {tab === "summary" ? (
+              {tab === "summary" && isMany ? (
+                <GroupSummary compared={compared} group={search.group} onGroup={(group) => set({ group })} />
+              ) : null}
+              {tab === "summary" && !isMany ? (
                 <SummaryTable
                   compared={compared}
                   base={base}

@@ -1,4 +1,3 @@
-import { Select } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import type { TFunction } from "i18next";
@@ -28,9 +27,11 @@ import { kindsOf, useGrowing } from "../../common/series/growing";
 import { singleValue } from "../../common/series/singleValue";
 import { fetchTrialSeries } from "../../common/series/useSeriesStore";
 import { useWindow } from "../../common/series/useWindow";
-import { colorsOf, differences, FIRST_GROUP, groupBy, groupCurve, MAX_TRIALS, settingsOf } from "./compareData";
+import { colorsOf, groupCurve, MAX_TRIALS } from "./compareData";
 import { togetherFetcher } from "./compareSeries";
+import { GroupSelect } from "./GroupSelect";
 import type { Compared } from "./TrialChips";
+import { useGroups } from "./useGroups";
 
 /** Points per curve: many curves on one chart need no more than the screen shows. */
 const POINTS = { few: 1000, many: 300, hundreds: 100 };
@@ -81,18 +82,7 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
         ) : null;
       })}
       <ChartToolbar search={search} set={set} kinds={kinds}>
-        <Select
-          aria-label={t("compare.group")}
-          w={190}
-          searchable
-          value={grouping.key ?? ""}
-          onChange={(value) => set({ group: value || undefined })}
-          data={[
-            ...(grouping.isNeeded ? [] : [{ value: "", label: t("compare.noGroup") }]),
-            ...grouping.keys.map((name) => ({ value: name, label: name })),
-          ]}
-          data-testid="group-by"
-        />
+        <GroupSelect grouping={grouping} onGroup={(group) => set({ group })} />
       </ChartToolbar>
       <Panels
         key={`panels|${key}`}
@@ -127,22 +117,6 @@ function useSpecs(compared: readonly Compared[]): ChartSpec[] {
       compareSpecs(names.split("\n").filter((name) => name && !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC)),
     [names],
   );
-}
-
-/** What trials are grouped by, and what they can be: with too many for lines of their own, always by something. */
-function useGroups(compared: readonly Compared[], asked: string | undefined) {
-  return useMemo(() => {
-    const settings = compared.map(({ id, trial }) => ({ id, settings: settingsOf(trial) }));
-    const isNeeded = compared.length > MAX_TRIALS;
-    const key = asked ?? (isNeeded ? FIRST_GROUP : undefined);
-    const differing = differences(settings.map((one) => one.settings)).flatMap((row) => (row.differs ? [row.key] : []));
-    return {
-      key,
-      isNeeded,
-      keys: [...new Set([...(isNeeded ? [FIRST_GROUP] : []), ...differing])],
-      groups: key === undefined ? null : groupBy(settings, key),
-    };
-  }, [compared, asked]);
 }
 
 /** The curves as charts ask for them. What changes without new points is read when drawing. */

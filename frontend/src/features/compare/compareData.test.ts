@@ -9,9 +9,11 @@ import {
   differences,
   flatten,
   groupBy,
+  groupKey,
   idsOf,
   MAX_GROUPED,
   MAX_TRIALS,
+  meanOf,
   recentOf,
 } from "./compareData";
 
@@ -66,4 +68,52 @@ test("groups are by value, and best is by goal", () => {
   expect(goalOf("val/loss")).toBe("min");
   expect(goalOf("val/accuracy")).toBe("max");
   expect(goalOf("train/lr")).toBeNull();
+});
+
+const settled = (values: unknown[], key = "hyperparameters.lr") =>
+  values.map((value, i) => ({ id: i + 1, settings: new Map(value === undefined ? [] : [[key, value]]) }));
+
+test("hundreds of values of a number become ranges with as many trials each, from the lowest on", () => {
+  const values = Array.from({ length: 100 }, (_, i) => (100 - i) / 1000);
+  const groups = groupBy(settled([...values, undefined]), "hyperparameters.lr");
+  expect(groups.map(({ label, ids }) => [label, ids.length])).toEqual([
+    ["lr=0.001…0.025", 25],
+    ["lr=0.026…0.05", 25],
+    ["lr=0.051…0.075", 25],
+    ["lr=0.076…0.1", 25],
+    ["lr=–", 1],
+  ]);
+  expect(groups.flatMap(({ ids }) => ids)).toHaveLength(101);
+  // Quantiles that are equal are one range.
+  const skewed = groupBy(settled([...Array.from({ length: 50 }, () => 1), ...values]), "hyperparameters.lr");
+  expect(skewed.reduce((sum, { ids }) => sum + ids.length, 0)).toBe(150);
+  expect(new Set(skewed.map(({ label }) => label)).size).toBe(skewed.length);
+});
+
+test("few values of a number stay groups of their own", () => {
+  expect(groupBy(settled([3, 1, 3]), "hyperparameters.lr").map(({ label, ids }) => [label, ids])).toEqual([
+    ["lr=3", [1, 3]],
+    ["lr=1", [2]],
+  ]);
+});
+
+test("trials of one search are grouped by a setting that makes few groups", () => {
+  const trials = Array.from({ length: 30 }, (_, i) => ({
+    id: i,
+    settings: new Map<string, unknown>([
+      ["hyperparameters.lr", i / 7],
+      ["hyperparameters.depth", i % 3],
+    ]),
+  }));
+  const keys = ["hyperparameters.lr", "hyperparameters.depth"];
+  expect(groupKey(trials, keys)).toBe("hyperparameters.depth");
+  expect(groupKey(trials, ["hyperparameters.lr"])).toBe("hyperparameters.lr");
+  expect(groupKey(trials, [...keys, "name"])).toBe("name");
+  expect(groupKey(trials, [])).toBe("name");
+});
+
+test("a mean says how far values are apart, and passes over those that are none", () => {
+  expect(meanOf([1, 3, null, Number.NaN])).toEqual({ mean: 2, sd: Math.SQRT2, n: 2 });
+  expect(meanOf([4])).toEqual({ mean: 4, sd: null, n: 1 });
+  expect(meanOf([null])).toBeNull();
 });

@@ -1,7 +1,7 @@
 /** What a comparison shows, worked out from trials. Pure. */
 import type { TrialDetail } from "../../api/queries";
 import { meanOver } from "../../lib/axis";
-import { fromWire } from "../../lib/format";
+import { fromWire, num } from "../../lib/format";
 import type { Columns } from "../../lib/series";
 import { flatten as flattenAll, valueText } from "../../lib/settings";
 
@@ -79,14 +79,62 @@ export interface Group {
   ids: number[];
 }
 
-/** Trials by the value of a key, in the order of their first member. */
-export function groupBy(trials: readonly { id: number; settings: Map<string, unknown> }[], key: string): Group[] {
-  const groups = new Map<string, number[]>();
+type Settled = { id: number; settings: Map<string, unknown> };
+
+/** More groups than that are not told apart. Numbers with more values are put into RANGES ranges. */
+const MAX_GROUPS = 8;
+const RANGES = 4;
+
+/**
+ * Trials by the value of a key, in the order of their first member. Numbers with more than MAX_GROUPS values make ranges
+ * of about as many trials each, from the lowest on, and trials without a number a group after them.
+ */
+export function groupBy(trials: readonly Settled[], key: string): Group[] {
+  const name = key.slice(key.lastIndexOf(".") + 1);
+  const ranges = rangesOf(trials.map(({ settings }) => settings.get(key)));
+  const groups = new Map<string, number[]>(ranges.map(({ label }) => [label, []]));
   for (const { id, settings } of trials) {
-    const value = valueText(settings.get(key)) || "–";
-    groups.set(value, [...(groups.get(value) ?? []), id]);
+    const value = settings.get(key);
+    const range = isNumber(value) ? ranges.find(({ from, to }) => from <= value && value <= to) : undefined;
+    const label = range?.label ?? ((ranges.length === 0 && valueText(value)) || "–");
+    groups.set(label, [...(groups.get(label) ?? []), id]);
   }
-  return [...groups].map(([value, ids]) => ({ label: `${key.slice(key.lastIndexOf(".") + 1)}=${value}`, ids }));
+  return [...groups].map(([label, ids]) => ({ label: `${name}=${label}`, ids }));
+}
+
+const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
+
+/** Ranges from quantile to quantile of the numbers among the values; none where there are few. */
+function rangesOf(values: readonly unknown[]): { label: string; from: number; to: number }[] {
+  const sorted = values.filter(isNumber).toSorted((a, b) => a - b);
+  if (new Set(sorted).size <= MAX_GROUPS) return [];
+  const quantile = (part: number): number => sorted[Math.floor((part * sorted.length) / RANGES)] ?? 0;
+  const starts = [...new Set(Array.from({ length: RANGES }, (_, part) => quantile(part)))];
+  return starts.map((from, i) => {
+    const end = starts[i + 1] ?? Number.POSITIVE_INFINITY;
+    const to = sorted.findLast((one) => one < end) ?? from;
+    return { label: from === to ? num(from, 3) : `${num(from, 3)}…${num(to, 3)}`, from, to };
+  });
+}
+
+/** What to group by when nothing is chosen: the name where it tells trials apart, else the first setting that makes few
+ * groups, else the first one. */
+export function groupKey(trials: readonly Settled[], keys: readonly string[]): string {
+  const isFew = (key: string): boolean => {
+    const count = new Set(trials.map(({ settings }) => valueText(settings.get(key)))).size;
+    return count > 1 && count <= MAX_GROUPS;
+  };
+  return keys.includes(FIRST_GROUP) ? FIRST_GROUP : (keys.find(isFew) ?? keys[0] ?? FIRST_GROUP);
+}
+
+/** The mean of finite values and their standard deviation; null without any, and for one value no deviation. */
+export function meanOf(values: readonly (number | null)[]): { mean: number; sd: number | null; n: number } | null {
+  const finite = values.filter((value): value is number => value !== null && Number.isFinite(value));
+  const n = finite.length;
+  if (n === 0) return null;
+  const mean = finite.reduce((sum, value) => sum + value, 0) / n;
+  const square = finite.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return { mean, sd: n > 1 ? Math.sqrt(square / (n - 1)) : null, n };
 }
 
 /** The mean of trials, each over its own time since `startMs` when that is given. */

@@ -1,14 +1,15 @@
 import { Button, Menu } from "@mantine/core";
 import { IconChevronDown } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { bulkPreview, type ExperimentFilter } from "../../api/queries";
 import { LinkButton } from "../../components/LinkButton";
 import { errorLine } from "../../components/Message";
 import css from "../../components/ui.module.css";
-import { BULK_ACTIONS, type BulkAction, bulkBody, leavesOut, type Selection } from "./bulk";
+import lost from "../../common/experiments/experiments.module.css";
+import { BULK_ACTIONS, type BulkAction, bulkBody, isLosing, leavesOut, type Selection } from "./bulk";
 import { BulkDialog } from "./BulkDialog";
 
 /** What is selected, how to select all that match, and what to do with it. */
@@ -61,14 +62,17 @@ export function BulkBar({
         </Menu.Target>
         <Menu.Dropdown>
           {BULK_ACTIONS.map((action) => (
-            <Menu.Item
-              key={action}
-              color={action === "delete" || action === "kill" || action === "stop" ? "red" : undefined}
-              onClick={() => setAsked(action)}
-              data-testid={`bulk-${action}`}
-            >
-              {action === "label" ? t("bulk.action.label") : t(`operation.${action}`)}
-            </Menu.Item>
+            <Fragment key={action}>
+              {action === BULK_ACTIONS.find(isLosing) ? <Menu.Divider /> : null}
+              <Menu.Item
+                color={isLosing(action) ? "red" : undefined}
+                onClick={() => setAsked(action)}
+                data-testid={`bulk-${action}`}
+              >
+                {action === "label" ? t("bulk.action.label") : t(`operation.${action}`)}
+                {isLosing(action) ? <span className={lost["loses"]}>{t(`operation.loses.${action}`)}</span> : null}
+              </Menu.Item>
+            </Fragment>
           ))}
         </Menu.Dropdown>
       </Menu>

@@ -10,6 +10,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { experiments, PAGE, savedViews } from "../../api/queries";
 import type { Early } from "../../app/lazyPage";
 import type { ExperimentsSearch } from "../../app/search";
+import { LoadDemo } from "../../common/demo/DemoData";
 import { Empty, PageHead } from "../../components/basics";
 import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
@@ -91,7 +92,15 @@ export function Experiments() {
                     }
                   />
                 ) : (
-                  <Empty title={t("experiments.empty")} action={<SubmitLink example={t("first.example")} />}>
+                  <Empty
+                    title={t("experiments.empty")}
+                    action={
+                      <>
+                        <SubmitLink example={t("first.example")} />
+                        <LoadDemo />
+                      </>
+                    }
+                  >
                     {t("experiments.emptyHint")}
                   </Empty>
                 );

@@ -13,6 +13,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../api/client";
 import { me, projects, savedViews, type SavedView } from "../../api/queries";
+import { Confirm } from "../../components/Confirm";
 import { ErrorNotice } from "../../components/QueryView";
 import css from "./table.module.css";
 import layout from "../../components/layout.module.css";
@@ -31,10 +32,7 @@ export function Views({ query, onOpen }: { query: string; onOpen: (query: string
       unwrap(client.PATCH("/api/v1/views/{view_id}", { params: { path: { view_id: id } }, body })),
     onSuccess: done,
   });
-  const remove = useMutation({
-    mutationFn: (id: number) => unwrap(client.DELETE("/api/v1/views/{view_id}", { params: { path: { view_id: id } } })),
-    onSuccess: done,
-  });
+  const [doomed, setDoomed] = useState<SavedView | null>(null);
   const go = (wanted: string): void => {
     setOpened(false);
     onOpen(wanted);
@@ -48,13 +46,15 @@ export function Views({ query, onOpen }: { query: string; onOpen: (query: string
       onOpen={() => go(view.query)}
       onDefault={view.is_mine ? () => change.mutate({ id: view.id, body: { is_default: !view.is_default } }) : null}
       onUpdate={canChange(view) ? () => change.mutate({ id: view.id, body: { query } }) : null}
-      onDelete={() => remove.mutate(view.id)}
+      onDelete={() => {
+        setOpened(false);
+        setDoomed(view);
+      }}
     />
   );
   const mine = views.filter((view) => view.is_mine && !view.project);
   const shared = views.filter((view) => view.project);
   const current = views.find((view) => view.query === query);
-  const error = change.error ?? remove.error;
   return (
     <>
       <Popover opened={opened} onChange={setOpened} position="bottom-end" shadow="md" withinPortal={false} trapFocus>
@@ -83,7 +83,7 @@ export function Views({ query, onOpen }: { query: string; onOpen: (query: string
             {shared.length > 0 ? <span className={css["pickerHead"]}>{t("table.views.shared")}</span> : null}
             {shared.length > 0 ? <ul className={css["list"]}>{shared.map(item)}</ul> : null}
             {views.length === 0 ? <span className="dim">{t("table.views.none")}</span> : null}
-            {error ? <ErrorNotice error={error} /> : null}
+            {change.error ? <ErrorNotice error={change.error} /> : null}
             <Button
               variant="default"
               onClick={() => {
@@ -105,7 +105,32 @@ export function Views({ query, onOpen }: { query: string; onOpen: (query: string
           onDone={done}
         />
       ) : null}
+      {doomed ? <DeleteView view={doomed} onClose={() => setDoomed(null)} onDone={done} /> : null}
     </>
+  );
+}
+
+function DeleteView({ view, onClose, onDone }: { view: SavedView; onClose: () => void; onDone: () => Promise<void> }) {
+  const { t } = useTranslation();
+  const remove = useMutation({
+    mutationFn: () => unwrap(client.DELETE("/api/v1/views/{view_id}", { params: { path: { view_id: view.id } } })),
+    onSuccess: async () => {
+      await onDone();
+      onClose();
+    },
+  });
+  return (
+    <Confirm
+      opened
+      title={t("table.views.deleteTitle", { name: view.name })}
+      action={t("table.views.deleteButton")}
+      pending={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate()}
+      onClose={onClose}
+    >
+      {view.project ? t("table.views.deleteShared", { project: view.project }) : t("table.views.deleteOwn")}
+    </Confirm>
   );
 }
 

@@ -4,17 +4,21 @@ import type { ExperimentFilter } from "../../api/queries";
 
 export type BulkAction = Schemas["BulkIn"]["action"];
 export type BulkItem = Schemas["BulkItem"];
+/** In the order of the menu: what loses something last. */
 export const BULK_ACTIONS = [
   "pause",
   "resume",
   "stop",
-  "kill",
   "continue",
   "label",
   "archive",
   "unarchive",
+  "kill",
   "delete",
 ] as const satisfies readonly BulkAction[];
+
+/** What these lose is said in the menu. */
+export const isLosing = (action: BulkAction): action is "kill" | "delete" => action === "kill" || action === "delete";
 
 /** Rows that were ticked, or everything that matches the filter of the list. */
 export type Selection =

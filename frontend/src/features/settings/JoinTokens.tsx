@@ -3,13 +3,16 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../../api/client";
+import { client, type Schemas, unwrap } from "../../api/client";
 import { joinTokens } from "../../api/queries";
 import { Code, Empty, Notice, Section } from "../../components/basics";
+import { Confirm } from "../../components/Confirm";
 import { DataTable } from "../../components/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
 import layout from "../../components/layout.module.css";
+
+type JoinToken = Schemas["JoinTokenOut"];
 
 const LIFETIMES = [600, 3600, 86_400, 604_800] as const;
 
@@ -26,11 +29,7 @@ export function JoinTokens() {
       unwrap(client.POST("/api/v1/join-tokens", { body: { pool, uses: Number(uses), expires_in_s: lifetime } })),
     onSuccess: refresh,
   });
-  const revoke = useMutation({
-    mutationFn: (id: number) =>
-      unwrap(client.DELETE("/api/v1/join-tokens/{token_id}", { params: { path: { token_id: id } } })),
-    onSuccess: refresh,
-  });
+  const [revoking, setRevoking] = useState<JoinToken | null>(null);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
     create.mutate();
@@ -75,7 +74,6 @@ export function JoinTokens() {
         ) : null}
       </Section>
       <Section guide="guides/agents#join-a-machine" title={t("settings.tab.join")}>
-        {revoke.error ? <ErrorNotice error={revoke.error} /> : null}
         <QueryView query={query}>
           {(data) =>
             data.items.length === 0 ? (
@@ -101,7 +99,7 @@ export function JoinTokens() {
                     quiet: true,
                     align: "right",
                     cell: (token) => (
-                      <Button variant="subtle" color="red" size="compact-xs" onClick={() => revoke.mutate(token.id)}>
+                      <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRevoking(token)}>
                         {t("tokens.revoke")}
                       </Button>
                     ),
@@ -112,6 +110,33 @@ export function JoinTokens() {
           }
         </QueryView>
       </Section>
+      {revoking ? <RevokeJoinToken token={revoking} onClose={() => setRevoking(null)} /> : null}
     </>
+  );
+}
+
+function RevokeJoinToken({ token, onClose }: { token: JoinToken; onClose: () => void }) {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const revoke = useMutation({
+    mutationFn: () =>
+      unwrap(client.DELETE("/api/v1/join-tokens/{token_id}", { params: { path: { token_id: token.id } } })),
+    onSuccess: async () => {
+      await queryClient.invalidateQueries({ queryKey: ["join-tokens"] });
+      onClose();
+    },
+  });
+  return (
+    <Confirm
+      opened
+      title={t("tokens.revokeTitle")}
+      action={t("tokens.revoke")}
+      pending={revoke.isPending}
+      error={revoke.error}
+      onConfirm={() => revoke.mutate()}
+      onClose={onClose}
+    >
+      {t("join.revokeText", { prefix: token.prefix, pool: token.pool })}
+    </Confirm>
   );
 }

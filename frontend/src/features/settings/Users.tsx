@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, type Schemas, unwrap } from "../../api/client";
 import { me, users } from "../../api/queries";
 import { Section } from "../../components/basics";
+import { Confirm } from "../../components/Confirm";
 import { DataTable } from "../../components/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
@@ -101,14 +102,18 @@ function UserList() {
   const self = useQuery(me).data;
   const query = useQuery(users);
   const options = useRoleOptions();
+  const [disabling, setDisabling] = useState<User | null>(null);
   const patch = useMutation({
     mutationFn: ({ id, ...body }: { id: number; role?: Role; is_active?: boolean }) =>
       unwrap(client.PATCH("/api/v1/users/{user_id}", { params: { path: { user_id: id } }, body })),
-    onSuccess: () => refreshUsers(queryClient),
+    onSuccess: async () => {
+      setDisabling(null);
+      await refreshUsers(queryClient);
+    },
   });
   return (
     <Section guide="guides/operations#users" title={t("settings.tab.users")}>
-      {patch.error ? <ErrorNotice error={patch.error} /> : null}
+      {patch.error && !disabling ? <ErrorNotice error={patch.error} /> : null}
       <QueryView query={query}>
         {(data) => (
           <DataTable
@@ -158,7 +163,9 @@ function UserList() {
                       variant="subtle"
                       size="compact-xs"
                       color={user.is_active ? "red" : "blue"}
-                      onClick={() => patch.mutate({ id: user.id, is_active: !user.is_active })}
+                      onClick={() =>
+                        user.is_active ? setDisabling(user) : patch.mutate({ id: user.id, is_active: true })
+                      }
                     >
                       {t(user.is_active ? "users.deactivate" : "users.activate")}
                     </Button>
@@ -168,6 +175,17 @@ function UserList() {
           />
         )}
       </QueryView>
+      <Confirm
+        opened={disabling !== null}
+        onClose={() => setDisabling(null)}
+        title={t("users.disableTitle", { name: disabling?.username ?? "" })}
+        action={t("users.deactivate")}
+        pending={patch.isPending}
+        error={patch.error}
+        onConfirm={() => disabling && patch.mutate({ id: disabling.id, is_active: false })}
+      >
+        {t("users.disableText")}
+      </Confirm>
     </Section>
   );
 }

@@ -4,19 +4,32 @@ import { cleanup, fireEvent, render, screen, waitFor } from "@testing-library/re
 import { afterEach, beforeEach, expect, test } from "vitest";
 
 import { client } from "../../api/client";
-import { me } from "../../api/queries";
+import { type Health, me } from "../../api/queries";
 import { showTexts } from "../../testing/texts";
 import { JoinTokens } from "./JoinTokens";
 import { NotificationRuleDialog } from "./NotificationRuleDialog";
 import { NotificationTargetDialog } from "./NotificationTargetDialog";
 import { Password } from "./Profile";
+import { detailText, subjectOf } from "./auditText";
 import { Secrets } from "./Secrets";
+import { SystemHealth } from "./SystemHealth";
+import { agentVersions, partsOf } from "./systemParts";
 
 /** What was sent, by path; answered with what is set here. */
 const sent = new Map<string, unknown>();
 let thisMachineOnly = true;
+const WELL: Health = {
+  status: "ready",
+  database: "ok",
+  redis: "ok",
+  controller: "ok",
+  failing_loop: null,
+  worker: "ok",
+};
+let ready = WELL;
 const server = {
   onRequest: async ({ request }: { request: Request }) => {
+    if (request.url.endsWith("/readyz")) return Response.json(ready, { status: ready.status === "ready" ? 200 : 503 });
     if (request.method === "GET") return Response.json({ items: [], next: null });
     const path = new URL(request.url).pathname;
     sent.set(path, await request.json());
@@ -145,4 +158,44 @@ test("a target goes to the server whole, and only once", async () => {
     project: "vision",
     config: { kind: "webhook", url: "https://example.com/x", secret: null },
   });
+});
+
+test("what is down says what that means, also when the server is not ready", async () => {
+  ready = { ...WELL, status: "not_ready", database: "disk_full", controller: "failing", failing_loop: "search" };
+  await show("en", <SystemHealth />);
+  const row = async (name: RegExp) => screen.findByRole("row", { name });
+  expect(await row(/^Database/)).toHaveTextContent("Disk full");
+  expect(await row(/^Controller/)).toHaveTextContent("Nothing is scheduled or restarted");
+  expect(await row(/^Controller/)).toHaveTextContent("The latest round failed in search.");
+  expect(await row(/^Redis/)).toHaveTextContent("Updates open pages at once");
+  ready = WELL;
+});
+
+test("a part that nobody configured is no problem", () => {
+  const tones = (health: Partial<Health>) => partsOf({ ...WELL, ...health }).map(({ tone }) => tone);
+  expect(tones({})).toEqual(["ok", "ok", "ok", "ok"]);
+  expect(tones({ redis: "not_configured" })).toEqual(["ok", "ok", "ok", "idle"]);
+  expect(tones({ controller: "absent", worker: "absent", redis: "unreachable" })).toEqual([
+    "ok",
+    "bad",
+    "warn",
+    "warn",
+  ]);
+});
+
+test("agents are counted by version, without nodes that are removed", () => {
+  const node = (agent_version: string, state = "ONLINE") => ({ agent_version, state: state as "ONLINE" });
+  expect(agentVersions([node("0.9.0"), node("0.10.0"), node("0.9.0"), node("0.1.0", "REMOVED")])).toEqual([
+    { version: "0.10.0", count: 1 },
+    { version: "0.9.0", count: 2 },
+  ]);
+});
+
+test("entries of the audit log lead to what they are about", () => {
+  expect(subjectOf("experiment:7")).toEqual({ kind: "experiment", id: "7" });
+  expect(subjectOf("trial:12")).toEqual({ kind: "trial", id: "12" });
+  for (const other of ["experiment:7,8", "user:ada", "node:experiment:7", ""]) expect(subjectOf(other).kind).toBe("");
+  expect(detailText({ role: "viewer", days: 90, none: null, labels: { a: "b" } })).toBe(
+    'role=viewer days=90 labels={"a":"b"}',
+  );
 });

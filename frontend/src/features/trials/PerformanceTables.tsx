@@ -5,20 +5,8 @@ import type { RankSteps, TrialPerformance, Worker } from "../../api/queries";
 import { type Column, DataTable } from "../../components/DataTable";
 import { Empty } from "../../components/basics";
 import * as format from "../../lib/format";
-import { LEAST_SHARE, rankRanges, STEP_PARTS } from "../../lib/perf";
+import { LEAST_SHARE, PART_COLORS, rankRanges, STEP_PARTS } from "../../lib/perf";
 import css from "./trials.module.css";
-
-const COLORS: Record<string, string> = {
-  "time/data_wait_ms": "var(--series-1)",
-  "time/host_to_device_ms": "var(--part-device)",
-  "time/forward_ms": "var(--part-forward)",
-  "time/backward_ms": "var(--series-0)",
-  "comm/exposed_ms": "var(--series-2)",
-  "pipeline/bubble_ms": "var(--part-bubble)",
-  "time/optimizer_ms": "var(--series-5)",
-  "time/checkpoint_ms": "var(--series-3)",
-  "time/other_ms": "var(--series-4)",
-};
 
 const ORDERS = {
   rank: (r: RankSteps) => r.rank,
@@ -74,7 +62,7 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
                 key={part}
                 style={{
                   width: `${slowest > 0 ? (Math.max(0, r.parts[part] ?? 0) / slowest) * 100 : 0}%`,
-                  background: COLORS[part],
+                  background: PART_COLORS[part],
                 }}
               />
             ))}
@@ -105,7 +93,7 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
           className={css["keyed"]}
           title={t("perf.ofStep", { share: format.pct(r.step_ms > 0 ? (r.parts[part] ?? 0) / r.step_ms : null) })}
         >
-          <i style={{ background: COLORS[part] }} aria-hidden />
+          <i style={{ background: PART_COLORS[part] }} aria-hidden />
           {format.ms(r.parts[part])}
         </span>
       ),

@@ -224,7 +224,7 @@ function BoxMark({ box, left, right, middle }: { box: Box; left: number; right: 
           y={middle + 4}
           textAnchor="middle"
           fontSize={10}
-          fill="#0b0c0e"
+          fill="var(--on-bright)"
           className={css["inert"]}
         >
           {box.micro + 1}

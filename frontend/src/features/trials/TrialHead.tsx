@@ -1,5 +1,5 @@
 import { Button, Menu } from "@mantine/core";
-import { IconDots, IconDownload, IconPlayerStop, IconPlayerTrackNext } from "@tabler/icons-react";
+import { IconDots, IconDownload, IconGitCompare, IconPlayerStop, IconPlayerTrackNext } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -59,18 +59,29 @@ function TrialActions({ trial: data, experiment: whole, isOnly }: Props) {
   const mayWait =
     data.state === "PAUSED" && data.desired === "pause" && WITH_RUNGS.has(data.searcher) && whole?.desired === "run";
   const about = { id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots };
-  const download = (
-    <Menu.Item
-      component="a"
-      href={`/api/v1/trials/${data.id}/series.csv`}
-      download
-      leftSection={<IconDownload size={14} aria-hidden />}
-      data-testid="download-csv"
-    >
-      {t("trial.downloadCsv")}
-    </Menu.Item>
+  const more = (
+    <>
+      <Menu.Item
+        component={Link}
+        to="/compare"
+        search={{ trials: String(data.id) } as never}
+        leftSection={<IconGitCompare size={14} aria-hidden />}
+        data-testid="compare-with"
+      >
+        {t("trial.compareWith")}
+      </Menu.Item>
+      <Menu.Item
+        component="a"
+        href={`/api/v1/trials/${data.id}/series.csv`}
+        download
+        leftSection={<IconDownload size={14} aria-hidden />}
+        data-testid="download-csv"
+      >
+        {t("trial.downloadCsv")}
+      </Menu.Item>
+    </>
   );
-  if (isOnly) return whole ? <ExperimentActions experiment={whole} more={download} /> : null;
+  if (isOnly) return whole ? <ExperimentActions experiment={whole} more={more} /> : null;
   return (
     <>
       {mayWait && isMine ? (
@@ -101,7 +112,7 @@ function TrialActions({ trial: data, experiment: whole, isOnly }: Props) {
             <IconDots size={16} aria-hidden />
           </Button>
         </Menu.Target>
-        <Menu.Dropdown>{download}</Menu.Dropdown>
+        <Menu.Dropdown>{more}</Menu.Dropdown>
       </Menu>
       {asked === "promote" ? <SendOnDialog trial={about} onClose={() => setAsked(null)} /> : null}
       {asked === "stop" ? <StopDialog trial={about} onClose={() => setAsked(null)} /> : null}

@@ -1,12 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
-import { type TrialDetail, trialMetrics } from "../../api/queries";
+import { type TrialDetail, trialLogErrors, trialMetrics } from "../../api/queries";
+import type { TrialSearch } from "../../app/search";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
 import { etaS } from "./eta";
+import { StepBar } from "./StepBar";
+import { StripHelp } from "./StripHelp";
 import { bestOf, type Recent, recentOf, shareOf } from "./recent";
 import css from "./trials.module.css";
 
@@ -19,6 +23,8 @@ interface Figure {
   tone?: "warn" | "bad";
   /** Also beside a log, which wants the room. */
   isVital?: boolean;
+  /** What of the page says more. */
+  leadsTo?: Pick<TrialSearch, "tab" | "level">;
 }
 
 const WARN_COMM = 0.3;
@@ -27,20 +33,39 @@ const WARN_DATA = 0.2;
 /** How a trial is doing, in one line: progress, time left, losses, speed and where the step time goes. */
 export function TrialStrip({ trial, isShort }: { trial: TrialDetail; isShort: boolean }) {
   const { t } = useTranslation();
-  const figures = [progress(t, trial), timeLeft(t, trial), ...useLosses(trial), ...speed(t, trial), restarts(t, trial)];
+  const losses = useLosses(trial);
+  const errors = useErrors(trial);
+  const figures = [progress(t, trial), timeLeft(t, trial), ...losses, ...speed(t, trial), restarts(t, trial), errors];
+  const shown = figures.filter((figure) => figure.value !== format.MISSING && (figure.isVital || !isShort));
   const ratio = trial.num_steps_planned ? trial.step / trial.num_steps_planned : null;
   return (
-    <dl className={css["strip"]} data-testid="trial-strip">
-      {ratio === null ? null : <ProgressBar ratio={ratio} isOver={isTerminal(trial.state)} />}
-      {figures
-        .filter((figure) => figure.value !== format.MISSING && (figure.isVital || !isShort))
-        .map(({ id, label, value, title, tone, isVital }) => (
-          <div key={id} title={title} data-testid={`stat-${id}`} data-tone={tone} data-vital={isVital ?? false}>
-            <dt>{label}</dt>
-            <dd>{value}</dd>
-          </div>
+    <div className={css["strip"]} data-testid="trial-strip">
+      <dl>
+        {ratio === null ? null : <ProgressBar ratio={ratio} isOver={isTerminal(trial.state)} />}
+        {shown.map((figure) => (
+          <FigureItem key={figure.id} figure={figure} />
         ))}
-    </dl>
+      </dl>
+      {isShort ? null : <StepBar trial={trial} />}
+      <StripHelp items={shown.flatMap(({ label, title }) => (title ? [{ label, title }] : []))} />
+    </div>
+  );
+}
+
+function FigureItem({ figure: { id, label, value, title, tone, isVital, leadsTo } }: { figure: Figure }) {
+  return (
+    <div title={title} data-testid={`stat-${id}`} data-tone={tone} data-vital={isVital ?? false}>
+      <dt>{label}</dt>
+      <dd>
+        {leadsTo ? (
+          <Link to="." search={leadsTo as never} data-testid={`stat-${id}-link`}>
+            {value}
+          </Link>
+        ) : (
+          value
+        )}
+      </dd>
+    </div>
   );
 }
 
@@ -101,6 +126,21 @@ function useLosses(trial: TrialDetail): Figure[] {
       },
     ];
   });
+}
+
+/** How many lines of its log are errors, which is one click from them. */
+function useErrors(trial: TrialDetail): Figure {
+  const { t } = useTranslation();
+  const isOver = isTerminal(trial.state);
+  const count = useQuery(trialLogErrors(trial.id, isOver)).data ?? 0;
+  return {
+    id: "errors",
+    label: t("trial.stat.errors"),
+    value: count > 0 ? format.count(count) : format.MISSING,
+    title: t("trial.stat.errorsTitle"),
+    tone: "bad",
+    leadsTo: { tab: "logs", level: "error,critical" },
+  };
 }
 
 function speed(t: TFunction, trial: TrialDetail): Figure[] {

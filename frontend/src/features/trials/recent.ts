@@ -1,6 +1,7 @@
 /** What the newest steps say together; one step alone says little. Pure. */
 import type { Schemas } from "../../api/client";
 import { fromWire } from "../../lib/format";
+import { LEAST_SHARE, STEP_PARTS, type StepPart } from "../../lib/perf";
 
 type Entry = Pick<Schemas["MetricSummary"], "last" | "recent_mean" | "recent_count">;
 
@@ -35,4 +36,15 @@ export function bestOf(
   compared: { metric_name: string | null; metric_goal: string | null },
 ) {
   return name === compared.metric_name && compared.metric_goal === "max" ? entry.max : entry.min;
+}
+
+/**
+ * The share of each part in the sum of the parts, in the order of STEP_PARTS; parts too small to be seen are left out.
+ * Empty unless phases are measured: the time of steps alone says nothing about where it goes.
+ */
+export function stepShares(summary: Readonly<Record<string, Entry>>): { part: StepPart; share: number }[] {
+  const parts = STEP_PARTS.map((part) => ({ part, ms: Math.max(0, recentOf(summary[part])?.mean ?? 0) }));
+  const total = parts.reduce((sum, { ms }) => sum + ms, 0);
+  if (total <= 0 || !("time/forward_ms" in summary || "time/backward_ms" in summary)) return [];
+  return parts.map(({ part, ms }) => ({ part, share: ms / total })).filter(({ share }) => share >= LEAST_SHARE);
 }

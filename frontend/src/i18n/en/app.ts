@@ -79,6 +79,9 @@ export const app = {
   },
   error: {
     unreachable: "The server cannot be reached.",
+    unreachableHint: "This page loads by itself when the server answers again.",
+    forbidden: "You do not have access",
+    forbiddenHint: "You are signed in as {{name}} ({{role}}). Ask an administrator for access.",
     stale: "Could not refresh. Showing data from {{time}}.",
     panel: "This part of the page failed to load.",
     pageCode: "This page could not be loaded.",

@@ -1,4 +1,5 @@
 /** English of the pages: one download, that comes with the first of them. */
+import { administration } from "./administration";
 import { charts } from "./charts";
 import { checkpointList } from "./checkpointList";
 import { cluster } from "./cluster";
@@ -24,6 +25,7 @@ import { table } from "./table";
 import { trials } from "./trials";
 
 export const pages = {
+  ...administration,
   ...charts,
   ...checkpointList,
   ...cluster,

@@ -12,7 +12,10 @@ export const settings = {
       users: "Users",
       join: "Join tokens",
       retention: "Retention",
+      audit: "Audit log",
+      system: "System",
     },
+    adminsOnly: "Only administrators see this tab.",
     role: "Role",
     zone: "Time zone",
     local: "Local ({{zone}})",
@@ -162,6 +165,9 @@ export const settings = {
     roleOf: "Role of {{name}}",
     activate: "Enable",
     deactivate: "Disable",
+    disableTitle: "Disable {{name}}?",
+    disableText:
+      "Their sessions end, and their API tokens and join tokens stop working at once. Their experiments stay and continue.",
   },
   join: {
     create: "New join token",
@@ -176,6 +182,7 @@ export const settings = {
       "It uses a loopback address. For other machines, start the server with MUSTER_PUBLIC_URL set to an " +
       "address they can reach (muster up --address does this), then create another token.",
     none: "No valid join tokens",
+    revokeText: "Machines can no longer join pool {{pool}} with {{prefix}}…. Nodes that have joined with it stay.",
     usesLeft: "Uses left",
   },
 } as const;

@@ -80,6 +80,10 @@ export const table = {
       unsetDefault: "Unset as default",
       update: "Update {{name}} with current view",
       delete: "Delete {{name}}",
+      deleteTitle: "Delete view {{name}}?",
+      deleteButton: "Delete view",
+      deleteOwn: "Its columns, sorting and filters are lost. Experiments are not affected.",
+      deleteShared: "Everyone in project {{project}} loses this view. Experiments are not affected.",
       by: "by {{owner}}",
     },
     peek: {

@@ -81,6 +81,9 @@ export const app: Same<typeof english> = {
   },
   error: {
     unreachable: "无法连接服务器。",
+    unreachableHint: "服务器恢复后，本页会自动加载。",
+    forbidden: "你没有访问权限",
+    forbiddenHint: "当前用户：{{name}}（{{role}}）。如需访问，请联系管理员。",
     stale: "刷新失败，显示的是 {{time}} 的数据。",
     panel: "页面的这一部分出错了。",
     pageCode: "无法获取此页面。",

@@ -2,6 +2,7 @@ import type { en } from "../en";
 import type { pages } from "../en/pages";
 import type { Same } from "../same";
 import { access } from "./access";
+import { administration } from "./administration";
 import { app } from "./app";
 import { charts } from "./charts";
 import { checkpointList } from "./checkpointList";
@@ -35,6 +36,7 @@ export { reasons, server };
 export const zhCN: Same<typeof en & typeof pages> = {
   ...app,
   ...access,
+  ...administration,
   ...states,
   ...media,
   ...notifications,

@@ -14,7 +14,10 @@ export const settings: Same<typeof english> = {
       users: "用户",
       join: "加入令牌",
       retention: "保留期限",
+      audit: "审计日志",
+      system: "系统",
     },
+    adminsOnly: "只有管理员可以查看此标签页。",
     role: "角色",
     zone: "时区",
     local: "本地（{{zone}}）",
@@ -154,6 +157,8 @@ export const settings: Same<typeof english> = {
     roleOf: "{{name}} 的角色",
     activate: "启用",
     deactivate: "停用",
+    disableTitle: "停用 {{name}}？",
+    disableText: "此用户的会话会结束，API 令牌和加入令牌立即失效。其实验保留并继续运行。",
   },
   join: {
     create: "新建加入令牌",
@@ -167,6 +172,7 @@ export const settings: Same<typeof english> = {
     thisMachineOnlyHint:
       "其中的地址是回环地址。要添加其他机器，请把 MUSTER_PUBLIC_URL 设为那台机器能访问的地址后启动服务器（或用 muster up --address），再新建一个令牌。",
     none: "当前没有有效的加入令牌",
+    revokeText: "机器不能再用 {{prefix}}… 加入资源池 {{pool}}；已用它加入的节点不受影响。",
     usesLeft: "剩余次数",
   },
 };

@@ -73,6 +73,10 @@ export const table: Same<typeof en> = {
       unsetDefault: "打开列表时不再使用",
       update: "将当前显示保存到“{{name}}”",
       delete: "删除“{{name}}”",
+      deleteTitle: "删除视图“{{name}}”？",
+      deleteButton: "删除视图",
+      deleteOwn: "它的列、排序和筛选会丢失。实验不受影响。",
+      deleteShared: "项目 {{project}} 的所有人都会失去此视图。实验不受影响。",
       by: "由 {{owner}} 创建",
     },
     peek: {

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import AuditRow
@@ -38,8 +38,14 @@ def record(
 
 
 def list_entries(
-    session: Session, *, cursor: str | None, limit: int
+    session: Session, *, text: str | None, cursor: str | None, limit: int
 ) -> tuple[list[AuditRow], str | None]:
-    """Return the entries, the newest first, and the cursor of the next page."""
+    """Return the entries, the newest first, and the cursor of the next page.
+
+    text: Part of the actor, the action, the subject or the address, in any case; None for all.
+    """
     query = select(AuditRow)
+    if text:
+        columns = (AuditRow.actor, AuditRow.action, AuditRow.subject, AuditRow.remote_addr)
+        query = query.where(or_(*(column.icontains(text, autoescape=True) for column in columns)))
     return read_page(session, query, AuditRow.id, cursor=cursor, limit=limit, newest_first=True)

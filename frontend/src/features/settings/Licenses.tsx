@@ -1,0 +1,59 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Button } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+
+import { Section } from "../../components/basics";
+import { DataTable } from "../../components/DataTable";
+import { QueryView } from "../../components/QueryView";
+import layout from "../../components/layout.module.css";
+
+/** The license of Muster, and those of the packages that the dashboard contains. */
+export function Licenses() {
+  const { t } = useTranslation();
+  const [isOpen, setOpen] = useState(false);
+  const query = useQuery({
+    queryKey: ["licenses"],
+    queryFn: async () => (await import("virtual:licenses")).packages,
+    enabled: isOpen,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  return (
+    <Section title={t("licenses.title")} testId="licenses">
+      <p className={`dim ${layout["text"]} ${layout["belowL"]}`}>{t("licenses.lead")}</p>
+      <div className={`${layout["buttons"]} ${layout["belowL"]}`}>
+        <Button variant="default" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} data-testid="show-licenses">
+          {t(isOpen ? "licenses.hide" : "licenses.show")}
+        </Button>
+        <Button component="a" href="/licenses.txt" target="_blank" rel="noreferrer" variant="subtle">
+          {t("licenses.texts")}
+        </Button>
+      </div>
+      {isOpen ? (
+        <QueryView query={query}>
+          {(packages) => (
+            <DataTable
+              rows={packages}
+              rowKey={({ name, version }) => `${name}@${version}`}
+              label={t("licenses.title")}
+              columns={[
+                {
+                  id: "name",
+                  header: t("licenses.package"),
+                  lead: true,
+                  cell: ({ name }) => <span className="mono">{name}</span>,
+                },
+                {
+                  id: "version",
+                  header: t("licenses.version"),
+                  cell: ({ version }) => <span className="mono">{version}</span>,
+                },
+                { id: "license", header: t("licenses.license"), cell: ({ license }) => license },
+              ]}
+            />
+          )}
+        </QueryView>
+      ) : null}
+    </Section>
+  );
+}
