@@ -68,7 +68,7 @@ class LogRule:
 
 _SPLITS = "train|training|val|valid|validation|eval|evaluation|test|dev"
 _PREFIXES = (
-    rf"(?:(?:{_SPLITS}|avg|average|mean|running|last|total|final|best)[ _/.-]){{0,2}}"
+    rf"(?:(?:{_SPLITS}|avg|average|mean|running|last|total|final|best)(?: set)?[ _/.-]){{0,2}}"
     r"(?:[a-z]\w*[_/.])*"
 )
 _SUFFIX = r"(?:@\d+|_\d+|\d|_[a-z]{1,5})?"

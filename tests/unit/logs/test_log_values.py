@@ -102,6 +102,11 @@ SHAPES: dict[str, tuple[str, dict[str, dict[int, float]]]] = {
         "Epoch 2\n-------------------------------\nloss: 2.1  [   64/60000]\n",
         {"loss": {0: 2.3, 1: 2.2, 2: 2.1}, "Accuracy": {0: 50.1}, "Avg_loss": {0: 2.1}},
     ),
+    "torch's VAE": (
+        "Train Epoch: 1 [0/60000 (0%)]\tLoss: 549.1\n====> Epoch: 1 Average loss: 164.1\n"
+        "====> Test set loss: 127.4\n",
+        {"Loss": {0: 549.1}, "Average_loss": {0: 164.1}, "Test_set_loss": {0: 127.4}},
+    ),
     "torch's CIFAR-10": (
         "[1,  2000] loss: 2.173\n[1,  4000] loss: 1.8\n[2,  2000] loss: 1.5\n",
         {"loss": {2000: 2.173, 4000: 1.8, 6000: 1.5}},
