@@ -21,6 +21,7 @@ from muster.tracking import (
 )
 
 BATCH = "/api/2.0/mlflow/runs/log-batch"
+RUNS = "/api/2.0/mlflow/runs"
 MODELS = "/api/2.0/mlflow/logged-models"
 
 
@@ -200,6 +201,26 @@ def test_models_are_paged_ordered_and_deleted(desk: Desk) -> None:
         desk.call("DELETE", f"{MODELS}/{made[0]}/tags/none")
 
 
+def test_models_that_a_run_reads_are_not_those_that_it_writes(desk: Desk) -> None:
+    run = desk.start()
+    desk.call("POST", f"{RUNS}/log-inputs", run_id=run.run_id, models=[{"model_id": "m-1"}])
+    desk.call("POST", f"{RUNS}/outputs", run_id=run.run_id, models=[{"model_id": "m-2", "step": 3}])
+    shown = desk.call("GET", f"{RUNS}/get", run_id=run.run_id)["run"]
+    assert shown["inputs"]["model_inputs"] == [{"model_id": "m-1"}]
+    assert shown["outputs"]["model_outputs"] == [{"model_id": "m-2", "step": 3}]
+    for given in ("m-1", ["m-1"]):
+        with pytest.raises(TrackingError, match="must be"):
+            desk.call("POST", f"{RUNS}/log-inputs", run_id=run.run_id, models=given)
+
+
+def test_models_without_a_name_differ(desk: Desk) -> None:
+    names = {desk.call("POST", MODELS)["model"]["info"]["name"] for _ in range(2)}
+    assert len(names) == 2
+    assert all(name.startswith("model-") for name in names)
+
+
 def test_a_page_beyond_the_limit_is_refused(desk: Desk) -> None:
-    with pytest.raises(TrackingError, match="max_results is 50001; at most 50000"):
+    with pytest.raises(
+        TrackingError, match="Invalid value 50001 for parameter 'max_results' supplied: at most"
+    ):
         desk.call("POST", "/api/2.0/mlflow/runs/search", experiment_ids=["0"], max_results=50_001)

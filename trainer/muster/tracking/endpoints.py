@@ -10,7 +10,7 @@ from typing import Any
 from . import search
 from .errors import invalid, no_endpoint
 from .models import MODELS_MAX, ModelShelf
-from .runs import MODELS_TAG, RunChange, TrackedExperiment, TrackedRun, metric_json
+from .runs import INPUT_MARK, MODELS_TAG, RunChange, TrackedExperiment, TrackedRun, metric_json
 from .store import TrackingStore
 from .values import (
     NUMBER_MAX,
@@ -206,15 +206,16 @@ def _delete_tag(store: TrackingStore, body: Body) -> dict[str, Any]:
 
 def _log_inputs(store: TrackingStore, body: Body) -> dict[str, Any]:
     run = _run(store, body)
-    _extend(run.datasets, body.get("datasets"), DATASETS_MAX)
-    _extend(run.models, body.get("models"), MODELS_MAX)
+    read = [{**model, INPUT_MARK: True} for model in _objects(body.get("models"))]
+    run.datasets.extend(_objects(body.get("datasets"))[: max(0, DATASETS_MAX - len(run.datasets))])
+    run.models.extend(read[: max(0, MODELS_MAX - len(run.models))])
     store.changed(RunChange(run=run))
     return {}
 
 
 def _log_outputs(store: TrackingStore, body: Body) -> dict[str, Any]:
     run = _run(store, body)
-    _extend(run.models, body.get("models"), MODELS_MAX)
+    run.models.extend(_objects(body.get("models"))[: max(0, MODELS_MAX - len(run.models))])
     store.changed(RunChange(run=run))
     return {}
 
@@ -266,10 +267,11 @@ def _thinned(points: list[TrackedPoint], most: int) -> list[TrackedPoint]:
     return [points[round(no * last / max(1, most - 1))] for no in range(most)]
 
 
-def _extend(items: list[Any], new: Any, limit: int) -> None:
-    if new is not None and not isinstance(new, list):
-        raise invalid("datasets and models must be lists")
-    items.extend((new or [])[: max(0, limit - len(items))])
+def _objects(given: Any) -> list[dict[str, Any]]:
+    found = given or []
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise invalid("datasets and models must be lists of objects")
+    return found
 
 
 _ATTRIBUTES: search.Attributes[TrackedRun] = {

@@ -167,7 +167,7 @@ class ModelShelf:
         return found
 
     def _create(self, body: Mapping[str, Any], now_ms: int) -> LoggedModel:
-        name = str(body.get("name") or "model")[:250]
+        name = str(body.get("name") or f"model-{uuid.uuid4().hex[:8]}")[:250]
         source = self.source_of(body, name)
         model_id, folder = self.place(name, source)
         model = LoggedModel(

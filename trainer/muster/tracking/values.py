@@ -139,7 +139,7 @@ def page_of(
     size = whole_of(body.get("max_results"), default)
     if not 1 <= size <= limit:
         bound = f"at most {limit} are possible" if size > 1 else "at least 1 is needed"
-        raise invalid(f"max_results is {size}; {bound}")
+        raise invalid(f"Invalid value {size} for parameter 'max_results' supplied: {bound}")
     end = int(token) + size
     return items[int(token) : end], str(end) if end < len(items) else ""
 
