@@ -4,7 +4,8 @@ scripts/test               everything
 scripts/test --fast        what takes less than a minute: style, types, imports, and unit
                            tests without those of PostgreSQL
 scripts/test unit api      only these areas
-scripts/test libraries     what public libraries record, installed for it: not part of everything
+scripts/test libraries     what public libraries record, their newest and an older version, installed
+                           for it: not part of everything
 scripts/test e2e -- -x -k logs     everything after -- goes to pytest
 """
 
@@ -186,13 +187,18 @@ def frontend(manner: Manner) -> bool:
 
 
 def libraries(manner: Manner) -> bool:
-    """Tests of what public libraries record: not a part of everything, since they take 1 GB."""
-    folder, tests = BIN.parent / "libraries", ROOT / "tests" / "libraries"
-    wanted = ["--excludes", str(tests / "excludes.txt"), "-r", str(tests / "requirements.txt")]
-    if not call("uv", "pip", "install", "-q", "--target", str(folder), *wanted, manner=manner):
-        return False
-    path = ["env", f"PYTHONPATH={folder}"]
-    return call(*path, "pytest", "-q", "tests/libraries", manner=manner)
+    """Tests of what public libraries record, of their newest and of an older version: not a part of
+    everything, since they take 3 GB."""
+    tests, ok = ROOT / "tests" / "libraries", True
+    for wanted in ("newest", "older"):
+        folder = BIN.parent / "libraries" / wanted
+        given = ["--excludes", str(tests / "excludes.txt"), "-r", str(tests / f"{wanted}.txt")]
+        if not call("uv", "pip", "install", "-q", "--target", str(folder), *given, manner=manner):
+            return False
+        print(f"── {wanted} versions", flush=True)
+        given = ["env", f"MUSTER_LIBRARIES={folder}"]
+        ok = call(*given, "pytest", "-q", "tests/libraries", manner=manner) and ok
+    return ok
 
 
 CHECKS: dict[str, Callable[[Manner], bool]] = {

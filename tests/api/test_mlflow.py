@@ -236,6 +236,36 @@ def test_artifacts_are_kept_listed_and_replaced(tracking):
     assert listed == {"files": []}
 
 
+def test_a_model_without_a_run_gets_one(tracking, connect, make_user_token):
+    """What `mlflow.sklearn.log_model` and `mlflow.create_external_model` do outside a run."""
+    digits = tracking.post("experiments/create", name="digits")["experiment_id"]
+    model = tracking.post("logged-models", experiment_id=digits, name="forest")["model"]["info"]
+    run = tracking.get("runs/get", run_id=model["source_run_id"])["run"]["info"]
+    assert (run["run_name"], run["experiment_id"], run["status"]) == ("forest", digits, "FINISHED")
+    assert tracking.experiment_of("forest")["labels"] == {"mlflow.experiment": "digits"}
+    path = f"{FILES}/{digits}/models/{model['model_id']}/artifacts/MLmodel"
+    assert tracking.http.put(path, content=b"flavors: {}").status_code == 200
+    model_path = f"{API}/logged-models/{model['model_id']}"
+    ready = tracking.http.patch(model_path, json={"status": "LOGGED_MODEL_READY"})
+    assert ready.json()["model"]["info"]["status"] == "LOGGED_MODEL_READY"
+    assert tracking.http.get(path).content == b"flavors: {}"
+
+    other = connect(token=make_user_token("member", username="other"))
+    assert other.delete(model_path).status_code == 403
+    assert tracking.http.delete(model_path).status_code == 200
+    assert tracking.http.get(model_path).status_code == 404
+    assert tracking.http.get(path).status_code == 404
+    run_id = model["source_run_id"]
+    assert tracking.get("runs/get", run_id=run_id)["run"]["info"]["lifecycle_stage"] == "active"
+
+
+def test_the_parent_of_a_run_may_be_elsewhere(tracking):
+    """Runs that are copied from another server keep their tags."""
+    child = tracking.start("fold", mlflow__parentRunId="7")
+    tags = tracking.get("runs/get", run_id=child)["run"]["data"]["tags"]
+    assert {"key": "mlflow.parentRunId", "value": "7"} in tags
+
+
 def test_an_unmanaged_run_ends_by_its_client_or_when_it_is_closed(tracking, tick, monkeypatch):
     run_id = tracking.start("outside")
     tick()

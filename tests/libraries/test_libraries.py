@@ -47,7 +47,7 @@ def run(script: Path, folder: Path, *arguments: str, routes: Sequence[str]) -> l
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("MUSTER_", "WANDB_"))}
     environ |= {
         "PYTHONPATH": os.pathsep.join(
-            [str(SITE), str(Path(muster.__file__).parents[1]), environ.get("PYTHONPATH", "")]
+            [str(SITE), str(Path(muster.__file__).parents[1]), os.environ["MUSTER_LIBRARIES"]]
         ),
         "MUSTER_ATTACH": " ".join(["steps", *routes]),
         "MUSTER_ATTACH_UNRANKED": "1",

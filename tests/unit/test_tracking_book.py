@@ -21,6 +21,8 @@ from muster.tracking import (
 )
 
 BATCH = "/api/2.0/mlflow/runs/log-batch"
+RUNS = "/api/2.0/mlflow/runs"
+MODELS = "/api/2.0/mlflow/logged-models"
 
 
 class Desk:
@@ -148,3 +150,77 @@ def test_the_run_of_the_trial_can_be_resumed_where_nothing_is_left_of_it(desk: D
     assert child.label == "main"
     with pytest.raises(TrackingError, match="not found"):
         desk.call("GET", "/api/2.0/mlflow/runs/get", run_id="0" * 32)
+
+
+def test_a_script_that_wants_its_artifacts_elsewhere_goes_on(desk: Desk) -> None:
+    """Scripts that were written for another server run unchanged."""
+    create = "/api/2.0/mlflow/experiments/create"
+    made = desk.call("POST", create, name="digits", artifact_location="s3://bucket/digits")
+    assert desk.book.experiment(made["experiment_id"]).name == "digits"
+    (warning,) = desk.warnings
+    assert "s3://bucket/digits" in warning
+    assert "outputs" in warning
+
+
+def test_a_run_of_an_unknown_parent_is_the_trials_own(desk: Desk) -> None:
+    """The parent may be at another server, whose driver started this job."""
+    parent = [{"key": "mlflow.parentRunId", "value": "5" * 32}]
+    first = desk.start(run_name="fold", tags=parent)
+    assert (first.label, first.parent_id) == ("", "5" * 32)
+    child = desk.start(run_name="a", tags=[{"key": "mlflow.parentRunId", "value": first.run_id}])
+    assert (child.label, child.parent_id) == ("a", first.run_id)
+
+
+def test_models_are_paged_ordered_and_deleted(desk: Desk) -> None:
+    made = [
+        desk.call("POST", f"{MODELS}", experiment_id="0", name=name)["model"]["info"]["model_id"]
+        for name in ("a", "c", "b")
+    ]
+
+    def search(**body: Any) -> tuple[list[str], str]:
+        found = desk.call("POST", f"{MODELS}/search", experiment_ids=["0"], **body)
+        names = [model["info"]["name"] for model in found["models"]]
+        return names, found.get("next_page_token", "")
+
+    names, token = search(max_results=2)
+    assert names == ["b", "c"]
+    assert search(max_results=2, page_token=token) == (["a"], "")
+    by_name = [{"field_name": "name", "ascending": True}]
+    assert search(order_by=by_name)[0] == ["a", "b", "c"]
+    assert search(order_by=[{"field_name": "name", "ascending": False}])[0] == ["c", "b", "a"]
+    with pytest.raises(TrackingError, match="data sets"):
+        search(datasets=[{"dataset_name": "digits"}])
+    with pytest.raises(TrackingError, match="Invalid order_by"):
+        search(order_by=["name"])
+
+    desk.call("DELETE", f"{MODELS}/{made[1]}")
+    assert search()[0] == ["b", "a"]
+    with pytest.raises(TrackingError, match="not found"):
+        desk.call("GET", f"{MODELS}/{made[1]}")
+    with pytest.raises(TrackingError, match="No tag with key: none"):
+        desk.call("DELETE", f"{MODELS}/{made[0]}/tags/none")
+
+
+def test_models_that_a_run_reads_are_not_those_that_it_writes(desk: Desk) -> None:
+    run = desk.start()
+    desk.call("POST", f"{RUNS}/log-inputs", run_id=run.run_id, models=[{"model_id": "m-1"}])
+    desk.call("POST", f"{RUNS}/outputs", run_id=run.run_id, models=[{"model_id": "m-2", "step": 3}])
+    shown = desk.call("GET", f"{RUNS}/get", run_id=run.run_id)["run"]
+    assert shown["inputs"]["model_inputs"] == [{"model_id": "m-1"}]
+    assert shown["outputs"]["model_outputs"] == [{"model_id": "m-2", "step": 3}]
+    for given in ("m-1", ["m-1"]):
+        with pytest.raises(TrackingError, match="must be"):
+            desk.call("POST", f"{RUNS}/log-inputs", run_id=run.run_id, models=given)
+
+
+def test_models_without_a_name_differ(desk: Desk) -> None:
+    names = {desk.call("POST", MODELS)["model"]["info"]["name"] for _ in range(2)}
+    assert len(names) == 2
+    assert all(name.startswith("model-") for name in names)
+
+
+def test_a_page_beyond_the_limit_is_refused(desk: Desk) -> None:
+    with pytest.raises(
+        TrackingError, match="Invalid value 50001 for parameter 'max_results' supplied: at most"
+    ):
+        desk.call("POST", "/api/2.0/mlflow/runs/search", experiment_ids=["0"], max_results=50_001)

@@ -36,7 +36,7 @@ _PRESET_GROUPS = (*GROUPS, "done", "total", "context", "at")
 """Groups that a preset may have: a line counts when as much is done as there is in total; `context` is the
 word "epoch" or a word for the step, and `at` its number."""
 _EPOCH_WORDS = frozenset({"epoch"})
-_STEP_WORDS = frozenset({"step", "global_step", "iteration", "iter"})
+_STEP_WORDS = frozenset({"step", "global_step", "iteration", "iter", "episode"})
 _NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
 _NEEDS_LINE = re.compile(r"\\[AzZC]|\(\?[a-zA-Z]*[-^]")
 """Parts of a pattern whose meaning depends on where the text begins and ends."""
@@ -66,12 +66,22 @@ class LogRule:
     """Name of the metric, where no group gives it."""
 
 
-_METRIC_WORDS = (
-    r"(?:(?:train|training|val|valid|validation|eval|test|dev)[ _/.-])?(?:[a-z]\w*[_/.])*"
-    r"(?:loss|accuracy|acc|perplexity|ppl|mae|mse|rmse|auc|f1|bleu|lr|learning_rate|grad_norm)"
-    r"(?:@\d+|_\d+|\d)?"
+_SPLITS = "train|training|val|valid|validation|eval|evaluation|test|dev"
+_PREFIXES = (
+    rf"(?:(?:{_SPLITS}|avg|average|mean|running|last|total|final|best)(?: set)?[ _/.-]){{0,2}}"
+    r"(?:[a-z]\w*[_/.])*"
 )
-_CONTEXT_WORDS = "epoch|global_step|step|iteration|iter"
+_SUFFIX = r"(?:@\d+|_\d+|\d|_[a-z]{1,5})?"
+"""Number of a loss or accuracy, or its part: `loss_train`, `Loss_D`, `loss_cls`."""
+_RESULT_WORDS = "loss|accuracy|acc|perplexity|ppl|mae|mse|rmse|auc|f1|bleu|reward"
+_METRIC_WORDS = rf"{_PREFIXES}(?:{_RESULT_WORDS}|lr|learning[ _]rate|grad[ _]norm|episod(?:e|ic)_return){_SUFFIX}"
+_CONTEXT_WORDS = "epoch|global_step|step|iteration|iter|episode"
+_CONTEXT_GAP = r"(?:\(\w+\))?\W{0,3}\s*"
+"""What may be between the word and its number: `Epoch(train)  [1]`, `iteration       10`."""
+_KEY_VALUE = (
+    rf"(?i)(?:\b(?P<context>{_CONTEXT_WORDS}){_CONTEXT_GAP}(?P<at>\d+(?:\.\d+)?)"
+    rf"""|\b(?P<name>{_METRIC_WORDS})["']?(?:\s*[:=]\s*\[?|\s+)(?P<value>{_NUMBER})\.?(?:[^\w./]|$))"""
+)
 
 PRESETS: Final[dict[str, tuple[LogRule, ...]]] = {
     # {'loss': 0.34, 'learning_rate': 5e-05, 'epoch': 0.1}, also as JSON
@@ -111,12 +121,27 @@ PRESETS: Final[dict[str, tuple[LogRule, ...]]] = {
             line=r"^\[(?P<step>\d+)\]\s",
         ),
     ),
-    # epoch 3 loss=0.1      Epoch [1/5], Step [100/600], Loss: 0.52      Train Epoch: 1 … Loss: 2.30
-    "key_value": (
+    # 12:	learn: 0.69	test: 0.7	best: 0.7 (12)	total: 47ms
+    "catboost": (
         LogRule(
-            rf"(?i)(?:\b(?P<context>{_CONTEXT_WORDS})\W{{0,3}}(?P<at>\d+(?:\.\d+)?)"
-            rf"""|\b(?P<name>{_METRIC_WORDS})["']?(?:\s*[:=]\s*|\s+)(?P<value>{_NUMBER})\.?(?:[^\w./]|$))""",
-            line=rf"(?i)(?:^|[^\w/])(?:{_CONTEXT_WORDS})\W{{0,3}}\d",
+            rf"\s(?P<name>learn|test\d*): (?P<value>{_NUMBER})",
+            line=r"^(?P<step>\d+):\s+(?:learn|test\d*): ",
+        ),
+    ),
+    "key_value": (
+        # Epoch 3      ----- EPOCH 3: -----
+        LogRule(rf"(?i)^\W*epoch{_CONTEXT_GAP}(?P<epoch>\d+)\W*$"),
+        # epoch 3 loss=0.1      Epoch [1/5], Step [100/600], Loss: 0.52      Train Epoch: 1 … Loss: 2.30
+        LogRule(_KEY_VALUE, line=rf"(?i)(?:^|[^\w/])(?:{_CONTEXT_WORDS}|batch){_CONTEXT_GAP}\d"),
+        # [1,  2000] loss: 2.173
+        LogRule(_KEY_VALUE, line=r"^\[(?P<epoch>\d+), +(?P<step>\d+)\] "),
+        # [0/25][100/782] Loss_D: 1.8 Loss_G: 5.2
+        LogRule(_KEY_VALUE, line=r"^\[(?P<epoch>\d+)/\d+\]\s*\[(?P<step>\d+)/\d+\]\s"),
+        # train Loss: 0.52 Acc: 0.7      Test set: Average loss: 0.05      loss: 2.3  [   64/60000]
+        LogRule(
+            _KEY_VALUE,
+            line=rf"(?i)^\W*(?:(?:{_SPLITS}) set: )?{_PREFIXES}(?:{_RESULT_WORDS}){_SUFFIX}"
+            rf"\s*[:=]\s*{_NUMBER}%?(?:[\s,;|]|$)",
         ),
     ),
 }
@@ -304,7 +329,7 @@ class _Series:
             if step == self.step and not has_new_epoch:
                 return None
             if step <= self.step and has_new_epoch:
-                self.base += self.step
+                self.base += self.step + (step == 0)  # where the first step of an epoch is 0
         self.step, self.epoch = step, epoch
         return self.base + step
 

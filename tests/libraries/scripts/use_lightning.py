@@ -5,10 +5,15 @@ import json
 import sys
 from pathlib import Path
 
-import lightning as L
 import torch
-from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader, TensorDataset
+
+try:
+    import lightning.pytorch as L
+    from lightning.pytorch.loggers import CSVLogger
+except ImportError:  # 1.x
+    import pytorch_lightning as L
+    from pytorch_lightning.loggers import CSVLogger
 
 
 class Net(L.LightningModule):

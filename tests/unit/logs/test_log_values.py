@@ -81,7 +81,98 @@ SHAPES: dict[str, tuple[str, dict[str, dict[int, float]]]] = {
         "Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.300039\n"
         "Train Epoch: 1 [640/60000 (1%)]\tLoss: 1.2\n"
         "\nTest set: Average loss: 0.0487, Accuracy: 9837/10000 (98%)\n\n",
-        {"Loss": {0: 2.300039, 1: 1.2}},
+        {"Loss": {0: 2.300039, 1: 1.2}, "Average_loss": {0: 0.0487}},
+    ),
+    "catboost": (
+        "Learning rate set to 0.5\n"
+        "0:\tlearn: 0.69\ttest: 0.7\tbest: 0.7 (0)\ttotal: 47ms\tremaining: 93ms\n"
+        "10:\tlearn: 0.5\ttest: 0.6\tbest: 0.6 (10)\ttotal: 48ms\tremaining: 0us\n",
+        {"learn": {0: 0.69, 10: 0.5}, "test": {0: 0.7, 10: 0.6}},
+    ),
+    "torch's ImageNet": (
+        "Epoch: [0][ 1/100]\tTime  3.1 ( 3.1)\tLoss 7.0e+00 (7.0e+00)\tAcc@1   0.10 (  0.10)\n"
+        "Epoch: [0][11/100]\tTime  3.1 ( 3.1)\tLoss 6.9e+00 (7.0e+00)\tAcc@1   0.20 (  0.10)\n"
+        "Test: [ 0/10]\tTime  1 ( 1)\tLoss 6.5e+00 (6.9e+00)\n",
+        {"Loss": {0: 7.0, 1: 6.9}, "Acc_1": {0: 0.1, 1: 0.2}},
+    ),
+    "torch's quickstart": (
+        "Epoch 1\n-------------------------------\n"
+        "loss: 2.300000  [   64/60000]\nloss: 2.20  [ 6464/60000]\n"
+        "Test Error: \n Accuracy: 50.1%, Avg loss: 2.1 \n\n"
+        "Epoch 2\n-------------------------------\nloss: 2.1  [   64/60000]\n",
+        {"loss": {0: 2.3, 1: 2.2, 2: 2.1}, "Accuracy": {0: 50.1}, "Avg_loss": {0: 2.1}},
+    ),
+    "torch's VAE": (
+        "Train Epoch: 1 [0/60000 (0%)]\tLoss: 549.1\n====> Epoch: 1 Average loss: 164.1\n"
+        "====> Test set loss: 127.4\n",
+        {"Loss": {0: 549.1}, "Average_loss": {0: 164.1}, "Test_set_loss": {0: 127.4}},
+    ),
+    "torch's CIFAR-10": (
+        "[1,  2000] loss: 2.173\n[1,  4000] loss: 1.8\n[2,  2000] loss: 1.5\n",
+        {"loss": {2000: 2.173, 4000: 1.8, 6000: 1.5}},
+    ),
+    "torch's transfer learning": (
+        "Epoch 0/24\n----------\ntrain Loss: 0.5 Acc: 0.7\nval Loss: 0.2 Acc: 0.9\n\n"
+        "Epoch 1/24\n----------\ntrain Loss: 0.4 Acc: 0.8\nval Loss: 0.1 Acc: 0.9\n"
+        "Training complete in 0m 3s\n",
+        {
+            "train_Loss": {0: 0.5, 1: 0.4},
+            "val_Loss": {0: 0.2, 1: 0.1},
+            "Acc": {0: 0.7, 1: 0.8},
+        },
+    ),
+    "torch's introduction": (
+        "EPOCH 1:\n  batch 1000 loss: 1.7\n  batch 2000 loss: 0.9\nLOSS train 0.9 valid 0.5\n",
+        {"loss": {0: 1.7, 1: 0.9}},
+    ),
+    "torch's DCGAN": (
+        "[0/25][0/782] Loss_D: 1.8 Loss_G: 5.2 D(x): 0.5 D(G(z)): 0.6 / 0.01\n"
+        "[0/25][781/782] Loss_D: 1.7 Loss_G: 5.3 D(x): 0.5 D(G(z)): 0.6 / 0.01\n"
+        "[1/25][0/782] Loss_D: 1.6 Loss_G: 5.4 D(x): 0.5 D(G(z)): 0.6 / 0.01\n",
+        {
+            "Loss_D": {0: 1.8, 781: 1.7, 782: 1.6},
+            "Loss_G": {0: 5.2, 781: 5.3, 782: 5.4},
+        },
+    ),
+    "torch's actor-critic": (
+        "Episode 10\tLast reward: 12.00\tAverage reward: 11.02\n"
+        "Episode 20\tLast reward: 13.00\tAverage reward: 12.02\n"
+        "Solved! Running reward is now 476.1 and the last episode runs to 500 time steps!\n",
+        {"Last_reward": {10: 12.0, 20: 13.0}, "Average_reward": {10: 11.02, 20: 12.02}},
+    ),
+    "graph networks": (
+        "Epoch: 0001 loss_train: 1.9 acc_train: 0.2 loss_val: 1.8 acc_val: 0.3 time: 0.1s\n",
+        {
+            "loss_train": {0: 1.9},
+            "acc_train": {0: 0.2},
+            "loss_val": {0: 1.8},
+            "acc_val": {0: 0.3},
+        },
+    ),
+    "mmengine": (
+        "2024/01/01 00:00:00 - mmengine - INFO - Epoch(train)  [1][ 50/100]  lr: 1.0e-02  "
+        "eta: 0:10:00  time: 0.1  data_time: 0.01  memory: 100  loss: 1.2  loss_cls: 0.7\n",
+        {"lr": {0: 0.01}, "loss": {0: 1.2}, "loss_cls": {0: 0.7}},
+    ),
+    "megatron": (
+        " iteration       10/    1000 | consumed samples:   80 | learning rate: 1.5E-4 | "
+        "lm loss: 9.1E+00 | grad norm: 1.2 | number of skipped iterations:   0 |\n",
+        {"learning_rate": {10: 1.5e-4}, "loss": {10: 9.1}, "grad_norm": {10: 1.2}},
+    ),
+    "deepspeed": (
+        "[2024-01-01] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=0, lr=[0.001]\n",
+        {"lr": {10: 0.001}},
+    ),
+    "a loss alone": (
+        "loss: 0.5\nloss: 0.4\ntest loss: 0.3\nTraining loss = 0.2; val acc = 0.7\n"
+        "Test accuracy: 0.93\n",
+        {
+            "loss": {0: 0.5, 1: 0.4},
+            "test_loss": {0: 0.3},
+            "Training_loss": {0: 0.2},
+            "val_acc": {0: 0.7},
+            "Test_accuracy": {0: 0.93},
+        },
     ),
 }
 
@@ -116,6 +207,14 @@ def test_a_trainer_that_prints_dictionaries() -> None:
         "epoch 3: accuracy 9837/10000",
         "[2024-05-01 12:00:00] started, 3 workers",
         "step 3 took 0.5 s",
+        "lr: 0.001",
+        "learning_rate = 6e-4 # as the paper has it",
+        "loss: mse",
+        "loss_weight: 0.5",
+        "accuracy: 9837/10000",
+        "The test loss: 0.5 is too high",
+        "[1/3] building the image, loss 0.5",
+        "12: learned: 3",
     ],
 )
 def test_what_is_no_metric_is_not_found_by_itself(text: str) -> None:

@@ -276,7 +276,7 @@ class LogPatternSection:
     """Pattern of RE2 with groups: `(?P<value>…)`, or else the first one, is the number, `(?P<step>…)`
     and `(?P<epoch>…)` say where it is, `(?P<name>…)` what it is called. It is searched for along
     the line again and again. Or a preset: `auto`, `huggingface`, `nanogpt`, `keras`, `xgboost`,
-    `lightgbm`, `key_value`."""
+    `lightgbm`, `catboost`, `key_value`."""
     name: Annotated[str, Bounds(max_length=200)] = ""
     """Name of the metric, where the pattern has no group for it."""
     line: Annotated[str, Bounds(max_length=500)] = ""

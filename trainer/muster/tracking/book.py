@@ -104,6 +104,13 @@ class TrackingBook(TrackingStore):
         experiment.tags.update(tags)
         return experiment
 
+    def refuse_location(self, location: str) -> None:
+        """Warn only: a script that was written for another server runs unchanged."""
+        self._warn_once(
+            f"Artifacts are not stored in {location[:250]!r}, the artifact_location of the script: "
+            "they are among the trial's outputs."
+        )
+
     def save_experiment(self, experiment: TrackedExperiment) -> None:
         """Do nothing: it is the one that is kept."""
 
@@ -125,11 +132,11 @@ class TrackingBook(TrackingStore):
         experiment = self.experiment(str(body.get("experiment_id") or "0"))
         tags = dict(self.pair(tag, "tag") for tag in items_of(body, "tags", BATCH_ITEMS_MAX))
         name = str(body.get("run_name") or tags.get(NAME_TAG) or "")[:500]
+        # A parent that this job does not have is at another server.
+        has_parent = PARENT_TAG in tags and self._find(tags[PARENT_TAG]) is not None
         stands_for_trial = (
-            rank == 0 and PARENT_TAG not in tags and all(run.label for run in self._runs.values())
+            rank == 0 and not has_parent and all(run.label for run in self._runs.values())
         )
-        if PARENT_TAG in tags:
-            self.run(tags[PARENT_TAG])
         label = "" if stands_for_trial else self._new_label(name, rank)
         name = name or label or self._trial_name
         run = TrackedRun(
@@ -149,14 +156,18 @@ class TrackingBook(TrackingStore):
 
     def run(self, run_id: str) -> TrackedRun:
         """Return a run, of this attempt or an earlier one. Raises TrackingError."""
+        found = self._find(run_id)
+        if found is None:
+            raise missing(f"Run with id={run_id[:64]} not found")
+        return found
+
+    def _find(self, run_id: str) -> TrackedRun | None:
         found = self._runs.get(run_id)
         if found is None and (found := self._recall(run_id) or self._resumed(run_id)) is not None:
             self._runs[run_id] = found
             self._folders.add(found.folder)
             self._labels.add(found.label)
             self.changed(RunChange(run=found))
-        if found is None:
-            raise missing(f"Run with id={run_id[:64]} not found")
         return found
 
     def runs_of(self, experiment_ids: Collection[str]) -> Iterable[TrackedRun]:

@@ -10,13 +10,15 @@ from typing import Any
 from . import search
 from .errors import invalid, no_endpoint
 from .models import MODELS_MAX, ModelShelf
-from .runs import MODELS_TAG, RunChange, TrackedExperiment, TrackedRun, metric_json
-from .store import HISTORY_POINTS_MAX, TrackingStore
+from .runs import INPUT_MARK, MODELS_TAG, RunChange, TrackedExperiment, TrackedRun, metric_json
+from .store import TrackingStore
 from .values import (
     NUMBER_MAX,
     TrackedPoint,
     items_of,
     key_of,
+    listed,
+    page_of,
     pair_of,
     point_of,
     text_of,
@@ -75,8 +77,8 @@ def _get_experiment_by_name(store: TrackingStore, body: Body) -> dict[str, Any]:
 
 
 def _create_experiment(store: TrackingStore, body: Body) -> dict[str, Any]:
-    if body.get("artifact_location"):
-        raise invalid("artifact_location cannot be chosen: Muster keeps the artifacts of its runs")
+    if location := body.get("artifact_location"):
+        store.refuse_location(str(location))
     tags = dict(store.pair(tag, "tag") for tag in items_of(body, "tags", EXPERIMENT_TAGS_MAX))
     name = body.get("name")
     if not isinstance(name, str):
@@ -108,7 +110,7 @@ def _search_experiments(store: TrackingStore, body: Body) -> dict[str, Any]:
     found = [e for e in store.experiments() if e.stage in stages and matches(e)]
     found.sort(key=lambda experiment: (-experiment.created_ms, whole_of(experiment.experiment_id)))
     found = search.ordered(found, _orders(body), _EXPERIMENT_ATTRIBUTES)
-    page, token = _page(found, body, default=1_000, limit=PAGE_MAX)
+    page, token = page_of(found, body, default=1_000, limit=PAGE_MAX)
     answer: dict[str, Any] = {"experiments": [experiment.shown() for experiment in page]}
     return {**answer, "next_page_token": token} if token else answer
 
@@ -167,12 +169,12 @@ def _restore_run(store: TrackingStore, body: Body) -> dict[str, Any]:
 
 def _search_runs(store: TrackingStore, body: Body) -> dict[str, Any]:
     matches = search.matcher(str(body.get("filter") or ""), _ATTRIBUTES)
-    wanted = {str(number) for number in _listed(body.get("experiment_ids"))}
+    wanted = {str(number) for number in listed(body.get("experiment_ids"))}
     stages = _stages(body.get("run_view_type"))
     found = [run for run in store.runs_of(wanted) if run.stage in stages and matches(run)]
     found.sort(key=lambda run: (-run.started_ms, run.run_id))
     found = search.ordered(found, _orders(body), _ATTRIBUTES)
-    page, token = _page(found, body, default=1_000, limit=PAGE_MAX)
+    page, token = page_of(found, body, default=1_000, limit=PAGE_MAX)
     answer: dict[str, Any] = {"runs": [run.shown() for run in page]}
     return {**answer, "next_page_token": token} if token else answer
 
@@ -204,15 +206,16 @@ def _delete_tag(store: TrackingStore, body: Body) -> dict[str, Any]:
 
 def _log_inputs(store: TrackingStore, body: Body) -> dict[str, Any]:
     run = _run(store, body)
-    _extend(run.datasets, body.get("datasets"), DATASETS_MAX)
-    _extend(run.models, body.get("models"), MODELS_MAX)
+    read = [{**model, INPUT_MARK: True} for model in _objects(body.get("models"))]
+    run.datasets.extend(_objects(body.get("datasets"))[: max(0, DATASETS_MAX - len(run.datasets))])
+    run.models.extend(read[: max(0, MODELS_MAX - len(run.models))])
     store.changed(RunChange(run=run))
     return {}
 
 
 def _log_outputs(store: TrackingStore, body: Body) -> dict[str, Any]:
     run = _run(store, body)
-    _extend(run.models, body.get("models"), MODELS_MAX)
+    run.models.extend(_objects(body.get("models"))[: max(0, MODELS_MAX - len(run.models))])
     store.changed(RunChange(run=run))
     return {}
 
@@ -232,7 +235,7 @@ def _log_model(store: TrackingStore, body: Body) -> dict[str, Any]:
 
 def _get_history(store: TrackingStore, body: Body) -> dict[str, Any]:
     points = store.history(_run(store, body), text_of(body, "metric_key"))
-    page, token = _page(points, body, default=HISTORY_POINTS_MAX, limit=HISTORY_PAGE_MAX)
+    page, token = page_of(points, body, default=HISTORY_PAGE_MAX, limit=HISTORY_PAGE_MAX)
     answer: dict[str, Any] = {"metrics": [metric_json(point) for point in page]}
     return {**answer, "next_page_token": token} if token else answer
 
@@ -240,7 +243,7 @@ def _get_history(store: TrackingStore, body: Body) -> dict[str, Any]:
 def _get_history_bulk(store: TrackingStore, body: Body) -> dict[str, Any]:
     """Return the points of a metric of several runs, at `max_results` steps of each at most: the
     first, the last and some between. All of them without it."""
-    key, run_ids = text_of(body, "metric_key"), _listed(body.get("run_ids") or body.get("run_id"))
+    key, run_ids = text_of(body, "metric_key"), listed(body.get("run_ids") or body.get("run_id"))
     if not run_ids or len(run_ids) > BULK_RUNS_MAX:
         raise invalid(f"run_ids names {len(run_ids)} runs; 1 to {BULK_RUNS_MAX} are possible")
     first = whole_of(body.get("start_step"), 0)
@@ -264,10 +267,11 @@ def _thinned(points: list[TrackedPoint], most: int) -> list[TrackedPoint]:
     return [points[round(no * last / max(1, most - 1))] for no in range(most)]
 
 
-def _extend(items: list[Any], new: Any, limit: int) -> None:
-    if new is not None and not isinstance(new, list):
-        raise invalid("datasets and models must be lists")
-    items.extend((new or [])[: max(0, limit - len(items))])
+def _objects(given: Any) -> list[dict[str, Any]]:
+    found = given or []
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise invalid("datasets and models must be lists of objects")
+    return found
 
 
 _ATTRIBUTES: search.Attributes[TrackedRun] = {
@@ -292,24 +296,7 @@ def _stages(view: Any) -> tuple[str, ...]:
 
 
 def _orders(body: Body) -> list[str]:
-    return [str(order) for order in _listed(body.get("order_by"))]
-
-
-def _listed(value: Any) -> list[Any]:
-    """Return a list that comes as one value where a query has it once."""
-    return value if isinstance(value, list) else [] if value in (None, "") else [value]
-
-
-def _page(items: list[Any], body: Body, *, default: int, limit: int) -> tuple[list[Any], str]:
-    """Return one page of a list, and the token of the next; "" after the last."""
-    token = str(body.get("page_token") or "0")
-    if not token.isdecimal() or len(token) > 12:
-        raise invalid("page_token is not one of an earlier answer")
-    size = whole_of(body.get("max_results"), default)
-    if size < 1:
-        raise invalid(f"max_results is {size}; at least 1 is needed")
-    end = int(token) + min(size, limit)
-    return items[int(token) : end], str(end) if end < len(items) else ""
+    return [str(order) for order in listed(body.get("order_by"))]
 
 
 _ENDPOINTS: dict[tuple[str, str], Callable[[TrackingStore, Body], dict[str, Any]]] = {

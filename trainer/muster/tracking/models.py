@@ -11,10 +11,12 @@ from typing import Any
 from . import search
 from .errors import invalid, missing, no_endpoint
 from .runs import TrackedRun
-from .values import TrackedPoint, items_of, pair_of
+from .values import TrackedPoint, items_of, listed, page_of, pair_of
 
 MODELS_MAX = 1_000
 """Most models of one job."""
+MODELS_PAGE_MAX = 1_000
+"""Most models in one answer."""
 MODEL_PAIRS_MAX = 1_000
 """Most params and tags of one model."""
 _STATUSES = ("LOGGED_MODEL_PENDING", "LOGGED_MODEL_READY", "LOGGED_MODEL_UPLOAD_FAILED")
@@ -81,28 +83,38 @@ class ModelShelf:
         self.run = run
         self._trial = trial
         self._models: dict[str, LoggedModel] = {}
+        self._folders: set[str] = set()
+        """Those of deleted models, too: their artifacts stay among the outputs."""
 
     def find(self, model_id: str) -> LoggedModel | None:
         """Return a model; None if there is none."""
         return self._models.get(model_id)
 
+    def source_of(self, body: Mapping[str, Any], name: str) -> str:
+        """Return the id of the run that a new model of this name belongs to; "" for none."""
+        return str(body.get("source_run_id") or "")
+
     def place(self, name: str, source_run_id: str) -> tuple[str, str]:
         """Return the id of a new model, and the folder of its artifacts. Raises TrackingError."""
-        if len(self._models) >= MODELS_MAX:
+        if len(self._folders) >= MODELS_MAX:
             raise invalid(f"a job can log at most {MODELS_MAX} models")
         above = f"{self.run(source_run_id).folder}/models" if source_run_id else "models"
         base = f"{above}/{_UNFIT.sub('-', name).strip('-.')[:80] or 'model'}"
         folder, no = base, 1
-        used = {model.folder for model in self._models.values()}
-        while folder in used:
+        while folder in self._folders:
             no += 1
             folder = f"{base}-{no}"
+        self._folders.add(folder)
         known_by = f"muster:{self._trial}/{folder}"
         return f"m-{uuid.uuid5(uuid.NAMESPACE_URL, known_by).hex}", folder
 
     def keep(self, model: LoggedModel) -> None:
         """Keep a model, new or changed. Raises TrackingError."""
         self._models[model.model_id] = model
+
+    def remove(self, model: LoggedModel) -> None:
+        """Forget a model. Raises TrackingError."""
+        del self._models[model.model_id]
 
     def of(self, experiment_ids: Collection[str]) -> list[LoggedModel]:
         """Return the models of these experiments, oldest first."""
@@ -122,6 +134,9 @@ class ModelShelf:
         if found is None:
             raise no_endpoint(method, path)
         model = self.model(found[1])
+        if method == "DELETE" and not found[2]:
+            self.remove(model)
+            return {}
         match method, (found[2] or "").split("/")[1:]:
             case "GET", []:
                 pass
@@ -134,7 +149,9 @@ class ModelShelf:
             case "POST", ["params"]:
                 self._put(model.params, body, "params", "param")
             case "DELETE", ["tags", *key]:
-                model.tags.pop("/".join(key), None)
+                name = "/".join(key)
+                if model.tags.pop(name, None) is None:
+                    raise missing(f"No tag with key: {name[:250]} in model with ID '{found[1]}'")
             case _:
                 raise no_endpoint(method, path)
         if method != "GET":
@@ -150,8 +167,8 @@ class ModelShelf:
         return found
 
     def _create(self, body: Mapping[str, Any], now_ms: int) -> LoggedModel:
-        source = str(body.get("source_run_id") or "")
-        name = str(body.get("name") or "model")[:250]
+        name = str(body.get("name") or f"model-{uuid.uuid4().hex[:8]}")[:250]
+        source = self.source_of(body, name)
         model_id, folder = self.place(name, source)
         model = LoggedModel(
             model_id=model_id,
@@ -175,8 +192,15 @@ class ModelShelf:
         wanted = {str(number) for number in body.get("experiment_ids") or []}
         matches = search.matcher(str(body.get("filter") or ""), _ATTRIBUTES)
         found = [model for model in self.of(wanted) if matches(model)]
+        if body.get("datasets"):
+            raise invalid("models cannot be searched by data sets: their metrics are those of runs")
         found.reverse()  # The youngest first.
-        return {"models": [model.shown()["model"] for model in found]}
+        found = search.ordered(
+            found, [_order(o) for o in listed(body.get("order_by"))], _ATTRIBUTES
+        )
+        page, token = page_of(found, body, default=100, limit=MODELS_PAGE_MAX)
+        answer: dict[str, Any] = {"models": [model.shown()["model"] for model in page]}
+        return {**answer, "next_page_token": token} if token else answer
 
     @staticmethod
     def _put(known: dict[str, str], body: Mapping[str, Any], name: str, what: str) -> None:
@@ -184,3 +208,11 @@ class ModelShelf:
         if len(known.keys() | new.keys()) > MODEL_PAIRS_MAX:
             raise invalid(f"a model can have at most {MODEL_PAIRS_MAX} {name}")
         known.update(new)
+
+
+def _order(given: Any) -> str:
+    """Return an element of `order_by` as the text that other searches have for it."""
+    if not isinstance(given, dict):
+        raise invalid("Invalid order_by clause: write {'field_name': 'name', 'ascending': true}")
+    direction = "DESC" if given.get("ascending") is False else "ASC"
+    return f"{given.get('field_name')} {direction}"

@@ -14,6 +14,8 @@ STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 
 PARENT_TAG = "mlflow.parentRunId"
 NAME_TAG = "mlflow.runName"
+INPUT_MARK = "is_input"
+"""Key of the models of a run that it reads; it writes the others."""
 MODELS_TAG = "mlflow.log-model.history"
 DEFAULT_EXPERIMENT = "Default"
 """Name of the experiment "0", which always exists."""
@@ -101,8 +103,15 @@ class TrackedRun:
                 "params": _pairs(self.params),
                 "tags": _pairs(self.tags),
             },
-            "inputs": {"dataset_inputs": self.datasets},
-            "outputs": {"model_outputs": self.models},
+            "inputs": {
+                "dataset_inputs": self.datasets,
+                "model_inputs": [
+                    {k: v for k, v in model.items() if k != INPUT_MARK}
+                    for model in self.models
+                    if INPUT_MARK in model
+                ],
+            },
+            "outputs": {"model_outputs": [m for m in self.models if INPUT_MARK not in m]},
         }
 
 

@@ -89,6 +89,13 @@ class TrackingStore(ABC):
     def warn(self, text: str) -> None:
         """Tell, in a sentence, what was left out; each sentence comes once."""
 
+    def refuse_location(self, location: str) -> None:
+        """Refuse to put an experiment's artifacts where a client wants them. Raises TrackingError."""
+        raise invalid(
+            f"artifact_location cannot be {location[:250]!r}: Muster keeps the artifacts of its runs. "
+            "Leave it out"
+        )
+
     # ------------------------------------------------------------ runs
 
     def update_run(self, body: Mapping[str, Any], run: TrackedRun) -> None:

@@ -7,9 +7,11 @@ import math
 import posixpath
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from .errors import invalid
+
+T = TypeVar("T")
 
 BATCH_METRICS_MAX = 1_000
 BATCH_PARAMS_MAX = 100
@@ -119,6 +121,27 @@ def text_of(body: Mapping[str, Any], name: str, *, max_chars: int = NAME_MAX_CHA
     if len(text) > max_chars:
         raise invalid(f"{name} has {len(text)} characters; at most {max_chars} are allowed")
     return text
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a list that comes as one value where a query has it once."""
+    return value if isinstance(value, list) else [] if value in (None, "") else [value]
+
+
+def page_of(
+    items: list[T], body: Mapping[str, Any], *, default: int, limit: int
+) -> tuple[list[T], str]:
+    """Return the page of a list that `max_results` and `page_token` ask for, and the token of the
+    next; "" after the last. Raises TrackingError, also for more than `limit`."""
+    token = str(body.get("page_token") or "0")
+    if not token.isdecimal() or len(token) > 12:
+        raise invalid("page_token is not one of an earlier answer")
+    size = whole_of(body.get("max_results"), default)
+    if not 1 <= size <= limit:
+        bound = f"at most {limit} are possible" if size > 1 else "at least 1 is needed"
+        raise invalid(f"Invalid value {size} for parameter 'max_results' supplied: {bound}")
+    end = int(token) + size
+    return items[int(token) : end], str(end) if end < len(items) else ""
 
 
 def series_name(label: str, key: str) -> str:

@@ -154,6 +154,12 @@ def remove(session: Session, caller: Caller, path: str) -> None:
     _remove(session, run, (RunArtifactRow.path == inner) | inside)
 
 
+def remove_model(session: Session, run: UnmanagedRunRow, model_id: str) -> None:
+    """Delete the artifacts of a model of a run."""
+    inside = RunArtifactRow.path.startswith(f"models/{model_id}/", autoescape=True)
+    _remove(session, run, inside)
+
+
 def _remove(session: Session, run: UnmanagedRunRow, where: Any) -> None:
     mine = [RunArtifactRow.trial_id == run.trial_id, where]
     num, size = session.execute(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -12,6 +13,7 @@ from sqlalchemy.orm import Session
 from muster.tracking import LoggedModel, ModelShelf, invalid
 from muster_server.db.models import ExperimentRow, LoggedModelRow, TrialRow
 
+from .artifacts import remove_model
 from .store import DatabaseStore
 
 MODELS_PER_RUN_MAX = 1_000
@@ -28,12 +30,17 @@ class DatabaseShelf(ModelShelf):
         row = self._row(model_id)
         return None if row is None else LoggedModel(**row.model)
 
+    def source_of(self, body: Mapping[str, Any], name: str) -> str:
+        """Return the run of a model; one that was logged without gets a run of its own, which ends
+        at once."""
+        if source := super().source_of(body, name):
+            return source
+        asked = {"experiment_id": body.get("experiment_id"), "run_name": name}
+        run = self._store.create_run(asked, rank=0)
+        self._store.update_run({"status": "FINISHED", "end_time": self._store.now_ms()}, run)
+        return run.run_id
+
     def place(self, name: str, source_run_id: str) -> tuple[str, str]:
-        if not source_run_id:
-            raise invalid(
-                "Missing value for required parameter 'source_run_id': start a run, and log the model "
-                "within it"
-            )
         _, trial = self._store.rows_of(source_run_id)
         query = select(func.count()).where(LoggedModelRow.trial_id == trial.id)
         if (self._session.scalar(query) or 0) >= MODELS_PER_RUN_MAX:
@@ -54,6 +61,11 @@ class DatabaseShelf(ModelShelf):
             )
             self._session.add(row)
         row.model = dataclasses.asdict(model)
+
+    def remove(self, model: LoggedModel) -> None:
+        run, _ = self._store.rows_of(model.source_run_id)
+        remove_model(self._session, run, model.model_id)
+        self._session.delete(self._row(model.model_id))
 
     def of(self, experiment_ids: Collection[str]) -> list[LoggedModel]:
         wanted = [int(n) for n in experiment_ids if n.isdecimal() and len(n) <= 18]

@@ -173,8 +173,8 @@ class DatabaseStore(TrackingStore):
                 f"state is {experiment.stage}."
             )
         tags = dict(self.pair(tag, "tag") for tag in items_of(body, "tags", BATCH_ITEMS_MAX))
-        if PARENT_TAG in tags:
-            self.run(tags[PARENT_TAG])
+        if PARENT_TAG in tags and self._load(tags[PARENT_TAG]) is not None:
+            self.run(tags[PARENT_TAG])  # One of another user is refused, one elsewhere is not.
         imported = tags.get(IMPORT_TAG)
         run_id = uuid.uuid4().hex
         if imported is not None:
