@@ -29,6 +29,7 @@ from typing import IO
 import psutil
 
 from muster_agent.clock import unix_ms
+from muster_agent.isolation.containers import NAME_VARIABLE
 
 TOKEN_VARIABLE = "MUSTER_ALLOCATION_ID"  # noqa: S105 (a name, not a secret)
 SHIM_VARIABLE = "MUSTER_SHIM_OF"
@@ -132,6 +133,26 @@ def tagged(allocation_id: str, owner: str) -> set[Identity]:
         if environment.get(TOKEN_VARIABLE) == allocation_id
         and environment.get(OWNER_VARIABLE, "").partition("@")[0] == mark
     }
+
+
+def init_of(container: str) -> int:
+    """Return the pid, as this process sees it, of the first process of a container; 0 if it is not
+    seen yet."""
+    for identity, environment in _environments():
+        if environment.get(NAME_VARIABLE) == container and _inner_pid(identity.pid) == 1:
+            return identity.pid
+    return 0
+
+
+def _inner_pid(pid: int) -> int:
+    """Return the pid of a process in its own namespace; 0 if it is gone."""
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return int(line.split()[-1])
+    except OSError:
+        pass
+    return 0
 
 
 def is_of_user(identity: Identity) -> bool:
