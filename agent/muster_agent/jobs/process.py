@@ -28,6 +28,7 @@ from typing import IO
 
 import psutil
 
+from muster.measure.stacks import own_pid
 from muster_agent.clock import unix_ms
 from muster_agent.isolation.containers import NAME_VARIABLE
 
@@ -139,19 +140,8 @@ def init_of(container: str) -> int:
     """Return the pid, as this process sees it, of the first process of a container; 0 if it is not
     seen yet."""
     for identity, environment in _environments():
-        if environment.get(NAME_VARIABLE) == container and _inner_pid(identity.pid) == 1:
+        if environment.get(NAME_VARIABLE) == container and own_pid(identity.pid) == 1:
             return identity.pid
-    return 0
-
-
-def _inner_pid(pid: int) -> int:
-    """Return the pid of a process in its own namespace; 0 if it is gone."""
-    try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("NSpid:"):
-                return int(line.split()[-1])
-    except OSError:
-        pass
     return 0
 
 

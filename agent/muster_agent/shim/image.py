@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from muster import wire
 from muster.byte_sizes import parse_size
 from muster_agent.containers import images
 from muster_agent.isolation.containers import Container, Mount
+from muster_agent.isolation.variables import MARK
 from muster_agent.isolation.walls import Isolation, why_not_readable
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
 from muster_agent.jobs.launch import environment_of
@@ -66,6 +68,9 @@ def open_image(
         )
     memory_bytes = limits.memory_bytes or psutil.virtual_memory().total
     owner = folder.owner.partition("@")[0]
+    marks = {TOKEN_VARIABLE: spec.allocation_id, OWNER_VARIABLE: folder.owner}
+    if MARK in os.environ:
+        marks[MARK] = os.environ[MARK]
     container = Container(
         engine=engine,
         image=image.id,
@@ -74,7 +79,7 @@ def open_image(
         allocation_id=spec.allocation_id,
         python=_python_of(spec.python),
         environment=image.environment,
-        marks={TOKEN_VARIABLE: spec.allocation_id, OWNER_VARIABLE: folder.owner},
+        marks=marks,
         mounts=mounts,
         network=wanted.network,
         shm_bytes=parse_size(wanted.shm_size) if wanted.shm_size else memory_bytes // 2,
