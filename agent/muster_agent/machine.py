@@ -104,15 +104,11 @@ class Machine:
         """Return what the node offers. Runs nvidia-smi and the training interpreter."""
         found = inventory.take_inventory(self._settings)
         self._offered = list(found.slots)
-        engine = self._containers.engine
         return dataclasses.replace(
-            found,
+            self._containers.added_to(found),
             storage_id=self._storage.id(),
             isolation=self._isolation.level,
             isolation_reason=self._isolation.reason,
-            container_runtime=engine.kind if engine is not None else "",
-            container_version=engine.version if engine is not None else "",
-            container_reason=self._containers.reason,
         )
 
     @cached_property

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from muster_agent.containers import engines
-from muster_agent.isolation.containers import Engine
+from muster_agent.isolation.containers import Engine, EngineKind
 
 IMAGE = engines.PROBE_IMAGE
 MOUNTS = [
@@ -27,8 +27,7 @@ MOUNTS = [
 @functools.cache
 def find_engine() -> tuple[Engine | None, str]:
     """Return the engine, or why there is none."""
-    wanted = os.environ.get("MUSTER_TEST_ENGINE", "podman")
-    assert wanted in ("podman", "docker")
+    wanted: EngineKind = "docker" if os.environ.get("MUSTER_TEST_ENGINE") == "docker" else "podman"
     found = engines.find(wanted, os.environ)
     if found.engine is None and wanted == "podman":
         found = engines.find(wanted, {**os.environ, **variables()})

@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import get_args
 
+from muster.wire import Inventory
 from muster_agent.containers.client import EngineFailed, call, call_json, last_words
 from muster_agent.isolation.containers import Container, Engine, EngineKind, run_argv
 from muster_agent.isolation.walls import outer_environment_of
@@ -41,6 +42,15 @@ class Found:
     engine: Engine | None = None
     reason: str = ""
     """Why there is none, or what it does not do, as a sentence; "" for neither."""
+
+    def added_to(self, inventory: Inventory) -> Inventory:
+        """Return the inventory with what belongs into it of the engine."""
+        return dataclasses.replace(
+            inventory,
+            container_runtime=self.engine.kind if self.engine is not None else "",
+            container_version=self.engine.version if self.engine is not None else "",
+            container_reason=self.reason,
+        )
 
 
 def find(wanted: ContainerSetting, environment: Mapping[str, str]) -> Found:
