@@ -232,7 +232,7 @@ def test_secrets_reach_the_job_and_no_command_line_and_not_the_engine(
     shim = run(
         "import hashlib, os, time\n"
         "print(hashlib.sha256(os.environ['HF_TOKEN'].encode()).hexdigest(), 'LOGIN' in os.environ,"
-        " os.listdir('/tmp'), flush=True)\n"
+        " [name for name in os.listdir('/tmp') if 'request' in name], flush=True)\n"
         "time.sleep(600)\n",
         begin=False,
         config={"environment": section},

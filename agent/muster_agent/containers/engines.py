@@ -74,7 +74,7 @@ def find(wanted: ContainerSetting, environment: Mapping[str, str]) -> Found:
             engine = _describe(Engine(kind=kind, path=path, environment=variables))
             _probe(engine)
         except EngineFailed as error:
-            reasons.append(f"{kind} does not work: {str(error).rstrip('.')}.")
+            reasons.append(f"{kind} does not work: {str(error).rstrip('.?')}.")
             continue
         return Found(engine=engine, reason=_shortcomings(engine))
     return Found(reason=" ".join(reasons) or "Neither Podman nor Docker is installed.")

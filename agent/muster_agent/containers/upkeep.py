@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from muster_agent.containers.client import EngineFailed, call, call_json, last_words
 from muster_agent.isolation.containers import ALLOCATION_LABEL, OWNER_LABEL, Container, Engine
@@ -36,9 +37,7 @@ def fate_of(container: Container, code: int, *, words: str) -> Fate:
     """
     kind = container.engine.kind
     try:
-        state = call_json(
-            container.engine, "container", "inspect", "--format", "{{json .State}}", container.name
-        )
+        state = _state_of(container)
     except EngineFailed as error:
         if code not in _ENGINE_CODES:
             return Fate()
@@ -49,6 +48,22 @@ def fate_of(container: Container, code: int, *, words: str) -> Fate:
     if state.get("Status") == "running":
         return Fate(failure=f"{kind} lost its container, which was still running")
     return Fate(is_out_of_memory=bool(state.get("OOMKilled")))
+
+
+def was_out_of_memory(container: Container) -> bool:
+    """Return whether the kernel has killed a process for the container's limit of memory."""
+    try:
+        return bool(_state_of(container).get("OOMKilled"))
+    except EngineFailed:
+        return False
+
+
+def _state_of(container: Container) -> dict[str, Any]:
+    """Raises EngineFailed."""
+    state: dict[str, Any] = call_json(
+        container.engine, "container", "inspect", "--format", "{{json .State}}", container.name
+    )
+    return state
 
 
 def kill(container: Container) -> None:

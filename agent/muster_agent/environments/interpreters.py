@@ -118,7 +118,8 @@ def describe(
         raise InterpreterError(f"the interpreter {python} does not exist on this node")
     key = fingerprint(executable)
     if container is not None:
-        key = hashlib.sha256(f"{container.image}\0{python}".encode()).hexdigest()[:32]
+        where = [container.image, python, *map(str, container.mounts)]
+        key = hashlib.sha256("\0".join(where).encode()).hexdigest()[:32]
     path = cache / f"{key}.json"
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         return Interpreter(**json.loads(path.read_text()))

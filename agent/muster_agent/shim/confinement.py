@@ -356,18 +356,23 @@ class Confinement:
 
     def kill(self) -> None:
         """Kill what runs in the container, which ending its client does not. Blocks."""
-        if self.container is not None and self._started is not None:
-            upkeep.kill(self.container)
+        if self.container is None or self._started is None:
+            return
+        found = self.fate()
+        upkeep.kill(self.container)
+        if self._fate is None:
+            # What is left for the engine to tell: the rest is our doing.
+            is_limited = self.container.memory_bytes > 0
+            is_out_of_memory = is_limited and upkeep.was_out_of_memory(self.container)
+            self._fate = replace(found, is_out_of_memory=is_out_of_memory)
 
     def fate(self) -> Fate:
-        """Return how the container has ended, as its engine knows. Blocks.
-
-        Asked before the container is removed, and only about one that has failed.
-        """
-        if self.container is None or self._started is None or not self._started.child.status:
+        """Return how the container has ended, as its engine knows; nothing of one that has not failed,
+        or not by itself. Blocks."""
+        if self.container is None or self._started is None:
             return Fate()
-        if self._fate is None:
+        if self._fate is None and self._started.child.status:
             words = tail(launcher_log(self._folder.logs, "stderr"))
             code = self._started.child.exit_code or 0
             self._fate = upkeep.fate_of(self.container, code, words=words)
-        return self._fate
+        return self._fate or Fate()
