@@ -363,8 +363,9 @@ class Shim:
 
     def _secrets_of_job(self) -> dict[str, str]:
         """Return the secrets that the job sees: not the login of a registry."""
-        named = environment_of(self.spec).secrets
-        return {name: value for name, value in self.secrets.items() if name in named}
+        wanted = environment_of(self.spec)
+        login = wanted.registry_login if wanted.registry_login not in wanted.secrets else None
+        return {name: value for name, value in self.secrets.items() if name != login}
 
     async def _wait_for(self, task: asyncio.Task[Any]) -> bool:
         """Wait until the task is done. Return False if the end was requested meanwhile."""
