@@ -102,13 +102,13 @@ def name_of(shim: Any) -> str:
 
 
 def test_ranks_in_a_container_run_to_success_report_and_leave_nothing(
-    run: Start, engine: Engine, tmp_path: Path
+    run: Start, engine: Engine, tmp_path: Path, wait_for: Any
 ) -> None:
     shim = run(
         "import json, os, time, muster\n"
         "muster.init()\n"
         "muster.log({'loss': 0.5}, step=1)\n"
-        "open('written', 'w').write('x')\n"
+        "open(os.environ['MUSTER_WORK_DIR'] + '/written', 'w').write('x')\n"
         "shm = os.statvfs('/dev/shm')\n"
         "while not os.path.exists('go'): time.sleep(0.02)\n"
         "print(json.dumps([os.environ['RANK'], os.getpid(), os.environ['TMPDIR'], os.getcwd(),"
@@ -134,9 +134,10 @@ def test_ranks_in_a_container_run_to_success_report_and_leave_nothing(
         assert (shm_bytes, has_homes) == (32 * 2**20, False)
         assert pid != pids[rank]
         assert text.endswith("last")
-    assert (tmp_path / "code" / "written").stat().st_uid == os.getuid()
+    (written,) = (tmp_path / "home" / "work").rglob("written")
+    assert written.stat().st_uid == os.getuid()
     assert len(shim.of(wire.MetricsRecord)) == 2
-    assert containers_of(engine, "a1") == []
+    wait_for(lambda: not containers_of(engine, "a1"), what="its container is removed")
 
 
 @pytest.mark.parametrize("code", [7, 125, 126, 127])
@@ -217,7 +218,7 @@ def test_nothing_survives_the_death_of_what_runs_a_container(
         info = shim.wait_exit()
         assert info.cause == "launcher_failed", info
     wait_for(lambda: not shim.folder.processes(), what="nothing is left")
-    assert containers_of(engine, "a1") == []
+    wait_for(lambda: not containers_of(engine, "a1"), what="its container is removed")
 
 
 def test_secrets_reach_the_job_and_no_command_line_and_not_the_engine(
@@ -377,7 +378,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.torch
-def test_a_gang_of_two_nodes_meets_in_containers(run: Start, engine: Engine) -> None:
+def test_a_gang_of_two_nodes_meets_in_containers(run: Start, engine: Engine, wait_for: Any) -> None:
     nodes = [
         run(
             ALL_REDUCE,
@@ -404,6 +405,5 @@ def test_a_gang_of_two_nodes_meets_in_containers(run: Start, engine: Engine) -> 
         if "gang" in path.read_text()
     )  # fmt: skip
     assert said == ["0 2 2 gang0\n", "1 2 2 gang1\n"]
-    for node in nodes:
-        label = f"label={OWNER_LABEL}={node.folder.owner.partition('@')[0]}"
-        assert call(engine, "ps", "--all", "--quiet", "--filter", label) == ""
+    label = f"label={OWNER_LABEL}={nodes[0].folder.owner.partition('@')[0]}"
+    wait_for(lambda: not call(engine, "ps", "--all", "--quiet", "--filter", label))

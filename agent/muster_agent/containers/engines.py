@@ -29,7 +29,7 @@ PROBE_IMAGE = "localhost/muster-probe:1"
 _PROGRAM = "/usr/bin/true"
 _CLIENT_VARIABLES = (
     "PATH", "HOME", "USER", "TMPDIR", "XDG_*", "DBUS_SESSION_BUS_ADDRESS", "CONTAINERS_*",
-    "CONTAINER_*", "DOCKER_*", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy",
+    "CONTAINER_HOST", "DOCKER_*", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy",
     "https_proxy", "no_proxy",
 )  # fmt: skip
 _CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")

@@ -50,16 +50,8 @@ def fate_of(container: Container, code: int, *, words: str) -> Fate:
     return Fate(is_out_of_memory=bool(state.get("OOMKilled")))
 
 
-def was_out_of_memory(container: Container) -> bool:
-    """Return whether the kernel has killed a process for the container's limit of memory."""
-    try:
-        return bool(_state_of(container).get("OOMKilled"))
-    except EngineFailed:
-        return False
-
-
 def _state_of(container: Container) -> dict[str, Any]:
-    """Raises EngineFailed."""
+    """Return what the engine knows of a container. Raises EngineFailed."""
     state: dict[str, Any] = call_json(
         container.engine, "container", "inspect", "--format", "{{json .State}}", container.name
     )
@@ -78,11 +70,12 @@ def remove(engine: Engine, *, owner: str, is_kept: Callable[[str], bool]) -> lis
 
     owner: mark of the agent, without its host.
     """
-    shown = f'{{{{.ID}}}} {{{{.Label "{ALLOCATION_LABEL}"}}}}'
+    shown = f'{{{{.Id}}}} {{{{index .Config.Labels "{ALLOCATION_LABEL}"}}}}'
     try:
-        listed = call(
-            engine, "ps", "--all", "--filter", f"label={OWNER_LABEL}={owner}", "--format", shown
-        )
+        ids = call(engine, "ps", "--all", "--quiet", "--filter", f"label={OWNER_LABEL}={owner}")
+        if not ids.split():
+            return []
+        listed = call(engine, "container", "inspect", "--format", shown, *ids.split())
     except EngineFailed:
         return []
     found = []

@@ -8,7 +8,7 @@ the client does not end the container, which muster_agent.containers.upkeep does
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 OWNER_LABEL = "muster.owner"
@@ -87,15 +87,22 @@ class Container:
     """Size of /dev/shm; 0 for the engine's default."""
     memory_bytes: int = 0
     """Limit of memory; 0 for none."""
-    processes: int = 0
-    """Limit of processes and threads; 0 for none."""
-    file_bytes: int = 0
-    """Largest size of a file that it may write; 0 for no limit."""
     slots: list[int] = field(default_factory=list)
     """Indexes of its NVIDIA GPUs."""
     takes_stdin: bool = False
     is_helper: bool = False
     """Whether it is removed when it ends, because nobody asks how."""
+
+
+def helper_of(container: Container, name: str, *, takes_stdin: bool = False) -> Container:
+    """Return a container for a program beside the job, which needs no GPU."""
+    return replace(
+        container,
+        name=f"{container.name}-{name}",
+        takes_stdin=takes_stdin,
+        is_helper=True,
+        slots=[],
+    )
 
 
 def full_name(image: str) -> str:
@@ -150,9 +157,6 @@ def run_argv(
         found += ["--cap-drop", "all"]
     if container.shm_bytes:
         found += ["--shm-size", str(container.shm_bytes)]
-    if container.file_bytes:
-        bound = f"{container.file_bytes}:{container.file_bytes}"
-        found += ["--ulimit", f"fsize={bound}", "--ulimit", "core=0:0"]
     found += _limits(container)
     for name, value in {**container.marks, NAME_VARIABLE: container.name}.items():
         found += ["--env", f"{name}={value}"]
@@ -174,10 +178,11 @@ def exec_argv(
 
 
 def _limits(container: Container) -> list[str]:
-    """Return the limits. The engine's own limit of processes is too low for many DataLoaders."""
+    """Return the limits. The engine's own limit of processes is too low for many DataLoaders; that of
+    the document is the shim's to measure, because a job that may start no thread only waits."""
     if not container.engine.has_limits:
         return []
-    found = ["--pids-limit", str(container.processes or -1)]
+    found = ["--pids-limit", "-1"]
     if container.memory_bytes:
         size = str(container.memory_bytes)
         found += ["--memory", size, "--memory-swap", size]

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import muster
 from muster import wire
-from muster_agent.isolation.containers import Container, Engine, exec_argv
+from muster_agent.isolation.containers import Container, Engine, exec_argv, helper_of
 from muster_agent.isolation.levels import (
     CONTROL_DEVICES,
     UID_NUMBERS,
@@ -556,6 +557,8 @@ def program(
         return
     given = {k: v for k, v in environment.items() if k not in ("TMPDIR", "TMP", "TEMP")}
     container = isolation.container
+    if container is not None:
+        isolation = replace(isolation, container=helper_of(container, uuid.uuid4().hex[:8]))
     base = {"PATH": OUTER_PATH} if container is None else container.environment
     process = {
         "argv": list(argv),

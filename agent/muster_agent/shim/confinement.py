@@ -23,7 +23,7 @@ from muster.launch.entering import spaces_of
 from muster_agent.containers import upkeep
 from muster_agent.containers.upkeep import Fate
 from muster_agent.isolation import walls
-from muster_agent.isolation.containers import Container
+from muster_agent.isolation.containers import NAME_VARIABLE, Container, helper_of
 from muster_agent.isolation.levels import Walls
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
 from muster_agent.jobs.launch import Command, LaunchContext, data_of
@@ -159,7 +159,10 @@ class Confinement:
 
     def environment(self, command: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of a process behind the walls."""
-        return walls.inside(self._isolation, command, of_user=self._spec.environment)
+        inside = walls.inside(self._isolation, command, of_user=self._spec.environment)
+        if self.container is not None:
+            inside[NAME_VARIABLE] = self.container.name
+        return inside
 
     # ------------------------------------------------------------ starting
 
@@ -174,12 +177,14 @@ class Confinement:
         stderr: IO[bytes],
         cgroup: Cgroup | None,
         prefix: Sequence[str] = (),
+        file_bytes: int = 0,
     ) -> Child:
         """Start the commands of the allocation in one sandbox and return the process that stands
         for them. Raises OSError.
 
         outputs: the files of each worker's output, by local rank; empty for a launcher. prefix: the
-        command that runs all of it within limits.
+        command that runs all of it within limits. file_bytes: how far a file may grow in a container,
+        which no such command reaches; 0: no limit.
         """
         inside = self.prepare(place)
         processes = []
@@ -192,6 +197,7 @@ class Confinement:
             if self.container is not None:
                 # A client that passed the output on would lose it when it is killed.
                 process["outputs"] = [stdout.name, stderr.name]
+                process["file_bytes"] = file_bytes
             if command.local_rank in outputs:
                 out, err = outputs[command.local_rank]
                 process |= {"stdout": out, "stderr": err}
@@ -299,17 +305,9 @@ class Confinement:
         }
         if inside.container is not None:
             self._num_helpers += 1
-            inside = replace(
-                inside,
-                container=replace(
-                    inside.container,
-                    name=f"{inside.container.name}-{self._num_helpers}",
-                    takes_stdin=True,
-                    is_helper=True,
-                    slots=[],
-                ),
-                devices=(),
-            )
+            name = str(self._num_helpers)
+            container = helper_of(inside.container, name, takes_stdin=True)
+            inside = replace(inside, container=container, devices=())
         with walls.confined(inside, [process]) as (command, fds):
             yield command, walls.outer_environment(inside.container), fds
 
@@ -358,13 +356,8 @@ class Confinement:
         """Kill what runs in the container, which ending its client does not. Blocks."""
         if self.container is None or self._started is None:
             return
-        found = self.fate()
+        self._fate = self.fate()  # What comes now is our doing.
         upkeep.kill(self.container)
-        if self._fate is None:
-            # What is left for the engine to tell: the rest is our doing.
-            is_limited = self.container.memory_bytes > 0
-            is_out_of_memory = is_limited and upkeep.was_out_of_memory(self.container)
-            self._fate = replace(found, is_out_of_memory=is_out_of_memory)
 
     def fate(self) -> Fate:
         """Return how the container has ended, as its engine knows; nothing of one that has not failed,

@@ -84,8 +84,6 @@ def open_image(
         network=wanted.network,
         shm_bytes=parse_size(wanted.shm_size) if wanted.shm_size else memory_bytes // 2,
         memory_bytes=limits.memory_bytes,
-        processes=limits.processes,
-        file_bytes=limits.disk_bytes,
         slots=list(spec.slots) if spec.slot_type == "cuda" else [],
     )
     return container, image

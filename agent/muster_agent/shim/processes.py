@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -110,6 +111,7 @@ class Processes:
         self._is_lone_hidden = False
         """Whether launcher "plain" has started its process behind walls, where it is not seen yet."""
         self._num_oom_kills_before = num_system_oom_kills()
+        self._is_killed = False
 
     # ------------------------------------------------------------ starting
 
@@ -290,6 +292,7 @@ class Processes:
                 stderr=stderr,
                 cgroup=self.cgroup,
                 prefix=self.limits.prefix if self.confinement.container is None else (),
+                file_bytes=self.limits.limits.disk_bytes,
             )
         if self.confinement.container is None:
             self.limits.bound(child.pid)
@@ -377,12 +380,21 @@ class Processes:
         return [identity] if identity is not None else []
 
     def exceeded(self) -> Exceeded | None:
-        """Return the limit that was exceeded, with what the kernel has counted at the end."""
+        """Return the limit that was exceeded, with what the kernel has counted at the end.
+
+        Podman does not always know why the kernel has killed a process of a container that has a
+        limit of memory. It was for that limit if the kernel has killed for memory meanwhile.
+        """
         found = self.limits.close()
-        limits = self.limits.limits
-        if found is None and limits.memory_bytes and self.confinement.fate().is_out_of_memory:
-            return Exceeded(words=memory_words(limits, None), at_ms=unix_ms())
-        return found
+        container = self.confinement.container
+        if found is not None or self._is_killed or container is None or not container.memory_bytes:
+            return found
+        _, num_oom_kills = self.num_oom_kills()
+        is_killed = any(w.status == -signal.SIGKILL for w in self.workers.by_local_rank.values())
+        if self.confinement.fate().is_out_of_memory or (is_killed and num_oom_kills):
+            words = memory_words(self.limits.limits, None)
+            self.limits.exceeded = Exceeded(words=words, at_ms=unix_ms())
+        return self.limits.exceeded
 
     def num_oom_kills(self) -> tuple[int, int]:
         """Return the out-of-memory kills since the start: (in the own cgroup, where known; on the
@@ -434,6 +446,7 @@ class Processes:
         """Kill the whole tree. Return the processes that would not die."""
 
         def kill() -> set[Identity]:
+            self._is_killed = True
             self.confinement.kill()
             if self.cgroup is not None:
                 self.cgroup.kill()

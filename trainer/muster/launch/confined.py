@@ -12,7 +12,7 @@ no descriptors, `confined.py FILE` reads and deletes a file:
                                  "stdout": "/logs/0/stdout.log", "stderr": "..."}]}
 
 One process without `stdout` takes this one's place. Its `outputs` are files for its stdout and stderr, if
-they are not this one's. With `"lingers": true` it becomes a child, and after
+they are not this one's; `file_bytes` bounds how far every file grows. With `"lingers": true` it becomes a child, and after
 a SIGTERM this one does not end before all has ended that the child has started: the shell of a script
 ends at once, and with this process the whole sandbox. Several become its children, each in a session of
 its own and with its output in files; it ends when all have ended, with 0 if all ended well, else with
@@ -29,6 +29,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -51,6 +52,9 @@ def main() -> int:
         os.unlink(sys.argv[1])  # noqa: PTH108
     os.umask(request["umask"])
     processes = request["processes"]
+    if bound := processes[0].get("file_bytes"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bound, bound))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number, path in enumerate(processes[0].get("outputs", ()), start=1):
         with open(path, "ab") as file:  # noqa: PTH123
             os.dup2(file.fileno(), number)
