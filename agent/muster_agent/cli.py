@@ -118,6 +118,7 @@ def _check(settings: AgentSettings) -> int:
     """Print the settings (secrets masked), what this node would offer, and which environment
     variables its jobs would see."""
     from muster import wire
+    from muster_agent.containers import engines
     from muster_agent.isolation.variables import passed, withheld
     from muster_agent.node.inventory import take_inventory
 
@@ -128,6 +129,7 @@ def _check(settings: AgentSettings) -> int:
     except CannotIsolate as error:
         level, reason = "none", str(error)
     inventory = dataclasses.replace(inventory, isolation=level, isolation_reason=reason)
+    inventory = engines.find(settings.containers, os.environ).added_to(inventory)
     shown: dict[str, Any] = {
         "settings": json.loads(settings.model_dump_json()),
         "inventory": json.loads(wire.dump(inventory)),

@@ -19,6 +19,7 @@ from muster import wire
 from muster.sdk import object_store, shards
 from muster.sdk.checkpoints import CheckpointDamaged, verify_checkpoint
 from muster_agent import clock
+from muster_agent.containers import engines, upkeep
 from muster_agent.environments.build import find_uv
 from muster_agent.environments.interpreters import activated, choose, is_our_own
 from muster_agent.isolation import variables as environment
@@ -31,6 +32,7 @@ from muster_agent.jobs.helpers import result_of
 from muster_agent.jobs.history import AllocationHistory
 from muster_agent.jobs.launch import (
     TRACKING_MARK,
+    environment_of,
     inheritable,
     is_built_in_trainer,
     parent_environment,
@@ -103,11 +105,16 @@ class Machine:
         found = inventory.take_inventory(self._settings)
         self._offered = list(found.slots)
         return dataclasses.replace(
-            found,
+            self._containers.added_to(found),
             storage_id=self._storage.id(),
             isolation=self._isolation.level,
             isolation_reason=self._isolation.reason,
         )
+
+    @cached_property
+    def _containers(self) -> engines.Found:
+        """The container engine of this node. Runs a container at the first access."""
+        return engines.find(self._settings.containers, os.environ)
 
     def problems(self) -> list[wire.NodeProblem]:
         """Return the node's current problems. Runs nvidia-smi where there are CUDA devices."""
@@ -137,10 +144,17 @@ class Machine:
 
     def end_orphans(self, is_kept: Callable[[str], bool]) -> tuple[list[str], int]:
         """Kill processes with this agent's mark that no allocation keeps; see muster_agent.jobs.orphans."""
-        return end_orphans(
-            process.owner_of(self._home),
-            lambda id: id == self._describing or self._warm.has(id) or is_kept(id),
-        )
+        owner = process.owner_of(self._home)
+
+        def is_ours(allocation_id: str) -> bool:
+            is_warm = allocation_id == self._describing or self._warm.has(allocation_id)
+            return is_warm or is_kept(allocation_id)
+
+        found, num_survivors = end_orphans(owner, is_ours)
+        if self._containers.engine is not None:
+            mark = owner.partition("@")[0]
+            found += upkeep.remove(self._containers.engine, owner=mark, is_kept=is_ours)
+        return sorted(set(found)), num_survivors
 
     @cached_property
     def _warm(self) -> WarmParents:
@@ -301,6 +315,8 @@ class Machine:
             spool_limit_bytes=settings.spool_limit_bytes,
             work_restore_max_bytes=settings.work_restore_max_bytes,
             isolation=self._walls_of(spec),
+            engine=self._containers.engine if environment_of(spec).image is not None else None,
+            locks=str(self._home / "image-locks"),
             memory_share_bytes=self._memory_share(spec),
         )
 

@@ -15,6 +15,9 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
+ContainerSetting = Literal["auto", "podman", "docker", "none"]
+
+
 class AgentSettings(BaseSettings):
     """Settings of one agent. The defaults work on a laptop; the server's address has none."""
 
@@ -93,6 +96,10 @@ class AgentSettings(BaseSettings):
     job_memory: Literal["unlimited", "share"] = "unlimited"
     """Limit of memory of jobs whose document declares none (`resources.memory`). `share`: of the
     machine's memory as much as of its slots. A job that uses more is ended."""
+    containers: ContainerSetting = "auto"
+    """Container engine for jobs that name an image. `auto`: Podman where it can run a container, else
+    Docker where it can. An engine is tried when the agent starts, with an empty image named
+    `localhost/muster-probe`."""
     stop_allocations: bool = False
     """Whether to stop running allocations on SIGTERM. Otherwise training goes on without the agent.
     """

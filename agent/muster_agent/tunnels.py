@@ -40,7 +40,7 @@ from muster.wire import (
 from muster_agent.client import ControlPlane
 from muster_agent.isolation.levels import Walls
 from muster_agent.isolation.walls import Isolation, Program, confined, outer_environment
-from muster_agent.jobs.process import SESSION_VARIABLE, Cgroup, Identity, identify
+from muster_agent.jobs.process import SESSION_VARIABLE, Cgroup, Identity, identify, send_signal
 from muster_agent.shim.control import ShimUnreachable
 
 log = structlog.get_logger("muster.agent")
@@ -80,6 +80,8 @@ class Job:
     """Walls around the job."""
     beside: int | None = None
     """Process of the job beside which a command runs, behind the same walls; None without walls."""
+    tmp: str = ""
+    """Folder that stands at /tmp in the job; "" without a container."""
 
 
 class TunnelOpener:
@@ -195,10 +197,13 @@ class _Command:
         environment = {**self._job.environment, SESSION_VARIABLE: self._tunnel.id}
         if self._has_terminal:
             environment.setdefault("TERM", "xterm-256color")
-            argv = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL, *argv]
+        taking = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL] if self._has_terminal else []
+        # The engine of a container passes a terminal on, which its client has to take.
+        is_contained = self._job.isolation.container is not None
         try:
-            with self._inside(argv, environment) as started:
+            with self._inside(argv if is_contained else [*taking, *argv], environment) as started:
                 process = await asyncio.create_subprocess_exec(
+                    *(taking if is_contained else ()),
                     *started.argv,
                     stdin=stdin,
                     stdout=stdout,
@@ -221,10 +226,21 @@ class _Command:
             await self._serve(process)
         finally:
             await _end(process)
+            if is_contained:
+                await asyncio.to_thread(self._end_inside)
             self._close()
         code = process.returncode
         assert code is not None, "it has ended"
         return {"exit_code": code if code >= 0 else 128 - code, "message": ""}
+
+    def _end_inside(self) -> None:
+        """End what the command has left in its container, where its client's session does not
+        reach."""
+        for identity in self._job.members():
+            with contextlib.suppress(psutil.Error, OSError):
+                environment = psutil.Process(identity.pid).environ()
+                if environment.get(SESSION_VARIABLE) == self._tunnel.id:
+                    send_signal(identity, signal.SIGKILL)
 
     @contextlib.contextmanager
     def _inside(self, argv: list[str], environment: Mapping[str, str]) -> Iterator[Program]:
@@ -234,17 +250,33 @@ class _Command:
             yield Program(argv=argv, environment=dict(environment), folder=job.folder)
             return
         process = {"argv": argv, "environment": environment, "folder": job.folder}
-        around = Walls(level=job.isolation.level, uid=job.isolation.uid)
-        with confined(around, [process], beside=job.beside) as (command, fd):
-            yield Program(argv=command, environment=outer_environment(), folder="/", fds=(fd,))
+        container = job.isolation.container
+        around = Walls(
+            level=job.isolation.level,
+            uid=job.isolation.uid,
+            tmp=job.tmp,
+            container=container,
+            own_uid=os.getuid(),
+        )
+        with confined(around, [process], beside=job.beside, has_terminal=self._has_terminal) as (
+            command,
+            fds,
+        ):
+            yield Program(
+                argv=command, environment=outer_environment(container), folder="/", fds=fds
+            )
 
     def _argv(self) -> list[str]:
         if self._tunnel.kind == "exec":
             program, *rest = self._tunnel.argv
+            if self._job.isolation.container is not None:
+                return [program, *rest]  # Whether the image has it, the engine says.
             found = shutil.which(program, path=self._job.environment.get("PATH"))
             if found is None and "/" not in program:
                 raise CannotOpen(f"{program} is not on the job's PATH.")
             return [found or program, *rest]
+        if self._job.isolation.container is not None:
+            return ["/bin/sh", "-c", "command -v bash >/dev/null && exec bash -i; exec sh -i"]
         shell = os.environ.get("SHELL") or "/bin/sh"
         return [shell if os.access(shell, os.X_OK) else "/bin/sh", "-i"]
 

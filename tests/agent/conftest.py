@@ -154,6 +154,7 @@ class ShimFactory:
         spec: wire.AllocationSpec | None = None,
         options: dict[str, Any] | None = None,
         environment: dict[str, str] | None = None,
+        arguments: tuple[str, ...] = (),
         pass_fds: tuple[int, ...] = (),
         **changes: Any,
     ) -> RunningShim:
@@ -170,13 +171,15 @@ class ShimFactory:
                 network_interface="lo",
                 storage_dir=str(self.home / "storage"),
                 interpreter_cache=str(self.home.parent / "interpreters"),
-                sdk_path="",
-                tracking_token="muster-token-of-a-test",
-                **(options or {}),
+                **{
+                    "sdk_path": "",
+                    "tracking_token": "muster-token-of-a-test",
+                    **(options or {}),
+                },
             )
         )
         process = preloaded.start(
-            [preloaded.SHIM, "--dir", str(folder.path)],
+            [preloaded.SHIM, "--dir", str(folder.path), *arguments],
             environment={**os.environ, **(environment or {})},
             output=folder.shim_log,
             pass_fds=pass_fds,

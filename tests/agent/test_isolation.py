@@ -403,9 +403,9 @@ def test_a_command_inside_a_sandboxed_job_is_behind_the_same_walls(
         "folder": session["folder"],
     }
     around = Walls(level=sandbox.level, uid=sandbox.uid)
-    with walls.confined(around, [process], beside=session["beside"]) as (command, fd):
+    with walls.confined(around, [process], beside=session["beside"]) as (command, fds):
         done = subprocess.run(
-            command, capture_output=True, text=True, pass_fds=(fd,), check=False, timeout=60
+            command, capture_output=True, text=True, pass_fds=fds, check=False, timeout=60
         )
     uid, num_processes, *said = done.stdout.split()
     assert int(uid) == (os.getuid() if sandbox.uid is None else sandbox.uid), done.stderr

@@ -94,6 +94,7 @@ GUIDES_RUN = {
     "training.md": check_training,
     "agents.md": None,
     "planning.md": None,
+    "containers.md": None,
     "scaling.md": check_scaling,
     "slurm.md": check_slurm,
 }

@@ -73,14 +73,17 @@ class FakeAgent:
         slot_type: Any = "cpu",
         boot_id: str = "boot-1",
         storage_id: str | None = None,
+        container_runtime: str = "",
     ) -> None:
-        """storage_id: of its storage folder; None: one of its own."""
+        """storage_id: of its storage folder; None: one of its own. container_runtime: its container
+        engine."""
         self._connect = connect
         self._join_token = join_token
         self.name = name
         self.pool = pool
         self.boot_id = boot_id
         self.storage_id = f"storage-{name}" if storage_id is None else storage_id
+        self.container_runtime = container_runtime
         self.instance_id = uuid.uuid4().hex
         self.slots = [
             SlotInfo(index=i, slot_type=slot_type, name=f"share {i}") for i in range(slots)
@@ -128,6 +131,8 @@ class FakeAgent:
                 agent_version="0",
                 storage_id=self.storage_id,
                 chores=self.chores,
+                container_runtime=self.container_runtime,
+                container_reason="" if self.container_runtime else "podman is not installed.",
             ),
             running=running or [],
         )

@@ -112,10 +112,14 @@ def describe(
     isolation: walls to run it behind, since a document can name any program as its interpreter.
     read: folders that it needs besides its own.
     """
-    executable = shutil.which(python)
+    container = isolation.container if isolation is not None else None
+    executable = python if container is not None else shutil.which(python)
     if executable is None:
         raise InterpreterError(f"the interpreter {python} does not exist on this node")
     key = fingerprint(executable)
+    if container is not None:
+        where = [container.image, python, *map(str, container.mounts)]
+        key = hashlib.sha256("\0".join(where).encode()).hexdigest()[:32]
     path = cache / f"{key}.json"
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         return Interpreter(**json.loads(path.read_text()))
@@ -123,7 +127,7 @@ def describe(
         with program(
             isolation or Isolation(),
             [executable, "-c", _PROBE],
-            environment=os.environ,
+            environment=os.environ if container is None else {},
             folder="/",  # A torch.py in the current folder must not be mistaken for torch.
             read=read,
         ) as started:

@@ -2,7 +2,8 @@
 
 `sandbox` is bubblewrap: the job has a file system, processes and System V objects of its own, and
 the network of the host. `user` is another user id without any privilege, with a /tmp of its own and
-only its own processes in /proc. An agent that runs as root does both at once for `sandbox`.
+only its own processes in /proc. An agent that runs as root does both at once for `sandbox`. A job that
+names an image is in a container instead; see muster_agent.isolation.containers.
 
 The exact commands are pinned by golden tests; the traps behind their order are in
 docs/decisions/0013-a-job-runs-in-one-sandbox.md.
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from muster.wire import IsolationLevel
+from muster_agent.isolation.containers import Container, run_argv
 
 PRIVATE_FOLDERS = ("tmp", "run", "var", "home", "root")
 """Folders in / of which a sandbox has its own, empty ones: those of other users and services."""
@@ -67,6 +69,16 @@ class Walls:
     """Device files of the allocation's slots."""
     tmp: str = ""
     """Existing folder that stands at /tmp: on a disk, so that it takes no memory."""
+    container: Container | None = None
+    """The container that stands for all walls; None where the job names no image."""
+    own_uid: int = 0
+    """The agent's user."""
+
+    @property
+    def inner_uid(self) -> int:
+        """Return the user in the container."""
+        assert self.container is not None
+        return self.container.engine.user(self.uid, own=self.own_uid)
 
 
 def enter(walls: Walls, argv: Sequence[str], *, status_fd: int | None = None) -> list[str]:
@@ -75,6 +87,17 @@ def enter(walls: Walls, argv: Sequence[str], *, status_fd: int | None = None) ->
     status_fd: open descriptor on which bubblewrap tells the pids and the exit code; only of a
         sandbox.
     """
+    if walls.container is not None:
+        return run_argv(
+            walls.container,
+            argv,
+            user=walls.inner_uid,
+            is_confined=walls.level != "none",
+            read=walls.read,
+            write=walls.write,
+            tmp=walls.tmp,
+            devices=walls.devices,
+        )
     inside = [*_as_user(walls), *argv]
     if walls.level == "sandbox":
         return [*_bwrap(walls, status_fd), "--", *inside]

@@ -25,18 +25,20 @@ class VariableGroup:
     what: str
     names: tuple[str, ...]
     """Names, or patterns with `*`."""
+    is_of_machine: bool = False
+    """Whether they name files of the machine, which a container does not have."""
 
 
 PASSED: tuple[VariableGroup, ...] = (
     VariableGroup("programs, home and temporary files",
-          ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "TMPDIR", "TMP", "TEMP")),
+          ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "TMPDIR", "TMP", "TEMP"), is_of_machine=True),
     VariableGroup("language and time zone", ("LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR")),
     VariableGroup("the interpreter and its environment",
-          ("PYTHON*", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV")),
+          ("PYTHON*", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV"), is_of_machine=True),
     VariableGroup("shared libraries, and compilers for what is built at run time",
           ("LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH", "CC", "CXX", "CFLAGS",
-           "CXXFLAGS", "LDFLAGS", "MALLOC_*")),
-    VariableGroup("GPUs", ("CUDA_*", "CUDNN_*", "CUBLAS_*", "NVIDIA_*")),
+           "CXXFLAGS", "LDFLAGS", "MALLOC_*"), is_of_machine=True),
+    VariableGroup("GPUs", ("CUDA_*", "CUDNN_*", "CUBLAS_*", "NVIDIA_*"), is_of_machine=True),
     VariableGroup("PyTorch and its compiler",
           ("TORCH_*", "TORCHINDUCTOR_*", "TORCHDYNAMO_*", "PYTORCH_*", "TRITON_*", "KINETO_*")),
     VariableGroup("communication between workers",
@@ -46,14 +48,14 @@ PASSED: tuple[VariableGroup, ...] = (
     VariableGroup("proxies, unless a password is in the address",
           ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
            "http_proxy", "https_proxy", "all_proxy", "no_proxy")),
-    VariableGroup("package indexes and uv, unless a password is in the address", ("UV_*",)),
+    VariableGroup("package indexes and uv, unless a password is in the address", ("UV_*",), is_of_machine=True),
     VariableGroup("certificate authorities",
           ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
-           "AWS_CA_BUNDLE")),
+           "AWS_CA_BUNDLE"), is_of_machine=True),
     VariableGroup("caches of data sets and models, and whether they may download",
           ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_HUB_OFFLINE",
            "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE", "TOKENIZERS_PARALLELISM",
-           "MPLCONFIGDIR", "MPLBACKEND")),
+           "MPLCONFIGDIR", "MPLBACKEND"), is_of_machine=True),
 )  # fmt: skip
 """Variables that are passed to jobs; docs/guides/agents.md shows this list."""
 
@@ -80,6 +82,16 @@ def passed(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str
             or _is_passed(name, value)
             or any(fnmatchcase(name, pattern) for pattern in more)
         )
+    }
+
+
+def not_of_machine(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of `environment` that mean the same in a container."""
+    patterns = [name for group in PASSED if group.is_of_machine for name in group.names]
+    return {
+        name: value
+        for name, value in environment.items()
+        if name != MARK and not any(fnmatchcase(name, pattern) for pattern in patterns)
     }
 
 

@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import muster
 from muster import wire
+from muster_agent.isolation.containers import Container, Engine, exec_argv, helper_of
 from muster_agent.isolation.levels import (
     CONTROL_DEVICES,
     UID_NUMBERS,
@@ -70,10 +72,17 @@ class Isolation:
     write: list[str] = field(default_factory=list)
     home: str = ""
     """Home folder of the job."""
+    container: Container | None = None
+    """The container of the job, once its image is there."""
 
     @property
     def is_on(self) -> bool:
-        return self.level != "none"
+        return self.level != "none" or self.container is not None
+
+    @property
+    def is_sandbox(self) -> bool:
+        """Whether bubblewrap builds the walls."""
+        return self.level == "sandbox" and self.container is None
 
 
 # ---------------------------------------------------------------- the level of this machine
@@ -245,6 +254,18 @@ def make_walls(
     devices = find_devices() if with_devices else ()
     if isolation.uid is not None:
         os.chown(tmp, isolation.uid, isolation.uid)
+    if isolation.container is not None:
+        # What a job needs of the node's own programs is in the image.
+        return Walls(
+            level=isolation.level,
+            uid=isolation.uid,
+            read=tuple(_existing([Path(muster.__file__).parent, *read])),
+            write=tuple(_existing(write)),
+            devices=devices,
+            tmp=str(tmp),
+            container=isolation.container,
+            own_uid=os.getuid(),
+        )
     return Walls(
         level=isolation.level,
         uid=isolation.uid,
@@ -284,6 +305,9 @@ def inside(
     of_user: the variables that the document sets.
     """
     named = set(of_user)
+    if isolation.container is not None:
+        own = {"TMPDIR": "/tmp", "HOME": isolation.home or "/tmp"}  # noqa: S108
+        return {**environment, **{k: v for k, v in own.items() if k not in named}}
     found = {
         name: value
         for name, value in environment.items()
@@ -415,34 +439,65 @@ def confined(
     *,
     status_fd: int | None = None,
     beside: int | None = None,
-) -> Iterator[tuple[list[str], int]]:
+    has_terminal: bool = False,
+) -> Iterator[tuple[list[str], tuple[int, ...]]]:
     """Yield the command that starts `processes` behind the walls (see muster.launch.confined), and
-    the descriptor that it must inherit.
+    the descriptors that it must inherit.
 
-    beside: a process that is behind these walls, which are not built again then.
+    beside: a process that is behind these walls, which are not built again then. has_terminal:
+    whether the command is given one, as only a container has to know.
     """
     umask = os.umask(0)
     os.umask(umask)
+    request = json.dumps({"umask": umask, "processes": list(processes)})
+    if walls.container is not None:
+        argv = _starter_inside(walls, walls.container, request)
+        if beside is None:
+            yield enter(walls, argv), ()
+        else:
+            user = walls.inner_uid
+            yield exec_argv(walls.container, argv, user=user, has_terminal=has_terminal), ()
+        return
     fd = os.memfd_create("muster-request", 0)
     try:
         with os.fdopen(os.dup(fd), "w") as file:
-            json.dump({"umask": umask, "processes": list(processes)}, file)
+            file.write(request)
         os.lseek(fd, 0, os.SEEK_SET)
         argv = [sys.executable, "-I", "-S", str(STARTER), str(fd)]
         if beside is not None:
             program = [sys.executable, "-I", "-S", str(ENTERING)]
-            yield enter_running(walls, argv, pid=beside, program=program), fd
+            yield enter_running(walls, argv, pid=beside, program=program), (fd,)
         else:
-            yield enter(walls, argv, status_fd=status_fd), fd
+            yield enter(walls, argv, status_fd=status_fd), (fd,)
     finally:
         os.close(fd)
 
 
-def outer_environment(marks: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of the programs that build the walls: nothing of the job's."""
+def _starter_inside(walls: Walls, container: Container, request: str) -> list[str]:
+    """Return the command that starts `request` in a container, which inherits no descriptors: the
+    starter reads the request from a file of the job's /tmp, and deletes it."""
+    fd, path = tempfile.mkstemp(prefix="muster-request-", dir=walls.tmp)
+    with os.fdopen(fd, "w") as file:
+        file.write(request)
+    if walls.uid is not None:
+        os.chown(path, walls.uid, walls.uid)
+    return [container.python, "-I", "-S", str(STARTER), f"/tmp/{Path(path).name}"]  # noqa: S108
+
+
+def outer_environment(container: Container | None = None) -> dict[str, str]:
+    """Return the environment of the programs that build the walls, or of the client of the
+    container's engine: nothing of the job's."""
+    if container is not None:
+        return outer_environment_of(container.engine)
     # The agent's interpreter, which runs first behind the walls, may need its libraries.
     kept = {name: os.environ[name] for name in (MARK, "LD_LIBRARY_PATH") if name in os.environ}
-    return {"PATH": OUTER_PATH, **kept, **(marks or {})}
+    return {"PATH": OUTER_PATH, **kept}
+
+
+def outer_environment_of(engine: Engine) -> dict[str, str]:
+    """Return the environment of the client of a container engine."""
+    mark = {MARK: os.environ[MARK]} if MARK in os.environ else {}
+    return {"PATH": OUTER_PATH, **engine.environment, **mark}
 
 
 def run(
@@ -456,16 +511,16 @@ def run(
     """Run a short program behind the walls and capture its output. Raises OSError and
     TimeoutExpired."""
     process = {"argv": list(argv), "environment": dict(environment), "folder": str(folder)}
-    with confined(walls, [process]) as (command, fd):
+    with confined(walls, [process]) as (command, fds):
         return subprocess.run(
             command,
-            env=outer_environment(),
+            env=outer_environment(walls.container),
             cwd="/",
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout,
             check=False,
-            pass_fds=(fd,),
+            pass_fds=fds,
         )
 
 
@@ -501,19 +556,25 @@ def program(
         yield Program(argv=list(argv), environment=dict(environment), folder=str(folder))
         return
     given = {k: v for k, v in environment.items() if k not in ("TMPDIR", "TMP", "TEMP")}
+    container = isolation.container
+    if container is not None:
+        isolation = replace(isolation, container=helper_of(container, uuid.uuid4().hex[:8]))
+    base = {"PATH": OUTER_PATH} if container is None else container.environment
     process = {
         "argv": list(argv),
-        "environment": {"PATH": OUTER_PATH, **given, "HOME": "/tmp"},  # noqa: S108
+        "environment": {**base, **given, "HOME": "/tmp"},  # noqa: S108
         "folder": str(folder),
     }
     writable = list(write)
     if isolation.uid is not None:
         hand_over(writable, isolation.uid)
     with tempfile.TemporaryDirectory(prefix="muster-job-") as tmp:
-        reads = [*read, *prefixes_of(argv[0])]
+        reads = [*read, *(prefixes_of(argv[0]) if container is None else ())]
         inside = make_walls(isolation, tmp=Path(tmp), read=reads, write=[*writable, *own])
-        with confined(inside, [process]) as (command, fd):
-            yield Program(argv=command, environment=outer_environment(), folder="/", fds=(fd,))
+        with confined(inside, [process]) as (command, fds):
+            yield Program(
+                argv=command, environment=outer_environment(container), folder="/", fds=fds
+            )
 
 
 def hand_over(paths: Iterable[Path], uid: int, *, of: int | None = None) -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -20,6 +21,8 @@ import structlog
 
 from muster import wire
 from muster.launch import lifeline
+from muster_agent.containers import upkeep
+from muster_agent.isolation.containers import Container
 from muster_agent.jobs.folder import (
     AllocationFolder,
     ShimOptions,
@@ -225,12 +228,16 @@ class Allocation:
         session = answer.get("session")
         if session is None:
             raise CannotOpen("The job's processes have not been started yet.")
+        isolation = self.folder.read_options().isolation
+        if session.get("container") is not None:
+            isolation = replace(isolation, container=wire.load(Container, session["container"]))
         return Job(
             environment=session["environment"],
             folder=session["folder"],
             cgroup=state.cgroup,
-            isolation=self.folder.read_options().isolation,
+            isolation=isolation,
             beside=session.get("beside"),
+            tmp=session.get("tmp", ""),
             members=job_members(state.cgroup, self.folder.processes),
         )
 
@@ -301,9 +308,19 @@ class Allocation:
             return found
 
         survivors = kill_all(members, timeout_s=timeout_s)
+        self._remove_containers()
         if cgroup is not None:
             cgroup.remove()
         return len(survivors)
+
+    def _remove_containers(self) -> None:
+        try:
+            engine = self.folder.read_options().engine
+        except (OSError, ValueError):
+            return
+        if engine is not None:
+            mark = self.folder.owner.partition("@")[0]
+            upkeep.remove(engine, owner=mark, is_kept=lambda id: id != self.allocation_id)
 
     def _own_shim(self) -> Identity | None:
         if self._shim is None or self._shim.poll() is not None:

@@ -98,6 +98,9 @@ class ExitEvidence:
     """Out-of-memory kills that the kernel counted in this allocation's own cgroup."""
     num_oom_kills_on_node: int = 0
     """Out-of-memory kills that the kernel counted on the whole node during the run."""
+    engine_failure: str = ""
+    """Why the engine of the job's container, and not the job, is the cause of the end, as a clause; ""
+    if it is not."""
     limit: str = ""
     """Limit of the job that it has exceeded, in words; "" if it kept them."""
     limit_at_ms: int = 0
@@ -189,6 +192,13 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
             )
         return ExitInfo(
             cause="stopped", message=_sentence("stopped", ending), exit_code=code, signal=number
+        )
+    if ending.engine_failure:
+        return ExitInfo(
+            cause="launcher_failed",
+            message=_cut(ending.engine_failure),
+            exit_code=code,
+            signal=number,
         )
     if first is not None:
         return _verdict_of_worker(ending, first)

@@ -33,6 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from muster import wire
+from muster_agent.isolation.containers import Engine
 from muster_agent.isolation.walls import Isolation
 from muster_agent.jobs.process import Identity, boot_id, is_alive, owner_of, tagged
 from muster_agent.records.masking import Mask
@@ -78,6 +79,10 @@ class ShimOptions:
     work_restore_max_bytes: int = 50 * 10**9
     """Most bytes of an earlier attempt's files to fetch from the storage."""
     min_disk_free_bytes: int = MIN_DISK_FREE_BYTES
+    engine: Engine | None = None
+    """Engine for the job's container; None for a job that names no image."""
+    locks: str = ""
+    """Folder of the locks by which only one job pulls an image."""
     memory_share_bytes: int = 0
     """Limit of memory of a document that declares none; 0: no limit."""
 

@@ -72,6 +72,8 @@ class LaunchContext:
     """Files of the trial's work folder: the working directory, unless the code is installed."""
     output_dir: str = ""
     """Folder whose content is always kept."""
+    has_own_devices: bool = False
+    """Whether the job sees no devices but its own, which are numbered from 0 for it."""
     tracking_uri: str = ""
     """Where scripts find the shim's tracking server; "" for none."""
     tracking_token: str = ""
@@ -218,6 +220,8 @@ def why_cold(spec: AllocationSpec, *, is_isolated: bool = False) -> str:
     environment = environment_of(spec)
     if not environment.warm:
         return "environment.warm is false"
+    if environment.image is not None:
+        return "environment.image starts them in a container"
     if environment.requirements or environment.setup:
         return "its environment is built on the node"
     if spec.num_nodes > 1:
@@ -383,8 +387,16 @@ def gang_place(spec: AllocationSpec, place: LaunchContext, rendezvous: Rendezvou
         master_port=str(rendezvous.port),
         is_cpu=spec.slot_type == "cpu",
         hostfile=place.hostfile,
-        device_ids=() if spec.slot_type == "cpu" else tuple(map(str, spec.slots)),
+        device_ids=_device_ids(spec, place),
     )
+
+
+def _device_ids(spec: AllocationSpec, place: LaunchContext) -> tuple[str, ...]:
+    """Return the numbers of its devices as the job sees them."""
+    if spec.slot_type != "cuda":
+        return ()
+    slots = range(len(spec.slots)) if place.has_own_devices else spec.slots
+    return tuple(str(slot) for slot in slots)
 
 
 def helps_launchers(spec: AllocationSpec) -> bool:
@@ -447,9 +459,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     ours = {
         "TORCHINDUCTOR_CACHE_DIR": f"{place.cache_dir}/inductor",
         "TRITON_CACHE_DIR": f"{place.cache_dir}/triton",
-        "CUDA_VISIBLE_DEVICES": (
-            ",".join(str(slot) for slot in spec.slots) if spec.slot_type == "cuda" else ""
-        ),
+        "CUDA_VISIBLE_DEVICES": ",".join(_device_ids(spec, place)),
         "MUSTER_ALLOCATION_ID": spec.allocation_id,
         "MUSTER_ATTEMPT_NO": str(spec.attempt_no),
         "MUSTER_CHECKPOINT_DIR": place.checkpoint_dir,

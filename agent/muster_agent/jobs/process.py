@@ -28,7 +28,9 @@ from typing import IO
 
 import psutil
 
+from muster.measure.stacks import own_pid
 from muster_agent.clock import unix_ms
+from muster_agent.isolation.containers import NAME_VARIABLE
 
 TOKEN_VARIABLE = "MUSTER_ALLOCATION_ID"  # noqa: S105 (a name, not a secret)
 SHIM_VARIABLE = "MUSTER_SHIM_OF"
@@ -132,6 +134,15 @@ def tagged(allocation_id: str, owner: str) -> set[Identity]:
         if environment.get(TOKEN_VARIABLE) == allocation_id
         and environment.get(OWNER_VARIABLE, "").partition("@")[0] == mark
     }
+
+
+def init_of(container: str) -> int:
+    """Return the pid, as this process sees it, of the first process of a container; 0 if it is not
+    seen yet."""
+    for identity, environment in _environments():
+        if environment.get(NAME_VARIABLE) == container and own_pid(identity.pid) == 1:
+            return identity.pid
+    return 0
 
 
 def is_of_user(identity: Identity) -> bool:

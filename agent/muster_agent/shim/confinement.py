@@ -1,7 +1,8 @@
 """The walls around one allocation: what its job is given, and its processes seen from outside.
 
 One sandbox holds the launcher and all workers. The shim stays outside: bubblewrap is its child, the
-job's first process a grandchild of that, and a signal to bubblewrap would never reach the job.
+job's first process a grandchild of that, and a signal to bubblewrap would never reach the job. Around a
+job with an image, the sandbox is a container, and the client of its engine is the shim's child.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,11 +20,15 @@ import psutil
 
 from muster import wire
 from muster.launch.entering import spaces_of
+from muster_agent.containers import upkeep
+from muster_agent.containers.upkeep import Fate
 from muster_agent.isolation import walls
+from muster_agent.isolation.containers import NAME_VARIABLE, Container, helper_of
 from muster_agent.isolation.levels import Walls
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
 from muster_agent.jobs.launch import Command, LaunchContext, data_of
-from muster_agent.jobs.process import Cgroup, Child, Children
+from muster_agent.jobs.process import Cgroup, Child, Children, init_of
+from muster_agent.records.logs import launcher_log, tail
 from muster_agent.shim.failures import PrepareFailed
 
 JOB_TMP = "tmp"
@@ -53,6 +58,17 @@ class Confinement:
         self._inside: Walls | None = None
         self._said = b""
         self._init_pid = 0
+        self._num_helpers = 0
+        self._engine = options.engine
+        self._fate: Fate | None = None
+
+    def use(self, container: Container) -> None:
+        """Let everything run in a container from now on."""
+        self._isolation = replace(self._isolation, container=container)
+
+    @property
+    def container(self) -> Container | None:
+        return self._isolation.container
 
     @property
     def is_on(self) -> bool:
@@ -92,7 +108,13 @@ class Confinement:
                     Path(file).chmod(0o644)
             # What else lies there is of mode 0600.
             walls.open_way(self._isolation, self._folder.path, Path(place.files_dir).parent)
-        interpreters = [*walls.prefixes_of(place.python), *walls.prefixes_of(place.base_python)]
+        interpreters: list[Path] = []
+        if self.container is None:
+            interpreters += walls.prefixes_of(place.python)
+            interpreters += walls.prefixes_of(place.base_python)
+        else:
+            # Outside the storage it is the document's own, which the node allows (see `check`).
+            own.append(Path(place.checkpoint_dir))
         return walls.make_walls(
             self._isolation,
             tmp=tmp,
@@ -137,7 +159,10 @@ class Confinement:
 
     def environment(self, command: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of a process behind the walls."""
-        return walls.inside(self._isolation, command, of_user=self._spec.environment)
+        inside = walls.inside(self._isolation, command, of_user=self._spec.environment)
+        if self.container is not None:
+            inside[NAME_VARIABLE] = self.container.name
+        return inside
 
     # ------------------------------------------------------------ starting
 
@@ -152,12 +177,14 @@ class Confinement:
         stderr: IO[bytes],
         cgroup: Cgroup | None,
         prefix: Sequence[str] = (),
+        file_bytes: int = 0,
     ) -> Child:
         """Start the commands of the allocation in one sandbox and return the process that stands
         for them. Raises OSError.
 
         outputs: the files of each worker's output, by local rank; empty for a launcher. prefix: the
-        command that runs all of it within limits.
+        command that runs all of it within limits. file_bytes: how far a file may grow in a container,
+        which no such command reaches; 0: no limit.
         """
         inside = self.prepare(place)
         processes = []
@@ -167,6 +194,10 @@ class Confinement:
                 "environment": {**self.environment(command.environment), **children.marks},
                 "folder": place.work_dir,
             }
+            if self.container is not None:
+                # A client that passed the output on would lose it when it is killed.
+                process["outputs"] = [stdout.name, stderr.name]
+                process["file_bytes"] = file_bytes
             if command.local_rank in outputs:
                 out, err = outputs[command.local_rank]
                 process |= {"stdout": out, "stderr": err}
@@ -233,25 +264,25 @@ class Confinement:
         cgroup: Cgroup | None,
         prefix: Sequence[str],
     ) -> Child:
-        is_sandbox = inside.level == "sandbox"
+        is_sandbox = self._isolation.is_sandbox
         status_read, status_write = os.pipe() if is_sandbox else (-1, -1)
         try:
             with walls.confined(
                 inside, processes, status_fd=status_write if is_sandbox else None
-            ) as (argv, fd):
+            ) as (argv, fds):
                 child, _ = children.start(
                     [*prefix, *argv],
-                    environment=walls.outer_environment(),
+                    environment=walls.outer_environment(self.container),
                     folder=Path("/"),
                     stdout=stdout,
                     stderr=stderr,
                     cgroup=cgroup,
-                    pass_fds=(fd, status_write) if is_sandbox else (fd,),
+                    pass_fds=(*fds, status_write) if is_sandbox else fds,
                 )
         finally:
             if is_sandbox:
                 os.close(status_write)
-        child.tells_signals_as_codes = is_sandbox
+        child.tells_signals_as_codes = is_sandbox or self.container is not None
         status = None
         if is_sandbox:
             os.set_blocking(status_read, False)
@@ -272,14 +303,19 @@ class Confinement:
             "environment": self.environment(environment),
             "folder": "/",
         }
-        with walls.confined(inside, [process]) as (command, fd):
-            yield command, walls.outer_environment(), (fd,)
+        if inside.container is not None:
+            self._num_helpers += 1
+            name = str(self._num_helpers)
+            container = helper_of(inside.container, name, takes_stdin=True)
+            inside = replace(inside, container=container, devices=())
+        with walls.confined(inside, [process]) as (command, fds):
+            yield command, walls.outer_environment(inside.container), fds
 
     # ------------------------------------------------------------ seen from outside
 
     def pids(self) -> set[int]:
         """Return the processes that are the sandbox itself: a signal to one of them would end it."""
-        if self._started is None or self._started.status is None:
+        if self._started is None or (self._started.status is None and self.container is None):
             return set()
         self.launcher_pid()
         return {self._started.child.pid, self._init_pid}
@@ -289,9 +325,12 @@ class Confinement:
         known."""
         if self._started is None:
             return 0
-        if self._started.status is None:
+        if self.container is not None:
+            if not self._init_pid and not self._started.child.has_ended:
+                self._init_pid = init_of(self.container.name)
+        elif self._started.status is None:
             return self._started.child.pid
-        if not self._init_pid:
+        elif not self._init_pid:
             self._said += self._started.status.read(4096) or b""
             for line in self._said.splitlines():
                 with contextlib.suppress(ValueError):
@@ -306,3 +345,27 @@ class Confinement:
     def close(self) -> None:
         if self._started is not None and self._started.status is not None:
             self._started.status.close()
+        if self._engine is not None:
+            upkeep.remove(
+                self._engine,
+                owner=self._folder.owner.partition("@")[0],
+                is_kept=lambda allocation_id: allocation_id != self._spec.allocation_id,
+            )
+
+    def kill(self) -> None:
+        """Kill what runs in the container, which ending its client does not. Blocks."""
+        if self.container is None or self._started is None:
+            return
+        self._fate = self.fate()  # What comes now is our doing.
+        upkeep.kill(self.container)
+
+    def fate(self) -> Fate:
+        """Return how the container has ended, as its engine knows; nothing of one that has not failed,
+        or not by itself. Blocks."""
+        if self.container is None or self._started is None:
+            return Fate()
+        if self._fate is None and self._started.child.status:
+            words = tail(launcher_log(self._folder.logs, "stderr"))
+            code = self._started.child.exit_code or 0
+            self._fate = upkeep.fate_of(self.container, code, words=words)
+        return self._fate or Fate()

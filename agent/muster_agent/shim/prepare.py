@@ -13,12 +13,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import muster
 from muster import __version__, wire
 from muster.byte_sizes import parse_size
 from muster.launch import commands
 from muster.launch.variables import expand
+from muster_agent.containers.images import Image
 from muster_agent.environments.build import (
     BuildWalls,
     BuiltEnvironment,
@@ -35,6 +37,8 @@ from muster_agent.environments.interpreters import (
     find_missing,
     is_our_own,
 )
+from muster_agent.isolation.containers import Container
+from muster_agent.isolation.variables import not_of_machine
 from muster_agent.isolation.walls import (
     Isolation,
     hand_over,
@@ -63,6 +67,7 @@ from muster_agent.outputs.work import OUTPUT_FOLDER, TrialWork
 from muster_agent.records.logs import launcher_log
 from muster_agent.shim.code_hash import hash_code
 from muster_agent.shim.failures import PrepareFailed
+from muster_agent.shim.image import open_image
 from muster_agent.shim.work import PreparedWork, Tell, prepare_work
 
 LOOPBACK_INTERFACE = "lo" if sys.platform == "linux" else "lo0"
@@ -77,6 +82,8 @@ class Prepared:
     """What the workers run with, told by the first node of a gang."""
     work: PreparedWork
     """The trial's work folder, locked."""
+    container: Container | None = None
+    """The container that the job runs in; None if its document names no image."""
     environment_lock: int | None = None
     """Descriptor that keeps the environment from being deleted, until this process ends."""
 
@@ -89,11 +96,12 @@ def prepare(
     report_socket: Path,
     environment: Mapping[str, str],
     tell: Tell,
+    secrets: Mapping[str, str] = MappingProxyType({}),
     is_canceled: Callable[[], bool] = lambda: False,
 ) -> Prepared:
     """Take the work folder and check what the workers will need. Blocks; run it in a thread.
 
-    tell: takes a message for the trial's events. Raises PrepareFailed, and BuildCanceled once
+    tell: takes a message for the trial's events. secrets: those of the spec. Raises PrepareFailed, and BuildCanceled once
     `is_canceled` answers True.
     """
     _check_disk(folder.path, options.min_disk_free_bytes)
@@ -107,8 +115,18 @@ def prepare(
     work_dir = installed or work.work.files
     folder.logs.mkdir(exist_ok=True)
     (folder.logs / "launcher").mkdir(exist_ok=True)
-    python = choose(spec.python, options.default_python)
-    inherited = activated(inheritable(environment), python)
+    container, image = open_image(
+        spec, options, folder, secrets=secrets, tell=tell, is_canceled=is_canceled
+    )
+    if container is None:
+        python = choose(spec.python, options.default_python)
+        inherited = activated(inheritable(environment), python)
+    else:
+        python = container.python
+        inherited = {**not_of_machine(inheritable(environment)), **container.environment}
+        options = dataclasses.replace(
+            options, isolation=dataclasses.replace(options.isolation, container=container)
+        )
     base_python = ""
     lock: int | None = None
     if needs_building(environment_of(spec)):
@@ -119,9 +137,10 @@ def prepare(
         inherited = activated(inherited, python)
     below = prefixes_of(base_python) if base_python else []
     interpreter = _check_interpreter(spec, python, options, read=below)
-    sdk_path = "" if is_our_own(python) else options.sdk_path
+    is_own = container is None and is_our_own(python)
+    sdk_path = "" if is_own else options.sdk_path
     _check_entrypoint(spec, work_dir)
-    if commands.is_command(spec.entrypoint):
+    if commands.is_command(spec.entrypoint) and container is None:
         _check_program(spec.entrypoint, work_dir, python=python, path=inherited["PATH"])
     if spec.entrypoint[0] == "-m" and not is_built_in_trainer(spec):
         shared = shared_environment(
@@ -137,8 +156,9 @@ def prepare(
         json.dumps({"hparams": spec.hparams, "config": spec.config, "seed": spec.seed})
     )
     return Prepared(
-        facts=_facts(spec, interpreter, work_dir) if spec.num_nodes > 1 else None,
-        environment=_job_environment(interpreter, python) if spec.node_rank == 0 else None,
+        facts=_facts(spec, interpreter, work_dir, image) if spec.num_nodes > 1 else None,
+        environment=(_job_environment(interpreter, python, image) if spec.node_rank == 0 else None),
+        container=container,
         work=work,
         environment_lock=lock,
         place=_with_launchers(
@@ -162,6 +182,7 @@ def prepare(
                 attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),
                 loopback_interface=LOOPBACK_INTERFACE,
                 inherited=inherited,
+                has_own_devices=container is not None,
             ),
         ),
     )
@@ -360,8 +381,11 @@ def _check_interpreter(
     return interpreter
 
 
-def _facts(spec: wire.AllocationSpec, interpreter: Interpreter, work_dir: Path) -> wire.NodeFacts:
+def _facts(
+    spec: wire.AllocationSpec, interpreter: Interpreter, work_dir: Path, image: Image | None
+) -> wire.NodeFacts:
     return wire.NodeFacts(
+        image_id=image.id if image is not None else "",
         python_version=interpreter.python_version,
         torch_version=interpreter.torch_version,
         cuda_version=interpreter.cuda_version,
@@ -370,8 +394,13 @@ def _facts(spec: wire.AllocationSpec, interpreter: Interpreter, work_dir: Path) 
     )
 
 
-def _job_environment(interpreter: Interpreter, python: str) -> wire.JobEnvironment:
+def _job_environment(
+    interpreter: Interpreter, python: str, image: Image | None
+) -> wire.JobEnvironment:
     return wire.JobEnvironment(
+        image=image.name if image is not None else "",
+        image_id=image.id if image is not None else "",
+        image_digest=image.digest if image is not None else "",
         python=python,
         python_version=interpreter.python_version,
         torch_version=interpreter.torch_version,

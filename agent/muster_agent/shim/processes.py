@@ -7,13 +7,15 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
 from muster import wire
+from muster_agent.clock import unix_ms
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
 from muster_agent.jobs.launch import (
     Command,
@@ -40,7 +42,7 @@ from muster_agent.jobs.process import (
 from muster_agent.records.logs import launcher_log
 from muster_agent.shim.confinement import JOB_TMP, Confinement
 from muster_agent.shim.failures import PrepareFailed
-from muster_agent.shim.limits import LimitWatch, limits_of
+from muster_agent.shim.limits import Exceeded, LimitWatch, limits_of, memory_words
 from muster_agent.shim.ports import NoPortFree
 from muster_agent.shim.prepare import Prepared
 from muster_agent.shim.rendezvous import RendezvousHost
@@ -81,7 +83,9 @@ class Processes:
         num_expected = 1 if spec.launcher == "plain" else len(spec.slots)
         self.workers = Workers(num_expected=num_expected, is_open=self.is_script, on_end=on_end)
         mark = folder.owner.partition("@")[0]
-        self.cgroup = Cgroup.create(f"{mark}-{spec.allocation_id}")
+        # A container has a cgroup of its engine's.
+        is_contained = options.engine is not None
+        self.cgroup = None if is_contained else Cgroup.create(f"{mark}-{spec.allocation_id}")
         self.confinement = Confinement(spec, options, folder)
         self.limits = LimitWatch(
             limits_of(spec, memory_share_bytes=options.memory_share_bytes),
@@ -91,6 +95,8 @@ class Processes:
         )
         self._written: list[Path] = []
         """Folders whose size counts as the job's disk."""
+        self._tmp = ""
+        """Folder that stands at /tmp behind walls."""
         self.launcher: Child | None = None
         self.keeper: Keeper | None = None
         """Parent of the workers in place of a launcher, if they are forked from a warm parent."""
@@ -105,6 +111,7 @@ class Processes:
         self._is_lone_hidden = False
         """Whether launcher "plain" has started its process behind walls, where it is not seen yet."""
         self._num_oom_kills_before = num_system_oom_kills()
+        self._is_killed = False
 
     # ------------------------------------------------------------ starting
 
@@ -258,7 +265,9 @@ class Processes:
         if self._session is None or not self.confinement.is_on:
             return self._session
         pid = self.confinement.launcher_pid()
-        return {**self._session, "beside": pid} if pid else None
+        container = self.confinement.container
+        inner = {} if container is None else {"container": asdict(container), "tmp": self._tmp}
+        return {**self._session, "beside": pid, **inner} if pid else None
 
     def _start_confined(self, commands: Sequence[Command], prepared: Prepared) -> None:
         """Start the commands behind walls, where one program stands for all of them."""
@@ -282,9 +291,11 @@ class Processes:
                 stdout=stdout,
                 stderr=stderr,
                 cgroup=self.cgroup,
-                prefix=self.limits.prefix,
+                prefix=self.limits.prefix if self.confinement.container is None else (),
+                file_bytes=self.limits.limits.disk_bytes,
             )
-        self.limits.bound(child.pid)
+        if self.confinement.container is None:
+            self.limits.bound(child.pid)
         if is_lone:
             self.workers.add_child(child, _LONE | first.environment)
             # A signal to the program that stands for it would end it without a word.
@@ -360,10 +371,30 @@ class Processes:
         if self.is_script:
             walls = self.confinement.pids()
             members = [i for i in self.members() if i.pid not in walls]
-            return [i for i in members if _group_of(i) == self.launcher.pid]
+            group = self.launcher.pid
+            if self.confinement.container is not None and (pid := self._launcher_pid()):
+                group = _group_of(pid)
+            return [i for i in members if _group_of(i.pid) == group]
         pid = self._launcher_pid()
         identity = identify(pid) if pid else None
         return [identity] if identity is not None else []
+
+    def exceeded(self) -> Exceeded | None:
+        """Return the limit that was exceeded, with what the kernel has counted at the end.
+
+        Podman does not always know why the kernel has killed a process of a container that has a
+        limit of memory. It was for that limit if the kernel has killed for memory meanwhile.
+        """
+        found = self.limits.close()
+        container = self.confinement.container
+        if found is not None or self._is_killed or container is None or not container.memory_bytes:
+            return found
+        _, num_oom_kills = self.num_oom_kills()
+        is_killed = any(w.status == -signal.SIGKILL for w in self.workers.by_local_rank.values())
+        if self.confinement.fate().is_out_of_memory or (is_killed and num_oom_kills):
+            words = memory_words(self.limits.limits, None)
+            self.limits.exceeded = Exceeded(words=words, at_ms=unix_ms())
+        return self.limits.exceeded
 
     def num_oom_kills(self) -> tuple[int, int]:
         """Return the out-of-memory kills since the start: (in the own cgroup, where known; on the
@@ -376,8 +407,11 @@ class Processes:
     def _note_folders(self, prepared: Prepared) -> None:
         tmp = Path(prepared.place.report_socket).parent.parent / JOB_TMP
         self._written = [Path(prepared.place.files_dir), tmp]
+        self._tmp = str(tmp)
 
     def _roots(self) -> set[int]:
+        if self.confinement.container is not None:
+            return self.confinement.pids() - {0}  # Not what watches it, which is the engine's.
         keeper = self.keeper.child.pid if self.keeper is not None else 0
         return {os.getpid(), keeper} - {0}
 
@@ -393,7 +427,10 @@ class Processes:
         return {identity for identity in found if identity.pid != os.getpid()}
 
     def num_leftovers(self) -> int:
-        """Return the number of processes that the workers left behind, once they have ended."""
+        """Return the number of processes that the workers left behind, once they have ended. In a
+        container the kernel ends them with its first process."""
+        if self.confinement.container is not None:
+            return 0
         store_pid = self.rendezvous_host.store_pid
         walls = {*self.confinement.pids(), self.confinement.launcher_pid()}
         ours = {
@@ -409,6 +446,8 @@ class Processes:
         """Kill the whole tree. Return the processes that would not die."""
 
         def kill() -> set[Identity]:
+            self._is_killed = True
+            self.confinement.kill()
             if self.cgroup is not None:
                 self.cgroup.kill()
             return kill_all(
@@ -427,9 +466,9 @@ class Processes:
             self.cgroup.remove()
 
 
-def _group_of(identity: Identity) -> int:
+def _group_of(pid: int) -> int:
     """Return the process group of a process; 0 if it is gone."""
     try:
-        return os.getpgid(identity.pid)
+        return os.getpgid(pid)
     except ProcessLookupError:
         return 0

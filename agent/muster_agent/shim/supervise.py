@@ -34,7 +34,7 @@ from muster_agent.jobs.folder import (
     AllocationFolder,
     remove_socket_dir,
 )
-from muster_agent.jobs.launch import is_built_in_trainer
+from muster_agent.jobs.launch import environment_of, is_built_in_trainer
 from muster_agent.jobs.process import (
     Identity,
     become_subreaper,
@@ -332,6 +332,7 @@ class Shim:
                 self.folder,
                 report_socket=self.report_socket,
                 environment=os.environ,
+                secrets=self.secrets,
                 tell=tell,
                 is_canceled=self.commands.must_end,
             )
@@ -343,6 +344,8 @@ class Shim:
             prepared = task.result()
         except BuildCanceled:
             return None
+        if prepared.container is not None:
+            self.processes.confinement.use(prepared.container)
         self.processes.confinement.check(prepared.place)
         self.tracker.open(Path(prepared.place.files_dir))
         self.media.open(Path(prepared.place.files_dir))
@@ -352,11 +355,17 @@ class Shim:
             prepared,
             place=replace(
                 prepared.place,
-                secrets=self.secrets,
+                secrets=self._secrets_of_job(),
                 tracking_uri=self.tracker.uri,
                 tracking_token=self.options.tracking_token,
             ),
         )
+
+    def _secrets_of_job(self) -> dict[str, str]:
+        """Return the secrets that the job sees: not the login of a registry."""
+        wanted = environment_of(self.spec)
+        login = wanted.registry_login if wanted.registry_login not in wanted.secrets else None
+        return {name: value for name, value in self.secrets.items() if name != login}
 
     async def _wait_for(self, task: asyncio.Task[Any]) -> bool:
         """Wait until the task is done. Return False if the end was requested meanwhile."""
@@ -526,7 +535,7 @@ class Shim:
         if processes.is_script and not words.strip():
             words = tail(launcher_log(self.folder.logs, "stdout"), mask=self.mask)
         limits = processes.limits
-        exceeded = limits.close()
+        exceeded = processes.exceeded()
         workers = collect_ends(
             self.folder.logs,
             self.workers.ends(),
@@ -548,6 +557,7 @@ class Shim:
             stop_grace_s=self._stop_grace_s(),
             num_oom_kills_here=num_oom_kills_here,
             num_oom_kills_on_node=num_oom_kills_on_node,
+            engine_failure=processes.confinement.fate().failure,
             limit=exceeded.words if exceeded is not None else "",
             limit_at_ms=exceeded.at_ms if exceeded is not None else 0,
             file_limit=disk_words(limits.limits, None) if limits.limits.disk_bytes else "",

@@ -60,6 +60,7 @@ _PASSED_ON = frozenset(
         "MUSTER_AGENT_UID_BASE",
         "MUSTER_AGENT_JOB_READS",
         "MUSTER_AGENT_JOB_WRITES",
+        "MUSTER_AGENT_CONTAINERS",
     }
 )
 """Settings of agents that are taken from the environment of `muster up`: what jobs may see and touch

@@ -71,6 +71,11 @@ class NodeOut(Output):
     """Walls around the jobs of this node; see docs/concepts/security.md."""
     isolation_reason: str
     """Why the level is no stronger one; "" for the strongest."""
+    container_runtime: str
+    """Container engine that works on this node, `podman` or `docker`; "" for none."""
+    container_version: str
+    container_reason: str
+    """Why there is none, or what it does not do; "" for neither."""
     num_cpus: int
     memory_bytes: int
     num_slots: int

@@ -37,6 +37,12 @@ class JobEnvironmentOut(Output):
     driver_version: str
     """Version of the GPU driver; "" on slots of other types."""
     muster_version: str
+    image: str
+    """Name of the container image, with its registry; "" without one."""
+    image_id: str
+    image_digest: str
+    """Name with the digest by which the same image can be pulled; "" for an image that was built or
+    imported on its node, which only `image_id` identifies."""
     packages: list[str]
     """Installed packages such as "numpy==2.1.0", sorted, at most 1,000."""
     num_packages: int

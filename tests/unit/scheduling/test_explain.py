@@ -46,6 +46,11 @@ CASES = {
         "pending.no_isolation", "help.isolation", True,
         "on a node that meets the other conditions.",
     ),
+    "no container engine": (
+        TWO_NODES, [make_queued(1, 1, is_contained=True)], {},
+        "pending.no_container", "help.container", True,
+        "or leave out `environment.image`.",
+    ),
     "isolation of the pool": (
         [make_node("a", 2, pool_isolation="user"), make_node("b", 2, pool_isolation="user")],
         [make_queued(1, 1)], {},

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from muster.document.codec import load
-from muster.document.running import ResourcesSection
+from muster.document.running import EnvironmentSection, ResourcesSection
 from muster_server.domain.scheduling import Placement, Wait
 from muster_server.domain.scheduling.nodes import could_hold
 from muster_server.domain.scheduling.resources import NodeView, Request, is_isolated, request_of
@@ -110,3 +110,16 @@ def test_a_level_of_a_newer_agent_counts_as_none() -> None:
 def test_the_level_is_taken_from_the_document() -> None:
     assert request_of(load(ResourcesSection, {"isolation": "sandbox"})).isolation == "sandbox"
     assert request_of(load(ResourcesSection, {})).isolation == "none"
+
+
+def test_a_trial_with_an_image_starts_only_where_a_container_engine_works() -> None:
+    nodes = [*NODES, make_node("engine", 1, container_runtime="podman")]
+    (found,) = run(nodes, [make_queued(1, 1, is_contained=True)])
+    assert isinstance(found, Placement)
+    assert [share.node_id for share in found.shares] == ["id-engine"]
+    (waits,) = run(nodes, [make_queued(1, 2, is_contained=True)])
+    assert isinstance(waits, Wait)
+    assert "on nodes with a container engine" in waits.reason.english
+    image = EnvironmentSection(image="ghcr.io/o/n:1")
+    assert request_of(ResourcesSection(), image).is_contained
+    assert not request_of(ResourcesSection(), EnvironmentSection()).is_contained

@@ -98,6 +98,7 @@ def show(name: NodeArgument, as_json: JsonOption = False) -> None:
         ("slots", f"{node['num_slots_used']} of {node['num_slots']} in use"),
         ("versions", _versions(node)),
         ("isolation", _isolation(node)),
+        ("containers", _containers(node)),
         ("labels", ", ".join(f"{k}={v}" for k, v in sorted(node["labels"].items())) or "none"),
     ]
     for label, text in lines:
@@ -240,6 +241,12 @@ def _versions(node: dict[str, Any]) -> str:
         "driver": node["driver_version"],
     }
     return ", ".join(f"{what} {version}" for what, version in known.items() if version) or "unknown"
+
+
+def _containers(node: dict[str, Any]) -> str:
+    engine = f"{node['container_runtime']} {node['container_version']}".strip() or "none"
+    reason = node["container_reason"]
+    return f"{engine} ({reason})" if reason else engine
 
 
 def _isolation(node: dict[str, Any]) -> str:

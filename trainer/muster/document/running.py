@@ -187,13 +187,38 @@ class CheckpointsSection:
     name."""
 
 
+IMAGE_NAME = r"^[a-z0-9][A-Za-z0-9._/:@-]*$"
+"""Pattern of image names, which are words on the command line of a container engine."""
+MountText = Annotated[str, Bounds(pattern=r"^/[^:,\s]*(:/[^:,\s]+)?(:(ro|rw))?$", max_length=1024)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentSection:
     """The processes' environment."""
 
     python: Text | None = None
     """Interpreter on the node: a path, or a version (`"3.12"`) that the node must have. Default: the
-    agent's."""
+    agent's. With `image`, an interpreter in the image; default: `python3` on its PATH."""
+    image: Annotated[str, Bounds(pattern=IMAGE_NAME, max_length=512)] | None = None
+    """Container image to run the job in, with its registry
+    (`docker.io/pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime`), and best with its digest
+    (`…@sha256:…`). The job waits for nodes with Podman or Docker. The image needs Python 3.11 or
+    later, and torch unless the launcher is `plain` or `shell`."""
+    pull_policy: Literal["missing", "always", "never"] = "missing"
+    """When a node pulls `image`: where it does not have it, before each attempt, or never."""
+    registry_login: Annotated[str, Bounds(pattern=r"^[A-Z_][A-Z0-9_]{0,127}$")] | None = None
+    """Name of the secret with which `image` is pulled: its value is `user:password` or
+    `user:token`. The job does not see it."""
+    mounts: Annotated[tuple[MountText, ...], Bounds(max_length=32)] = ()
+    """Folders and files of the node that the container sees besides the code, the work folder and
+    `data`: `SOURCE[:TARGET][:ro|rw]`, by default at the same path and read-only
+    (`[/scratch:/scratch:rw]`)."""
+    shm_size: SizeText | None = None
+    """Size of /dev/shm in the container, through which the workers of a DataLoader hand over
+    batches (`16GiB`). Default: half of `resources.memory`, else of the node's memory."""
+    network: Literal["host", "bridge", "none"] = "host"
+    """Network of the container. `bridge` and `none` are for jobs on one node: gangs meet over the
+    network of their hosts."""
     requirements: Annotated[tuple[Text, ...], Bounds(max_length=256)] = ()
     """Packages that uv installs beside those of the interpreter, before the start and once per node:
     `requirements.txt`, `pyproject.toml` or `uv.lock` in the code folder, or a list of packages
@@ -220,6 +245,12 @@ class EnvironmentSection:
     warm: bool = True
     """Let the workers of `torchrun` on one node be forked from a process that has imported torch
     already, where the agent has one; `false` starts each as an interpreter of its own."""
+
+    @property
+    def all_secrets(self) -> tuple[str, ...]:
+        """Names of every secret that the node needs, the login of the registry included."""
+        login = self.registry_login
+        return (*self.secrets, *((login,) if login and login not in self.secrets else ()))
 
 
 def is_requirements_file(item: str) -> bool:

@@ -42,19 +42,20 @@ RESOURCES_DROPPED = {
     "agent_label": "name node labels with their values in `resources.labels`",
     "devices": "jobs are processes and see the devices of their slots",
     "native_parallel": "one worker runs on each slot",
-    "shm_size": "jobs are processes and share the node's /dev/shm",
+    "shm_size": "`environment.shm_size` sets it for a job with `environment.image`",
     "slots": "it belongs to notebooks and commands; `slots_per_trial` is for experiments",
     "weight": "weights belong to projects: `muster project set`",
 }
 ENVIRONMENT_DROPPED = {
-    "add_capabilities": "jobs are processes, not containers",
-    "drop_capabilities": "jobs are processes, not containers",
-    "force_pull_image": "jobs are processes, not containers",
-    "image": "jobs run in the nodes' Python; `environment.requirements` adds packages",
-    "pod_spec": "jobs are processes, not containers",
+    "add_capabilities": "jobs get no further capabilities",
+    "drop_capabilities": "the isolation of the node decides which capabilities jobs have",
+    "force_pull_image": "`environment.pull_policy: always` pulls an `environment.image` each time",
+    "image": "its images are for its own launcher; name one of yours in `environment.image`, or add "
+    "packages to the nodes' Python with `environment.requirements`",
+    "pod_spec": "jobs are no pods of Kubernetes",
     "ports": "`muster port` reaches a port of a running job",
     "proxy_ports": "`muster port` reaches a port of a running job",
-    "registry_auth": "jobs are processes, not containers",
+    "registry_auth": "store it as a secret, and name that in `environment.registry_login`",
 }
 STORAGE_KEYS = [
     "access_key",

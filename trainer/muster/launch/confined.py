@@ -5,12 +5,14 @@ with the agent's rights until they are done, so they must not see the job's envi
 `LD_PRELOAD` in it would be code of the job with these rights. Environments do not belong on a command
 line either, where everybody could read them.
 
-`confined.py FD` therefore reads from descriptor FD what to start, as JSON:
+`confined.py FD` therefore reads from descriptor FD what to start, as JSON. In a container, which inherits
+no descriptors, `confined.py FILE` reads and deletes a file:
 
     {"umask": 18, "processes": [{"argv": [...], "environment": {...}, "folder": "/w",
                                  "stdout": "/logs/0/stdout.log", "stderr": "..."}]}
 
-One process without `stdout` takes this one's place. With `"lingers": true` it becomes a child, and after
+One process without `stdout` takes this one's place. Its `outputs` are files for its stdout and stderr, if
+they are not this one's; `file_bytes` bounds how far every file grows. With `"lingers": true` it becomes a child, and after
 a SIGTERM this one does not end before all has ended that the child has started: the shell of a script
 ends at once, and with this process the whole sandbox. Several become its children, each in a session of
 its own and with its output in files; it ends when all have ended, with 0 if all ended well, else with
@@ -27,6 +29,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -43,11 +46,18 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main() -> int:
-    fd = int(sys.argv[1])
-    with os.fdopen(fd) as file:
+    with open(int(sys.argv[1]) if sys.argv[1].isdigit() else sys.argv[1]) as file:  # noqa: PTH123
         request = json.load(file)
+    if not sys.argv[1].isdigit():
+        os.unlink(sys.argv[1])  # noqa: PTH108
     os.umask(request["umask"])
     processes = request["processes"]
+    if bound := processes[0].get("file_bytes"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bound, bound))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for number, path in enumerate(processes[0].get("outputs", ()), start=1):
+        with open(path, "ab") as file:  # noqa: PTH123
+            os.dup2(file.fileno(), number)
     if processes[0].get("holds"):
         signal.sigwait({signal.SIGTERM})
         return 0

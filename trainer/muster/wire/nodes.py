@@ -50,6 +50,11 @@ class Inventory:
     """Level at which jobs run on this node."""
     isolation_reason: str = ""
     """Why it is no stronger one, as a sentence; "" if it is the strongest."""
+    container_runtime: str = ""
+    """Container engine that works on this node, "podman" or "docker"; "" for none."""
+    container_version: str = ""
+    container_reason: str = ""
+    """Why there is none, or what it does not do, as a sentence; "" for neither."""
 
 
 @dataclass(frozen=True, kw_only=True)

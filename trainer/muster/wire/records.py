@@ -387,6 +387,8 @@ class NodeFacts:
     """CUDA version that torch was built for."""
     driver_version: str = ""
     """Version of the driver, filled in by the server from the inventory."""
+    image_id: str = ""
+    """Id of the container image."""
     code_hash: str = ""
     """Hash of the files of an installed code folder; bundles are the same everywhere by their name.
     """
@@ -406,6 +408,12 @@ class JobEnvironment:
     driver_version: str = ""
     """Version of the driver, filled in by the server from the inventory."""
     muster_version: str = ""
+    image: str = ""
+    """Name of the container image, with its registry."""
+    image_id: str = ""
+    image_digest: str = ""
+    """Name with the digest by which the same image can be pulled; "" for one that was built or
+    imported on its node."""
     packages: list[str] = field(default_factory=list)
     """Installed packages such as "numpy==2.1.0", sorted; at most PACKAGES_MAX."""
     num_packages: int = 0

@@ -169,6 +169,13 @@ function NodeFacts({ node }: { node: Node }) {
           </span>,
         ],
         [
+          t("nodes.containers"),
+          <span key="c" title={node.container_reason}>
+            {`${node.container_runtime} ${node.container_version}`.trim() || t("nodes.noContainers")}
+            {node.container_reason ? <span className="dim"> · {node.container_reason}</span> : null}
+          </span>,
+        ],
+        [
           t("nodes.labels"),
           Object.keys(node.labels).length === 0 ? (
             <span key="l" className="dim">

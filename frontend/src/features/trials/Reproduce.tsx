@@ -90,6 +90,8 @@ function codeRows(t: TFunction, found: Reproduction): [string, ReactNode][] {
 function environmentRows(t: TFunction, environment: Reproduction["environment"]): [string, ReactNode][] {
   if (!environment) return [[t("reproduce.environment"), t("reproduce.unknown")]];
   const rows: [string, string][] = [
+    [t("reproduce.image"), environment.image],
+    [t("reproduce.imageDigest"), environment.image_digest || environment.image_id],
     ["Python", `${environment.python_version} · ${environment.python}`],
     ["PyTorch", environment.torch_version],
     ["CUDA", environment.cuda_version],

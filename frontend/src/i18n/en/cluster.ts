@@ -70,6 +70,8 @@ export const cluster = {
       user: "Separate users",
       sandbox: "Sandbox",
     },
+    containers: "Containers",
+    noContainers: "Not available",
     labels: "Labels",
     registered: "Joined",
     lostTitle: "This node sends no heartbeat.",

@@ -27,6 +27,8 @@ export const config = {
     noGit: "not in a git repository",
     environment: "Environment",
     unknown: "Known once an attempt is ready",
+    image: "Image",
+    imageDigest: "Image digest",
     driver: "GPU driver",
     toldBy: "Reported by",
     attempt: "attempt {{no}} on {{node}}",

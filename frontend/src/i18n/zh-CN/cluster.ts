@@ -72,6 +72,8 @@ export const cluster: Same<typeof english> = {
       user: "独立用户",
       sandbox: "沙箱",
     },
+    containers: "容器",
+    noContainers: "不可用",
     labels: "标签",
     registered: "加入时间",
     lostTitle: "收不到此节点的心跳。",

@@ -29,6 +29,8 @@ export const config: Same<typeof english> = {
     noGit: "不在 git 仓库中",
     environment: "环境",
     unknown: "尝试就绪后可知",
+    image: "镜像",
+    imageDigest: "镜像摘要",
     driver: "GPU 驱动",
     toldBy: "上报者",
     attempt: "第 {{no}} 次尝试，{{node}}",

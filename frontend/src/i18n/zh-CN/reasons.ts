@@ -10,6 +10,7 @@ export const parts: Readonly<Record<string, string>> = {
   "wish.nodes": "恰好在 {{nodes}} 个节点上",
   "wish.max_nodes": "最多在 {{nodes}} 个节点上",
   "wish.labels": "节点标签为 {{labels}}",
+  "wish.container": "有容器引擎的节点",
   "wish.isolation": "隔离级别为 {{level}} 的节点",
   "wish.within": "都在同一个 {{key}} 里",
   "wish.only_on": "只能在节点 {{nodes}} 上",
@@ -20,6 +21,7 @@ export const parts: Readonly<Record<string, string>> = {
   "pending.too_few": "那里一共只有 {{slots}} 个",
   "pending.indivisible": "{{nodes}} 个节点上的槽位无法这样划分",
   "pending.no_domain": "即使没有别的任务，也没有一个 {{key}} 放得下",
+  "pending.no_container": "没有节点具备可用的容器引擎，而 `environment.image` 需要它",
   "pending.no_isolation": "没有节点提供隔离级别 {{level}}",
   "pending.pool_isolation": "那里没有节点提供资源池要求的隔离级别 {{level}}",
   "pending.free": "{{nodes}} 个节点上空闲 {{slots}} 个",
@@ -61,6 +63,8 @@ export const parts: Readonly<Record<string, string>> = {
   "help.fewer_slots": "请最多申请 {{slots}} 个槽位，或增加节点",
   "help.other_slots": "请选择有槽位的 `resources.slot_type` 和资源池，或增加节点",
   "help.loosen": "请放宽 `resources.labels`、`allow_nodes` 或 `deny_nodes`，或增加符合条件的节点",
+  "help.container":
+    "请在满足其他条件的节点上安装 Podman 或 Docker（`muster node show` 会说明该节点的问题），或去掉 `environment.image`",
   "help.isolation": "请降低 `resources.isolation`，或在满足其他条件的节点上设置 `MUSTER_AGENT_ISOLATION`",
   "help.pool_isolation":
     "请在其节点上设置 `MUSTER_AGENT_ISOLATION`，选择其他资源池，或请管理员降低资源池 {{pool}} 的级别（`muster pool isolation`）",

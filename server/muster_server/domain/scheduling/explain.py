@@ -97,6 +97,11 @@ class Explainer:
         state = self._state_of(self._nodes.section(request), reservation)
         return _needs(request, state, Message("help.rest"))
 
+    def _lacks_container(self, request: Request) -> bool:
+        """Return whether nodes would be allowed if the document named no image."""
+        anywhere = self._nodes.section(replace(request, is_contained=False))
+        return request.is_contained and len(anywhere.ordinals) > 0
+
     def _lacks_isolation(self, request: Request) -> bool:
         """Return whether nodes would be allowed if the request did not ask for isolation."""
         anywhere = self._nodes.section(replace(request, isolation="none"))
@@ -131,6 +136,8 @@ class Explainer:
             return because(
                 Message("pending.no_isolation", level=request.isolation), Message("help.isolation")
             )
+        if not totals and self._lacks_container(request):
+            return because(Message("pending.no_container"), Message("help.container"))
         if not totals:
             return because(
                 Message("pending.none_allowed", nodes=len(self._nodes)), Message("help.loosen")

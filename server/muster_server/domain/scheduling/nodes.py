@@ -34,6 +34,7 @@ class Node:
     labels: dict[str, str]
     isolation: str
     pool_isolation: str
+    container_runtime: str
     total: int
     free: tuple[int, ...]
     """Indexes of the free slots, ascending."""
@@ -53,6 +54,7 @@ class Node:
             labels=dict(view.labels),
             isolation=view.isolation,
             pool_isolation=view.pool_isolation,
+            container_runtime=view.container_runtime,
             total=len(slots),
             free=tuple(idx for idx, _ in free),
             free_since=tuple(since for _, since in free),
@@ -62,7 +64,7 @@ class Node:
     def is_like(self) -> tuple[object, ...]:
         """What decides its ordinal, its sections and its number of slots: it rarely changes."""
         levels = (self.isolation, self.pool_isolation)
-        return (self.name, self.host, self.labels, levels, self.total)
+        return (self.name, self.host, self.labels, levels, self.container_runtime, self.total)
 
     @property
     def is_too_weak(self) -> bool:
@@ -197,11 +199,13 @@ class GroupNodes:
     # ---- sections
 
     def section(self, request: Request) -> NodeSection:
-        """Return the nodes that `request` may use, as far as labels, names and isolation decide."""
+        """Return the nodes that `request` may use, as far as labels, names, isolation and container
+        engine decide."""
         names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
-        if not (request.labels or any(names) or request.isolation != "none"):
+        how = (request.isolation, request.is_contained)
+        if not (request.labels or any(names) or how != ("none", False)):
             return self.whole
-        key = (tuple(sorted(request.labels.items())), *names, request.isolation)
+        key = (tuple(sorted(request.labels.items())), *names, *how)
         section = self._sections.get(key)
         if section is None:
             found = (n for n, node in enumerate(self.nodes) if may_use(request, node))
@@ -241,7 +245,8 @@ class GroupNodes:
 
 
 def may_use(request: Request, node: Node | NodeView) -> bool:
-    """Return whether labels, names and isolation allow a gang of `request` on the node."""
+    """Return whether labels, names, isolation and container engine allow a gang of `request` on the
+    node."""
     if request.allow_nodes and node.name not in request.allow_nodes:
         return False
     if node.name in request.deny_nodes or node.name in request.avoid_nodes:
@@ -249,6 +254,8 @@ def may_use(request: Request, node: Node | NodeView) -> bool:
     if not is_isolated(node.isolation, request.isolation):
         return False
     if not is_isolated(node.isolation, node.pool_isolation):
+        return False
+    if request.is_contained and not node.container_runtime:
         return False
     return all(node.labels.get(key) == value for key, value in request.labels.items())
 

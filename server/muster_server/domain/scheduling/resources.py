@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from muster.document.running import ResourcesSection
+from muster.document.running import EnvironmentSection, ResourcesSection
 from muster.wire import ISOLATION_LEVELS
 
 from ..messages import Message, shortened
@@ -48,6 +48,8 @@ class Request:
 
     isolation: str = "none"
     """Weakest level of isolation, one of ISOLATION_LEVELS, that its nodes may have."""
+    is_contained: bool = False
+    """Whether its nodes need a container engine."""
 
     @property
     def least_slots(self) -> int:
@@ -82,6 +84,8 @@ class Request:
             yield Message("wish.labels", labels=labels)
         if self.isolation != ISOLATION_LEVELS[0]:
             yield Message("wish.isolation", level=self.isolation)
+        if self.is_contained:
+            yield Message("wish.container")
         if self.topology_key is not None and self.topology_mode == "require":
             yield Message("wish.within", key=self.topology_key)
         if self.allow_nodes:
@@ -126,6 +130,8 @@ class NodeView:
     """Level of isolation of its jobs, one of ISOLATION_LEVELS."""
     pool_isolation: str = "none"
     """Weakest level of isolation, one of ISOLATION_LEVELS, at which its pool lets jobs run."""
+    container_runtime: str = ""
+    """Its container engine; "" for none."""
     slots: tuple[SlotView, ...] = ()
 
     @property
@@ -148,8 +154,11 @@ def is_isolated(node_level: str, wanted: str) -> bool:
     return level >= known.index(wanted)
 
 
-def request_of(resources: ResourcesSection) -> Request:
-    """Return the request in the `resources` of a document."""
+def request_of(
+    resources: ResourcesSection, environment: EnvironmentSection | None = None
+) -> Request:
+    """Return the request in the `resources` of a document, for nodes that can provide its
+    `environment`."""
     topology = resources.topology
     return Request(
         slots=resources.slots,
@@ -161,6 +170,7 @@ def request_of(resources: ResourcesSection) -> Request:
         uneven=resources.uneven,
         labels=resources.labels,
         isolation=resources.isolation,
+        is_contained=environment is not None and environment.image is not None,
         allow_nodes=tuple(sorted(resources.allow_nodes)),
         deny_nodes=tuple(sorted(resources.deny_nodes)),
         topology_key=topology.key if topology is not None else None,

@@ -9,6 +9,7 @@ NEVER = frozenset(
     {
         "pending.no_such_slots",
         "pending.none_allowed",
+        "pending.no_container",
         "pending.no_isolation",
         "pending.pool_isolation",
         "pending.too_few",

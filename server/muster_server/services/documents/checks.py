@@ -10,7 +10,12 @@ from muster.adoption import PATTERN_EXAMPLES, NoCheckpointPattern, parse
 from muster.byte_sizes import SIZE_EXAMPLES, parse_size
 from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
-from muster.document.running import KeepOutputsSection, ResourcesSection, is_requirements_file
+from muster.document.running import (
+    EnvironmentSection,
+    KeepOutputsSection,
+    ResourcesSection,
+    is_requirements_file,
+)
 from muster.document.searching import UNITS
 from muster.log_values import BadLogPattern, LogPattern
 from muster_server.domain.durations import (
@@ -415,6 +420,51 @@ def _environment(document: ExperimentConfig) -> Iterator[FieldProblem]:
             "environment.torch",
             "is own, but no requirements are given that could install it",
             "add requirements: [torch]",
+        )
+    yield from _image(document)
+
+
+_MOUNT_TARGETS_TAKEN = ("/", "/tmp", "/proc", "/sys", "/dev")  # noqa: S108
+
+
+def _image(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    environment, resources = document.environment, document.resources
+    if environment.image is None:
+        default = EnvironmentSection()
+        for name in ("pull_policy", "registry_login", "mounts", "shm_size", "network"):
+            if getattr(environment, name) != getattr(default, name):
+                yield FieldProblem(
+                    f"environment.{name}",
+                    "is for containers, and environment.image is not set",
+                    "name an image, or leave it out",
+                )
+        return
+    for name in ("requirements", "setup"):
+        if getattr(environment, name):
+            yield FieldProblem(
+                f"environment.{name}",
+                Message("field.beside", other="environment.image"),
+                "install them in the image",
+            )
+    if environment.shm_size is not None:
+        try:
+            parse_size(environment.shm_size)
+        except ValueError as error:
+            yield FieldProblem("environment.shm_size", str(error), SIZE_EXAMPLES)
+    for index, text in enumerate(environment.mounts):
+        target = [part for part in text.split(":") if part not in ("ro", "rw")][-1]
+        if ".." in text.split("/") or target.rstrip("/") in ("", *_MOUNT_TARGETS_TAKEN):
+            yield FieldProblem(
+                f"environment.mounts[{index}]",
+                "has a path that cannot be mounted, or cannot be mounted over",
+                "for example /datasets, or /scratch/ann:/scratch:rw",
+            )
+    is_on_one_node = resources.slots == 1 or 1 in (resources.nodes, resources.max_nodes)
+    if environment.network != "host" and not is_on_one_node:
+        yield FieldProblem(
+            "environment.network",
+            f"is {environment.network}, and the workers of several nodes could not reach each other",
+            "use host, or set resources.max_nodes: 1",
         )
 
 

@@ -109,7 +109,7 @@ def preview_experiment(
 def _concurrent_from(config: ExperimentConfig, room: int | None) -> str:
     if room is None:
         return "search.concurrent"
-    request = request_of(config.resources)
+    request = request_of(config.resources, config.environment)
     slots = count(request.slots, f"{request.slot_type} slot")
     return f"room for {count(room, 'trial')} of {slots} in pool {request.pool} now"
 

@@ -13,6 +13,9 @@ from ..core.lookup import get_trial
 from ..documents import resolve
 from ..documents.entrypoints import planned_command
 
+_NO_IMAGE = {"image": "", "image_id": "", "image_digest": ""}
+"""What an environment lacks that an agent without containers has told."""
+
 
 def of_trial(session: Session, trial_id: int) -> ReproductionOut:
     """Return what is known about the newest attempt that has told its environment. Raises NotFound."""
@@ -41,7 +44,9 @@ def of_trial(session: Session, trial_id: int) -> ReproductionOut:
         )
         if found is not None:
             environment = JobEnvironmentOut(
-                attempt_no=allocation.attempt_no, node_name=allocation.node_name, **found
+                attempt_no=allocation.attempt_no,
+                node_name=allocation.node_name,
+                **{**_NO_IMAGE, **found},
             )
     return ReproductionOut(
         origins=origins,

@@ -423,7 +423,7 @@ def _nodes(session: Session, trial: TrialRow) -> dict[int, str]:
 
 def _spare(session: Session, config: ExperimentConfig, names: Iterable[str]) -> set[str]:
     """Return the nodes without which the cluster, were it empty, could train a configuration."""
-    request = request_of(config.resources)
+    request = request_of(config.resources, config.environment)
     nodes = [node_view(row, ()) for row in session.execute(NODES)]
     per_node = (
         select(NodeSlotRow.node_id, func.count().label("num"))

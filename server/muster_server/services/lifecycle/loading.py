@@ -280,7 +280,9 @@ def _with_elsewhere(session: Session, view: TrialView, config: ExperimentConfig)
     lacking = here | {a.node for a in view.avoided if a.is_lacking}
     others = [node for node in load_nodes(session) if node.name not in lacking]
     there = [node for node in others if node.state not in (NodeState.LOST, NodeState.REMOVED)]
-    return replace(view, has_elsewhere=could_hold(request_of(config.resources), there))
+    return replace(
+        view, has_elsewhere=could_hold(request_of(config.resources, config.environment), there)
+    )
 
 
 def _trial_view(

@@ -123,7 +123,8 @@ def question_of(
     return Question(
         settings={name: getattr(training, name) for name in names},
         code=_code(config, blob_sha256) if is_own else CodeSpec(kind="none"),
-        python=config.environment.python,
+        # An interpreter in an image is not on the node.
+        python=config.environment.python if config.environment.image is None else None,
         environment=config.environment.variables if is_own else {},
         pool=config.resources.pool,
         isolation=config.resources.isolation,

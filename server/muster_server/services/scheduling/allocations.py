@@ -156,7 +156,7 @@ def build_spec(
             **{k: fill_in(v, element) for k, v in config.environment.variables.items()},
             **element,
         },
-        secrets=list(config.environment.secrets),
+        secrets=list(config.environment.all_secrets),
         hparams=trial.hparams,
         config=_with_hold(config),
         seed=trial.seed,

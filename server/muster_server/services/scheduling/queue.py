@@ -219,7 +219,7 @@ def plan_one(
         project_id=project_id if project_id is not None else PLANNED_TRIAL_ID,
         priority=config.resources.priority,
         queued_at=now,
-        request=request_of(config.resources),
+        request=request_of(config.resources, config.environment),
     )
     with foresight.ask(now) as (snapshot, without):
         queue = (*snapshot.queue, trial)

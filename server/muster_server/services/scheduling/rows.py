@@ -48,7 +48,7 @@ class Wish:
     def of(cls, config: ExperimentConfig) -> Wish:
         num_steps, num_epochs = planned_length(config)
         return cls(
-            request=request_of(config.resources),
+            request=request_of(config.resources, config.environment),
             preemptible=config.resources.preemptible,
             num_steps=num_steps,
             num_epochs=num_epochs,
@@ -69,6 +69,7 @@ NODES = (
         NodeRow.strikes,
         NodeRow.labels,
         NodeRow.inventory["isolation"].as_string().label("isolation"),
+        NodeRow.inventory["container_runtime"].as_string().label("container_runtime"),
         PoolRow.min_isolation.label("pool_isolation"),
     )
     .outerjoin(PoolRow, PoolRow.name == NodeRow.pool)
@@ -92,6 +93,7 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
         labels={str(key): str(value) for key, value in node.labels.items()},
         isolation=node.isolation or "none",
         pool_isolation=node.pool_isolation or "none",
+        container_runtime=node.container_runtime or "",
         slots=tuple(
             SlotView(
                 idx=slot.idx,

@@ -58,7 +58,7 @@ class Cluster:
 
         experiment_id: the search whose own trials' slots count as free; None if it has none yet.
         """
-        request = request_of(config.resources)
+        request = request_of(config.resources, config.environment)
         slots: Counter[str] = Counter()
         own = self._held.get(experiment_id, {}) if experiment_id is not None else {}
         for known in (self._free, own):

@@ -30,7 +30,7 @@ def deliver(
         .join(TrialRow, TrialRow.experiment_id == ExperimentRow.id)
         .where(TrialRow.id == allocation.trial_id)
     ).one()
-    names = list(experiment.config.environment.secrets)
+    names = list(experiment.config.environment.all_secrets)
     found = find_secrets(session, user_id=experiment.owner_id, project_id=experiment.project_id)
     missing = [name for name in names if name not in found]
     if missing:

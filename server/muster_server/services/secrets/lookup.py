@@ -45,7 +45,7 @@ def check_secrets(
     session: Session, config: ExperimentConfig, *, user_id: int | None
 ) -> FieldProblem | None:
     """Return what is wrong with the secrets that a document names; None if all of them exist."""
-    wanted = config.environment.secrets
+    wanted = config.environment.all_secrets
     if not wanted:
         return None
     project_id = session.scalar(select(ProjectRow.id).where(ProjectRow.name == config.project))
@@ -53,8 +53,9 @@ def check_secrets(
     missing = [name for name in wanted if name not in found]
     if not missing:
         return None
+    is_login = missing == [config.environment.registry_login]
     return FieldProblem(
-        "environment.secrets",
+        "environment.registry_login" if is_login else "environment.secrets",
         Message("field.no_such_secret", names=", ".join(missing), project=config.project),
         f"{_existing(found)}; create one with `muster secret set {missing[0]}`",
     )
