@@ -38,6 +38,8 @@ SENTENCES: Mapping[str, str] = {
     "pending.too_few": "only {slots} in total",
     "pending.indivisible": "the slots of {nodes:node} cannot be divided that way",
     "pending.no_domain": "no {key} has room for it, even when nothing else runs",
+    "pending.ends_soon": "too little time left on {nodes:node} there",
+    "pending.ends_before": "too little time left on {nodes:node} there for its time limit of {minutes} min",
     "pending.avoids": "the other nodes have no room for it",
     "pending.no_isolation": "no node offers isolation level {level}",
     "pending.pool_isolation": "no node there offers isolation level {level}, which the pool requires",
@@ -75,6 +77,7 @@ SENTENCES: Mapping[str, str] = {
     "help.any_nodes": "Remove `resources.nodes` and `max_nodes` to make it fit.",
     "help.add_nodes": "Ask for fewer nodes, or add nodes.",
     "help.prefer": "Set `topology.mode: prefer` to let it spread over several {key}s.",
+    "help.time_limit": "Lower `resources.max_duration`, or add nodes that have more time left.",
     "help.avoided": "The avoided nodes will be tried again; add another node that fits to start sooner.",
     "help.open_nodes": "Starts when unavailable nodes are back or open again (`muster node open`).",
     "help.wait": "Starts when enough slots are free; raise its priority or ask for fewer slots to start sooner.",
@@ -125,6 +128,11 @@ SENTENCES: Mapping[str, str] = {
         "No heartbeat since {at}, and no controller is running that could act on it: until one is, nothing is started "
         "or restarted. Start it with `muster-server controller`."
     ),
+    "node.pilot_ends": (
+        "Its time ends at {at}. Trials save a checkpoint and go on elsewhere; no restart is charged."
+    ),
+    "node.pilot_ended": "Its time ended at {at}, and nothing has been heard of it since.",
+    "node.pilot_gone": "It was a pilot, and nothing has been heard of it since {at}.",
     "node.heard_again": "Heartbeats resumed in time.",
     "node.reconciled": "Everything it ran has been adopted or confirmed dead.",
     # Searches.

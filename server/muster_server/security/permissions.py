@@ -240,6 +240,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     # agents
     "agent_register": "join",
     "agent_lease": "agent",
+    "agent_leave": "agent",
     "agent_assignments": "agent",
     "agent_records": "agent",
     "agent_logs": "agent",

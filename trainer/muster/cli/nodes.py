@@ -83,6 +83,8 @@ def show(name: NodeArgument, as_json: JsonOption = False) -> None:
     lines = [("pool", node["pool"]), ("seen", f"{age(node['last_seen_at'])} ago")]
     if node["state_reason"]:
         lines.append((node["state"].lower(), node["state_reason"]))
+    if node["is_pilot"]:
+        lines.append(("pilot", _pilot(node)))
     if node["quarantine_reason"]:
         lines.append(("quarantined", node["quarantine_reason"]))
     lines += [
@@ -240,6 +242,11 @@ def _versions(node: dict[str, Any]) -> str:
         "driver": node["driver_version"],
     }
     return ", ".join(f"{what} {version}" for what, version in known.items() if version) or "unknown"
+
+
+def _pilot(node: dict[str, Any]) -> str:
+    ends = f"ends at {node['ends_at']}" if node["ends_at"] else "ends with its job"
+    return f"{node['provider_ref']}, {ends}" if node["provider_ref"] else ends
 
 
 def _isolation(node: dict[str, Any]) -> str:

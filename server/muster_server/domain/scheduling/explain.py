@@ -97,6 +97,17 @@ class Explainer:
         state = self._state_of(self._nodes.section(request), reservation)
         return _needs(request, state, Message("help.rest"))
 
+    def _ends_too_soon(self, request: Request, section: NodeSection) -> Message | None:
+        """Return that nodes would hold the request if they did not end before its time limit; None if
+        that would not help."""
+        anywhere = self._nodes.section(request, at_any_time=True)
+        num = len(anywhere.ordinals) - len(section.ordinals)
+        if num == 0 or fit(request, anywhere.room, at_most=request.least_slots) is None:
+            return None
+        if not request.limit_s:
+            return Message("pending.ends_soon", nodes=num)
+        return Message("pending.ends_before", nodes=num, minutes=round(request.limit_s / 60, 1))
+
     def _lacks_isolation(self, request: Request) -> bool:
         """Return whether nodes would be allowed if the request did not ask for isolation."""
         anywhere = self._nodes.section(replace(request, isolation="none"))
@@ -121,6 +132,8 @@ class Explainer:
             )
         section = self._nodes.section(request)
         totals = {n: self._nodes[n].total for n in section.ordinals.tolist()}
+        if (ending := self._ends_too_soon(request, section)) is not None:
+            return because(ending, Message("help.time_limit"))
         if not totals and len(self._nodes.too_weak) == len(self._nodes):
             level = self._nodes[0].pool_isolation
             return because(

@@ -14,6 +14,7 @@ NEVER = frozenset(
         "pending.too_few",
         "pending.indivisible",
         "pending.no_domain",
+        "pending.ends_before",
     }
 )
 """Codes of reasons that stay true while nothing but other nodes' coming or another request helps."""
