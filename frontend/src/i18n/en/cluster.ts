@@ -72,6 +72,8 @@ export const cluster = {
     },
     labels: "Labels",
     registered: "Joined",
+    pilot: "Ends",
+    pilotOpen: "with its job",
     lostTitle: "This node sends no heartbeat.",
     suspectHint: "Its trials keep running. If the agent reconnects in time, nothing is lost.",
     lostHint:
