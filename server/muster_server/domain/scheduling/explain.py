@@ -20,6 +20,8 @@ from .reservation import Reservation
 from .running import GroupRunning
 from .views import RunningTrial
 
+NO_SUPPLY = frozenset({"pilots.too_few_slots", "pilots.too_many_nodes", "pilots.too_long"})
+"""Codes of reasons for which a provider never supplies what a trial asks for."""
 NUM_NAMED = 3
 """Holders and nodes that are named; the others are counted."""
 
@@ -50,6 +52,13 @@ def coming_free(request: Request, trials: Iterable[RunningTrial]) -> Message:
         givers.append(Message("pending.more_givers", num=len(ordered) - NUM_NAMED))
     waits = Message("pending.coming_free", givers=givers)
     return _needs(request, [waits], Message("help.by_itself"))
+
+
+def supplied(request: Request, supply: Message) -> Message:
+    """Return that a trial waits for what the provider of its pool does, or does not do."""
+    if supply.code in NO_SUPPLY:
+        return _needs(request, [supply], Message("help.provider", pool=request.pool))
+    return _needs(request, [supply], Message("help.by_itself"))
 
 
 def next_pass(num_started: int) -> Message:
