@@ -150,15 +150,15 @@ class SlurmLab:
         return found
 
     def _spawn(self, *command: str) -> subprocess.Popen[bytes]:
-        log = (self.folder / "log" / f"{command[0]}.out").open("ab")
-        return subprocess.Popen(
-            [*command, "-f", str(self.conf)],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+        with (self.folder / "log" / f"{command[0]}.out.log").open("ab") as log:
+            return subprocess.Popen(
+                [*command, "-f", str(self.conf)],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
 
 def _free_ports(num: int) -> int:
