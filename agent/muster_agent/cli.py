@@ -88,13 +88,16 @@ async def _run(settings: AgentSettings) -> int:
         loop.call_soon_threadsafe(stop.set)
 
     lifeline.watch(on_lifeline_cut)
+    if settings.is_pilot:
+        lifeline.begin()  # However this process ends, what it has started ends with it.
     log.info("agent_started", version=__version__, name=settings.name, server=settings.server_url)
     try:
         await Agent(settings, machine=Machine(settings, isolation=isolation)).run(stop)
     except CannotJoin as error:
         _say(str(error))
         return EXIT_CANNOT_JOIN
-    log.info("agent_ended", allocations_left_running=not settings.stop_allocations)
+    keeps = not (settings.stop_allocations or settings.is_pilot)
+    log.info("agent_ended", allocations_left_running=keeps)
     return 0
 
 
@@ -171,6 +174,26 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             action="store_true",
             default=None,
             help="stop what runs when this agent is told to end (default: it goes on)",
+        )
+        command.add_argument(
+            "--once",
+            action="store_true",
+            default=None,
+            help="leave the cluster when the first allocation has ended",
+        )
+        command.add_argument(
+            "--idle-exit",
+            dest="idle_exit_s",
+            metavar="TIME",
+            help="leave the cluster after nothing has run for so long: 600, 10m, 1h",
+        )
+        command.add_argument(
+            "--ends-at",
+            metavar="UNIX",
+            help="time at which this agent is killed at the latest, in seconds since 1970",
+        )
+        command.add_argument(
+            "--provider-ref", help="what the batch system calls this agent: slurm:lab:1234"
         )
     return parser.parse_args(arguments)
 

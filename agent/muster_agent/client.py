@@ -108,6 +108,11 @@ class ControlPlane:
         response = await self._call("POST", "/lease", body=wire.dump(request), timeout_s=10.0)
         return wire.loads(wire.LeaseReply, response.content)
 
+    async def leave(self, request: wire.LeaveRequest) -> wire.LeaveReply:
+        """Announce a step in which this node leaves the cluster."""
+        response = await self._call("POST", "/leave", body=wire.dump(request), timeout_s=10.0)
+        return wire.loads(wire.LeaveReply, response.content)
+
     async def assignments(self, session: Session, index: int | None) -> wire.AssignmentsReply:
         """Return the assignments, waiting up to ASSIGNMENTS_WAIT_S while `index` is current; None
         answers at once."""

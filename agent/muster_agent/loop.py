@@ -30,6 +30,7 @@ from muster_agent.client import (
     SessionSuperseded,
     persistently,
 )
+from muster_agent.departure import Departure, Tenancy
 from muster_agent.housekeeping import Housekeeping
 from muster_agent.jobs.allocations import Allocation
 from muster_agent.jobs.folder import ShimOptions
@@ -60,6 +61,7 @@ log = structlog.get_logger("muster.agent")
 PLAN_INTERVAL_S = 0.1
 NAME_TAKEN_PAUSE_S = 3.0
 SHUTDOWN_UPLOAD_S = 10.0
+TOLD_TO_END = "the node's agent was told to end"
 LATE_ANSWER_S = 3.0
 """An answer to a poll that the server has given for so long was lost on its way."""
 CREATE_RETRY_S = 5.0
@@ -106,6 +108,8 @@ class Agent:
         self._is_leaving = False
         self._retry_create_at = 0.0
         self._session: Session | None = None
+        self._departure = Departure(settings, self._plane, lambda: self._session)
+        self._num_finished = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -113,21 +117,26 @@ class Agent:
         await self._housekeeping.end_orphans()  # Before reporting what runs here.
         sessions = asyncio.create_task(self._sessions())
         stopped = asyncio.create_task(stop.wait())
+        departed = asyncio.create_task(self._departure.is_due(self._tenancy))
         housekeeping = [asyncio.create_task(self._housekeeping.run())]
         if self._outputs is not None:
             housekeeping.append(asyncio.create_task(self._outputs.run()))
         try:
-            await asyncio.wait({sessions, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if stopped.done() and not sessions.done():
-                await self._leave()
+            await asyncio.wait({sessions, stopped, departed}, return_when=asyncio.FIRST_COMPLETED)
+            if not sessions.done():
+                is_told = stopped.done()
+                await self._leave(TOLD_TO_END if is_told else departed.result())
         finally:
             stopped.cancel()
+            departed.cancel()
             sessions.cancel()
             for task in housekeeping:
                 task.cancel()
             for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(stopped, *housekeeping, *self._tasks, return_exceptions=True)
+            await asyncio.gather(
+                stopped, departed, *housekeeping, *self._tasks, return_exceptions=True
+            )
             with contextlib.suppress(asyncio.CancelledError):
                 await sessions
             await self._plane.close()
@@ -185,6 +194,7 @@ class Agent:
                 instance_id=self._instance_id,
                 inventory=inventory,
                 running=[a.describe() for a in self._allocations.values()],
+                pilot=self._departure.facts(),
             )
             asked_at = self._machine.boot_clock()
             try:
@@ -613,26 +623,45 @@ class Agent:
             await asyncio.wait([allocation.uploads])
         await asyncio.to_thread(self._machine.forget, allocation)
         self._allocations.pop(allocation.allocation_id, None)
+        self._num_finished += 1
 
     # ------------------------------------------------------------ leaving
 
-    async def _leave(self) -> None:
+    def _tenancy(self) -> Tenancy:
+        """Return what runs here, as far as a pilot asks."""
+        open_ = [a for a in self._allocations.values() if not (a.has_ended and a.is_delivered)]
+        running = [a for a in open_ if not a.has_ended]
+        return Tenancy(
+            num_open=len(open_),
+            num_finished=self._num_finished + sum(a.has_ended for a in self._allocations.values()),
+            longest_grace_s=max((a.spec.stop_grace_s for a in running), default=0.0),
+        )
+
+    async def _leave(self, reason: str) -> None:
         """End or keep allocations when the agent ends in an orderly way: keep them by default.
 
-
-        Under a lifeline everything is about to end anyway, so it is killed at once.
+        Under a lifeline everything is about to end anyway, so it is killed at once. A pilot tells the
+        server first: then its trials go on elsewhere at nobody's expense, and at last its node is gone.
         """
         has_lifeline = lifeline.lifeline_fd() is not None
-        if not (has_lifeline or self._settings.stop_allocations):
+        is_pilot = self._settings.is_pilot
+        if not (has_lifeline or self._settings.stop_allocations or is_pilot):
             return
         self._is_leaving = True
         running = [a for a in self._allocations.values() if not a.has_ended]
+        is_announced = (
+            bool(is_pilot and running and not has_lifeline)
+            and (await self._departure.announce("draining", reason)) is not None
+        )
         command = "kill" if has_lifeline else "stop"
+        grace_s = 0.0
         for allocation in running:
-            await allocation.command(
-                command, reason="the node's agent was told to end", by_node=True
-            )
-        grace_s = max((a.spec.stop_grace_s for a in running), default=0.0)
+            allowed_s = self._departure.grace_s(allocation.spec.stop_grace_s)
+            grace_s = max(grace_s, allowed_s)
+            fields: dict[str, object] = {"by_node": True}
+            if is_announced:
+                fields = {"kind": "drain", "grace_s": allowed_s}
+            await allocation.command(command, reason=reason, **fields)
         patience_s = self._settings.kill_wait_s + (0.0 if has_lifeline else grace_s)
 
         def are(over: Callable[[Allocation], bool]) -> Callable[[], bool]:
@@ -646,6 +675,8 @@ class Agent:
         await _until(are(lambda a: a.has_ended), timeout_s=patience_s)
         if not has_lifeline:
             await _until(are(lambda a: a.is_delivered), timeout_s=SHUTDOWN_UPLOAD_S)
+        if is_pilot:
+            await self._departure.announce("gone", reason)
 
 
 async def _until(condition: Callable[[], bool], *, timeout_s: float) -> None:

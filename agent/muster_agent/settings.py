@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -100,6 +101,18 @@ class AgentSettings(BaseSettings):
     """Container engine for jobs that name an image. `auto`: Podman where it can run a container, else
     Docker where it can. An engine is tried when the agent starts, with an empty image named
     `localhost/muster-probe`."""
+    once: bool = False
+    """Leave the cluster when the first allocation on this node has ended. Nothing is placed here any
+    more then, and what runs is finished first. With this or one of the next three the agent is a
+    pilot: it ends what runs here when it ends itself, and takes its node out of the cluster."""
+    idle_exit_s: float | None = Field(None, ge=1, le=2_592_000)
+    """Leave the cluster after nothing has run here for this time: seconds, or `10m`, `1h30m`."""
+    ends_at: float | None = Field(None, ge=0, le=32_503_680_000)
+    """Unix time in seconds at which this agent is killed at the latest, as by a batch system. Trials
+    whose time limit is longer than what is left are not placed here, and before it those that run
+    here save a checkpoint and go on elsewhere."""
+    provider_ref: str = Field("", max_length=255)
+    """What the batch system calls this agent, such as `slurm:lab:1234`; shown with the node."""
     stop_allocations: bool = False
     """Whether to stop running allocations on SIGTERM. Otherwise training goes on without the agent.
     """
@@ -166,6 +179,32 @@ class AgentSettings(BaseSettings):
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
         return value.expanduser().absolute() if value is not None else None
+
+    @field_validator("ends_at", "idle_exit_s", mode="before")
+    @classmethod
+    def _drop_empty(cls, value: Any) -> Any:
+        """An empty variable, as a script sets it that does not know the end, says nothing."""
+        return None if isinstance(value, str) and not value.strip() else value
+
+    @field_validator("idle_exit_s", mode="before")
+    @classmethod
+    def _read_duration(cls, value: Any) -> Any:
+        if not isinstance(value, str) or re.fullmatch(r"\d+(\.\d+)?", value.strip()):
+            return value
+        if not re.fullmatch(r"(\d+(\.\d+)?(s|m|min|h|d))+", value.strip()):
+            raise ValueError(f"must be a length of time such as 600, 10m or 1h30m; not {value!r}")
+        parts = re.findall(r"(\d+(?:\.\d+)?)(s|min|m|h|d)", value)
+        return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+
+    @property
+    def is_pilot(self) -> bool:
+        """Whether the node leaves the cluster with this agent."""
+        return (
+            self.once
+            or self.idle_exit_s is not None
+            or self.ends_at is not None
+            or bool(self.provider_ref)
+        )
 
     @property
     def storage(self) -> Path:

@@ -85,6 +85,8 @@ class TestControlPlane:
         self.drop_answers = 0
         """So many answers to registrations are lost on their way."""
         self.joinings: list[str] = []
+        self.left: list[tuple[str, str]] = []
+        """Steps in which the node said that it leaves, with their reasons."""
         self.is_down = False
         self.clock_ahead_s: float | None = None
         """How far its clock is ahead of ours; None: it does not tell the time."""
@@ -289,6 +291,14 @@ class TestControlPlane:
                 assignments_index=self.index,
             )
 
+    def take_leave(self, body: dict[str, Any]) -> wire.LeaveReply:
+        request = wire.load(wire.LeaveRequest, body)
+        with self.lock:
+            self.left.append((request.stage, request.reason))
+            ended = {"EXITED", "PREPARE_FAILED"}
+            is_open = [not ended & set(self.of(a).states()) for a in self.assignments]
+            return wire.LeaveReply(num_open=sum(is_open))
+
     def get_assignments(self, index: int, wait: float) -> wire.AssignmentsReply:
         with self.changed:
             self.changed.wait_for(
@@ -444,6 +454,8 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
                 return 503, _problem("server.starting", "not yet")
             if parts == ["lease"]:
                 return 200, plane.lease(content)
+            if parts == ["leave"]:
+                return 200, plane.take_leave(content)
             if parts == ["assignments"]:
                 return 200, plane.get_assignments(int(query["index"]), float(query["wait"]))
             if parts == ["preflights"]:

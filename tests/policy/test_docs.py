@@ -159,7 +159,7 @@ def commands() -> Iterator[Command]:
                 for line in joined.splitlines():
                     if block.language == "console" and not line.startswith("$ "):
                         continue  # what it prints
-                    for part in re.split(r" && | \| | < ", line.removeprefix("$ ")):
+                    for part in re.split(r" && | \| | < | &$", line.removeprefix("$ ")):
                         yield Command(block.where, part)
         for code in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(page)):
             if re.match(r"(muster|muster-server|muster-agent|scripts/\w+) [a-z-]", code):

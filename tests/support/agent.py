@@ -33,11 +33,15 @@ from muster.wire import (
     ExportResult,
     Inventory,
     LeaseReply,
+    LeaveReply,
+    LeaveRequest,
+    LeaveStage,
     NumberedRecord,
     OutputFile,
     OutputsReply,
     OutputsRequest,
     OutputsSummary,
+    PilotFacts,
     Preflight,
     PreflightReply,
     PreflightReport,
@@ -74,9 +78,11 @@ class FakeAgent:
         boot_id: str = "boot-1",
         storage_id: str | None = None,
         container_runtime: str = "",
+        pilot: PilotFacts | None = None,
     ) -> None:
         """storage_id: of its storage folder; None: one of its own. container_runtime: its container
-        engine."""
+        engine. pilot: what it says of itself if it leaves with its agent."""
+        self.pilot = pilot
         self._connect = connect
         self._join_token = join_token
         self.name = name
@@ -135,6 +141,7 @@ class FakeAgent:
                 container_reason="" if self.container_runtime else "podman is not installed.",
             ),
             running=running or [],
+            pilot=self.pilot,
         )
         reply = self._post("/register", request, expect)
         if reply is None:
@@ -156,6 +163,14 @@ class FakeAgent:
         body = {"node_id": self.node_id, "session_epoch": self.epoch, "running": running, **more}
         reply = self._post("/lease", body, expect)
         return load(LeaseReply, reply) if reply is not None else None
+
+    def leave(self, stage: LeaveStage, reason: str = "told to end", *, expect: int = 200) -> int:
+        """Announce a step of leaving; the number of allocations that have not ended."""
+        request = LeaveRequest(
+            node_id=self.node_id, session_epoch=self.epoch, stage=stage, reason=reason
+        )
+        reply = self._post("/leave", request, expect)
+        return load(LeaveReply, reply).num_open if reply is not None else -1
 
     def use_credential(self, credential: str) -> None:
         """Speak with this one from now on."""

@@ -167,11 +167,11 @@ class Allocation:
             SHIM_VARIABLE: self.allocation_id,
             OWNER_VARIABLE: self.folder.owner,
         }
-        if lifeline.VARIABLE in os.environ:
-            environment[lifeline.VARIABLE] = os.environ[lifeline.VARIABLE]
+        fd = lifeline.fd_for_children()
+        if fd is not None:
+            environment[lifeline.VARIABLE] = str(fd)
         # -P: the working folder must not shadow modules.
         argv = [sys.executable, "-P", "-m", "muster_agent.shim", "--dir", str(self.folder.path)]
-        fd = lifeline.lifeline_fd()
         with self.folder.shim_log.open("ab") as words, _pipe_of(values) as secrets_fd:
             fds = [number for number in (fd, secrets_fd) if number is not None]
             if secrets_fd is not None:

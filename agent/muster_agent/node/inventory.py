@@ -20,6 +20,7 @@ from muster import __version__
 from muster.wire import DESCRIBES, InterfaceUsage, Inventory, NodeUsage, SlotInfo
 from muster_agent.environments.interpreters import Interpreter, InterpreterError, describe
 from muster_agent.node.gpus import GpuMeter
+from muster_agent.node.granted import granted_cpus, granted_devices, granted_memory_bytes
 from muster_agent.settings import AgentSettings
 
 _SMI_TIMEOUT_S = 20.0
@@ -31,10 +32,16 @@ def take_inventory(settings: AgentSettings) -> Inventory:
     devices, driver_version = (
         parse_smi(ask_smi(_SMI_FIELDS) or "") if settings.slot_type != "cpu" else ([], "")
     )
+    given = os.environ if settings.is_pilot else {}
+    if settings.is_pilot:
+        devices = granted_devices(devices, given)
+    num_cpus = granted_cpus(_num_usable_cpus(), given)
+    memory_bytes = granted_memory_bytes(psutil.virtual_memory().total, given)
     if devices or settings.slot_type == "cuda":
         slots = devices if settings.slots is None else devices[: settings.slots]
     else:
-        slots = _cpu_slots(settings.slots)
+        count = num_cpus if settings.slots is None else settings.slots
+        slots = _cpu_slots(count, memory_bytes)
     try:
         interpreter = describe(settings.python, cache=settings.home / "interpreters")
     except InterpreterError:
@@ -44,8 +51,8 @@ def take_inventory(settings: AgentSettings) -> Inventory:
         hostname=socket.gethostname(),
         address=node_address(settings),
         platform=platform.platform(),
-        num_cpus=_num_usable_cpus(),
-        memory_bytes=psutil.virtual_memory().total,
+        num_cpus=num_cpus,
+        memory_bytes=memory_bytes,
         disk_free_bytes=shutil.disk_usage(settings.home).free,
         slots=slots,
         python_version=interpreter.python_version,
@@ -60,7 +67,8 @@ def has_devices(settings: AgentSettings) -> bool:
     """Return whether the slots of this node are accelerators."""
     if settings.slot_type != "auto":
         return settings.slot_type == "cuda"
-    return bool(parse_smi(ask_smi(_SMI_FIELDS) or "")[0])
+    devices = parse_smi(ask_smi(_SMI_FIELDS) or "")[0]
+    return bool(granted_devices(devices, os.environ) if settings.is_pilot else devices)
 
 
 def node_address(settings: AgentSettings) -> str:
@@ -155,9 +163,8 @@ def _num_usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def _cpu_slots(num_slots: int | None) -> list[SlotInfo]:
-    count = _num_usable_cpus() if num_slots is None else num_slots
-    memory_bytes = psutil.virtual_memory().total // max(count, 1)
+def _cpu_slots(count: int, total_bytes: int) -> list[SlotInfo]:
+    memory_bytes = total_bytes // max(count, 1)
     name = _cpu_model()
     return [
         SlotInfo(index=i, slot_type="cpu", name=name, memory_bytes=memory_bytes)

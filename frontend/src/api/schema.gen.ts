@@ -203,6 +203,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/agent/v1/leave": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Agent Leave
+         * @description A step in which a pilot leaves the cluster. Safe to repeat.
+         */
+        post: operations["agent_leave"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/agent/v1/outputs": {
         parameters: {
             query?: never;
@@ -6092,6 +6112,28 @@ export interface components {
             session_epoch: number;
             usage?: components["schemas"]["NodeUsage"] | null;
         };
+        /** LeaveReply */
+        LeaveReply: {
+            /** Num Open */
+            num_open: number;
+        };
+        /**
+         * LeaveRequest
+         * @description Sent by a pilot that is about to end. Safe to repeat.
+         */
+        LeaveRequest: {
+            /** Node Id */
+            node_id: string;
+            /** Reason */
+            reason: string;
+            /** Session Epoch */
+            session_epoch: number;
+            /**
+             * Stage
+             * @enum {string}
+             */
+            stage: "closing" | "draining" | "gone";
+        };
         /** LeftOutOut */
         LeftOutOut: {
             /** Probe */
@@ -6770,6 +6812,8 @@ export interface components {
             cuda_version: string;
             /** Driver Version */
             driver_version: string;
+            /** Ends At */
+            ends_at: string | null;
             /** Health */
             health: string;
             /** Health Reason */
@@ -6778,6 +6822,8 @@ export interface components {
             hostname: string;
             /** Id */
             id: string;
+            /** Is Pilot */
+            is_pilot: boolean;
             /**
              * Isolation
              * @enum {string}
@@ -6808,6 +6854,8 @@ export interface components {
             pool: string;
             /** Problems */
             problems: components["schemas"]["NodeProblemOut"][];
+            /** Provider Ref */
+            provider_ref: string;
             /** Python Version */
             python_version: string;
             /** Quarantine Reason */
@@ -7882,6 +7930,19 @@ export interface components {
             trial_id: number;
         };
         /**
+         * PilotFacts
+         * @description What an agent that runs for a limited time says of itself, such as one inside a batch job.
+         */
+        PilotFacts: {
+            /** Ends At Ms */
+            ends_at_ms?: number | null;
+            /**
+             * Provider Ref
+             * @default
+             */
+            provider_ref: string;
+        };
+        /**
          * PipelineLaneOut
          * @description Operations of one worker, in order of time.
          */
@@ -8899,6 +8960,7 @@ export interface components {
              * @default 0
              */
             number: number;
+            pilot?: components["schemas"]["PilotFacts"] | null;
             /** Pool */
             pool: string;
             /** Protocol Version */
@@ -11273,6 +11335,84 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LeaseReply"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    agent_leave: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LeaveRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeaveReply"];
                 };
             };
             /** @description Not signed in */

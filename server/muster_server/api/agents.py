@@ -22,6 +22,8 @@ from muster.wire import (
     DescriptionRequest,
     LeaseReply,
     LeaseRequest,
+    LeaveReply,
+    LeaveRequest,
     LogsReply,
     NumberedRecord,
     OutputsReply,
@@ -42,7 +44,7 @@ from muster_server.errors import Forbidden, TooLarge
 from muster_server.live.polls import PollWatch
 from muster_server.security.principal import Principal
 from muster_server.services.core import identity
-from muster_server.services.nodes import chores, records, registration, secrets
+from muster_server.services.nodes import chores, leaving, records, registration, secrets
 from muster_server.services.nodes.assignments import AssignmentsCall
 from muster_server.services.nodes.leases import LeaseCall
 from muster_server.services.nodes.records import RecordsCall
@@ -108,6 +110,15 @@ async def agent_lease(http: Request, agent: Agent, request: LeaseRequest) -> Lea
     """Heartbeat. 410: register again."""
     require_self(agent, request.node_id)
     return await calls_of(http).renew(LeaseCall(agent=agent, request=request))
+
+
+@router.post("/leave", operation_id="agent_leave")
+def agent_leave(database: Db, agent: Agent, request: LeaveRequest) -> LeaveReply:
+    """A step in which a pilot leaves the cluster. Safe to repeat."""
+    require_self(agent, request.node_id)
+    with database.transaction() as session:
+        identity.confirm_agent(session, agent)
+        return leaving.leave(session, request, now=clock.now())
 
 
 # ---------------------------------------------------------------- assignments

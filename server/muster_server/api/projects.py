@@ -13,9 +13,11 @@ from muster_server.db.models import EventRow
 from muster_server.schemas.base import Page
 from muster_server.schemas.budgets import PoolIn, PoolOut, ProjectIn, ProjectOut, ProjectPatch
 from muster_server.schemas.cluster import EventOut
+from muster_server.schemas.providers import PilotOut, ProviderIn, ProviderOut
 from muster_server.security.principal import Principal
 from muster_server.services.core import audit, lookup
 from muster_server.services.core.event_views import list_events
+from muster_server.services.providers import management as providers
 from muster_server.services.quota import pools, projects
 
 router = APIRouter(tags=["projects"])
@@ -107,6 +109,41 @@ def delete_pool(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> Response:
         pools.delete_pool(session, name)
         _audit(session, me, addr, "pools.deleted", f"pool:{name}")
     return Response(status_code=204)
+
+
+@router.get("/pools/{name}/provider", operation_id="get_pool_provider")
+def get_pool_provider(name: PoolPath, db: Db) -> ProviderOut:
+    """Return what submits pilots for a pool, and how it fares."""
+    with db.read() as session:
+        return providers.get_provider(session, name)
+
+
+@router.put("/pools/{name}/provider", operation_id="set_pool_provider")
+def set_pool_provider(
+    name: PoolPath, body: ProviderIn, db: Db, me: Me, addr: RemoteAddr
+) -> ProviderOut:
+    """Have pilots submitted to a batch system for what waits in the pool."""
+    with db.transaction() as session:
+        providers.set_provider(session, name, body, now=clock.now())
+        detail = body.model_dump(mode="json")
+        _audit(session, me, addr, "pools.provider_set", f"pool:{name}", detail)
+        return providers.get_provider(session, name)
+
+
+@router.delete("/pools/{name}/provider", status_code=204, operation_id="delete_pool_provider")
+def delete_pool_provider(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> Response:
+    """Submit no more pilots. Those that wait are canceled, those that run leave once they are idle."""
+    with db.transaction() as session:
+        providers.remove_provider(session, name, now=clock.now())
+        _audit(session, me, addr, "pools.provider_removed", f"pool:{name}")
+    return Response(status_code=204)
+
+
+@router.get("/pools/{name}/pilots", operation_id="list_pilots")
+def list_pilots(name: PoolPath, db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[PilotOut]:
+    """List the pilots of a pool, the newest first, those that have ended included."""
+    with db.read() as session:
+        return providers.list_pilots(session, name, cursor=cursor, limit=limit)
 
 
 def _audit(

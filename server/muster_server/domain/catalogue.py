@@ -39,6 +39,8 @@ SENTENCES: Mapping[str, str] = {
     "pending.too_few": "only {slots} in total",
     "pending.indivisible": "the slots of {nodes:node} cannot be divided that way",
     "pending.no_domain": "no {key} has room for it, even when nothing else runs",
+    "pending.ends_soon": "too little time left on {nodes:node} there",
+    "pending.ends_before": "too little time left on {nodes:node} there for its time limit of {minutes} min",
     "pending.avoids": "the other nodes have no room for it",
     "pending.no_isolation": "no node offers isolation level {level}",
     "pending.pool_isolation": "no node there offers isolation level {level}, which the pool requires",
@@ -66,6 +68,18 @@ SENTENCES: Mapping[str, str] = {
     "pending.after_any": "experiment {experiment:#} must have ended (it is {state})",
     "pending.more_experiments": "{num:other experiment}",
     "pending.external": "Waiting for an external worker to claim it",
+    # What a pool's provider does for it.
+    "pilots.asked": "{pilots:pilot} of {provider} requested",
+    "pilots.coming": "waiting for {pilots:pilot} of {provider}",
+    "pilots.pending": "waiting for {pilots:pilot} of {provider} (job {job}: {reason})",
+    "pilots.expected": "waiting for {pilots:pilot} of {provider} (job {job}: {reason}, expected {at})",
+    "pilots.here": "pilots of {provider} have room for it",
+    "pilots.soon": "{pilots:pilot} of {provider} will be requested",
+    "pilots.limit": "{provider} may have {limit:pilot}, and has {held}",
+    "pilots.backoff": "{provider} is asked again at {at}: {problem}",
+    "pilots.too_few_slots": "it needs {slots:slot} on each node, and pilots of {provider} have {has}",
+    "pilots.too_many_nodes": "it needs {nodes:node}, and {provider} may have {limit:pilot}",
+    "pilots.too_long": "its time limit of {minutes} min does not fit into the wall time of {provider}, {walltime} min",
     # What helps, or that nothing has to be done.
     "help.fewer_slots": "Ask for at most {slots:slot}, or add nodes.",
     "help.other_slots": "Choose a `resources.slot_type` and pool that has slots, or add a node.",
@@ -78,6 +92,8 @@ SENTENCES: Mapping[str, str] = {
     "help.any_nodes": "Remove `resources.nodes` and `max_nodes` to make it fit.",
     "help.add_nodes": "Ask for fewer nodes, or add nodes.",
     "help.prefer": "Set `topology.mode: prefer` to let it spread over several {key}s.",
+    "help.provider": "Change the document, or have an administrator change the provider of pool {pool}.",
+    "help.time_limit": "Lower `resources.max_duration`, or add nodes that have more time left.",
     "help.avoided": "The avoided nodes will be tried again; add another node that fits to start sooner.",
     "help.open_nodes": "Starts when unavailable nodes are back or open again (`muster node open`).",
     "help.wait": "Starts when enough slots are free; raise its priority or ask for fewer slots to start sooner.",
@@ -128,6 +144,11 @@ SENTENCES: Mapping[str, str] = {
         "No heartbeat since {at}, and no controller is running that could act on it: until one is, nothing is started "
         "or restarted. Start it with `muster-server controller`."
     ),
+    "node.pilot_ends": (
+        "Its time ends at {at}. Trials save a checkpoint and go on elsewhere; no restart is charged."
+    ),
+    "node.pilot_ended": "Its time ended at {at}, and nothing has been heard of it since.",
+    "node.pilot_gone": "It was a pilot, and nothing has been heard of it since {at}.",
     "node.heard_again": "Heartbeats resumed in time.",
     "node.reconciled": "Everything it ran has been adopted or confirmed dead.",
     # Searches.

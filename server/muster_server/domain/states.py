@@ -305,8 +305,8 @@ NODE_TRANSITIONS: Transitions = {
     ("LOST", "RECONCILING"): "registered again",
     ("RECONCILING", "ONLINE"): "everything it ran is adopted or confirmed dead",
     ("RECONCILING", "LOST"): "silent for node_lost_s while reconciling",
-    ("LOST", "REMOVED"): "removed by an administrator",
-    ("ONLINE", "REMOVED"): "removed by an administrator",
+    ("LOST", "REMOVED"): "removed by an administrator, or a pilot that does not come back",
+    ("ONLINE", "REMOVED"): "removed by an administrator, or a pilot that has left",
     ("SUSPECT", "REMOVED"): "removed by an administrator",
 }
 

@@ -49,6 +49,7 @@ from .dependencies import DependencyLoop
 from .diagnoses import DiagnosisLoop
 from .heartbeats import Sightings
 from .lifecycle import LifecycleLoop, lifecycle_policy
+from .providers import PilotWorker, ProviderLoop
 from .scaling import ScalingLoop
 from .scheduler import SchedulerLoop
 from .search import RoomLoop, search_pass
@@ -97,7 +98,10 @@ class Controller:
                 sightings.silence_ended_at, away_after_s=policy.away_after_s
             ),
         )
-        self._scheduler = SchedulerLoop(database, scheduler_policy(settings))
+        self._scheduler = SchedulerLoop(
+            database, scheduler_policy(settings), lambda: self._providers.told
+        )
+        self._providers = ProviderLoop(database, lambda: self._scheduler.waiting)
         self._scaling = ScalingLoop(database)
         self._rooms = RoomLoop(database, monotonic)
         self._retained_at: dt.datetime | None = None
@@ -135,6 +139,7 @@ class Controller:
             "budgets": lambda: self._budgets.run(lease=lease, now=now),
             "dependencies": lambda: self._dependencies.run(lease=lease, now=now),
             "scheduler": lambda: self._scheduler.run(lease=lease, now=now),
+            "providers": lambda: self._providers.run(lease=lease, now=now),
             "cleaning": lambda: self._cleaning.run(lease=lease, now=now),
             "diagnoses": lambda: self._diagnoses.run(lease=lease, now=now),
             "scaling": lambda: self._scaling.run(lease=lease, now=now),
@@ -256,9 +261,12 @@ def run(settings: Settings, telemetry: ControllerTelemetry | None = None) -> Non
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)
     longlived.settle()
+    controller = Controller(database, settings, telemetry=telemetry)
+    pilots = PilotWorker(database, lambda: controller.lease)
+    threading.Thread(target=pilots.run, args=(stop,), name="pilots", daemon=True).start()
     try:
         run_until(
-            Controller(database, settings, telemetry=telemetry),
+            controller,
             stop,
             waker,
             interval_s=settings.pass_interval_s,

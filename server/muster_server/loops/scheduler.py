@@ -4,8 +4,8 @@ for."""
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -13,10 +13,12 @@ from sqlalchemy.orm import Session
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease
 from muster_server.db.models import TrialRow
+from muster_server.domain.messages import Message
 from muster_server.domain.scheduling import (
     Decided,
     Placement,
     Preempt,
+    QueuedTrial,
     Resize,
     Scheduler,
     SchedulerPolicy,
@@ -56,9 +58,18 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
 
     name = "scheduler"
 
-    def __init__(self, database: Database, policy: SchedulerPolicy) -> None:
+    def __init__(
+        self,
+        database: Database,
+        policy: SchedulerPolicy,
+        supplies: Callable[[], Mapping[int, Message]] = dict,
+    ) -> None:
+        """Create the loop; `supplies` returns what providers do for trials, by trial."""
         super().__init__(database)
         self.policy = policy
+        self._supplies = supplies
+        self.waiting: tuple[QueuedTrial, ...] = ()
+        """Trials that the last pass left waiting."""
         self._forget()
 
     def _forget(self) -> None:
@@ -68,7 +79,8 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
         """Position in the queues from which on trials behind are noted next."""
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> SchedulerSnapshot:
-        return self._loader.load(session, now=now)
+        snapshot = self._loader.load(session, now=now)
+        return replace(snapshot, supplies=self._supplies())
 
     def decide(self, snapshot: SchedulerSnapshot, *, now: dt.datetime) -> Sequence[Applied]:
         try:
@@ -78,6 +90,8 @@ class SchedulerLoop(Loop[SchedulerSnapshot, Applied]):
             self._forget()  # half-way through
             raise
         changes: list[Applied] = [*decided.actions]
+        placed = {action.trial_id for action in changes if isinstance(action, Placement)}
+        self.waiting = tuple(trial for trial in snapshot.queue if trial.trial_id not in placed)
         noted = self._noted([wait.trial_id for wait in waits])
         news = tuple(wait for wait in waits if is_news(wait, noted, now=now))
         return [*changes, Waits(waits=news)] if news else changes

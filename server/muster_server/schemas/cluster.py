@@ -47,6 +47,12 @@ class NodeOut(Output):
     state_parts: list[PartOut]
     """`state_reason` as message parts, for translation."""
     scheduling: Literal["open", "cordoned", "draining"]
+    is_pilot: bool
+    """Whether the node leaves the cluster with its agent, as one inside a batch job does."""
+    ends_at: dt.datetime | None
+    """When a pilot is killed at the latest; null if that is not known."""
+    provider_ref: str
+    """What the batch system calls the pilot, such as "slurm:lab:1234"; "" for other nodes."""
     health: str
     """Health of the node: ok, degraded or quarantined."""
     health_reason: str

@@ -130,6 +130,10 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_pools": "view",
     "set_pool": "admin",
     "delete_pool": "admin",
+    "get_pool_provider": "view",
+    "set_pool_provider": "admin",
+    "delete_pool_provider": "admin",
+    "list_pilots": "view",
     "list_experiment_trials": "view",
     "list_experiment_events": "view",
     "get_experiment_search": "view",
@@ -240,6 +244,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     # agents
     "agent_register": "join",
     "agent_lease": "agent",
+    "agent_leave": "agent",
     "agent_assignments": "agent",
     "agent_records": "agent",
     "agent_logs": "agent",

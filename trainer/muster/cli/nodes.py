@@ -83,6 +83,8 @@ def show(name: NodeArgument, as_json: JsonOption = False) -> None:
     lines = [("pool", node["pool"]), ("seen", f"{age(node['last_seen_at'])} ago")]
     if node["state_reason"]:
         lines.append((node["state"].lower(), node["state_reason"]))
+    if node["is_pilot"]:
+        lines.append(("pilot", _pilot(node)))
     if node["quarantine_reason"]:
         lines.append(("quarantined", node["quarantine_reason"]))
     lines += [
@@ -247,6 +249,11 @@ def _containers(node: dict[str, Any]) -> str:
     engine = f"{node['container_runtime']} {node['container_version']}".strip() or "none"
     reason = node["container_reason"]
     return f"{engine} ({reason})" if reason else engine
+
+
+def _pilot(node: dict[str, Any]) -> str:
+    ends = f"ends at {node['ends_at']}" if node["ends_at"] else "ends with its job"
+    return f"{node['provider_ref']}, {ends}" if node["provider_ref"] else ends
 
 
 def _isolation(node: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from muster.byte_sizes import byte_size
 
+from . import providers
 from .exit_codes import EXIT_USAGE
 from .experiments import ExperimentArgument
 from .operations import client_of_environment
@@ -27,7 +28,8 @@ from .output import (
 from .selecting import YesOption
 
 project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")
-pool_app = typer.Typer(no_args_is_help=True, help="Pools of nodes: prices and isolation.")
+pool_app = typer.Typer(no_args_is_help=True, help="Pools of nodes: prices, isolation, providers.")
+providers.add_to(pool_app)
 
 SlotHoursOption = Annotated[
     float | None, typer.Option("--slot-hours", min=0, help="Limit in slot hours.")

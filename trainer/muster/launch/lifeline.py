@@ -13,6 +13,19 @@ from collections.abc import Callable
 
 VARIABLE = "MUSTER_LIFELINE_FD"
 
+_own: list[int] = []
+"""Descriptors of this process's own pipe, if it has made one. The second is held until it dies."""
+
+
+def begin() -> None:
+    """Become the process that children end with: those that get `fd_for_children`.
+
+    Children that are given it end with this process even where it was given none itself. Does
+    nothing the second time.
+    """
+    if not _own:
+        _own.extend(os.pipe())
+
 
 def watch(on_lost: Callable[[], None]) -> bool:
     """Call `on_lost` from a daemon thread when the lifeline is cut.
@@ -36,8 +49,13 @@ def watch(on_lost: Callable[[], None]) -> bool:
     return True
 
 
+def fd_for_children() -> int | None:
+    """Return the descriptor to be passed on (`pass_fds`) to children that must end with this process:
+    that of its own pipe, else the inherited one."""
+    return _own[0] if _own else lifeline_fd()
+
+
 def lifeline_fd() -> int | None:
-    """Return the inherited descriptor, to be passed on (`pass_fds`) to children that must end with
-    this process."""
+    """Return the inherited descriptor; None if there is none."""
     value = os.environ.get(VARIABLE, "")
     return int(value) if value.isdigit() else None

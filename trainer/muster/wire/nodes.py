@@ -70,6 +70,17 @@ class RunningAllocation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PilotFacts:
+    """What an agent that runs for a limited time says of itself, such as one inside a batch job."""
+
+    ends_at_ms: int | None = None
+    """Unix time in milliseconds at which the agent is killed at the latest; None if it is not known.
+    """
+    provider_ref: str = ""
+    """What the batch system calls it, such as "slurm:lab:1234"; "" if nothing was given."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RegisterRequest:
     protocol_version: int
     name: str
@@ -89,6 +100,8 @@ class RegisterRequest:
     join_id: str = ""
     """Random id of a joining with a join token, repeated when the answer did not arrive. Then the
     token is not used up a second time."""
+    pilot: PilotFacts | None = None
+    """Set if the node leaves the cluster with its agent; None for a machine that stays."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,3 +228,26 @@ class LeaseReply:
     assignments_index: int | None = None
     """Number of the node's assignments now. A poll that was asked with a smaller one should have been
     answered; its answer was lost on the way if it does not come soon."""
+
+
+LeaveStage = Literal["closing", "draining", "gone"]
+"""Steps in which a pilot leaves. `closing`: nothing new is placed on it, what runs goes on.
+`draining`: what runs saves a checkpoint and goes on elsewhere, at nobody's expense. `gone`: nothing
+runs there any more, and the node leaves the cluster."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaveRequest:
+    """Sent by a pilot that is about to end. Safe to repeat."""
+
+    node_id: str
+    session_epoch: int
+    stage: LeaveStage
+    reason: str
+    """Why it leaves, as the rest of a sentence: "its job was told to end"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaveReply:
+    num_open: int
+    """Allocations of the node that have not ended. A node that is closing may leave at 0."""

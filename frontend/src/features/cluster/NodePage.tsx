@@ -1,5 +1,6 @@
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
@@ -126,6 +127,17 @@ function NodeStats({ node }: { node: Node }) {
   );
 }
 
+/** What its batch system calls a pilot, and when it ends. */
+function pilotFact(label: string, open: string, node: Node): [string, ReactNode] {
+  return [
+    label,
+    <span key="p">
+      {node.provider_ref ? <span className="mono">{node.provider_ref} </span> : null}
+      {node.ends_at === null ? open : <Stamp at={node.ends_at} />}
+    </span>,
+  ];
+}
+
 /** What the node is: its addresses, versions and labels. */
 function NodeFacts({ node }: { node: Node }) {
   const { t } = useTranslation();
@@ -190,6 +202,7 @@ function NodeFacts({ node }: { node: Node }) {
           ),
         ],
         [t("nodes.registered"), <Stamp key="r" at={node.registered_at} />],
+        ...(node.is_pilot ? [pilotFact(t("nodes.pilot"), t("nodes.pilotOpen"), node)] : []),
       ]}
     />
   );

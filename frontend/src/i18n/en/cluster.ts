@@ -74,6 +74,8 @@ export const cluster = {
     noContainers: "Not available",
     labels: "Labels",
     registered: "Joined",
+    pilot: "Ends",
+    pilotOpen: "with its job",
     lostTitle: "This node sends no heartbeat.",
     suspectHint: "Its trials keep running. If the agent reconnects in time, nothing is lost.",
     lostHint:

@@ -76,6 +76,8 @@ export const cluster: Same<typeof english> = {
     noContainers: "不可用",
     labels: "标签",
     registered: "加入时间",
+    pilot: "结束时间",
+    pilotOpen: "随其作业结束",
     lostTitle: "收不到此节点的心跳。",
     suspectHint: "它上面的任务仍在继续。代理及时恢复心跳则不会有任何损失。",
     lostHint:

@@ -59,6 +59,7 @@ from .notifications import (
 )
 from .outputs import TrialOutputsRow
 from .profiles import ProfilePieceRow, ProfileRow
+from .providers import PilotRow, PoolProviderRow
 from .scaling import ScalingReportRow
 from .secrets import SecretRow
 from .storage import ClusterIdentityRow, FileDeletionRow
@@ -119,6 +120,8 @@ __all__ = [
     "OneTimeTokenRow",
     "OutboxRow",
     "PanelRow",
+    "PilotRow",
+    "PoolProviderRow",
     "PoolRow",
     "PreflightRow",
     "ProcessGroupRow",

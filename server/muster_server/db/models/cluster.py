@@ -57,6 +57,12 @@ class NodeRow(Base):
     """The parts of `state_reason` (domain.messages)."""
     scheduling: Mapped[str] = mapped_column(String(16), default="open")
     """open | cordoned | draining."""
+    is_pilot: Mapped[bool] = mapped_column(default=False)
+    """Whether the node leaves the cluster with its agent (wire.PilotFacts)."""
+    ends_at: Mapped[dt.datetime | None]
+    """When a pilot is killed at the latest; None if that is not known, and for machines that stay."""
+    provider_ref: Mapped[str] = mapped_column(String(255), default="")
+    """What its batch system calls the pilot; "" for other nodes."""
     health: Mapped[str] = mapped_column(String(16), default="ok")
     """ok | degraded | quarantined: what `problems` and `quarantine_reason` add up to."""
     health_reason: Mapped[str] = mapped_column(default="")

@@ -15,8 +15,10 @@ from .actions import (
     Action,
     AdvancePreflight,
     BeginPreflight,
+    DrainNode,
     LifecycleStep,
     QuarantineNode,
+    RemoveNode,
     SetAllocation,
     SetAttempt,
     SetDesired,
@@ -29,6 +31,7 @@ from .actions import (
 )
 from .experiments import decide_experiment
 from .nodes import decide_lost, decide_node, heartbeat_interval_s
+from .pilots import decide_pilot, grace_by_node
 from .silence import Hearing, hearing_of, moment
 from .trials import decide_trial
 from .views import (
@@ -50,6 +53,7 @@ __all__ = [
     "AllocationView",
     "AttemptView",
     "BeginPreflight",
+    "DrainNode",
     "ExperimentView",
     "GangPreflight",
     "Hearing",
@@ -59,6 +63,7 @@ __all__ = [
     "LostAllocation",
     "NodeLease",
     "QuarantineNode",
+    "RemoveNode",
     "ServerLease",
     "SetAllocation",
     "SetAttempt",
@@ -90,7 +95,13 @@ def decide(
     steps: list[LifecycleStep] = []
     for allocation in snapshot.lost:
         steps += decide_lost(allocation, nodes.get(allocation.node_id), hearing)
+    grace_s = grace_by_node(snapshot.trials) if any(n.is_pilot for n in snapshot.nodes) else {}
     for node in snapshot.nodes:
+        if node.is_pilot:
+            found = decide_pilot(node, hearing, grace_s=grace_s.get(node.id, 0.0))
+            if found:
+                steps += found
+                continue
         steps += decide_node(node, hearing, num_nodes=len(nodes), clean=node.id not in lost_nodes)
     for preflight in snapshot.preflights:
         members = [nodes.get(member.node_id) for member in preflight.members]

@@ -33,6 +33,24 @@ class SetNode:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DrainNode:
+    """Keep new work off a node whose `scheduling` is `before`, and ask what runs there to leave."""
+
+    node_id: str
+    before: str
+    reason: Message
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveNode:
+    """Delete a node in state `before`. Its history stays."""
+
+    node_id: str
+    before: NodeState
+    reason: Message
+
+
+@dataclass(frozen=True, kw_only=True)
 class QuarantineNode:
     node_id: str
     reason: str
@@ -151,6 +169,8 @@ class SetExperiment:
 
 Action = (
     SetNode
+    | DrainNode
+    | RemoveNode
     | QuarantineNode
     | SetAllocation
     | SetDesired

@@ -51,6 +51,10 @@ class LifecyclePolicy:
     """What the other members of a gang get when one has failed."""
     unstarted_grace_s: float = 30.0
     """An allocation no agent ever took up is written off so long after its attempt ended."""
+    pilot_notice_s: float = 60.0
+    """A pilot is drained so long before its end, and before the longest stop grace on it."""
+    pilot_forgotten_s: float = 300.0
+    """A pilot that has been silent for so long, and is LOST, is removed."""
     reconcile_grace_s: float = 60.0
     """A returned node that does not say what still runs is believed clean after this."""
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
@@ -78,6 +82,10 @@ class NodeLease:
     """The API server that heard it last; "" when that is not known."""
     reason_code: str = ""
     """Code of the sentence that says why it is SUSPECT or LOST; "" in any other state."""
+    is_pilot: bool = False
+    """Whether it leaves the cluster with its agent."""
+    ends_at: dt.datetime | None = None
+    """When a pilot is killed at the latest; None if that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,8 @@ from .reservation import Reservation
 from .running import GroupRunning
 from .views import RunningTrial
 
+NO_SUPPLY = frozenset({"pilots.too_few_slots", "pilots.too_many_nodes", "pilots.too_long"})
+"""Codes of reasons for which a provider never supplies what a trial asks for."""
 NUM_NAMED = 3
 """Holders and nodes that are named; the others are counted."""
 
@@ -50,6 +52,13 @@ def coming_free(request: Request, trials: Iterable[RunningTrial]) -> Message:
         givers.append(Message("pending.more_givers", num=len(ordered) - NUM_NAMED))
     waits = Message("pending.coming_free", givers=givers)
     return _needs(request, [waits], Message("help.by_itself"))
+
+
+def supplied(request: Request, supply: Message) -> Message:
+    """Return that a trial waits for what the provider of its pool does, or does not do."""
+    if supply.code in NO_SUPPLY:
+        return _needs(request, [supply], Message("help.provider", pool=request.pool))
+    return _needs(request, [supply], Message("help.by_itself"))
 
 
 def next_pass(num_started: int) -> Message:
@@ -102,6 +111,17 @@ class Explainer:
         anywhere = self._nodes.section(replace(request, is_contained=False))
         return request.is_contained and len(anywhere.ordinals) > 0
 
+    def _ends_too_soon(self, request: Request, section: NodeSection) -> Message | None:
+        """Return that nodes would hold the request if they did not end before its time limit; None if
+        that would not help."""
+        anywhere = self._nodes.section(request, at_any_time=True)
+        num = len(anywhere.ordinals) - len(section.ordinals)
+        if num == 0 or fit(request, anywhere.room, at_most=request.least_slots) is None:
+            return None
+        if not request.limit_s:
+            return Message("pending.ends_soon", nodes=num)
+        return Message("pending.ends_before", nodes=num, minutes=round(request.limit_s / 60, 1))
+
     def _lacks_isolation(self, request: Request) -> bool:
         """Return whether nodes would be allowed if the request did not ask for isolation."""
         anywhere = self._nodes.section(replace(request, isolation="none"))
@@ -126,6 +146,8 @@ class Explainer:
             )
         section = self._nodes.section(request)
         totals = {n: self._nodes[n].total for n in section.ordinals.tolist()}
+        if (ending := self._ends_too_soon(request, section)) is not None:
+            return because(ending, Message("help.time_limit"))
         if not totals and len(self._nodes.too_weak) == len(self._nodes):
             level = self._nodes[0].pool_isolation
             return because(

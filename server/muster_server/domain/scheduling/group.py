@@ -58,7 +58,7 @@ class SchedulingGroup:
 
     def begin(self, now: float) -> None:
         """A new pass begins."""
-        self.nodes.reset()
+        self.nodes.reset(now)
         self.times.begin(now)
         state = (self.nodes, self.nodes.version)
         self.queue.check(self._could_hold, anew=state != self._checked)

@@ -57,6 +57,7 @@ class GroupPass:
         group: SchedulingGroup,
         projects: Mapping[int, ProjectView],
         *,
+        supplies: Mapping[int, Message],
         now: dt.datetime,
         policy: SchedulerPolicy,
     ) -> None:
@@ -64,6 +65,7 @@ class GroupPass:
         self.actions: list[Placement | Preempt | Resize] = []
         self._group = group
         self._projects = projects
+        self._supplies = supplies
         self._now = now
         self._policy = policy
         self._order = QueueOrder(group.queue, group.running, projects, now=now, policy=policy)
@@ -322,6 +324,9 @@ class GroupPass:
             return self._explainer.reason_of_holder(promised)
         if self._is_cut and kind.possible and kind not in self._misfits:
             return explain.next_pass(len(self._placed))
+        supply = self._supplies.get(trial.trial_id)
+        if supply is not None and not (kind.possible and supply.code in explain.NO_SUPPLY):
+            return explain.supplied(request, supply)
         return self._explainer.reason(request, possible=kind.possible)
 
 

@@ -17,6 +17,9 @@ from muster_server.domain.scheduling.resources import NodeView, Request, is_isol
 
 Ints = NDArray[np.int64]
 
+END_MARGIN_S = 60.0
+"""A node that leaves is used only by trials whose limit and stop grace end so long before it does. A
+trial without a time limit may start until then."""
 MAX_SECTIONS = 512
 """Sections remembered; past it all are forgotten, and made again when they are needed."""
 
@@ -35,6 +38,8 @@ class Node:
     isolation: str
     pool_isolation: str
     container_runtime: str
+    ends_at: float | None
+    """When it leaves at the latest, in seconds since 1970; None if it stays."""
     total: int
     free: tuple[int, ...]
     """Indexes of the free slots, ascending."""
@@ -55,6 +60,7 @@ class Node:
             isolation=view.isolation,
             pool_isolation=view.pool_isolation,
             container_runtime=view.container_runtime,
+            ends_at=None if view.ends_at is None else view.ends_at.timestamp(),
             total=len(slots),
             free=tuple(idx for idx, _ in free),
             free_since=tuple(since for _, since in free),
@@ -63,8 +69,8 @@ class Node:
     @property
     def is_like(self) -> tuple[object, ...]:
         """What decides its ordinal, its sections and its number of slots: it rarely changes."""
-        levels = (self.isolation, self.pool_isolation)
-        return (self.name, self.host, self.labels, levels, self.container_runtime, self.total)
+        kind = (self.name, self.host, self.labels, self.container_runtime, self.ends_at)
+        return (*kind, self.isolation, self.pool_isolation, self.total)
 
     @property
     def is_too_weak(self) -> bool:
@@ -117,6 +123,10 @@ class GroupNodes:
         self._touched: set[int] = set()
         self._sections_of: list[list[NodeSection]] = [[] for _ in self.nodes]
         self._sections: dict[tuple[object, ...], NodeSection] = {}
+        self._expiring: dict[tuple[object, ...], float] = {}
+        """Section → when the first of its nodes has too little time left for it."""
+        self._has_ends = any(node.ends_at is not None for node in self.nodes)
+        self._now: float | None = None
         self.whole = self._add_whole()
 
     def __getitem__(self, ordinal: int) -> Node:
@@ -141,14 +151,21 @@ class GroupNodes:
                 section.room.put(n, self.room(n), node.strikes)
         return True
 
-    def reset(self) -> None:
+    def reset(self, now: float | None = None) -> None:
+        """Forget what was taken, given and kept. now: seconds since 1970, by which nodes that leave
+        have time left for a request or not; None as long as that does not matter."""
+        self._now = now
         touched, self._touched = self._touched, set()
         for changed in (self.taken, self.given, self.kept):
             changed[:] = 0
         for n in touched:
             self._show(n)
-        if len(self._sections) > MAX_SECTIONS:
+        expired = [key for key, until in self._expiring.items() if now is None or now > until]
+        if expired:
+            self.version += 1
+        if expired or len(self._sections) > MAX_SECTIONS:
             self._sections.clear()
+            self._expiring.clear()
             self._sections_of = [[] for _ in self.nodes]
             self.whole = self._add_whole()
 
@@ -198,17 +215,26 @@ class GroupNodes:
 
     # ---- sections
 
-    def section(self, request: Request) -> NodeSection:
-        """Return the nodes that `request` may use, as far as labels, names, isolation and container
-        engine decide."""
+    def section(self, request: Request, *, at_any_time: bool = False) -> NodeSection:
+        """Return the nodes that `request` may use, as far as labels, names, isolation, container
+        engine and the time that they have left decide. at_any_time: whether to leave out the last of
+        these."""
         names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
         how = (request.isolation, request.is_contained)
-        if not (request.labels or any(names) or how != ("none", False)):
+        is_timed = self._has_ends and self._now is not None and not at_any_time
+        if not (request.labels or any(names) or how != ("none", False) or is_timed):
             return self.whole
-        key = (tuple(sorted(request.labels.items())), *names, *how)
+        needed_s = request.limit_s + request.grace_s + END_MARGIN_S if is_timed else None
+        key = (tuple(sorted(request.labels.items())), *names, *how, needed_s)
         section = self._sections.get(key)
         if section is None:
-            found = (n for n, node in enumerate(self.nodes) if may_use(request, node))
+            found = [n for n, node in enumerate(self.nodes) if may_use(request, node)]
+            if needed_s is not None and self._now is not None:
+                until = self._now + needed_s
+                found = [n for n in found if (self.nodes[n].ends_at or until) >= until]
+                ends = [end for n in found if (end := self.nodes[n].ends_at) is not None]
+                if ends:
+                    self._expiring[key] = min(ends) - needed_s
             section = self._sections[key] = self._add("", found)
         return section
 

@@ -106,7 +106,13 @@ class Scheduler:
         self._groups = {key: group for key, group in self._groups.items() if not group.is_empty}
         return Decided(
             [
-                GroupPass(self._groups[key], self._projects, now=now, policy=policy)
+                GroupPass(
+                    self._groups[key],
+                    self._projects,
+                    supplies=snapshot.supplies,
+                    now=now,
+                    policy=policy,
+                )
                 for key in sorted(self._groups)
             ]
         )

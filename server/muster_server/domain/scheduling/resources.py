@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from muster.document.experiment import ExperimentConfig
 from muster.document.running import EnvironmentSection, ResourcesSection
 from muster.wire import ISOLATION_LEVELS
 
+from ..durations import parse_duration
 from ..messages import Message, shortened
 from ..states import NodeState
 
@@ -50,6 +52,11 @@ class Request:
     """Weakest level of isolation, one of ISOLATION_LEVELS, that its nodes may have."""
     is_contained: bool = False
     """Whether its nodes need a container engine."""
+    limit_s: float = 0.0
+    """Time in seconds that it may run by its document, `resources.max_duration`; 0 for no limit.
+    A node that ends before is not for it."""
+    grace_s: float = ExperimentConfig.stop_grace_s
+    """Time in seconds that it may take to save a checkpoint when it is told to stop."""
 
     @property
     def least_slots(self) -> int:
@@ -132,6 +139,8 @@ class NodeView:
     """Weakest level of isolation, one of ISOLATION_LEVELS, at which its pool lets jobs run."""
     container_runtime: str = ""
     """Its container engine; "" for none."""
+    ends_at: dt.datetime | None = None
+    """When the node leaves at the latest; None for one that stays."""
     slots: tuple[SlotView, ...] = ()
 
     @property
@@ -154,6 +163,11 @@ def is_isolated(node_level: str, wanted: str) -> bool:
     return level >= known.index(wanted)
 
 
+def _limit_s(resources: ResourcesSection) -> float:
+    written = resources.max_duration
+    return parse_duration(written).total_seconds() if written is not None else 0.0
+
+
 def request_of(
     resources: ResourcesSection, environment: EnvironmentSection | None = None
 ) -> Request:
@@ -171,6 +185,7 @@ def request_of(
         labels=resources.labels,
         isolation=resources.isolation,
         is_contained=environment is not None and environment.image is not None,
+        limit_s=_limit_s(resources),
         allow_nodes=tuple(sorted(resources.allow_nodes)),
         deny_nodes=tuple(sorted(resources.deny_nodes)),
         topology_key=topology.key if topology is not None else None,

@@ -15,6 +15,10 @@ NEVER = frozenset(
         "pending.too_few",
         "pending.indivisible",
         "pending.no_domain",
+        "pending.ends_before",
+        "pilots.too_few_slots",
+        "pilots.too_many_nodes",
+        "pilots.too_long",
     }
 )
 """Codes of reasons that stay true while nothing but other nodes' coming or another request helps."""

@@ -9,6 +9,7 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from muster_server.domain.messages import Message
 from muster_server.domain.scheduling.resources import NodeView, Request
 
 GroupKey = tuple[str, str]
@@ -125,6 +126,8 @@ class SchedulerSnapshot:
     running: tuple[RunningTrial, ...] = ()
     projects: tuple[ProjectView, ...] = ()
     """A project that is not listed has weight 1 and no quotas."""
+    supplies: Mapping[int, Message] = field(default_factory=dict)
+    """Trial → what the provider of its pool does for it (domain.providers)."""
 
 
 @dataclass(frozen=True, kw_only=True)

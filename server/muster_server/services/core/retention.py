@@ -24,6 +24,7 @@ from muster_server.db.models import (
     MetricBatchRow,
     NodeSampleRow,
     OneTimeTokenRow,
+    PilotRow,
     PreflightRow,
     SessionRow,
     TrialRow,
@@ -33,6 +34,8 @@ DISMISSAL_DAYS = 90
 IDEMPOTENCY_DAYS = 1
 ONE_TIME_TOKEN_DAYS = 1
 PREFLIGHT_DAYS = 30
+PILOT_DAYS = 30
+"""Pilots that have ended are listed this long."""
 SAMPLE_EVERY_S = 15.0
 """How busy a node was is kept of some heartbeats: those between two samples are not."""
 SAMPLE_HOURS = 6
@@ -80,6 +83,7 @@ def delete_expired(session: Session, now: dt.datetime, limit: int = ROWS_FIRST) 
         (NodeSampleRow, NodeSampleRow.at < before(days=COARSE_SAMPLE_DAYS), 1),
         (DismissalRow, DismissalRow.dismissed_at < before(days=DISMISSAL_DAYS), 1),
         (PreflightRow, PreflightRow.ended_at < before(days=PREFLIGHT_DAYS), 1),
+        (PilotRow, PilotRow.ended_at < before(days=PILOT_DAYS), 1),
         (ExportChunkRow, ExportChunkRow.export_id.in_(exports), PIECE_WEIGHT),
         (ExportRow, ExportRow.expires_at < now, 1),
         (

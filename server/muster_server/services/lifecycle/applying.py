@@ -27,8 +27,10 @@ from muster_server.domain.lifecycle import (
     Action,
     AdvancePreflight,
     BeginPreflight,
+    DrainNode,
     LifecycleStep,
     QuarantineNode,
+    RemoveNode,
     SetAllocation,
     SetAttempt,
     SetDesired,
@@ -56,6 +58,7 @@ from muster_server.services.core.events import Level, add_event
 from muster_server.services.core.writes import Outdated, require_one
 from muster_server.services.nodes import preflights
 from muster_server.services.nodes.health import quarantine
+from muster_server.services.nodes.leaving import remove_row
 from muster_server.services.scheduling.allocations import clean
 from muster_server.services.scheduling.preemption import ask_to_yield
 from muster_server.services.search import events
@@ -172,6 +175,10 @@ def _apply(session: Session, action: Action, now: dt.datetime) -> set[str]:
     match action:
         case SetNode():
             _set_node(session, action, now)
+        case DrainNode():
+            _drain_node(session, action, now)
+        case RemoveNode():
+            _remove_node(session, action, now)
         case QuarantineNode():
             if session.get(NodeRow, action.node_id) is not None:  # it may have been removed
                 quarantine(session, action.node_id, action.reason, now=now)
@@ -232,6 +239,32 @@ def _set_node(session: Session, action: SetNode, now: dt.datetime) -> None:
         data={"before": action.before, "after": action.after},
     )
     touch(session, "cluster", f"node:{action.node_id}", "loops")
+
+
+def _drain_node(session: Session, action: DrainNode, now: dt.datetime) -> None:
+    require_one(
+        session,
+        update(NodeRow)
+        .where(NodeRow.id == action.node_id, NodeRow.scheduling == action.before)
+        .values(scheduling="draining"),
+        f"node {action.node_id} is not {action.before} any more",
+    )
+    node = session.get_one(NodeRow, action.node_id, populate_existing=True)
+    add_event(
+        session,
+        "node.scheduling",
+        f"{node.name} is draining. {action.reason.english}",
+        now=now,
+        node_id=node.id,
+    )
+    touch(session, "cluster", f"node:{node.id}", "loops")
+
+
+def _remove_node(session: Session, action: RemoveNode, now: dt.datetime) -> None:
+    node = session.get(NodeRow, action.node_id, with_for_update=True, populate_existing=True)
+    if node is None or node.state != action.before:
+        raise Outdated(f"node {action.node_id} is not {action.before} any more")
+    remove_row(session, node, f"{node.name} is REMOVED. {action.reason.english}", now=now)
 
 
 def _set_allocation(session: Session, action: SetAllocation, now: dt.datetime) -> None:

@@ -94,6 +94,8 @@ _NODES = select(
     NodeRow.scheduling,
     NodeRow.heard_by,
     NodeRow.state_parts,
+    NodeRow.is_pilot,
+    NodeRow.ends_at,
 ).order_by(NodeRow.name)
 _SERVERS = select(ApiServerRow.name, ApiServerRow.stamped_at).order_by(ApiServerRow.name)
 _LOST = (
@@ -234,6 +236,8 @@ def load_lifecycle_snapshot(
                 scheduling=node.scheduling,
                 heard_by=node.heard_by,
                 reason_code=node.state_parts[0]["code"] if node.state_parts else "",
+                is_pilot=node.is_pilot,
+                ends_at=node.ends_at,
             )
             for node in connection.execute(_NODES)
         ),

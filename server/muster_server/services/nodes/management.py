@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from muster import __version__
@@ -49,6 +49,7 @@ from ..core.paging import read_page
 from ..runtime.progress import list_stuck
 from ..scheduling.unsatisfiable import find_impossible
 from . import health
+from .leaving import remove_row
 
 REMOVABLE_AFTER = dt.timedelta(seconds=60)
 """Silence beyond its lease after which a node can be removed. The only node of a cluster never
@@ -211,18 +212,7 @@ def remove_node(session: Session, node_id: str, *, actor: str, now: dt.datetime)
     if not is_legal(NODE_TRANSITIONS, row.state, NodeState.REMOVED):
         raise Conflict("nodes.in_use", f"{row.name} is {row.state}.", hint="Try again in a moment.")
     audit.record(session, actor=actor, action="node.remove", subject=f"node:{row.name}", now=now)
-    add_event(
-        session,
-        "node.state",
-        f"{row.name} is REMOVED: removed by {actor}.",
-        now=now,
-        node_id=row.id,
-        data={"before": row.state, "after": NodeState.REMOVED},
-    )
-    session.flush()
-    session.execute(delete(NodeSlotRow).where(NodeSlotRow.node_id == row.id))
-    session.execute(delete(NodeRow).where(NodeRow.id == row.id))
-    touch(session, "cluster", f"node:{row.id}", "loops")
+    remove_row(session, row, f"{row.name} is REMOVED: removed by {actor}.", now=now)
 
 
 def list_node_events(

@@ -308,6 +308,7 @@ def _describe(session: Session, node: NodeRow, request: RegisterRequest, *, rebo
     if node.instance_id and node.instance_id != request.instance_id:
         others = [i for i in node.old_instances if i != request.instance_id]
         node.old_instances = [*others, node.instance_id][-OLD_INSTANCES_KEPT:]
+    _describe_pilot(node, request)
     node.boot_id = request.boot_id
     node.instance_id = request.instance_id
     node.registration_no = request.number
@@ -319,6 +320,20 @@ def _describe(session: Session, node: NodeRow, request: RegisterRequest, *, rebo
     if rebooted:
         health.clear(session, node)
         node.clock_offset_ms = node.clock_error_ms = None  # its boot clock began anew
+
+
+def _describe_pilot(node: NodeRow, request: RegisterRequest) -> None:
+    pilot = request.pilot
+    node.is_pilot = pilot is not None
+    node.provider_ref = pilot.provider_ref[:255] if pilot is not None else ""
+    node.ends_at = None
+    if pilot is not None and pilot.ends_at_ms is not None:
+        try:
+            node.ends_at = dt.datetime.fromtimestamp(pilot.ends_at_ms / 1000, dt.UTC)
+        except (ValueError, OverflowError, OSError):
+            raise InvalidRequest(
+                "agent.bad_end", f"{pilot.ends_at_ms} is no Unix time in milliseconds."
+            ) from None
 
 
 # ---------------------------------------------------------------- what it has and runs

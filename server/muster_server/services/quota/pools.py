@@ -9,7 +9,7 @@ from sqlalchemy import func, select, union
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
-from muster_server.db.models import NodeRow, NodeSlotRow, PoolRow
+from muster_server.db.models import NodeRow, NodeSlotRow, PoolProviderRow, PoolRow
 from muster_server.domain.scheduling.resources import is_isolated
 from muster_server.domain.states import NodeState
 from muster_server.errors import Conflict, NotFound
@@ -22,7 +22,9 @@ from ..core.paging import decode_cursor, encode_cursor
 
 def list_pools(session: Session, *, cursor: str | None, limit: int) -> Page[PoolOut]:
     """Return one page of the pools that have nodes or settings, by name."""
-    names = union(select(NodeRow.pool.label("name")), select(PoolRow.name)).subquery()
+    names = union(
+        select(NodeRow.pool.label("name")), select(PoolRow.name), select(PoolProviderRow.pool)
+    ).subquery()
     query = select(names.c.name).order_by(names.c.name).limit(limit + 1)
     key = decode_cursor(cursor, str)
     if key is not None:

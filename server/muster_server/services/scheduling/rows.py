@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import select
@@ -48,7 +48,9 @@ class Wish:
     def of(cls, config: ExperimentConfig) -> Wish:
         num_steps, num_epochs = planned_length(config)
         return cls(
-            request=request_of(config.resources, config.environment),
+            request=replace(
+                request_of(config.resources, config.environment), grace_s=config.stop_grace_s
+            ),
             preemptible=config.resources.preemptible,
             num_steps=num_steps,
             num_epochs=num_epochs,
@@ -68,6 +70,7 @@ NODES = (
         NodeRow.hostname,
         NodeRow.strikes,
         NodeRow.labels,
+        NodeRow.ends_at,
         NodeRow.inventory["isolation"].as_string().label("isolation"),
         NodeRow.inventory["container_runtime"].as_string().label("container_runtime"),
         PoolRow.min_isolation.label("pool_isolation"),
@@ -91,6 +94,7 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
         host=node.hostname or node.name,
         strikes=node.strikes,
         labels={str(key): str(value) for key, value in node.labels.items()},
+        ends_at=node.ends_at,
         isolation=node.isolation or "none",
         pool_isolation=node.pool_isolation or "none",
         container_runtime=node.container_runtime or "",

@@ -1,0 +1,70 @@
+"""Providers of pools, and the pilots that they submit."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from sqlalchemy import String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from muster_server.domain.providers import PilotState
+
+from .base import Base, StateOf
+
+
+class PoolProviderRow(Base):
+    """What submits the pilots of a pool. A pool without a row has none."""
+
+    __tablename__ = "pool_providers"
+
+    pool: Mapped[str] = mapped_column(String(64), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    """slurm."""
+    options: Mapped[dict[str, Any]]
+    """domain.providers.SlurmOptions as plain values."""
+    slots: Mapped[int]
+    """Slots of each pilot."""
+    slot_type: Mapped[str] = mapped_column(String(16))
+    min_pilots: Mapped[int] = mapped_column(default=0)
+    max_pilots: Mapped[int]
+    walltime_s: Mapped[int]
+    idle_s: Mapped[int]
+    """A pilot leaves after nothing has run on it for so long."""
+    failures: Mapped[int] = mapped_column(default=0)
+    """Pilots in a row that never came up."""
+    not_before: Mapped[dt.datetime | None]
+    """No pilot is submitted before then."""
+    problem: Mapped[str] = mapped_column(default="")
+    """Why the last pilot did not come up, or what is wrong with the batch system; "" while it works."""
+    listed_at: Mapped[dt.datetime | None]
+    """When its jobs were last listed without an error."""
+    changed_at: Mapped[dt.datetime]
+
+
+class PilotRow(Base):
+    """An agent that was, or is to be, submitted to a batch system."""
+
+    __tablename__ = "pilots"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """Key of its job, whose name contains it, and name of its node."""
+    pool: Mapped[str] = mapped_column(String(64), index=True)
+    state: Mapped[PilotState] = mapped_column(StateOf(PilotState), index=True)
+    since: Mapped[dt.datetime]
+    """When it came into this state."""
+    ref: Mapped[str] = mapped_column(String(64), default="")
+    """ID of its job; "" before the batch system has answered."""
+    reason: Mapped[str] = mapped_column(default="")
+    """Why it waits or has ended."""
+    expected_at: Mapped[dt.datetime | None]
+    """When the batch system expects it to start."""
+    missing_since: Mapped[dt.datetime | None]
+    """Since when listings of the batch system lack it; NULL while it is listed."""
+    was_up: Mapped[bool] = mapped_column(default=False)
+    """Whether its node has ever been in the cluster."""
+    asked_at: Mapped[dt.datetime]
+    """When it was decided on."""
+    acted_at: Mapped[dt.datetime | None]
+    """When its cancellation was last asked for."""
+    ended_at: Mapped[dt.datetime | None]

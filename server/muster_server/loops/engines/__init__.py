@@ -1,0 +1,1 @@
+"""Adapters to batch systems: they translate, and decide nothing."""

@@ -1,0 +1,168 @@
+"""What was decided about pilots, into the tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from muster_server.db.engine import touch
+from muster_server.db.models import NodeRow, PilotRow, PoolProviderRow
+from muster_server.domain.providers import PilotChange, PilotState
+from muster_server.domain.providers.planning import PROVEN_S, backoff_s
+
+from ..core.events import add_event
+from ..core.tokens import create_join_token
+from ..core.writes import Outdated, require_one
+
+TOKEN_LIFETIME = dt.timedelta(days=8)
+"""A pilot may wait for a week in its queue."""
+MAX_PROBLEM_CHARS = 500
+
+
+def ask_for_pilots(session: Session, pool: str, num: int, *, now: dt.datetime) -> list[str]:
+    """Record that `num` pilots are wanted, at most as many as the provider may still have; return
+    their IDs. The limit is checked where they are inserted, so that two passes never exceed it. Raises
+    Outdated if that is none."""
+    row = session.get(PoolProviderRow, pool, with_for_update=True)
+    if row is None:
+        raise Outdated(f"pool {pool} has no provider any more")
+    held = session.scalar(
+        select(func.count())
+        .select_from(PilotRow)
+        .where(PilotRow.pool == pool, PilotRow.state != PilotState.ENDED)
+    )
+    num = min(num, row.max_pilots - (held or 0))
+    # In the order of time, and nobody else's: the ID is the name of the job and of the node.
+    begins = f"pilot-{round(now.timestamp()):08x}"
+    ids = [f"{begins}{secrets.token_hex(4)}" for _ in range(max(0, num))]
+    session.add_all(
+        PilotRow(id=id_, pool=pool, state=PilotState.WANTED, since=now, asked_at=now) for id_ in ids
+    )
+    if not ids:
+        raise Outdated(f"the provider of pool {pool} has all the pilots that it may have")
+    session.flush()
+    touch(session, "cluster", "loops")
+    return ids
+
+
+def begin_submission(session: Session, pilot_id: str, *, now: dt.datetime) -> str:
+    """Record that a pilot is about to be submitted, before its batch system hears of it; return the
+    secret of a join token for it alone. Raises Outdated if it is not wanted any more."""
+    _set(session, pilot_id, PilotState.WANTED, state=PilotState.SUBMITTING, since=now)
+    row = session.get_one(PilotRow, pilot_id, populate_existing=True)
+    _, secret = create_join_token(
+        session,
+        pool=row.pool,
+        uses=1,
+        lifetime=TOKEN_LIFETIME,
+        created_by=None,
+        actor=f"provider:{row.pool}",
+        now=now,
+    )
+    return secret
+
+
+def note_submitted(session: Session, pilot_id: str, ref: str, *, now: dt.datetime) -> None:
+    """Record the ID of a pilot's job."""
+    _set(
+        session, pilot_id, PilotState.SUBMITTING, state=PilotState.PENDING, since=now, ref=ref[:64]
+    )
+    touch(session, "cluster", "loops")
+
+
+def apply_change(session: Session, change: PilotChange, *, now: dt.datetime) -> None:
+    """Move a pilot on. Raises Outdated if it is in another state by now."""
+    values: dict[str, object] = {"missing_since": change.missing_since}
+    if change.after is not change.before:
+        values |= {"state": change.after, "since": now, "acted_at": None}
+    if change.ref is not None:
+        values["ref"] = change.ref[:64]
+    if change.reason is not None:
+        values |= {"reason": change.reason, "expected_at": change.expected_at}
+    if change.after is PilotState.UP:
+        values["was_up"] = True
+    if change.after is PilotState.ENDED:
+        values["ended_at"] = now
+    _set(session, change.pilot_id, change.before, **values)
+    if change.after is change.before:
+        return
+    row = session.get_one(PilotRow, change.pilot_id, populate_existing=True)
+    if change.is_failure:
+        note_failure(
+            session, row.pool, f"{row.id}: {change.reason or 'it did not come up'}", now=now
+        )
+    touch(session, "cluster", "loops")
+
+
+def note_failure(session: Session, pool: str, problem: str, *, now: dt.datetime) -> None:
+    """Record that a pilot of a pool did not come up: the next is asked for later."""
+    row = session.get(PoolProviderRow, pool, with_for_update=True)
+    if row is None:
+        return
+    row.failures += 1
+    row.not_before = now + dt.timedelta(seconds=backoff_s(row.failures))
+    row.problem = problem[:MAX_PROBLEM_CHARS]
+    add_event(
+        session,
+        "provider.failed",
+        f"A pilot of pool {pool} did not come up: {row.problem}. Asked again in "
+        f"{backoff_s(row.failures):g} s.",
+        now=now,
+        level="warning",
+    )
+
+
+def note_success(session: Session, pool: str, *, now: dt.datetime) -> None:
+    """End the back-off of a pool once one of its pilots has been up for a while."""
+    row = session.get(PoolProviderRow, pool)
+    if row is None or not row.failures:
+        return
+    proven = session.scalar(
+        select(PilotRow.id)
+        .where(
+            PilotRow.pool == pool,
+            PilotRow.state == PilotState.UP,
+            PilotRow.since <= now - dt.timedelta(seconds=PROVEN_S),
+        )
+        .limit(1)
+    )
+    if proven is not None:
+        row.failures, row.not_before, row.problem = 0, None, ""
+
+
+def cancel(session: Session, pilot_id: str, before: PilotState, *, now: dt.datetime) -> None:
+    """Record that nothing waits for a pilot any more. Raises Outdated if it has moved on, or has come."""
+    if session.scalar(select(NodeRow.id).where(NodeRow.name == pilot_id)) is not None:
+        raise Outdated(f"pilot {pilot_id} has come")
+    is_unknown_there = before is PilotState.WANTED
+    after = PilotState.ENDED if is_unknown_there else PilotState.ENDING
+    values: dict[str, object] = {"state": after, "since": now, "reason": "nothing waits for it"}
+    if is_unknown_there:
+        values["ended_at"] = now
+    _set(session, pilot_id, before, **values)
+    touch(session, "cluster", "loops")
+
+
+def note_listed(session: Session, pool: str, problem: str, *, now: dt.datetime) -> None:
+    """Record a listing of a provider's jobs: problem is why it failed, "" if it did not."""
+    row = session.get(PoolProviderRow, pool)
+    if row is None:
+        return
+    if not problem:
+        row.listed_at = now
+        if not row.failures:
+            row.problem = ""
+    else:
+        row.problem = problem[:MAX_PROBLEM_CHARS]
+
+
+def _set(session: Session, pilot_id: str, before: PilotState, **values: object) -> None:
+    session.flush()
+    require_one(
+        session,
+        update(PilotRow).where(PilotRow.id == pilot_id, PilotRow.state == before).values(**values),
+        f"pilot {pilot_id} is not {before} any more",
+    )

@@ -1,0 +1,132 @@
+"""What providers are decided on, out of the tables."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import NodeRow, NodeSlotRow, PilotRow, PoolProviderRow
+from muster_server.domain.providers import (
+    Gang,
+    Pilot,
+    PilotState,
+    Provider,
+    SlurmOptions,
+    options_of,
+)
+from muster_server.domain.scheduling.views import QueuedTrial
+from muster_server.domain.states import NodeState
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderSnapshot:
+    """A pool's provider with what waits in the pool."""
+
+    pool: str
+    slot_type: str
+    idle_s: int
+    options: SlurmOptions
+    provider: Provider
+    pilots: tuple[Pilot, ...]
+    gangs: tuple[Gang, ...] = ()
+
+
+def has_providers(session: Session) -> bool:
+    """Return whether any pool has a provider."""
+    any_provider = session.scalar(select(PoolProviderRow.pool).limit(1))
+    return any_provider is not None
+
+
+def load_providers(session: Session, queue: Iterable[QueuedTrial] = ()) -> list[ProviderSnapshot]:
+    """Return every provider with its open pilots, and those of `queue` that wait in its pool."""
+    waiting: dict[tuple[str, str], list[QueuedTrial]] = defaultdict(list)
+    for trial in queue:
+        waiting[trial.group].append(trial)
+    pilots = _load_pilots(session)
+    found = []
+    for row in session.scalars(select(PoolProviderRow).order_by(PoolProviderRow.pool)):
+        options = options_of(row.options)
+        trials = waiting.get((row.pool, row.slot_type), [])
+        found.append(
+            ProviderSnapshot(
+                pool=row.pool,
+                slot_type=row.slot_type,
+                idle_s=row.idle_s,
+                options=options,
+                provider=Provider(
+                    name=options.name,
+                    slots=row.slots,
+                    min_pilots=row.min_pilots,
+                    max_pilots=row.max_pilots,
+                    walltime_s=row.walltime_s,
+                    failures=row.failures,
+                    not_before=row.not_before,
+                    problem=row.problem,
+                ),
+                pilots=tuple(pilots.get(row.pool, ())),
+                gangs=tuple(_gangs(trials, row.slots)),
+            )
+        )
+    return found
+
+
+def _gangs(trials: list[QueuedTrial], slots: int) -> Iterable[Gang]:
+    """Yield what pilots can serve, the most important first. Trials that ask for labels or names are
+    not among them: pilots have none that a document could know."""
+    for trial in sorted(trials, key=lambda t: (-t.priority, t.place, t.trial_id)):
+        request = trial.request
+        if request.labels or request.allow_nodes or request.topology_mode == "require":
+            continue
+        nodes = request.nodes or math.ceil(request.least_slots / slots)
+        yield Gang(
+            trial_id=trial.trial_id,
+            nodes=nodes,
+            slots_per_node=math.ceil(request.least_slots / nodes),
+            limit_s=request.limit_s,
+            grace_s=request.grace_s,
+            since=trial.waits_since,
+        )
+
+
+def _load_pilots(session: Session) -> dict[str, list[Pilot]]:
+    free = (
+        select(NodeSlotRow.node_id, func.count().label("num"))
+        .where(NodeSlotRow.allocation_id.is_(None), NodeSlotRow.is_gone.is_(False))
+        .group_by(NodeSlotRow.node_id)
+        .subquery()
+    )
+    rows = session.execute(
+        select(PilotRow, NodeRow, free.c.num)
+        .outerjoin(NodeRow, NodeRow.name == PilotRow.id)
+        .outerjoin(free, free.c.node_id == NodeRow.id)
+        .where(PilotRow.state != PilotState.ENDED)
+        .order_by(PilotRow.asked_at, PilotRow.id)
+    )
+    found: dict[str, list[Pilot]] = defaultdict(list)
+    for row, node, num_free in rows:
+        found[row.pool].append(
+            Pilot(
+                id=row.id,
+                state=row.state,
+                since=row.since,
+                ref=row.ref,
+                reason=row.reason,
+                expected_at=row.expected_at,
+                missing_since=row.missing_since,
+                has_node=node is not None,
+                is_heard=node is not None and node.state == NodeState.ONLINE,
+                was_up=row.was_up,
+                free_slots=(num_free or 0) if _takes_work(node) else 0,
+                ends_at=node.ends_at if node is not None else None,
+            )
+        )
+    return found
+
+
+def _takes_work(node: NodeRow | None) -> bool:
+    return node is not None and node.state == NodeState.ONLINE and node.scheduling == "open"

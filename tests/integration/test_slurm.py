@@ -1,0 +1,230 @@
+"""Pools whose nodes a real Slurm supplies: submitted, used, canceled, and gone again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guides import GUIDES, write_files
+
+from support.quick_stack import QuickStack
+from support.slurm import SlurmLab, why_missing
+from support.stack import scripted, wait_for
+
+pytestmark = [
+    pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "Slurm is here"),
+    pytest.mark.timeout(400),
+]
+
+AGENT = str(Path(sys.executable).parent / "muster-agent")
+TRAINING = """
+name: digits-on-slurm
+trainer: {model: mlp, data: digits, epochs: EPOCHS, batch_size: 32}
+resources: {slots: 4, nodes: 2, pool: gpu}
+checkpoints: {every: {epochs: 1}}
+"""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[SlurmLab]:
+    with tempfile.TemporaryDirectory(prefix="muster-slurm-", ignore_cleanup_errors=True) as folder:
+        lab = SlurmLab(Path(folder) / "lab")
+        try:
+            lab.start()
+            yield lab
+        finally:
+            lab.stop()
+        assert lab.processes() == []
+
+
+@pytest.fixture(scope="module")
+def stack(lab: SlurmLab) -> Iterator[QuickStack]:
+    """One node that stays in the pool `default`; what waits in `gpu` needs pilots."""
+    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
+        variables = {"SLURM_CONF": str(lab.conf), "PATH": lab.environment["PATH"]}
+        stack = QuickStack(
+            Path(folder) / "home", agents=1, slots=1, environment={"controller": variables}
+        )
+        try:
+            stack.start()
+            yield stack
+        finally:
+            stack.close()
+
+
+def create_pool(stack: QuickStack, lab: SlurmLab, name: str = "gpu", **options: str) -> None:
+    given = {
+        "provider": "slurm",
+        "nodes": "0:3",
+        "slots": "2",
+        "walltime": "30m",
+        "idle": "10s",
+        "server-url": stack.url,
+        "folder": str(lab.folder / "shared"),
+        "agent": AGENT,
+        **options,
+    }
+    words = [f"--{key}={value}" for key, value in given.items()]
+    done = stack.cli("pool", "create", name, *words)
+    assert done.returncode == 0, done.stderr
+
+
+def submit(stack: QuickStack, document: str) -> int:
+    with stack.client() as client:
+        return int(client.post("/experiments", {"document": document})["id"])
+
+
+def trial_of(stack: QuickStack, experiment_id: int) -> dict[str, Any]:
+    with stack.client() as client:
+        (trial,) = client.get(f"/experiments/{experiment_id}/trials")["items"]
+        found: dict[str, Any] = client.get(f"/trials/{trial['id']}")
+    return found
+
+
+def pilots_of(stack: QuickStack, pool: str = "gpu") -> list[dict[str, Any]]:
+    with stack.client() as client:
+        return list(client.pages(f"/pools/{pool}/pilots"))
+
+
+def nodes_of(stack: QuickStack) -> list[str]:
+    with stack.client() as client:
+        return [node["name"] for node in client.pages("/nodes") if node["is_pilot"]]
+
+
+def diagnosis(stack: QuickStack, lab: SlurmLab) -> str:
+    logs = [p.read_text()[-3000:] for p in (lab.folder / "shared" / "logs").glob("*.log")]
+    return "\n".join([*logs, str(pilots_of(stack)), stack.text()[-3000:]])
+
+
+@pytest.mark.torch
+def test_pilots_come_for_what_waits_and_leave_when_idle(stack: QuickStack, lab: SlurmLab) -> None:
+    create_pool(stack, lab)
+    experiment_id = submit(stack, TRAINING.replace("EPOCHS", "2"))
+    reasons = set()
+
+    def has_ended() -> bool:
+        trial = trial_of(stack, experiment_id)
+        reasons.add(trial["pending_reason"])
+        return trial["state"] in ("COMPLETED", "FAILED")
+
+    try:
+        wait_for("the training ends", has_ended, 240)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{diagnosis(stack, lab)}") from None
+    trial = trial_of(stack, experiment_id)
+    assert trial["state"] == "COMPLETED", trial["reason"]
+    assert any("2 pilots of Slurm" in reason for reason in reasons), reasons
+    assert trial["num_restarts"] == 0
+    assert trial["summary"]["train/loss"]["last"] is not None
+    names = {part["id"] for part in pilots_of(stack)}
+    (attempt,) = trial["attempts"]
+    assert len(attempt["nodes"]) == 2
+    assert set(attempt["nodes"]) <= names
+    wait_for("the pilots have left", lambda: not nodes_of(stack) and not lab.jobs(), 90)
+    wait_for(
+        "they are known to have ended",
+        lambda: {p["state"] for p in pilots_of(stack)} == {"ended"},
+        60,
+    )
+    shown = stack.cli("pool", "provider", "gpu")
+    assert "Slurm" in shown.stdout
+    assert "problem" not in shown.stdout
+    assert not list((lab.folder / "shared" / "tokens").iterdir())
+
+
+def test_a_canceled_job_and_a_lost_controller_cost_a_trial_no_restart(
+    stack: QuickStack, lab: SlurmLab
+) -> None:
+    create_pool(stack, lab)
+    script = [
+        {"checkpoint": 5, "attempts": [1]},
+        {"wait_for_stop": 300, "exit": 0, "attempts": [1]},
+        {"log": "second"},
+    ]
+    resources = {"slots": 4, "nodes": 2, "pool": "gpu"}
+    experiment_id = submit(stack, scripted("canceled", script, resources=resources))
+
+    def runs() -> bool:
+        attempts = trial_of(stack, experiment_id)["attempts"]
+        return [a["state"] for a in attempts] == ["RUNNING"]
+
+    wait_for("it runs", runs, 180)
+    lab.kill_controller()
+    lab.start_controller()
+    up = {pilot["id"]: pilot for pilot in pilots_of(stack) if pilot["state"] == "up"}
+    assert len(up) == 2
+    wait_for("Slurm answers again", lambda: len(lab.jobs()) == 2, 60)
+    lab.run("scancel", up.popitem()[1]["ref"])
+    wait_for(
+        "it has gone on elsewhere",
+        lambda: trial_of(stack, experiment_id)["state"] == "COMPLETED",
+        180,
+    )
+    trial = trial_of(stack, experiment_id)
+    assert trial["num_restarts"] == 0
+    ends = {attempt["no"]: attempt["termination"] for attempt in trial["attempts"]}
+    assert ends == {1: "drained", 2: "success"}
+    wait_for("all pilots have left", lambda: not nodes_of(stack) and not lab.jobs(), 90)
+
+
+def test_a_refusal_reaches_the_trial_in_slurms_words(stack: QuickStack, lab: SlurmLab) -> None:
+    create_pool(stack, lab, "wrong", partition="nope")
+    document = 'name: waits\nentrypoint: ["true"]\nresources: {slots: 1, pool: wrong}\n'
+    experiment_id = submit(stack, document)
+    wait_for(
+        "the refusal is told",
+        lambda: (
+            "invalid partition specified: nope" in trial_of(stack, experiment_id)["pending_reason"]
+        ),
+        60,
+    )
+    assert "is asked again at" in trial_of(stack, experiment_id)["pending_reason"]
+    assert stack.cli("pool", "release", "wrong").returncode == 0
+    with stack.client() as client:
+        client.post(f"/experiments/{experiment_id}:kill")
+    assert [pilot["state"] for pilot in pilots_of(stack, "wrong")] == ["ended"]
+
+
+def test_the_script_of_the_guide_runs_a_pilot(
+    stack: QuickStack, lab: SlurmLab, tmp_path: Path
+) -> None:
+    write_files((GUIDES / "pilots.md").read_text(), tmp_path)
+    with stack.client() as client:
+        token = client.post("/join-tokens", {"pool": "default", "uses": 1, "expires_in_s": 600})
+    (tmp_path / "token").write_text(token["secret"])
+    variables = {
+        "MUSTER_AGENT_SERVER_URL": stack.url,
+        "MUSTER_AGENT_JOIN_TOKEN_FILE": str(tmp_path / "token"),
+        "MUSTER_AGENT_STORAGE_DIR": str(tmp_path / "storage"),
+        "MUSTER_AGENT_SLOTS": "3",
+        "PILOT_HOME": str(tmp_path),
+        "PATH": f"{Path(AGENT).parent}:{lab.environment['PATH']}",
+    }
+    done = subprocess.run(
+        ["sbatch", "--parsable", f"--output={tmp_path}/log", "pilot.sbatch"],
+        cwd=tmp_path,
+        env=lab.environment | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    name = f"slurm-{done.stdout.strip()}"
+    wait_for("the pilot is there", lambda: name in nodes_of(stack), 60)
+    with stack.client() as client:
+        node = client.get(f"/nodes/{name}")
+    assert node["provider_ref"] == f"slurm:lab:{done.stdout.strip()}"
+    assert node["ends_at"] is not None
+    document = (
+        'name: once\nentrypoint: [sh, -c, "echo here"]\nlauncher: plain\nresources: {slots: 3}\n'
+    )
+    experiment_id = submit(stack, document)
+    wait_for(
+        "it has run there", lambda: trial_of(stack, experiment_id)["state"] == "COMPLETED", 120
+    )
+    wait_for("the pilot has left", lambda: name not in nodes_of(stack) and not lab.jobs(), 60)
+    assert not list(tmp_path.glob("muster-*")), "its home is gone"

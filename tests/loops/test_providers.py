@@ -1,0 +1,374 @@
+"""Pools whose nodes a batch system supplies, through the real API, with an engine that a test drives."""
+
+import datetime as dt
+
+import pytest
+from sqlalchemy import select
+
+from muster.wire import PilotFacts
+from muster_server import clock
+from muster_server.db.models import AuditRow, PilotRow
+from muster_server.domain.providers import Seen
+from muster_server.loops.engines.base import EngineUnreachable, Listing, SubmissionRefused
+from muster_server.loops.providers import PilotWorker
+from support.agent import FakeAgent, leave, start
+
+EPOCH = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+PROVIDER = {
+    "kind": "slurm",
+    "slots": 2,
+    "max_pilots": 3,
+    "walltime_s": 7200,
+    "idle_s": 60,
+    "options": {
+        "server_url": "http://10.0.0.5:8470",
+        "folder": "/shared/muster",
+        "agent": "/opt/bin/muster-agent",
+        "partition": "a100",
+    },
+}
+
+
+class Batch:
+    """A batch system: what it has, and what goes wrong with it."""
+
+    def __init__(self):
+        self.jobs = {}
+        """Pilot → its job."""
+        self.submitted = []
+        self.canceled = []
+        self.refusal = ""
+        self.is_away = False
+        self.loses_answers = False
+        self.during_submission = lambda: None
+
+    def submit(self, job):
+        self.during_submission()
+        if self.refusal:
+            raise SubmissionRefused(self.refusal)
+        if self.is_away:
+            raise EngineUnreachable("no answer within 30 s")
+        self.submitted.append(job)
+        ref = str(100 + len(self.submitted))
+        self.jobs[job.id] = Seen(ref=ref, state="pending", reason="Priority")
+        if self.loses_answers:
+            raise EngineUnreachable("no answer within 30 s")
+        return ref
+
+    def look(self, pilots):
+        if self.is_away:
+            raise EngineUnreachable("slurm_load_jobs error: Unable to contact slurm controller")
+        jobs = {p.id: self.jobs[p.id] for p in pilots if p.id in self.jobs}
+        return Listing(jobs=jobs, absent=[p.id for p in pilots if p.id not in jobs])
+
+    def cancel(self, refs):
+        if self.is_away:
+            raise EngineUnreachable("no answer")
+        self.canceled += refs
+        for id_, job in list(self.jobs.items()):
+            if job.ref in refs:
+                self.jobs[id_] = Seen(ref=job.ref, state="ended", reason="its job was canceled")
+
+    def runs(self, pilot_id):
+        self.jobs[pilot_id] = Seen(ref=self.jobs[pilot_id].ref, state="running")
+
+
+@pytest.fixture
+def batch():
+    return Batch()
+
+
+@pytest.fixture
+def worker(database, controller, batch):
+    """Looks at the batch system each time, however little time has passed."""
+
+    def work():
+        found = PilotWorker(database, lambda: controller.lease, engine_of=lambda options: batch)
+        found.run_once(clock.now())
+
+    return work
+
+
+@pytest.fixture
+def passes(controller, worker):
+    def run(num=2):
+        for _ in range(num):
+            controller.tick()
+            worker()
+        controller.tick()
+
+    return run
+
+
+@pytest.fixture
+def pool(admin_client, time_machine):
+    """The pool `gpu` at a moment that the test moves."""
+    time_machine.move_to(EPOCH, tick=False)
+
+    def put(name="gpu", **changes):
+        reply = admin_client.put(f"/api/v1/pools/{name}/provider", json={**PROVIDER, **changes})
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    put()
+    return put
+
+
+@pytest.fixture
+def join(connect, batch):
+    """The agent of a pilot's job registers with the token that the job was given."""
+
+    def register(job):
+        facts = PilotFacts(provider_ref=f"slurm:lab:{batch.jobs[job.id].ref}")
+        node = FakeAgent(
+            lambda token: connect(token=token),
+            job.join_token,
+            job.id,
+            slots=2,
+            pool=job.pool,
+            pilot=facts,
+        )
+        node.register()
+        batch.runs(job.id)
+        return node
+
+    return register
+
+
+def trial_of(show, experiment_id):
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    return show(f"/trials/{trial['id']}")
+
+
+def states(show, pool="gpu"):
+    return [pilot["state"] for pilot in show(f"/pools/{pool}/pilots")["items"]]
+
+
+def test_pilots_come_for_a_gang_run_it_and_leave(
+    pool, submit, show, passes, batch, join, controller, time_machine
+):
+    experiment_id = submit(slots=4, nodes=2, pool="gpu")
+    passes()
+    assert states(show) == [], "the scheduler has a moment"
+    time_machine.shift(5)
+    passes()
+    assert len(batch.submitted) == 2
+    assert {(job.slots, job.walltime_s, job.idle_s) for job in batch.submitted} == {(2, 7200, 60)}
+    assert states(show) == ["pending", "pending"]
+    time_machine.shift(10)
+    passes()
+    assert (
+        "waiting for 2 pilots of Slurm partition a100 (job 101: other jobs are ahead of it (Priority))"
+        in (trial_of(show, experiment_id)["pending_reason"])
+    )
+    nodes = [join(job) for job in batch.submitted]
+    time_machine.shift(10)
+    for node in nodes:
+        node.beat()
+    passes()
+    assert states(show) == ["up", "up"]
+    assert trial_of(show, experiment_id)["state"] == "STARTING"
+    for node in nodes:
+        node.get_ready(node.only().spec.allocation_id, port=1234)
+    controller.tick()
+    for node in nodes:
+        node.run(node.only().spec.allocation_id)
+        node.exit(node.only().spec.allocation_id)
+    controller.tick()
+    assert trial_of(show, experiment_id)["state"] == "COMPLETED"
+    for node in nodes:
+        node.leave("closing")
+        node.leave("gone", "nothing has run on it for 60 s")
+        batch.jobs[node.name] = Seen(ref=batch.jobs[node.name].ref, state="ended")
+    time_machine.shift(40)
+    passes()
+    assert states(show) == ["ended", "ended"]
+    assert show("/pools/gpu/provider")["failures"] == 0
+    assert len(batch.submitted) == 2
+
+
+def test_rows_are_written_before_a_job_is_submitted(
+    pool, submit, passes, batch, database, time_machine
+):
+    seen = []
+
+    def look():
+        with database.read() as session:
+            seen.extend(session.scalars(select(PilotRow.state)))
+
+    batch.during_submission = look
+    submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes(1)
+    assert seen == ["submitting"]
+
+
+def test_a_lost_answer_is_found_by_name_and_never_submitted_twice(
+    pool, submit, show, passes, batch, time_machine
+):
+    batch.loses_answers = True
+    submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes(1)
+    assert states(show) == ["submitting"]
+    batch.loses_answers = False
+    time_machine.shift(10)
+    passes()
+    assert states(show) == ["pending"]
+    assert len(batch.submitted) == 1
+
+
+def test_a_submission_that_never_arrived_is_tried_again_after_a_while(
+    pool, submit, show, passes, batch, time_machine
+):
+    batch.is_away = True
+    experiment_id = submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    batch.is_away = False
+    time_machine.shift(30)
+    passes()
+    assert (states(show), batch.submitted) == (["submitting"], [])
+    time_machine.shift(40)
+    passes(3)
+    assert states(show) == ["pending"]
+    assert trial_of(show, experiment_id)["state"] == "QUEUED"
+
+
+def test_a_batch_system_that_does_not_answer_ends_nothing(
+    pool, submit, show, passes, batch, time_machine
+):
+    submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    batch.is_away = True
+    for _ in range(5):
+        time_machine.shift(60)
+        passes()
+    assert states(show) == ["pending"]
+    assert "Unable to contact" in show("/pools/gpu/provider")["problem"]
+    batch.is_away = False
+    time_machine.shift(10)
+    passes()
+    assert show("/pools/gpu/provider")["problem"] == ""
+
+
+def test_a_refusal_is_told_and_asked_again_later_and_later(
+    pool, submit, show, passes, batch, time_machine
+):
+    batch.refusal = "invalid partition specified: a100"
+    experiment_id = submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes(4)
+    assert states(show) == ["ended"]
+    reason = trial_of(show, experiment_id)["pending_reason"]
+    assert "Slurm partition a100 is asked again at 12:00:35 UTC" in reason
+    assert "invalid partition specified: a100" in reason
+    time_machine.shift(31)
+    passes(4)
+    assert states(show) == ["ended", "ended"]
+    assert show("/pools/gpu/provider")["failures"] == 2
+    batch.refusal = ""
+    time_machine.shift(61)
+    passes()
+    assert states(show)[0] == "pending"
+
+
+def test_a_trial_that_is_gone_takes_its_pilots_along(
+    pool, submit, show, passes, batch, member_client, time_machine
+):
+    experiment_id = submit(slots=4, nodes=2, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    assert member_client.post(f"/api/v1/experiments/{experiment_id}:kill").status_code < 300
+    time_machine.shift(10)
+    passes(3)
+    assert sorted(batch.canceled) == ["101", "102"]
+    time_machine.shift(10)
+    passes()
+    assert states(show) == ["ended", "ended"]
+    assert show("/pools/gpu/provider")["failures"] == 0
+
+
+def test_a_limit_is_never_exceeded_and_is_told(pool, submit, show, passes, batch, time_machine):
+    first = [submit(slots=2, pool="gpu") for _ in range(5)]
+    time_machine.shift(5)
+    passes(4)
+    assert len(batch.submitted) == 3
+    assert (
+        "Slurm partition a100 may have 3 pilots, and has 3"
+        in (trial_of(show, first[-1])["pending_reason"])
+    )
+
+
+def test_a_pilot_that_was_killed_is_given_up_by_its_silence(
+    pool, submit, show, passes, batch, join, agent, time_machine
+):
+    submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    other = agent("stays", pool="default")
+    node = join(batch.submitted[0])
+    passes()
+    assert states(show) == ["up"]
+    batch.jobs[node.name] = Seen(ref="101", state="ended", reason="NodeFail")
+    node.beat()
+    time_machine.shift(40)
+    node.beat()
+    other.beat()
+    passes()
+    assert states(show) == ["up"], "it is heard, whatever the batch system says"
+    for _ in range(12):
+        time_machine.shift(10)
+        other.beat()
+        passes(1)
+    assert "ended" in states(show)
+
+
+def test_a_provider_that_is_removed_goes_with_the_last_of_its_pilots(
+    pool, submit, show, passes, batch, join, admin_client, controller, time_machine
+):
+    submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    node = join(batch.submitted[0])
+    passes()
+    allocation_id = start(controller, node)
+    assert admin_client.delete("/api/v1/pools/gpu/provider").status_code == 204
+    time_machine.shift(10)
+    node.beat()
+    passes()
+    assert states(show) == ["up"]
+    leave(controller, node, allocation_id, step=1)
+    node.leave("gone")
+    time_machine.shift(40)
+    passes(3)
+    assert states(show) == ["ended"]
+    assert admin_client.get("/api/v1/pools/gpu/provider").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        (
+            {"options": {**PROVIDER["options"], "qos": "x y"}},
+            "pools.bad_option",
+            "options.qos: 'x y'",
+        ),
+        ({"min_pilots": 4}, "pools.bad_range", "min_pilots is 4"),
+    ],
+)
+def test_bad_input_names_the_field_and_what_would_work(admin_client, changes, code, words):
+    reply = admin_client.put("/api/v1/pools/gpu/provider", json={**PROVIDER, **changes})
+    assert reply.status_code == 422
+    assert reply.json()["error"]["code"] == code
+    assert words in reply.json()["error"]["message"]
+
+
+def test_only_administrators_set_a_provider_and_that_is_in_the_audit_log(
+    pool, member_client, database
+):
+    assert member_client.put("/api/v1/pools/gpu/provider", json=PROVIDER).status_code == 403
+    with database.read() as session:
+        actions = list(session.scalars(select(AuditRow.action)))
+    assert "pools.provider_set" in actions

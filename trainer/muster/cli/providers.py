@@ -1,0 +1,162 @@
+"""Commands about pools whose nodes a batch system supplies: create, provider, pilots, release."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from .operations import client_of_environment
+from .output import CommandFailure, JsonOption, age, console, escape, print_json, report, say, table
+
+PoolArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pool.")]
+_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to those of pools."""
+    app.command("create")(create)
+    app.command("provider")(show)
+    app.command("pilots")(pilots)
+    app.command("release")(release)
+
+
+def create(
+    name: PoolArgument,
+    server_url: Annotated[
+        str, typer.Option(help="Address of this server as the compute nodes reach it.")
+    ],
+    folder: Annotated[
+        str, typer.Option(help="Folder for tokens and logs that login and compute nodes share.")
+    ],
+    agent: Annotated[str, typer.Option(help="Path of muster-agent on the compute nodes.")],
+    provider: Annotated[str, typer.Option(help="What supplies the nodes: slurm.")] = "slurm",
+    nodes: Annotated[str, typer.Option(metavar="MIN:MAX", help="Number of pilots.")] = "0:4",
+    slots: Annotated[int, typer.Option(min=1, help="Slots of each pilot.")] = 1,
+    slot_type: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    walltime: Annotated[str, typer.Option(help="Time for which a pilot runs at most.")] = "4h",
+    idle: Annotated[str, typer.Option(help="A pilot leaves after being idle for so long.")] = "10m",
+    host: Annotated[str, typer.Option(help="Login node to reach with ssh: ann@login1.")] = "",
+    storage_dir: Annotated[str, typer.Option(help="Shared folder for checkpoints.")] = "",
+    partition: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
+    account: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
+    qos: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
+    constraint: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
+    reservation: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
+    exclude: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
+    gres: Annotated[str, typer.Option(help="Option of sbatch, such as gpu:4.")] = "",
+    cpus_per_task: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
+    memory_mb: Annotated[str, typer.Option(help="Memory of a pilot in MiB.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Create a pool whose nodes a batch system supplies as trials need them (administrators).
+
+    Run it again to change the pool; pilots that run stay as they are.
+    """
+    low, high = _range(nodes)
+    options = {
+        "server_url": server_url,
+        "folder": folder,
+        "agent": agent,
+        "host": host,
+        "storage_dir": storage_dir,
+        "partition": partition,
+        "account": account,
+        "qos": qos,
+        "constraint": constraint,
+        "reservation": reservation,
+        "exclude": exclude,
+        "gres": gres,
+        "cpus_per_task": cpus_per_task,
+        "memory_mb": memory_mb,
+    }
+    body = {
+        "kind": provider,
+        "slots": slots,
+        "slot_type": slot_type,
+        "min_pilots": low,
+        "max_pilots": high,
+        "walltime_s": _seconds("--walltime", walltime),
+        "idle_s": _seconds("--idle", idle),
+        "options": {key: value for key, value in options.items() if value},
+    }
+    with client_of_environment() as client:
+        made: dict[str, Any] = client.call("PUT", f"{_path(name)}/provider", body=body).json()
+    report(
+        made,
+        f"Pool {name}: up to {high} pilots of {made['name']} for trials with resources.pool: {name}",
+        as_json=as_json,
+    )
+
+
+def show(name: PoolArgument, as_json: JsonOption = False) -> None:
+    """Show what supplies the nodes of a pool, and how it fares."""
+    with client_of_environment() as client:
+        found = client.get(f"{_path(name)}/provider")
+    if as_json:
+        print_json(found)
+        return
+    counts = ", ".join(f"{num} {state}" for state, num in sorted(found["num_pilots"].items()))
+    lines = [
+        ("provider", found["name"]),
+        ("pilots", f"{counts or 'none'} (at most {found['max_pilots']})"),
+        ("slots", f"{found['slots']} {found['slot_type']} each"),
+        ("wall time", f"{found['walltime_s'] / 3600:g} h, idle for {found['idle_s']} s"),
+        ("answered", f"{age(found['listed_at'])} ago" if found["listed_at"] else "never"),
+    ]
+    if found["problem"]:
+        lines.append(("problem", found["problem"]))
+    if found["not_before"]:
+        lines.append(("next pilot", f"after {found['not_before']}"))
+    for label, text in lines:
+        print(f"  {label:<11}{text}")
+
+
+def pilots(name: PoolArgument, as_json: JsonOption = False) -> None:
+    """List the pilots of a pool, the newest first."""
+    with client_of_environment() as client:
+        found = list(client.pages(f"{_path(name)}/pilots"))
+    if as_json:
+        print_json(found)
+        return
+    shown = table("pilot", "state", "job", "since", "reason")
+    for pilot in found:
+        since = f"{age(pilot['since'])} ago"
+        cells = (pilot["id"], pilot["state"], pilot["ref"] or "–", since, pilot["reason"])
+        shown.add_row(*(escape(cell) for cell in cells))
+    console().print(shown)
+
+
+def release(name: PoolArgument) -> None:
+    """Submit no more pilots for a pool (administrators).
+
+    Pilots that wait are canceled. Those that run finish their trials and leave once they are idle.
+    """
+    with client_of_environment() as client:
+        client.delete(f"{_path(name)}/provider")
+    say(f"Pool {name} gets no more pilots.")
+
+
+def _path(name: str) -> str:
+    return f"/pools/{quote(name, safe='')}"
+
+
+def _range(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d{1,5}):(\d{1,5})|(\d{1,5})", text)
+    if found is None:
+        raise CommandFailure(f"--nodes {text!r} is no number of pilots.", "Write it like 0:32.")
+    low, high, only = found.groups()
+    return (0, int(only)) if only else (int(low), int(high))
+
+
+def _seconds(option: str, text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    if not re.fullmatch(r"(\d{1,9}(s|min|m|h|d))+", text):
+        raise CommandFailure(
+            f"{option} {text!r} is no length of time.", "Write it like 10m or 12h."
+        )
+    parts = re.findall(r"(\d+)(s|min|m|h|d)", text)
+    return sum(int(number) * _UNITS_S[unit] for number, unit in parts)
