@@ -42,13 +42,17 @@ export function TrialPage() {
 export function OnlyTrialPage() {
   const { experimentId } = useParams({ from: "/app/experiments/$experimentId" });
   const id = useQuery(experiment(Number(experimentId))).data?.only_trial_id;
-  return id ? <Loaded id={id} /> : <Skeleton />;
+  return id ? <Loaded id={id} /> : <Skeleton rows={8} hasHead />;
 }
 
 function Loaded({ id }: { id: number }) {
   const query = useQuery(trial(id));
   useLiveQueries(`trial:${id}`, ["trial", id]);
-  return <QueryView query={query}>{(data) => <TrialView trial={data} key={data.id} />}</QueryView>;
+  return (
+    <QueryView query={query} skeleton={<Skeleton rows={8} hasHead />}>
+      {(data) => <TrialView trial={data} key={data.id} />}
+    </QueryView>
+  );
 }
 
 function TrialView({ trial: data }: { trial: TrialDetail }) {
