@@ -48,7 +48,7 @@ from muster.client import Client
 from support.stack import Stack, processes_of, wait_for
 
 ROOT = Path(__file__).parent.parent
-RUN_S = 240
+RUN_S = 420
 FINAL = {"COMPLETED", "FAILED", "CANCELED"}
 
 
@@ -129,7 +129,8 @@ def printed(*shapes: tuple[str, ...]) -> Record:
 
 
 def event_files(run: Finished) -> Series:
-    """Read the event files with TensorBoard's own reader."""
+    """Read the event files with TensorBoard's own reader; Muster has Lightning's epochs beside the
+    values, not as a metric."""
     return run.asked(
         "import json, sys\n"
         "from pathlib import Path\n"
@@ -137,7 +138,7 @@ def event_files(run: Finished) -> Series:
         "found = {}\n"
         "for folder in {p.parent for p in Path(sys.argv[1]).rglob('*tfevents*')}:\n"
         "    events = EventAccumulator(str(folder), size_guidance={'scalars': 0}).Reload()\n"
-        "    for tag in events.Tags()['scalars']:\n"
+        "    for tag in {*events.Tags()['scalars']} - {'epoch'}:\n"
         "        found.setdefault(tag, {}).update({e.step: e.value for e in events.Scalars(tag)})\n"
         "print(json.dumps(found))"
     )
@@ -189,10 +190,6 @@ def word_language_model(folder: Path) -> None:
         (data / name).write_text("".join(lines))
 
 
-def sine_waves(folder: Path) -> None:
-    subprocess.run([sys.executable, "generate_sine_wave.py"], cwd=folder, check=True)
-
-
 def as_mnist(images: Path) -> None:
     """Write scikit-learn's digits as MNIST's files, as there is no network to fetch those."""
     import numpy as np
@@ -213,7 +210,6 @@ def as_mnist(images: Path) -> None:
 
 
 def mnist(folder: Path) -> None:
-    as_mnist(folder.parent / "data/MNIST/raw")
     as_mnist(folder / "data/MNIST/raw")
 
 
@@ -275,8 +271,8 @@ CASES = [
     ),
     Case(
         "MNIST",
-        "examples/mnist",
-        "python main.py --epochs 2 --no-accel",
+        "examples",
+        "bash -c 'cd mnist && python main.py --epochs 2 --no-accel'",
         printed(TRAIN_LOSS, (rf"Average loss: {NUMBER}", "Average_loss")),
         prepare=mnist,
         options=DATA,
@@ -290,8 +286,8 @@ CASES = [
     ),
     Case(
         "VAE",
-        "examples/vae",
-        "python main.py --epochs 2 --no-accel",
+        "examples",
+        "bash -c 'cd vae && python main.py --epochs 2 --no-accel'",
         printed(
             TRAIN_LOSS,
             (rf"Average loss: {NUMBER}", "Average_loss"),
@@ -331,13 +327,6 @@ CASES = [
         printed((rf"^Loss: {NUMBER} after", "Loss")),
     ),
     Case(
-        "sine waves",
-        "examples/time_sequence_prediction",
-        "python train.py --steps 2",
-        printed((rf"^loss: {NUMBER}", "loss"), (rf"^test loss: {NUMBER}", "test_loss")),
-        prepare=sine_waves,
-    ),
-    Case(
         "linear regression tutorial",
         "pytorch-tutorial/tutorials/01-basics/linear_regression",
         "python main.py",
@@ -351,14 +340,14 @@ CASES = [
         event_files,
     ),
     Case(
-        "Lightning bug report, 2 workers",
+        "Lightning bug report on 2 nodes",
         f"{LIGHTNING}/pytorch/bug_report",
         "torchrun bug_report_model.py",
-        event_files,
+        # Its two workers train independently, and both write event files.
         slots=2,
         nodes=2,
     ),
-    Case("Lightning, CSVLogger", LIBRARIES, "python use_lightning.py", own_history),
+    Case("Lightning with CSVLogger", LIBRARIES, "python use_lightning.py", own_history),
     Case("Hugging Face Trainer", LIBRARIES, "python use_transformers.py", own_history),
     Case("Accelerate tracking", LIBRARIES, "python use_accelerate.py", own_history),
     Case("accelerate own test", "", "-m accelerate.test_utils.scripts.test_ops", slots=2),
@@ -370,7 +359,7 @@ CASES = [
     ),
     Case("TensorBoard tutorial", LIBRARIES, "python use_torch_writer.py", own_history),
     Case(
-        "tensorboardX, purge_step",
+        "tensorboardX purge_step",
         "tensorboardX/examples",
         "python demo_purge.py",
         event_files,
@@ -378,7 +367,7 @@ CASES = [
     ),
     Case("wandb quickstart", LIBRARIES, "python use_wandb.py", own_history, launcher="plain"),
     Case(
-        "wandb, several rates",
+        "wandb at several rates",
         "wandb-examples/examples/api-examples/metrics-at-different-steps",
         "python train.py --max_epochs 20",
         launcher="plain",
@@ -567,7 +556,7 @@ def left_alone(run: Run, case: Case, python: Path, folder: Path) -> dict[str, An
     lines = [
         str(line["text"])
         for line in run.client.log_lines(run.trial_id)
-        if line["stream"] == "stdout" and line["rank"] in (0, None)
+        if line["stream"] == "stdout" and (line["rank"] or 0) <= 0
     ]
     recorded = case.record(Finished(lines, folder, python))
     return found | compared(recorded, shown(run, recorded))

@@ -211,6 +211,7 @@ def test_the_way_from_the_front_page_to_a_stopped_trial_without_a_mouse(
         client.post("/experiments", {"document": document})
     page.goto(stack.url)
     expect(page.get_by_role("link", name="by-keyboard").first).to_be_visible(timeout=60_000)
+    expect(page.get_by_test_id("keyboard-ready")).to_have_count(1)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")

@@ -124,6 +124,7 @@ def test_notes_are_markdown_and_show_what_they_will_look_like(
     with stack.client() as client:
         client.post("/experiments", {"document": scripted("with-notes", [{"sleep": 0.1}])})
     page.goto(f"{stack.url}/experiments?q=with-notes")
+    expect(page.get_by_test_id("keyboard-ready")).to_have_count(1)
     row = page.get_by_test_id("experiments").locator("tbody tr").first
     row.focus()
     page.keyboard.press("?")

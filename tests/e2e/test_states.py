@@ -92,9 +92,10 @@ def test_a_failed_script_says_how_with_its_last_lines_and_a_way_to_the_log(
     page.get_by_test_id("root-cause").click()
     expect(page).to_have_url(re.compile(r"tab=logs"))
     expect(page.get_by_test_id("log-line").first).to_contain_text("no such file: train.bin")
-    page.goto(f"{stack.url}/experiments?q=exits-seven")
+    page.goto(f"{stack.url}/experiments?q=exits-seven&cols=name,state,progress")
     # It never took a step, so it is not done.
-    expect(page.get_by_role("progressbar", name="Progress")).to_have_attribute("aria-valuenow", "0")
+    expect(page.get_by_role("cell", name="Failed")).to_have_count(1)
+    expect(page.get_by_role("progressbar", name="Progress")).to_have_count(0)
 
 
 def test_a_queued_trial_says_why_it_waits(

@@ -53,7 +53,7 @@ export function PageError({ error, reset }: ErrorComponentProps) {
 export function PagePending() {
   return (
     <div className={layout["page"]}>
-      <Skeleton rows={6} />
+      <Skeleton rows={8} hasHead />
     </div>
   );
 }

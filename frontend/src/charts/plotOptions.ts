@@ -113,6 +113,8 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
         range: (_u, min, max) => {
           const cut = input.now().laid?.cut;
           if (view.y) return cutRange(view.y, min, max, view.logY);
+          // Percentages between 99.8 and 100 would fill the whole chart with noise.
+          if (format.unitOf(input.metric) === "pct" && !view.logY && !cut) return [0, Math.max(100, max ?? 0)];
           return yRange(cut?.[0] ?? min, cut?.[1] ?? max, view.logY);
         },
       },

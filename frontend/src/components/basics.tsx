@@ -137,10 +137,12 @@ export function Empty({
   );
 }
 
-export function Skeleton({ rows = 5 }: { rows?: number }) {
+/** hasHead: the title of a page is not there either. */
+export function Skeleton({ rows = 5, hasHead = false }: { rows?: number; hasHead?: boolean }) {
   const { t } = useTranslation();
   return (
     <div className={css["skeleton"]} role="status" aria-label={t("common.loading")}>
+      {hasHead ? <span data-head /> : null}
       {Array.from({ length: rows }, (_, i) => (
         // oxlint-disable-next-line react/no-array-index-key -- fixed rows without identity
         <span key={i} />

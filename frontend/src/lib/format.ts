@@ -166,7 +166,7 @@ export function metric(name: string, value: WireNumber | null | undefined): stri
       return percent === null ? MISSING : pct(percent / 100);
     }
     case "perS":
-      return si(value, "/s");
+      return name.endsWith("bytes_per_s") ? si(value, "B/s") : si(value, "/s");
     default:
       return num(value);
   }

@@ -13,6 +13,7 @@ const item = {
   slots_per_trial: 4,
   slot_type: "cpu",
   only_trial_id: 7,
+  unmanaged: null,
 };
 
 test("an experiment waits while it goes on and none of its trials runs", () => {
@@ -26,12 +27,14 @@ test("an experiment waits while it goes on and none of its trials runs", () => {
 });
 
 test("slots in words are those that are held, beside those that are asked for", () => {
-  const words = (changes: Partial<Omit<typeof item, "only_trial_id">> & { only_trial_id?: null }): string =>
-    slotsText(i18next.t, { ...item, ...changes });
+  const words = (
+    changes: Partial<Omit<typeof item, "only_trial_id" | "unmanaged">> & { only_trial_id?: null; unmanaged?: string },
+  ): string => slotsText(i18next.t, { ...item, ...changes });
   expect(words({})).toBe("4 cpu");
   expect(words({ num_slots_held: 1 })).toBe("1 of 4 cpu");
   expect(words({ only_trial_id: null, num_slots_held: 12 })).toBe("12 cpu (4 each)");
   expect(words({ only_trial_id: null, num_slots_held: 0 })).toBe("0 cpu (4 each)");
   expect(words({ state: "COMPLETED", num_slots_held: 0 })).toBe("4 cpu");
   expect(words({ state: "QUEUED", num_slots_held: 0 })).toBe("4 cpu");
+  expect(words({ unmanaged: "mlflow", num_slots_held: 0 })).toBe("–");
 });

@@ -2,11 +2,12 @@
 import type { TFunction } from "i18next";
 
 import type { Experiment } from "../api/queries";
+import { MISSING } from "./format";
 import { isTerminal } from "./states";
 
 type Held = Pick<
   Experiment,
-  "state" | "num_trials_by_state" | "num_slots_held" | "slots_per_trial" | "slot_type" | "only_trial_id"
+  "state" | "num_trials_by_state" | "num_slots_held" | "slots_per_trial" | "slot_type" | "only_trial_id" | "unmanaged"
 >;
 
 const HOLDING = ["STARTING", "RUNNING", "STOPPING"];
@@ -16,8 +17,9 @@ export function shownState({ state, num_trials_by_state }: Pick<Experiment, "sta
   return state === "RUNNING" && !HOLDING.some((name) => (num_trials_by_state[name] ?? 0) > 0) ? "WAITING" : state;
 }
 
-/** Slots in words: those of a trial; while it goes on, those that are held: "1 of 4 cpu". */
+/** Slots in words: those of a trial; while it goes on, those that are held: "1 of 4 cpu"; none for what runs elsewhere. */
 export function slotsText(t: TFunction, item: Held): string {
+  if (item.unmanaged !== null) return MISSING;
   const { slots_per_trial: asked, num_slots_held: held, slot_type: type } = item;
   const goesOn = !isTerminal(item.state) && item.state !== "QUEUED" && item.state !== "PAUSED";
   if (!goesOn || held === asked) return `${asked} ${type}`;

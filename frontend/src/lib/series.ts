@@ -206,7 +206,8 @@ export function goalOf(metric: string): "min" | "max" | null {
   if (/[\s()*+^]/.test(metric)) return null;
   const name = metric.slice(metric.lastIndexOf("/") + 1);
   if (/loss|error|perplexity/.test(name)) return "min";
-  if (/accuracy|f1|recall|precision|per_s/.test(name)) return "max";
+  // What a machine transfers is neither good nor bad.
+  if (/accuracy|f1|recall|precision|(?<!bytes_)per_s/.test(name)) return "max";
   return null;
 }
 

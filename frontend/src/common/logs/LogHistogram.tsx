@@ -101,7 +101,7 @@ export function LogHistogram({
           <span>
             {t("logs.volumeMost", {
               n: format.count(most),
-              width: format.duration(((bars[0]?.to ?? 0) - (bars[0]?.from ?? 0)) / 1000),
+              width: format.ms((bars[0]?.to ?? 0) - (bars[0]?.from ?? 0)),
             })}
           </span>
           <span>{at(bars.at(-1)?.to ?? 0)}</span>

@@ -14,6 +14,8 @@ import { parseAt, serverNow, stamp, type TimeZone } from "../../lib/time";
 import css from "./cluster.module.css";
 import { area, instants, meanShare, PERIODS_H, usualPeriod } from "./utilization";
 
+/** One pool alone is as tall as five rows of the queue beside it. */
+const ALONE_PX = 200;
 const TALL_PX = 132;
 const LOW_PX = 64;
 const PERIOD_KEYS = { 1: "h1", 6: "h6", 24: "h24", 168: "h168" } as const;
@@ -53,7 +55,7 @@ export function Utilization({ since }: { since: string | null }) {
                   pool={pool}
                   data={data}
                   hours={hours}
-                  height={data.pools.length > 2 ? LOW_PX : TALL_PX}
+                  height={data.pools.length === 1 ? ALONE_PX : data.pools.length > 2 ? LOW_PX : TALL_PX}
                 />
               ))}
             </div>

@@ -5,6 +5,7 @@ import { type KeyboardEvent, type PointerEvent, type RefObject, useEffect, useRe
 import { useTranslation } from "react-i18next";
 
 import type { Experiment } from "../../api/queries";
+import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import type { Ticks } from "../../components/DataTable";
 import uiCss from "../../components/ui.module.css";
 import { cell, headText, type Narrow } from "./cells";
@@ -249,7 +250,7 @@ function Row({ index, item, columns, ticks, isPeeked, isReachable, narrow, onFoc
           <td key={id} className={css["lead"]}>
             <span className={css["named"]}>
               <Name item={item} />
-              <span className="dim num">#{item.id}</span>
+              <span className="dim num">#{item.id}</span> <UnmanagedBadge client={item.unmanaged} isIcon />
               <button
                 type="button"
                 className={css["beside"]}

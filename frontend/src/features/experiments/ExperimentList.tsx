@@ -4,6 +4,7 @@ import { useCallback, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { type Experiment, experimentCount, type ExperimentFilter, me } from "../../api/queries";
+import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import { LoadMore } from "../../components/basics";
 import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { ExperimentLink } from "../../components/ExperimentLink";
@@ -161,7 +162,7 @@ function cardColumn(
       cell: (item) => (
         <span className={uiCss["named"]}>
           <ExperimentLink item={item} />
-          <span className="dim num">#{item.id}</span>
+          <span className="dim num">#{item.id}</span> <UnmanagedBadge client={item.unmanaged} />
         </span>
       ),
     };

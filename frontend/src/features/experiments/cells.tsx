@@ -5,7 +5,6 @@ import { useTranslation } from "react-i18next";
 import type { Experiment } from "../../api/queries";
 import { Headline } from "../../common/headline/Headline";
 import { Meter, TrialsBar } from "../../components/basics";
-import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
@@ -55,7 +54,7 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
     case "state":
       return (
         <span title={item.reason}>
-          <StateBadge state={shownState(item)} /> <UnmanagedBadge client={item.unmanaged} />
+          <StateBadge state={shownState(item)} />
         </span>
       );
     case "labels":

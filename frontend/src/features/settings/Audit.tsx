@@ -75,9 +75,15 @@ function columnsOf(t: TFunction): Column<AuditEntry>[] {
     },
     { id: "subject", header: t("audit.subject"), cell: (entry) => <Subject subject={entry.subject} /> },
     { id: "actor", header: t("audit.actor"), cell: (entry) => <span className="mono">{entry.actor}</span> },
-    { id: "addr", header: t("audit.address"), cell: (entry) => <span className="mono">{entry.remote_addr}</span> },
+    {
+      id: "addr",
+      phone: false,
+      header: t("audit.address"),
+      cell: (entry) => <span className="mono">{entry.remote_addr}</span>,
+    },
     {
       id: "detail",
+      phone: false,
       header: t("audit.detail"),
       cell: (entry) => {
         const detail = detailText(entry.detail);

@@ -83,6 +83,12 @@ const highlight = HighlightStyle.define([
   { tag: tags.punctuation, color: "var(--text-2)" },
 ]);
 
+/** The line of an error, from 1: what does not parse has no path, but the message names the line. */
+function lineOf(text: string, error: FieldError): number {
+  const found = lineOfPath(text, error.path);
+  return found === null ? Math.max(1, Number(/\(line (\d+)\b/.exec(error.message)?.[1] ?? 1)) : found + 1;
+}
+
 interface Props {
   value: string;
   label: string;
@@ -184,7 +190,7 @@ export default function Editor({ value, label, schema, errors, focus, onChange, 
     if (!editor) return;
     const { doc } = editor.state;
     const diagnostics: Diagnostic[] = errors.map((error) => {
-      const line = doc.line(Math.min(doc.lines, (lineOfPath(doc.toString(), error.path) ?? 0) + 1));
+      const line = doc.line(Math.min(doc.lines, lineOf(doc.toString(), error)));
       const indent = line.text.length - line.text.trimStart().length;
       return {
         from: line.from + indent,

@@ -21,6 +21,7 @@ import { StopDialog } from "./StopDialog";
 /** Methods that let a trial wait at its rung. */
 const WITH_RUNGS: ReadonlySet<string> = new Set(["asha", "hyperband"]);
 const HPARAMS_SHOWN = 6;
+const HPARAM_CHARS = 40;
 
 interface Props {
   trial: TrialDetail;
@@ -175,6 +176,8 @@ function Heard({ trial: data }: { trial: TrialDetail }) {
   );
 }
 
+const clipped = (text: string): string => (text.length > HPARAM_CHARS ? `${text.slice(0, HPARAM_CHARS)}…` : text);
+
 function HparamLine({ hparams }: { hparams: Record<string, unknown> }) {
   const entries = Object.entries(hparams);
   if (entries.length === 0) return null;
@@ -182,7 +185,7 @@ function HparamLine({ hparams }: { hparams: Record<string, unknown> }) {
     <span className="mono" title={JSON.stringify(hparams, null, 1)}>
       {entries
         .slice(0, HPARAMS_SHOWN)
-        .map(([key, value]) => `${key}=${typeof value === "number" ? format.num(value) : String(value)}`)
+        .map(([key, value]) => `${key}=${typeof value === "number" ? format.num(value) : clipped(String(value))}`)
         .join("  ")}
       {entries.length > HPARAMS_SHOWN ? " …" : ""}
     </span>

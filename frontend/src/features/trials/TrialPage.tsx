@@ -25,7 +25,7 @@ import { Outputs } from "./Outputs";
 import { Performance } from "./Performance";
 import { Ranks } from "./Ranks";
 import { System } from "./System";
-import { homeOf, TABS, type TabName } from "./tabs";
+import { homeOf, isApplicable, TABS, type TabName } from "./tabs";
 import { TrialEvents } from "./TrialEvents";
 import { TrialHead } from "./TrialHead";
 import { TrialStrip } from "./TrialStrip";
@@ -42,13 +42,17 @@ export function TrialPage() {
 export function OnlyTrialPage() {
   const { experimentId } = useParams({ from: "/app/experiments/$experimentId" });
   const id = useQuery(experiment(Number(experimentId))).data?.only_trial_id;
-  return id ? <Loaded id={id} /> : <Skeleton />;
+  return id ? <Loaded id={id} /> : <Skeleton rows={8} hasHead />;
 }
 
 function Loaded({ id }: { id: number }) {
   const query = useQuery(trial(id));
   useLiveQueries(`trial:${id}`, ["trial", id]);
-  return <QueryView query={query}>{(data) => <TrialView trial={data} key={data.id} />}</QueryView>;
+  return (
+    <QueryView query={query} skeleton={<Skeleton rows={8} hasHead />}>
+      {(data) => <TrialView trial={data} key={data.id} />}
+    </QueryView>
+  );
 }
 
 function TrialView({ trial: data }: { trial: TrialDetail }) {
@@ -119,7 +123,7 @@ function useTabs(data: TrialDetail, active: TabName, isOnly: boolean): { id: str
   const found = useQuery(mediaOverview(data.id, !isTerminal(data.state))).data;
   const hasMedia = found !== undefined && (found.num_series > 0 || found.dropped.length > 0);
   const isShown = (name: TabName): boolean =>
-    name === active || (name === "media" ? hasMedia : name !== "details" || isOnly);
+    name === active || (isApplicable(name, data) && (name === "media" ? hasMedia : name !== "details" || isOnly));
   return TABS.filter(isShown).map((name) => {
     const label = t(`trial.tab.${name}`);
     return { id: name, label: name === "media" && hasMedia ? `${label} ${format.count(found.num_series)}` : label };

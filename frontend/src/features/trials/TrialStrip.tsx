@@ -23,6 +23,8 @@ interface Figure {
   tone?: "warn" | "bad";
   /** Also beside a log, which wants the room. */
   isVital?: boolean;
+  /** What is drawn behind the value. */
+  beside?: ReactNode;
   /** What of the page says more. */
   leadsTo?: Pick<TrialSearch, "tab" | "level">;
 }
@@ -46,13 +48,13 @@ export function TrialStrip({ trial, isShort }: { trial: TrialDetail; isShort: bo
           <FigureItem key={figure.id} figure={figure} />
         ))}
       </dl>
-      {isShort ? null : <StepBar trial={trial} />}
       <StripHelp items={shown.flatMap(({ label, title }) => (title ? [{ label, title }] : []))} />
     </div>
   );
 }
 
-function FigureItem({ figure: { id, label, value, title, tone, isVital, leadsTo } }: { figure: Figure }) {
+function FigureItem({ figure }: { figure: Figure }) {
+  const { id, label, value, title, tone, isVital, leadsTo, beside } = figure;
   return (
     <div title={title} data-testid={`stat-${id}`} data-tone={tone} data-vital={isVital ?? false}>
       <dt>{label}</dt>
@@ -64,6 +66,7 @@ function FigureItem({ figure: { id, label, value, title, tone, isVital, leadsTo 
         ) : (
           value
         )}
+        {beside}
       </dd>
     </div>
   );
@@ -139,6 +142,7 @@ function useErrors(trial: TrialDetail): Figure {
     value: count > 0 ? format.count(count) : format.MISSING,
     title: t("trial.stat.errorsTitle"),
     tone: "bad",
+    isVital: true,
     leadsTo: { tab: "logs", level: "error,critical" },
   };
 }
@@ -171,14 +175,16 @@ function speed(t: TFunction, trial: TrialDetail): Figure[] {
     {
       id: "data",
       label: t("trial.stat.data"),
-      value: format.pct(wait?.mean ?? null),
+      // The bar of the step shows it, too; said in words when it is too much.
+      value: wait !== null && wait.mean >= WARN_DATA ? format.pct(wait.mean) : format.MISSING,
       title: over(wait, t("trial.stat.ofStep")),
-      tone: wait !== null && wait.mean >= WARN_DATA ? "warn" : undefined,
+      tone: "warn",
     },
     {
       id: "step-time",
       label: t("trial.stat.stepTime"),
       value: format.ms(step?.mean ?? null),
+      beside: step === null ? null : <StepBar trial={trial} />,
       title: over(step, fastest === undefined ? "" : t("trial.stat.least", { value: format.ms(fastest) })),
     },
   ];

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 
 import type { TrialDetail } from "../../api/queries";
-import { homeOf } from "./tabs";
+import { homeOf, isApplicable, TABS } from "./tabs";
 
 const attempts = [{ no: 1 }] as TrialDetail["attempts"];
 const script = { state: "RUNNING", attempts, config: { entrypoint: ["train.py"], trainer: null }, unmanaged: null };
@@ -18,4 +18,10 @@ test("what ended without a metric opens on its log, what never began or runs els
   expect(homeOf({ ...script, state: "QUEUED" }, false)).toBe("metrics");
   expect(homeOf({ ...script, state: "CANCELED", attempts: [] }, false)).toBe("metrics");
   expect(homeOf({ ...script, state: "COMPLETED", unmanaged: "mlflow" }, false)).toBe("metrics");
+});
+
+test("what runs elsewhere has no tabs of what only a node knows", () => {
+  const shown = (unmanaged: string | null): string[] => TABS.filter((name) => isApplicable(name, { unmanaged }));
+  expect(shown(null)).toEqual([...TABS]);
+  expect(shown("mlflow")).toEqual(["metrics", "media", "evaluation", "config", "details", "events"]);
 });

@@ -30,3 +30,10 @@ export function homeOf(
   const isScript = trial.config["trainer"] === null || trial.config["trainer"] === undefined;
   return isTerminal(trial.state) || (isScript && trial.state === "RUNNING") ? "logs" : "metrics";
 }
+
+const OF_NODES: readonly TabName[] = ["logs", "performance", "system", "ranks", "outputs", "checkpoints"];
+
+/** Return whether a tab can ever have content: nodes report nothing of a trial that runs elsewhere. */
+export function isApplicable(name: TabName, { unmanaged }: Pick<TrialDetail, "unmanaged">): boolean {
+  return unmanaged === null || !OF_NODES.includes(name);
+}
