@@ -297,7 +297,7 @@ def test_a_job_that_exceeds_a_limit_ends_with_it_as_the_reason(run: Start, limit
         "memory": "x = bytearray(300_000_000)\nfor i in range(0, len(x), 4096): x[i] = 1\n",
         "processes": "import threading\nfor _ in range(60):\n"
         "    threading.Thread(target=time.sleep, args=(600,)).start()\n",
-        "disk": "open('big', 'wb').write(bytes(9_000_000))\n",
+        "disk": "open('/tmp/big', 'wb').write(bytes(9_000_000))\n",
     }
     values = {"memory": "200MB", "processes": 40, "disk": "8MB"}
     script = f"import time\ntime.sleep(1)\n{scripts[limit]}time.sleep(600)\n"
@@ -406,4 +406,4 @@ def test_a_gang_of_two_nodes_meets_in_containers(run: Start, engine: Engine, wai
     )  # fmt: skip
     assert said == ["0 2 2 gang0\n", "1 2 2 gang1\n"]
     label = f"label={OWNER_LABEL}={nodes[0].folder.owner.partition('@')[0]}"
-    wait_for(lambda: not call(engine, "ps", "--all", "--quiet", "--filter", label))
+    wait_for(lambda: not call(engine, "ps", "--all", "--quiet", "--filter", label), timeout_s=60)

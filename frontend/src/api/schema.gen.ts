@@ -5789,6 +5789,21 @@ export interface components {
             /** Chores */
             chores?: string[];
             /**
+             * Container Reason
+             * @default
+             */
+            container_reason: string;
+            /**
+             * Container Runtime
+             * @default
+             */
+            container_runtime: string;
+            /**
+             * Container Version
+             * @default
+             */
+            container_version: string;
+            /**
              * Cuda Version
              * @default
              */
@@ -5851,6 +5866,21 @@ export interface components {
              */
             driver_version: string;
             /**
+             * Image
+             * @default
+             */
+            image: string;
+            /**
+             * Image Digest
+             * @default
+             */
+            image_digest: string;
+            /**
+             * Image Id
+             * @default
+             */
+            image_id: string;
+            /**
              * Muster Version
              * @default
              */
@@ -5883,6 +5913,12 @@ export interface components {
             cuda_version: string;
             /** Driver Version */
             driver_version: string;
+            /** Image */
+            image: string;
+            /** Image Digest */
+            image_digest: string;
+            /** Image Id */
+            image_id: string;
             /** Muster Version */
             muster_version: string;
             /** Node Name */
@@ -6785,6 +6821,11 @@ export interface components {
              */
             driver_version: string;
             /**
+             * Image Id
+             * @default
+             */
+            image_id: string;
+            /**
              * Muster Version
              * @default
              */
@@ -6808,6 +6849,12 @@ export interface components {
             agent_version: string;
             /** Clock Skew S */
             clock_skew_s: number | null;
+            /** Container Reason */
+            container_reason: string;
+            /** Container Runtime */
+            container_runtime: string;
+            /** Container Version */
+            container_version: string;
             /** Cuda Version */
             cuda_version: string;
             /** Driver Version */
