@@ -60,7 +60,9 @@ def test_an_outage_of_the_control_plane_costs_nothing():
 
 
 @pytest.mark.parametrize(
-    ("seeds", "options"), [(ONCE_BROKEN, []), (ONCE_BROKEN_BY_OUTAGES, ["--outages"])]
+    ("seeds", "options"),
+    [(ONCE_BROKEN, []), (ONCE_BROKEN_BY_OUTAGES, ["--outages"])],
+    ids=["faults", "outages"],
 )
 def test_what_was_broken_once_stays_mended(seeds, options):
     done = simulate(*options, "--seed", *map(str, seeds))
