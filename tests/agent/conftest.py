@@ -230,6 +230,7 @@ class RunningAgent:
             "MUSTER_AGENT_NAME": "node-1",
             "MUSTER_AGENT_SLOTS": "2",
             "MUSTER_AGENT_ADDRESS": "127.0.0.1",
+            "MUSTER_AGENT_CONTAINERS": "none",  # Trying an engine takes a second.
             **self.environment,
         }
         self.process = preloaded.start(

@@ -98,6 +98,8 @@ class Stack:
             "MUSTER_HOME": str(home),
             "OMP_NUM_THREADS": "1",
             "MUSTER_AGENT_ISOLATION": "none",
+            # Trying an engine takes a second; tests of containers name theirs.
+            "MUSTER_AGENT_CONTAINERS": os.environ.get("MUSTER_AGENT_CONTAINERS", "none"),
         }
 
     def start(self) -> None:
