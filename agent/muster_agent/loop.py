@@ -36,7 +36,7 @@ from muster_agent.jobs.allocations import Allocation
 from muster_agent.jobs.folder import ShimOptions
 from muster_agent.machine import Machine
 from muster_agent.node.joining import CannotJoin, introduce, take_credential
-from muster_agent.outputs.keeper import OutputsReporter
+from muster_agent.outputs.keeper import OutputsReporter, is_all_reported
 from muster_agent.outputs.storage import is_within
 from muster_agent.plan import (
     Action,
@@ -61,6 +61,8 @@ log = structlog.get_logger("muster.agent")
 PLAN_INTERVAL_S = 0.1
 NAME_TAKEN_PAUSE_S = 3.0
 SHUTDOWN_UPLOAD_S = 10.0
+OUTPUTS_WAIT_S = 60.0
+"""A pilot that leaves waits so long at most for the files of its jobs to be kept."""
 TOLD_TO_END = "the node's agent was told to end"
 LATE_ANSWER_S = 3.0
 """An answer to a poll that the server has given for so long was lost on its way."""
@@ -676,6 +678,10 @@ class Agent:
         if not has_lifeline:
             await _until(are(lambda a: a.is_delivered), timeout_s=SHUTDOWN_UPLOAD_S)
         if is_pilot:
+            if self._outputs is not None and not has_lifeline:
+                # Nobody comes back to this home: what its jobs wrote is kept now or never.
+                wait_s = self._departure.grace_s(OUTPUTS_WAIT_S)
+                await _until(lambda: is_all_reported(self._settings.home), timeout_s=wait_s)
             await self._departure.announce("gone", reason)
 
 

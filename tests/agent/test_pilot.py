@@ -156,6 +156,17 @@ def test_a_pilot_for_one_allocation_delivers_it_and_leaves(
     assert plane.log_bytes_at_exit["a1"][(0, "stdout")] == len("done\n")
 
 
+def test_a_pilot_leaves_only_when_the_files_of_its_job_are_kept(
+    pilot: Any, plane: Any, attempt: Any, code: Any, wait_for: Any
+) -> None:
+    spec = attempt(code=code("open('result.txt', 'w').write('42')\n"), outputs=wire.OutputsSpec())
+    plane.want(spec)
+    agent = pilot(ONCE="true")
+    assert ended(agent.process, wait_for) == 0
+    assert plane.left[-1][0] == "gone"
+    assert plane.final_outputs(spec.trial_id) is not None
+
+
 def test_an_idle_pilot_leaves(pilot: Any, plane: Any, wait_for: Any) -> None:
     agent = pilot(IDLE_EXIT_S="1")
     assert ended(agent.process, wait_for) == 0

@@ -174,7 +174,7 @@ def test_a_canceled_job_and_a_lost_controller_cost_a_trial_no_restart(
 
 def test_a_refusal_reaches_the_trial_in_slurms_words(stack: QuickStack, lab: SlurmLab) -> None:
     create_pool(stack, lab, "wrong", partition="nope")
-    document = 'name: waits\nentrypoint: ["true"]\nresources: {slots: 1, pool: wrong}\n'
+    document = scripted("waits", [], resources={"slots": 1, "pool": "wrong"})
     experiment_id = submit(stack, document)
     wait_for(
         "the refusal is told",
@@ -206,7 +206,7 @@ def test_the_script_of_the_guide_runs_a_pilot(
         "PATH": f"{Path(AGENT).parent}:{lab.environment['PATH']}",
     }
     done = subprocess.run(
-        ["sbatch", "--parsable", f"--output={tmp_path}/log", "pilot.sbatch"],
+        ["sbatch", "--parsable", "--time=30", f"--output={tmp_path}/log", "pilot.sbatch"],
         cwd=tmp_path,
         env=lab.environment | variables,
         capture_output=True,
@@ -219,9 +219,7 @@ def test_the_script_of_the_guide_runs_a_pilot(
         node = client.get(f"/nodes/{name}")
     assert node["provider_ref"] == f"slurm:lab:{done.stdout.strip()}"
     assert node["ends_at"] is not None
-    document = (
-        'name: once\nentrypoint: [sh, -c, "echo here"]\nlauncher: plain\nresources: {slots: 3}\n'
-    )
+    document = scripted("once", [{"log": "here"}], resources={"slots": 3})
     experiment_id = submit(stack, document)
     wait_for(
         "it has run there", lambda: trial_of(stack, experiment_id)["state"] == "COMPLETED", 120

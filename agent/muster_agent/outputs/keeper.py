@@ -220,6 +220,17 @@ def has_final(work: TrialWork, use: WorkUse) -> bool:
     return last is not None and last.allocation_id == use.allocation_id and last.summary.is_final
 
 
+def is_all_reported(home: Path) -> bool:
+    """Return whether the server has answered the final manifest of every work folder that is kept."""
+    for work in find_work(home):
+        use, acked = work.read_use(), work.read_acked()
+        if use is None or use.outputs is None:
+            continue
+        if acked is None or acked.allocation_id != use.allocation_id or not acked.is_final:
+            return False
+    return True
+
+
 # ---------------------------------------------------------------- reports
 
 

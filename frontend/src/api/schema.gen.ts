@@ -2178,6 +2178,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/pools/{name}/pilots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Pilots
+         * @description List the pilots of a pool, the newest first, those that have ended included.
+         */
+        get: operations["list_pilots"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/pools/{name}/provider": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Pool Provider
+         * @description Return what submits pilots for a pool, and how it fares.
+         */
+        get: operations["get_pool_provider"];
+        /**
+         * Set Pool Provider
+         * @description Have pilots submitted to a batch system for what waits in the pool.
+         */
+        put: operations["set_pool_provider"];
+        post?: never;
+        /**
+         * Delete Pool Provider
+         * @description Submit no more pilots. Those that wait are canceled, those that run leave once they are idle.
+         */
+        delete: operations["delete_pool_provider"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/preflights": {
         parameters: {
             query?: never;
@@ -7711,6 +7759,13 @@ export interface components {
             /** Next */
             next: string | null;
         };
+        /** Page[PilotOut] */
+        Page_PilotOut_: {
+            /** Items */
+            items: components["schemas"]["PilotOut"][];
+            /** Next */
+            next: string | null;
+        };
         /** Page[PoolOut] */
         Page_PoolOut_: {
             /** Items */
@@ -7988,6 +8043,31 @@ export interface components {
              * @default
              */
             provider_ref: string;
+        };
+        /** PilotOut */
+        PilotOut: {
+            /**
+             * Asked At
+             * Format: date-time
+             */
+            asked_at: string;
+            /** Ended At */
+            ended_at: string | null;
+            /** Expected At */
+            expected_at: string | null;
+            /** Id */
+            id: string;
+            /** Reason */
+            reason: string;
+            /** Ref */
+            ref: string;
+            /**
+             * Since
+             * Format: date-time
+             */
+            since: string;
+            /** State */
+            state: string;
         };
         /**
          * PipelineLaneOut
@@ -8738,6 +8818,85 @@ export interface components {
             restart_count: boolean;
             /** Weight */
             weight?: number | null;
+        };
+        /**
+         * ProviderIn
+         * @description What submits pilots for a pool. It replaces what was set before; pilots that run stay.
+         */
+        ProviderIn: {
+            /**
+             * Idle S
+             * @default 600
+             */
+            idle_s: number;
+            /**
+             * Kind
+             * @constant
+             */
+            kind: "slurm";
+            /** Max Pilots */
+            max_pilots: number;
+            /**
+             * Min Pilots
+             * @default 0
+             */
+            min_pilots: number;
+            /** Options */
+            options: {
+                [key: string]: string;
+            };
+            /**
+             * Slot Type
+             * @default cpu
+             * @enum {string}
+             */
+            slot_type: "cpu" | "cuda";
+            /** Slots */
+            slots: number;
+            /** Walltime S */
+            walltime_s: number;
+        };
+        /** ProviderOut */
+        ProviderOut: {
+            /**
+             * Changed At
+             * Format: date-time
+             */
+            changed_at: string;
+            /** Failures */
+            failures: number;
+            /** Idle S */
+            idle_s: number;
+            /** Kind */
+            kind: string;
+            /** Listed At */
+            listed_at: string | null;
+            /** Max Pilots */
+            max_pilots: number;
+            /** Min Pilots */
+            min_pilots: number;
+            /** Name */
+            name: string;
+            /** Not Before */
+            not_before: string | null;
+            /** Num Pilots */
+            num_pilots: {
+                [key: string]: number;
+            };
+            /** Options */
+            options: {
+                [key: string]: string;
+            };
+            /** Pool */
+            pool: string;
+            /** Problem */
+            problem: string;
+            /** Slot Type */
+            slot_type: string;
+            /** Slots */
+            slots: number;
+            /** Walltime S */
+            walltime_s: number;
         };
         /** QueueItem */
         QueueItem: {
@@ -20071,6 +20230,317 @@ export interface operations {
         };
     };
     delete_pool: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_pilots: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_PilotOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_pool_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    set_pool_provider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProviderIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_pool_provider: {
         parameters: {
             query?: never;
             header?: never;

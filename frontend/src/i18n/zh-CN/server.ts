@@ -271,6 +271,7 @@ export const events: Readonly<Record<string, string>> = {
   "node.registered": "节点已加入",
   "node.released": "节点解除隔离",
   "node.scheduling": "节点调度变化",
+  "provider.failed": "临时节点未能启动",
   "node.state": "节点状态变化",
   "outputs.cleaned": "输出文件已清理",
   "outputs.collected": "输出文件已收集",

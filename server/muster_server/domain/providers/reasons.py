@@ -47,7 +47,8 @@ _WORDS = {
 @dataclass(frozen=True, kw_only=True)
 class Reason:
     kind: Kind
-    """waits: patience helps. wrong: it never starts. held: a person has to release it."""
+    """Kind of wait: patience helps ("waits"), it never starts ("wrong"), or a person has to release it
+    ("held")."""
     text: str
     """Our words, with Slurm's in brackets; "" if Slurm gave none."""
 
