@@ -22,7 +22,6 @@ import { CleaningDialog } from "../../common/checkpoints/CleaningDialog";
 import { FromScript } from "../../common/checkpoints/FromScript";
 import { ExportButton } from "./ExportButton";
 import { Pinned, PinButton } from "../../common/checkpoints/PinButton";
-import layout from "../../components/layout.module.css";
 import css from "./trials.module.css";
 
 export function Checkpoints({ trial }: { trial: TrialDetail }) {
@@ -82,7 +81,7 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
       header: t("checkpoints.step"),
       lead: true,
       cell: (c) => (
-        <>
+        <span className={css["whole"]}>
           <b className="num">{format.count(c.step)}</b>{" "}
           {c.is_best ? (
             <Badge size="xs" variant="light">
@@ -95,7 +94,7 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
             </Badge>
           ) : null}{" "}
           <FromScript checkpoint={c} /> <Pinned checkpoint={c} />
-        </>
+        </span>
       ),
     },
     {
@@ -109,10 +108,11 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
       id: "metrics",
       header: t("checkpoints.metrics"),
       cell: (c) => (
-        <span className="mono">
-          {Object.entries(c.metrics)
-            .map(([name, value]) => `${name} ${format.num(value)}`)
-            .join("  ") || format.MISSING}
+        <span className={`mono ${css["pairs"]}`}>
+          {Object.keys(c.metrics).length === 0 ? format.MISSING : null}
+          {Object.entries(c.metrics).map(([name, value]) => (
+            <span key={name}>{`${name} ${format.num(value)}`}</span>
+          ))}
         </span>
       ),
     },
@@ -130,12 +130,23 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
       header: t("checkpoints.state"),
       cell: (c) => t(`checkpointList.${c.state as CheckpointState}`),
     },
-    { id: "attempt", phone: false, header: t("ranks.attempt"), align: "right", cell: (c) => c.attempt_no },
+    // Of a trial that was never restarted, all are of the first attempt.
+    ...(trial.attempts.length > 1
+      ? [
+          {
+            id: "attempt",
+            phone: false as const,
+            header: t("ranks.attempt"),
+            align: "right" as const,
+            cell: (c: Checkpoint) => c.attempt_no,
+          },
+        ]
+      : []),
     { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
     {
       id: "path",
       header: t("checkpoints.path"),
-      cell: (c) => <span className={`mono ${layout["anywhere"]}`}>{c.path}</span>,
+      cell: (c) => <span className={`mono ${css["path"]}`}>{c.path}</span>,
     },
     {
       id: "fork",

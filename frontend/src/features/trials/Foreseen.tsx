@@ -59,7 +59,15 @@ export function Foreseen({ trial }: { trial: TrialDetail }) {
             align: "right",
             cell: (line) => (line.ratio === null ? format.MISSING : format.num(line.ratio, 3)),
           },
-          { id: "note", header: t("foreseen.details"), cell: (line) => <span className="dim">{line.note}</span> },
+          {
+            id: "note",
+            header: t("foreseen.details"),
+            cell: (line) => (
+              <span className="dim">
+                <Reason text={line.note} parts={undefined} />
+              </span>
+            ),
+          },
         ]}
       />
     </Section>
