@@ -360,18 +360,12 @@ CASES = [
     Case("TensorBoard tutorial", LIBRARIES, "python use_torch_writer.py", own_history),
     Case(
         "tensorboardX purge_step",
-        "tensorboardX/examples",
-        "python demo_purge.py",
+        "tensorboardX",
+        "python examples/demo_purge.py",
         event_files,
         launcher="plain",
     ),
     Case("wandb quickstart", LIBRARIES, "python use_wandb.py", own_history, launcher="plain"),
-    Case(
-        "wandb at several rates",
-        "wandb-examples/examples/api-examples/metrics-at-different-steps",
-        "python train.py --max_epochs 20",
-        launcher="plain",
-    ),
     Case("fastai learner", LIBRARIES, "python use_fastai.py", own_history),
     Case(
         "Keras functional demo",
