@@ -104,6 +104,8 @@ class Case:
     """What its documentation says to do first, such as making its data."""
     options: tuple[str, ...] = ()
     """Options of `muster run` beside those above."""
+    tolerance: float = 0.0
+    """Difference up to which values are equal, where the script prints fewer digits than it logs."""
     stop_after_s: float | None = None
     """Time after which a training of hours is stopped."""
 
@@ -360,18 +362,12 @@ CASES = [
     Case("TensorBoard tutorial", LIBRARIES, "python use_torch_writer.py", own_history),
     Case(
         "tensorboardX purge_step",
-        "tensorboardX/examples",
-        "python demo_purge.py",
+        "tensorboardX",
+        "python examples/demo_purge.py",
         event_files,
         launcher="plain",
     ),
     Case("wandb quickstart", LIBRARIES, "python use_wandb.py", own_history, launcher="plain"),
-    Case(
-        "wandb at several rates",
-        "wandb-examples/examples/api-examples/metrics-at-different-steps",
-        "python train.py --max_epochs 20",
-        launcher="plain",
-    ),
     Case("fastai learner", LIBRARIES, "python use_fastai.py", own_history),
     Case(
         "Keras functional demo",
@@ -385,6 +381,7 @@ CASES = [
         "xgboost",
         "python demo/guide-python/basic_walkthrough.py",
         printed((*XGBOOST, "step", "eval/logloss", "train/logloss")),
+        tolerance=6e-6,
         launcher="plain",
     ),
     Case(
@@ -402,6 +399,7 @@ CASES = [
                 "train/error",
             )
         ),
+        tolerance=6e-6,
         launcher="plain",
     ),
     Case(
@@ -422,6 +420,7 @@ CASES = [
                 "validation_1/logloss",
             )
         ),
+        tolerance=6e-6,
         launcher="plain",
     ),
     Case(
@@ -559,7 +558,7 @@ def left_alone(run: Run, case: Case, python: Path, folder: Path) -> dict[str, An
         if line["stream"] == "stdout" and (line["rank"] or 0) <= 0
     ]
     recorded = case.record(Finished(lines, folder, python))
-    return found | compared(recorded, shown(run, recorded))
+    return found | compared(recorded, shown(run, recorded), case.tolerance)
 
 
 def shown(run: Run, recorded: Mapping[str, Any]) -> Series:
@@ -571,14 +570,15 @@ def shown(run: Run, recorded: Mapping[str, Any]) -> Series:
     return series
 
 
-def compared(recorded: Series, series: Series) -> dict[str, Any]:
+def compared(recorded: Series, series: Series, tolerance: float) -> dict[str, Any]:
     """Count the values that are equal, and name the first that is not."""
     num, different = 0, ""
     for name, values in recorded.items():
         for step, value in values.items():
             got = series.get(name, {}).get(step)
             if got is not None and (
-                math.isclose(got, value, rel_tol=1e-6) or (math.isnan(got) and math.isnan(value))
+                math.isclose(got, value, rel_tol=1e-6, abs_tol=tolerance)
+                or (math.isnan(got) and math.isnan(value))
             ):
                 num += 1
             else:

@@ -21,12 +21,14 @@ class Net(L.LightningModule):
         super().__init__()
         self.layer = torch.nn.Linear(4, 1)
 
-    def training_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    def training_step(
+        self, batch: tuple[torch.Tensor, torch.Tensor], batch_idx: int
+    ) -> torch.Tensor:
         loss = torch.nn.functional.mse_loss(self.layer(batch[0]), batch[1])
         self.log("train_loss", loss)
         return loss
 
-    def validation_step(self, batch: tuple[torch.Tensor, torch.Tensor]) -> None:
+    def validation_step(self, batch: tuple[torch.Tensor, torch.Tensor], batch_idx: int) -> None:
         self.log("val_loss", torch.nn.functional.mse_loss(self.layer(batch[0]), batch[1]))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:

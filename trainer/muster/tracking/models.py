@@ -84,7 +84,7 @@ class ModelShelf:
         self._trial = trial
         self._models: dict[str, LoggedModel] = {}
         self._folders: set[str] = set()
-        """Those of deleted models, too: their artifacts stay among the outputs."""
+        """Folders of all models, deleted ones included: their artifacts stay among the outputs."""
 
     def find(self, model_id: str) -> LoggedModel | None:
         """Return a model; None if there is none."""
