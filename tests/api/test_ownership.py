@@ -12,6 +12,7 @@ from muster_server.db.models import (
     DiagnosisRow,
     ExperimentRow,
     ExportRow,
+    PanelRow,
     ScalingReportRow,
     UserRow,
 )
@@ -32,6 +33,7 @@ NOT_OF_ANOTHER = {
     "update_notification_target": "hides those of others: test_notifications",
     "delete_notification_target": "hides those of others: test_notifications",
     "test_notification_target": "hides those of others: test_notifications",
+    "create_panel": "makes one of the caller's, which the owner of the experiment may delete",
     "put_blob": "under the digest of its content",
     "head_blob": "reads",
     "preview_bulk": "keeps nothing, and says for each whether it is refused",
@@ -55,6 +57,7 @@ BODIES = {
     "clean_outputs": {"older_than_days": 1},
     "create_scaling_report": {"slots": [1]},
     "profile_trial": {},
+    "update_panel": {"title": "mine"},
 }
 """Those that need a body that can be read before the owner is looked at."""
 
@@ -94,7 +97,12 @@ def theirs(database, make_user_token):
             experiment_id=experiment.id, state="running", mode="strong", num_steps=10, points=[],
             requested_by="user:ada", created_at=NOW,
         )  # fmt: skip
-        session.add_all([export, diagnosis, report])
+        panel = PanelRow(
+            project_id=experiment.project_id, experiment_id=experiment.id,
+            owner_id=experiment.owner_id, position=0, title="p", kind="line", expressions=["loss"],
+            text="", created_at=NOW, changed_at=NOW,
+        )  # fmt: skip
+        session.add_all([export, diagnosis, report, panel])
         session.flush()
         return {
             "experiment_id": experiment.id,
@@ -103,6 +111,7 @@ def theirs(database, make_user_token):
             "export_id": export.id,
             "diagnosis_id": diagnosis.id,
             "report_id": report.id,
+            "panel_id": panel.id,
         }
 
 
