@@ -16,7 +16,8 @@ ROUTE = "lightning"
 
 
 def hook(module: ModuleType) -> None:
-    before(module._LoggerConnector, "log_metrics", _log_metrics)
+    connector = getattr(module, "_LoggerConnector", None) or module.LoggerConnector  # 1.x
+    before(connector, "log_metrics", _log_metrics)
 
 
 @guarded(ROUTE)
