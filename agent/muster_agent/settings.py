@@ -180,12 +180,6 @@ class AgentSettings(BaseSettings):
     def _expand(cls, value: Path | None) -> Path | None:
         return value.expanduser().absolute() if value is not None else None
 
-    @field_validator("ends_at", "idle_exit_s", mode="before")
-    @classmethod
-    def _drop_empty(cls, value: Any) -> Any:
-        """An empty variable, as a script sets it that does not know the end, says nothing."""
-        return None if isinstance(value, str) and not value.strip() else value
-
     @field_validator("idle_exit_s", mode="before")
     @classmethod
     def _read_duration(cls, value: Any) -> Any:
@@ -195,6 +189,13 @@ class AgentSettings(BaseSettings):
             raise ValueError(f"must be a length of time such as 600, 10m or 1h30m; not {value!r}")
         parts = re.findall(r"(\d+(?:\.\d+)?)(s|min|m|h|d)", value)
         return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
+
+    @field_validator("ends_at", "idle_exit_s", mode="before")
+    @classmethod
+    def _drop_empty(cls, value: Any) -> Any:
+        """Take an empty variable for none, as a script sets it that does not know the end. Called
+        before the validator above, since pydantic calls the last one first."""
+        return None if isinstance(value, str) and not value.strip() else value
 
     @property
     def is_pilot(self) -> bool:

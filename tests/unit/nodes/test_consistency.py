@@ -13,6 +13,7 @@ SAME = NodeFacts(
     muster_version="0.1.0",
     cuda_version="12.8",
     driver_version="570.1",
+    image_id="sha256:cd",
     code_hash="ab" * 32,
 )
 
