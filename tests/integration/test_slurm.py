@@ -153,13 +153,15 @@ def test_a_canceled_job_and_a_lost_controller_cost_a_trial_no_restart(
         attempts = trial_of(stack, experiment_id)["attempts"]
         return [a["state"] for a in attempts] == ["RUNNING"]
 
+    def pilots_up() -> list[dict[str, Any]]:
+        return [pilot for pilot in pilots_of(stack) if pilot["state"] == "up"]
+
     wait_for("it runs", runs, 180)
     lab.kill_controller()
     lab.start_controller()
-    up = {pilot["id"]: pilot for pilot in pilots_of(stack) if pilot["state"] == "up"}
-    assert len(up) == 2
+    wait_for("both pilots are known to be up", lambda: len(pilots_up()) == 2, 60)
     wait_for("Slurm answers again", lambda: len(lab.jobs()) == 2, 60)
-    lab.run("scancel", up.popitem()[1]["ref"])
+    lab.run("scancel", pilots_up()[0]["ref"])
     wait_for(
         "it has gone on elsewhere",
         lambda: trial_of(stack, experiment_id)["state"] == "COMPLETED",
