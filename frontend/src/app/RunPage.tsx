@@ -2,7 +2,6 @@ import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 
 import { experiment, trial, trialMetrics } from "../api/queries";
-import { Skeleton } from "../components/basics";
 import { QueryView } from "../components/QueryView";
 import { type Early, lazyPage } from "./lazyPage";
 
@@ -14,7 +13,7 @@ export function RunPage() {
   const { experimentId } = useParams({ from: "/app/experiments/$experimentId" });
   const query = useQuery(experiment(Number(experimentId)));
   return (
-    <QueryView query={query} skeleton={<Skeleton rows={8} hasHead />}>
+    <QueryView query={query} isPage>
       {(data) => (data.only_trial_id === null ? <SearchPage /> : <OnlyTrialPage />)}
     </QueryView>
   );

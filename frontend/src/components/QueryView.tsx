@@ -81,8 +81,25 @@ function Missing({ error }: { error: ApiError }) {
   );
 }
 
+interface FailureProps {
+  error: Error;
+  onRetry: () => unknown;
+}
+
+/** What stands in place of a page: under a heading, since its own did not come. */
+function PageFailure({ error, onRetry }: FailureProps) {
+  const { t } = useTranslation();
+  const isMissing = error instanceof ApiError && error.status === 404;
+  return (
+    <>
+      {isMissing ? null : <PageHead title={t("error.pageCode")} />}
+      <Failure error={error} onRetry={onRetry} />
+    </>
+  );
+}
+
 /** What stands in place of data: why there is none, and what can be done. */
-function Failure({ error, onRetry }: { error: Error; onRetry: () => unknown }) {
+function Failure({ error, onRetry }: FailureProps) {
   if (isUnreachable(error)) return <Unreachable onRetry={onRetry} />;
   if (error instanceof ApiError && error.status === 404) return <Missing error={error} />;
   if (error instanceof ApiError && error.status === 403) return <Forbidden />;
@@ -93,10 +110,13 @@ function Failure({ error, onRetry }: { error: Error; onRetry: () => unknown }) {
 export function QueryView<T>({
   query,
   skeleton,
+  isPage = false,
   children,
 }: {
   query: QueryLike<T>;
   skeleton?: ReactNode;
+  /** Whether the heading of the page is among what is fetched. */
+  isPage?: boolean;
   children: (data: T) => ReactNode;
 }) {
   const { t } = useTranslation();
@@ -107,8 +127,9 @@ export function QueryView<T>({
   if (query.data === undefined) {
     const error =
       query.error ?? (query.errorUpdatedAt > 0 && query.errorUpdatedAt === failure.at ? failure.error : null);
-    if (error) return <Failure error={error} onRetry={query.refetch} />;
-    return skeleton ?? <Skeleton />;
+    const Shown = isPage ? PageFailure : Failure;
+    if (error) return <Shown error={error} onRetry={query.refetch} />;
+    return skeleton ?? (isPage ? <Skeleton rows={8} hasHead /> : <Skeleton />);
   }
   // When the server cannot be reached the top bar says so once; panels only pale.
   const stale = query.isError && query.error;

@@ -25,7 +25,11 @@ export function NodePage() {
   const { nodeId } = useParams({ from: "/app/nodes/$nodeId" });
   const query = useQuery(nodeQuery(nodeId));
   useLiveQueries("cluster", ["nodes", nodeId]);
-  return <QueryView query={query}>{(data) => <NodeView node={data} />}</QueryView>;
+  return (
+    <QueryView query={query} isPage>
+      {(data) => <NodeView node={data} />}
+    </QueryView>
+  );
 }
 
 function NodeView({ node }: { node: Node }) {

@@ -16,7 +16,11 @@ import layout from "../../components/layout.module.css";
 export function PreflightPage() {
   const { preflightId } = useParams({ from: "/app/preflights/$preflightId" });
   const query = useQuery(preflightQuery(preflightId));
-  return <QueryView query={query}>{(data) => <PreflightView preflight={data} />}</QueryView>;
+  return (
+    <QueryView query={query} isPage>
+      {(data) => <PreflightView preflight={data} />}
+    </QueryView>
+  );
 }
 
 function PreflightView({ preflight }: { preflight: Preflight }) {

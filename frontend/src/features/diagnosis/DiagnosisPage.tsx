@@ -21,7 +21,11 @@ export function DiagnosisPage() {
   const id = Number(trialId);
   const whole = useQuery(trial(id));
   useLiveQueries(`trial:${id}`, ["trial-diagnoses", id]);
-  return <QueryView query={whole}>{(data) => <OfTrial trial={data} key={data.id} />}</QueryView>;
+  return (
+    <QueryView query={whole} isPage>
+      {(data) => <OfTrial trial={data} key={data.id} />}
+    </QueryView>
+  );
 }
 
 function OfTrial({ trial: data }: { trial: TrialDetail }) {

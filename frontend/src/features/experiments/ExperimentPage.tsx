@@ -42,7 +42,11 @@ export function ExperimentPage() {
   const id = Number(experimentId);
   const query = useQuery(experiment(id));
   useLiveQueries(`experiment:${id}`, ["experiment", id], ["scaling", id]);
-  return <QueryView query={query}>{(data) => <ExperimentView experiment={data} />}</QueryView>;
+  return (
+    <QueryView query={query} isPage>
+      {(data) => <ExperimentView experiment={data} />}
+    </QueryView>
+  );
 }
 
 function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) {

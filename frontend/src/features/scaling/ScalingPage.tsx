@@ -22,7 +22,11 @@ export function ScalingPage() {
   const id = Number(experimentId);
   const whole = useQuery(experiment(id));
   useLiveQueries(`experiment:${id}`, ["scaling", id]);
-  return <QueryView query={whole}>{(data) => <OfExperiment experiment={data} key={data.id} />}</QueryView>;
+  return (
+    <QueryView query={whole} isPage>
+      {(data) => <OfExperiment experiment={data} key={data.id} />}
+    </QueryView>
+  );
 }
 
 function OfExperiment({ experiment: data }: { experiment: ExperimentDetail }) {

@@ -49,7 +49,7 @@ function Loaded({ id }: { id: number }) {
   const query = useQuery(trial(id));
   useLiveQueries(`trial:${id}`, ["trial", id]);
   return (
-    <QueryView query={query} skeleton={<Skeleton rows={8} hasHead />}>
+    <QueryView query={query} isPage>
       {(data) => <TrialView trial={data} key={data.id} />}
     </QueryView>
   );
