@@ -112,7 +112,7 @@ class Machine:
         )
 
     @cached_property
-    def _containers(self) -> engines.Found:
+    def _containers(self) -> engines.EngineProbe:
         """The container engine of this node. Runs a container at the first access."""
         return engines.find(self._settings.containers, os.environ)
 

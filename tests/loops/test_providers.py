@@ -1,4 +1,4 @@
-"""Pools whose nodes a batch system supplies, through the real API, with an engine that a test drives."""
+"""Pools whose nodes a batch system supplies, through the real API, with a system that a test drives."""
 
 import datetime as dt
 
@@ -9,7 +9,11 @@ from muster.wire import PilotFacts
 from muster_server import clock
 from muster_server.db.models import AuditRow, PilotRow
 from muster_server.domain.providers import Seen
-from muster_server.loops.engines.base import EngineUnreachable, Listing, SubmissionRefused
+from muster_server.loops.batch_systems.base import (
+    BatchSystemUnreachable,
+    Listing,
+    SubmissionRefused,
+)
 from muster_server.loops.providers import PilotWorker
 from support.agent import FakeAgent, leave, start
 
@@ -47,23 +51,25 @@ class Batch:
         if self.refusal:
             raise SubmissionRefused(self.refusal)
         if self.is_away:
-            raise EngineUnreachable("no answer within 30 s")
+            raise BatchSystemUnreachable("no answer within 30 s")
         self.submitted.append(job)
         ref = str(100 + len(self.submitted))
         self.jobs[job.id] = Seen(ref=ref, state="pending", reason="Priority")
         if self.loses_answers:
-            raise EngineUnreachable("no answer within 30 s")
+            raise BatchSystemUnreachable("no answer within 30 s")
         return ref
 
     def look(self, pilots):
         if self.is_away:
-            raise EngineUnreachable("slurm_load_jobs error: Unable to contact slurm controller")
+            raise BatchSystemUnreachable(
+                "slurm_load_jobs error: Unable to contact slurm controller"
+            )
         jobs = {p.id: self.jobs[p.id] for p in pilots if p.id in self.jobs}
         return Listing(jobs=jobs, absent=[p.id for p in pilots if p.id not in jobs])
 
     def cancel(self, refs):
         if self.is_away:
-            raise EngineUnreachable("no answer")
+            raise BatchSystemUnreachable("no answer")
         self.canceled += refs
         for id_, job in list(self.jobs.items()):
             if job.ref in refs:
@@ -83,7 +89,7 @@ def worker(database, controller, batch):
     """Looks at the batch system each time, however little time has passed."""
 
     def work():
-        found = PilotWorker(database, lambda: controller.lease, engine_of=lambda options: batch)
+        found = PilotWorker(database, lambda: controller.lease, system_of=lambda options: batch)
         found.run_once(clock.now())
 
     return work

@@ -27,7 +27,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
         cwd=ROOT,
         check=True,
         capture_output=True,
-        timeout=110,
+        timeout=900,
     )
     (path,) = folder.glob("*.whl")
     return zipfile.ZipFile(path)
@@ -41,7 +41,7 @@ def build(tree: Path, target: str, folder: Path, **env: str) -> subprocess.Compl
         check=False,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=900,
     )
 
 

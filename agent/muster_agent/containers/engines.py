@@ -36,7 +36,7 @@ _CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Found:
+class EngineProbe:
     """The engine of a node, and what a person should know of it."""
 
     engine: Engine | None = None
@@ -53,10 +53,10 @@ class Found:
         )
 
 
-def find(wanted: ContainerSetting, environment: Mapping[str, str]) -> Found:
+def find(wanted: ContainerSetting, environment: Mapping[str, str]) -> EngineProbe:
     """Return the first engine that works; `environment` is the agent's own. Blocks."""
     if wanted == "none":
-        return Found(reason="MUSTER_AGENT_CONTAINERS is none.")
+        return EngineProbe(reason="MUSTER_AGENT_CONTAINERS is none.")
     reasons = []
     kinds: tuple[EngineKind, ...] = get_args(EngineKind) if wanted == "auto" else (wanted,)
     variables = {
@@ -76,8 +76,8 @@ def find(wanted: ContainerSetting, environment: Mapping[str, str]) -> Found:
         except EngineFailed as error:
             reasons.append(f"{kind} does not work: {str(error).rstrip('.?')}.")
             continue
-        return Found(engine=engine, reason=_shortcomings(engine))
-    return Found(reason=" ".join(reasons) or "Neither Podman nor Docker is installed.")
+        return EngineProbe(engine=engine, reason=_shortcomings(engine))
+    return EngineProbe(reason=" ".join(reasons) or "Neither Podman nor Docker is installed.")
 
 
 def _describe(engine: Engine) -> Engine:

@@ -39,8 +39,14 @@ from muster_server.services.providers.loading import (
 from muster_server.services.providers.management import drop_if_empty
 
 from .base import Loop
-from .engines.base import Engine, EngineUnreachable, Listing, PilotJob, SubmissionRefused
-from .engines.slurm import Slurm
+from .batch_systems.base import (
+    BatchSystem,
+    BatchSystemUnreachable,
+    Listing,
+    PilotJob,
+    SubmissionRefused,
+)
+from .batch_systems.slurm import Slurm
 
 log = structlog.get_logger(__name__)
 
@@ -129,13 +135,13 @@ class PilotWorker:
         database: Database,
         lease: Callable[[], Lease | None],
         *,
-        engine_of: Callable[[SlurmOptions], Engine] = Slurm,
+        system_of: Callable[[SlurmOptions], BatchSystem] = Slurm,
     ) -> None:
         """Create the worker; `lease` returns the controller's present lease, None while it does not
         lead."""
         self._database = database
         self._lease = lease
-        self._engine_of = engine_of
+        self._system_of = system_of
         self._looked_at: dict[str, dt.datetime] = {}
 
     def run(self, stop: threading.Event) -> None:
@@ -155,17 +161,17 @@ class PilotWorker:
         with self._database.read() as session:
             found = load_providers(session) if has_providers(session) else []
         for one in found:
-            self._look_after(one, self._engine_of(one.options), now)
+            self._look_after(one, self._system_of(one.options), now)
 
-    def _look_after(self, one: ProviderSnapshot, engine: Engine, now: dt.datetime) -> None:
+    def _look_after(self, one: ProviderSnapshot, system: BatchSystem, now: dt.datetime) -> None:
         if not one.provider.max_pilots and not one.pilots:
             self._write(lambda s: drop_if_empty(s, one.pool))
             return
         if self._is_due(one, now):
             self._looked_at[one.pool] = now
             try:
-                listing = engine.look(one.pilots)
-            except EngineUnreachable as error:
+                listing = system.look(one.pilots)
+            except BatchSystemUnreachable as error:
                 log.warning("engine_unreachable", pool=one.pool, error=str(error))
                 listing, problem = None, str(error)
             else:
@@ -174,10 +180,10 @@ class PilotWorker:
             for pilot in one.pilots:
                 self._follow(pilot, listing, now)
             self._write(lambda s: applying.note_success(s, one.pool, now=now))
-            self._cancel(one, engine, listing, now)
+            self._cancel(one, system, listing, now)
         wanted = [pilot for pilot in one.pilots if pilot.state is PilotState.WANTED]
         for pilot in wanted[:SUBMIT_AT_ONCE]:
-            if not self._submit(one, pilot, engine, now):
+            if not self._submit(one, pilot, system, now):
                 break
 
     def _is_due(self, one: ProviderSnapshot, now: dt.datetime) -> bool:
@@ -207,7 +213,7 @@ class PilotWorker:
         self._write(lambda s: applying.apply_change(s, change, now=now))
 
     def _cancel(
-        self, one: ProviderSnapshot, engine: Engine, listing: Listing | None, now: dt.datetime
+        self, one: ProviderSnapshot, system: BatchSystem, listing: Listing | None, now: dt.datetime
     ) -> None:
         refs = {}
         for pilot in one.pilots:
@@ -233,12 +239,12 @@ class PilotWorker:
 
         self._write(note)
         try:
-            engine.cancel([refs[id_] for id_ in due])
-        except EngineUnreachable as error:
+            system.cancel([refs[id_] for id_ in due])
+        except BatchSystemUnreachable as error:
             log.warning("not_canceled", pool=one.pool, error=str(error))
 
     def _submit(
-        self, one: ProviderSnapshot, pilot: Pilot, engine: Engine, now: dt.datetime
+        self, one: ProviderSnapshot, pilot: Pilot, system: BatchSystem, now: dt.datetime
     ) -> bool:
         """Submit a pilot; return whether to go on with the next."""
         secrets: list[str] = []
@@ -258,7 +264,7 @@ class PilotWorker:
             idle_s=one.idle_s,
         )
         try:
-            ref = engine.submit(job)
+            ref = system.submit(job)
         except SubmissionRefused as error:
             refusal = PilotChange(
                 pilot_id=pilot.id,
@@ -269,7 +275,7 @@ class PilotWorker:
             )
             self._apply(refusal, now)
             return False
-        except EngineUnreachable as error:
+        except BatchSystemUnreachable as error:
             # It may have been submitted: the next look finds it by its name.
             log.warning("submission_unanswered", pilot=pilot.id, error=str(error))
             problem = str(error)

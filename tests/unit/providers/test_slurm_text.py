@@ -6,9 +6,13 @@ import subprocess
 import pytest
 
 from muster_server.domain.providers import Pilot, PilotState, Seen, options_of
-from muster_server.loops.engines.base import EngineUnreachable, PilotJob, SubmissionRefused
-from muster_server.loops.engines.shell import Answer, Shell
-from muster_server.loops.engines.slurm import Slurm, parse_squeue, script, submission
+from muster_server.loops.batch_systems.base import (
+    BatchSystemUnreachable,
+    PilotJob,
+    SubmissionRefused,
+)
+from muster_server.loops.batch_systems.shell import Answer, Shell
+from muster_server.loops.batch_systems.slurm import Slurm, parse_squeue, script, submission
 
 OPTIONS = options_of(
     {
@@ -99,11 +103,11 @@ def test_a_refusal_carries_slurms_words():
         Answer(1, "", "sbatch: error: Unable to contact slurm controller (connect failure)"),
         Answer(0, "", ""),
         Answer(127, "", "sh: 1: sbatch: command not found"),
-        EngineUnreachable("no answer within 30 s"),
+        BatchSystemUnreachable("no answer within 30 s"),
     ],
 )
 def test_an_answer_that_says_nothing_leaves_it_open(answer):
-    with pytest.raises(EngineUnreachable):
+    with pytest.raises(BatchSystemUnreachable):
         Slurm(OPTIONS, Told(answer)).submit(JOB)
 
 
@@ -122,7 +126,7 @@ def test_a_job_that_is_not_listed_is_asked_for_by_its_number():
 
 def test_a_listing_that_fails_is_unknown_and_not_gone():
     for answer in (Answer(1, "", "slurm_load_jobs error: Unable to contact slurm controller"),):
-        with pytest.raises(EngineUnreachable):
+        with pytest.raises(BatchSystemUnreachable):
             Slurm(OPTIONS, Told(answer)).look([pilot(ref="18")])
 
 
@@ -130,5 +134,5 @@ def test_a_shell_returns_the_programs_code_and_passes_no_secret(monkeypatch):
     monkeypatch.setenv("MUSTER_SECRETS_KEY", "very-secret")
     answer = Shell().run("echo one; env | grep -c very-secret; echo words >&2; exit 7")
     assert (answer.code, answer.output, answer.error) == (7, "one\n0", "words")
-    with pytest.raises(EngineUnreachable, match="no answer within"):
+    with pytest.raises(BatchSystemUnreachable, match="no answer within"):
         Shell().run("sleep 5", timeout_s=0.1)

@@ -2,7 +2,7 @@
 
 A provider submits pilots, agents inside batch jobs, to a system that people have already, such as
 Slurm. `plan_pilots` says how many are wanted; `follow` moves one pilot on by what its batch system and
-its node show. Both are pure; services.providers and loops.engines do the rest.
+its node show. Both are pure; services.providers and loops.batch_systems do the rest.
 """
 
 from .following import PilotChange, Seen, follow

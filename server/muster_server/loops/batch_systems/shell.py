@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .base import EngineUnreachable
+from .base import BatchSystemUnreachable
 
 TIMEOUT_S = 30.0
 MAX_ERROR_CHARS = 400
@@ -35,7 +35,7 @@ class Shell:
     def run(self, program: str, *, timeout_s: float = TIMEOUT_S) -> Answer:
         """Run a program for `sh`, given on standard input, so that no argument list shows it.
 
-        Raises EngineUnreachable if it does not end in time, or ssh does not get there. ssh's own exit
+        Raises BatchSystemUnreachable if it does not end in time, or ssh does not get there. ssh's own exit
         code means many things, so the program's code travels in its output.
         """
         argv = ["sh", "-s"]
@@ -54,13 +54,13 @@ class Shell:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise EngineUnreachable(f"no answer within {timeout_s:g} s") from None
+            raise BatchSystemUnreachable(f"no answer within {timeout_s:g} s") from None
         except OSError as error:
-            raise EngineUnreachable(f"{argv[0]}: {error.strerror}") from error
+            raise BatchSystemUnreachable(f"{argv[0]}: {error.strerror}") from error
         words = " ".join(done.stderr.split())[-MAX_ERROR_CHARS:]
         found = _CODE.findall(done.stdout)
         if not found:
-            raise EngineUnreachable(words or f"{argv[0]} ended with code {done.returncode}")
+            raise BatchSystemUnreachable(words or f"{argv[0]} ended with code {done.returncode}")
         return Answer(code=int(found[-1]), output=_CODE.sub("", done.stdout).strip(), error=words)
 
 

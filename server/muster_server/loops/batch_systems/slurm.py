@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 from muster_server.domain.providers import Pilot, Seen, SlurmOptions
 
-from .base import EngineUnreachable, Listing, PilotJob, SubmissionRefused
+from .base import BatchSystemUnreachable, Listing, PilotJob, SubmissionRefused
 from .shell import Answer, Shell
 
 PREFIX = "muster-"
@@ -60,7 +60,7 @@ _AWAY = re.compile(
 
 
 class Slurm:
-    """See `Engine`."""
+    """See `BatchSystem`."""
 
     def __init__(self, options: SlurmOptions, shell: Shell | None = None) -> None:
         self._options = options
@@ -73,7 +73,7 @@ class Slurm:
             raise SubmissionRefused(answer.error.removeprefix("sbatch: error: ") or "sbatch failed")
         ref = answer.output.splitlines()[-1].split(";")[0].strip() if answer.output else ""
         if not ref.isdigit():
-            raise EngineUnreachable(f"sbatch printed no job ID but {answer.output[:100]!r}")
+            raise BatchSystemUnreachable(f"sbatch printed no job ID but {answer.output[:100]!r}")
         return ref
 
     def look(self, pilots: Collection[Pilot]) -> Listing:
@@ -81,7 +81,7 @@ class Slurm:
             "SLURM_TIME_FORMAT=%s squeue --me -a -h -r -t all -o '%i|%j|%T|%S|%r'"
         )
         if answer.code != 0:
-            raise EngineUnreachable(answer.error or "squeue failed")
+            raise BatchSystemUnreachable(answer.error or "squeue failed")
         listed = parse_squeue(answer.output)
         jobs = {pilot.id: listed[pilot.id] for pilot in pilots if pilot.id in listed}
         missing = [pilot for pilot in pilots if pilot.id not in jobs]
@@ -103,7 +103,7 @@ class Slurm:
         # Without --signal, which a job that waits would not hear.
         answer = self._shell.run(f"scancel {' '.join(known)}")
         if answer.code != 0 and not _UNKNOWN_JOB.search(answer.error):
-            raise EngineUnreachable(answer.error or "scancel failed")
+            raise BatchSystemUnreachable(answer.error or "scancel failed")
 
     def _show(self, ref: str) -> Seen | None:
         """Return a job that squeue does not list; None if Slurm says that there is none."""
@@ -111,7 +111,7 @@ class Slurm:
         if answer.code != 0:
             if _UNKNOWN_JOB.search(answer.error):
                 return None
-            raise EngineUnreachable(answer.error or "scontrol failed")
+            raise BatchSystemUnreachable(answer.error or "scontrol failed")
         fields = dict(part.split("=", 1) for part in answer.output.split() if "=" in part)
         return _seen(ref, fields.get("JobState", ""), fields.get("Reason", ""), "")
 
@@ -216,7 +216,7 @@ def _seen(ref: str, state: str, reason: str, start: str) -> Seen:
 
 def _require_reached(answer: Answer) -> None:
     if _AWAY.search(answer.error):
-        raise EngineUnreachable(answer.error)
+        raise BatchSystemUnreachable(answer.error)
 
 
 ENGINES: Mapping[str, type[Slurm]] = {"slurm": Slurm}

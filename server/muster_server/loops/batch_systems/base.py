@@ -9,7 +9,7 @@ from typing import Protocol
 from muster_server.domain.providers import Pilot, Seen
 
 
-class EngineUnreachable(Exception):
+class BatchSystemUnreachable(Exception):
     """The batch system gave no usable answer: nothing is known of what was asked or submitted."""
 
 
@@ -40,8 +40,8 @@ class Listing:
     """Pilots that it does not know. One in neither of both is not known of."""
 
 
-class Engine(Protocol):
-    """A batch system with the options of one provider. Every method raises EngineUnreachable."""
+class BatchSystem(Protocol):
+    """A batch system with the options of one provider. Every method raises BatchSystemUnreachable."""
 
     def submit(self, job: PilotJob) -> str:
         """Submit a pilot; return the ID of its job. Raises SubmissionRefused."""
