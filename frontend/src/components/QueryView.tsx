@@ -99,7 +99,7 @@ function PageFailure({ error, onRetry }: FailureProps) {
 }
 
 /** What stands in place of data: why there is none, and what can be done. */
-function Failure({ error, onRetry }: FailureProps) {
+export function Failure({ error, onRetry }: FailureProps) {
   if (isUnreachable(error)) return <Unreachable onRetry={onRetry} />;
   if (error instanceof ApiError && error.status === 404) return <Missing error={error} />;
   if (error instanceof ApiError && error.status === 403) return <Forbidden />;

@@ -6,7 +6,7 @@ import { ApiError } from "../../api/client";
 import { type TrialDetail, wholeTrial } from "../../api/queries";
 import { Notice, PageHead, Skeleton } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
-import { ErrorNotice } from "../../components/QueryView";
+import { Failure } from "../../components/QueryView";
 import { Tabs } from "../../components/Tabs";
 import { AddTrial } from "./AddTrial";
 import { colorsOf, idsOf, MAX_GROUPED, MAX_TRIALS } from "./compareData";
@@ -62,9 +62,9 @@ export function Compare() {
       />
       {ids.length >= MAX_GROUPED ? <Notice tone="warn" title={t("compare.full", { max: MAX_GROUPED })} /> : null}
       {isMany ? <Notice title={t("compare.many", { max: MAX_TRIALS })} /> : null}
-      {failed?.error ? <ErrorNotice error={failed.error} onRetry={failed.refetch} /> : null}
+      {failed?.error ? <Failure error={failed.error} onRetry={failed.refetch} /> : null}
       {ids.length < 2 ? <Suggestions chosen={ids} onChoose={choose} /> : null}
-      {ids.length === 0 ? null : (
+      {ids.length === 0 || (failed && compared.length === 0) ? null : (
         <>
           {isMany ? null : (
             <TrialChips
