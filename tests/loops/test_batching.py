@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import queue
+import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import func, select, text, update
@@ -235,3 +238,24 @@ def test_a_credential_is_void_from_the_commit_that_takes_it_away(database, agent
     n1.beat(expect=401)
     query = {"node_id": n1.node_id, "session_epoch": n1.epoch, "wait": 0}
     assert n1.client.get("/agent/v1/assignments", params=query).status_code == 401
+
+
+def test_every_thread_ends_whichever_takes_the_end_first(monkeypatch):
+    class Ending(queue.SimpleQueue):
+        """Waits until a thread that was told to end is gone."""
+
+        def put(self, item):
+            num = threading.active_count()
+            super().put(item)
+            while item is None and threading.active_count() >= num:
+                pass
+
+    monkeypatch.setattr(batching.queue, "SimpleQueue", Ending)
+    postgres = SimpleNamespace(is_sqlite=False, transaction=None, read=None)
+    batcher = Batcher(postgres, name="ends", writes=True)
+    batcher.start()
+    batcher._single_threads.reverse()  # the one that has waited longest is not the first looked at
+    stopping = threading.Thread(target=batcher.stop, daemon=True)
+    stopping.start()
+    stopping.join(20)
+    assert not stopping.is_alive()

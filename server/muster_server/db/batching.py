@@ -87,15 +87,16 @@ class Batcher:
 
     def stop(self) -> None:
         """Serve what was submitted so far, then end. Blocks until that is done."""
-        for thread, waiting in (
+        served = [
             (self._batch_thread, self._batched),
             *((thread, self._single) for thread in self._single_threads),
-        ):
-            if thread.is_alive():
-                waiting.put(None)
-        for thread in (self._batch_thread, *self._single_threads):
-            if thread.is_alive():
-                thread.join()
+        ]
+        # Looked at before the first end is said: any thread of a queue may take it, and be gone.
+        alive = [(thread, waiting) for thread, waiting in served if thread.is_alive()]
+        for _, waiting in alive:
+            waiting.put(None)
+        for thread, _ in alive:
+            thread.join()
 
     async def submit(
         self,
