@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+from contextlib import suppress
+from pathlib import Path
 
 from muster_server import clock
 from muster_server.db.leases import acquire
@@ -48,8 +50,10 @@ def test_readiness_tells_which_part_is_down(client, database):
 def test_a_database_that_is_away_hides_the_rest(app, connect, tmp_path):
     path = app.state.database.url.database
     if app.state.database.is_sqlite:
-        shutil.move(path, tmp_path / "elsewhere.db")
-        (tmp_path / "muster.db").mkdir()  # nothing that can be opened
+        while not Path(path).is_dir():  # a background task may make the file again in between
+            shutil.move(path, tmp_path / "elsewhere.db")
+            with suppress(FileExistsError):
+                Path(path).mkdir()  # nothing that can be opened
     # Last: a background task could otherwise connect to the file before it is moved.
     app.state.database.engine.dispose()
     reply = connect().get("/readyz")
