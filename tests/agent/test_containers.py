@@ -22,7 +22,7 @@ from muster import wire
 from muster_agent.containers import upkeep
 from muster_agent.containers.client import call
 from muster_agent.isolation import walls
-from muster_agent.isolation.containers import ALLOCATION_LABEL, OWNER_LABEL, Container, Engine
+from muster_agent.isolation.containers import ALLOCATION_LABEL, Container, Engine
 from muster_agent.isolation.levels import Walls
 from muster_agent.isolation.walls import CannotIsolate
 from muster_agent.records.logs import launcher_log
@@ -405,5 +405,5 @@ def test_a_gang_of_two_nodes_meets_in_containers(run: Start, engine: Engine, wai
         if "gang" in path.read_text()
     )  # fmt: skip
     assert said == ["0 2 2 gang0\n", "1 2 2 gang1\n"]
-    label = f"label={OWNER_LABEL}={nodes[0].folder.owner.partition('@')[0]}"
-    wait_for(lambda: not call(engine, "ps", "--all", "--quiet", "--filter", label), timeout_s=60)
+    for allocation_id in ("gang0", "gang1"):
+        wait_for(lambda: not containers_of(engine, allocation_id), timeout_s=60)  # noqa: B023
