@@ -126,7 +126,8 @@ def settle(page: Page) -> None:
     expect(page.locator("main [role=status][aria-label]")).to_have_count(0)  # no skeleton left
     if "/submit" in page.url:
         expect(page.get_by_test_id("preview")).to_have_attribute("data-valid", re.compile("."))
-    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    # A node may take its time to list the layers of the model that is about to be submitted.
+    expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=60_000)
 
 
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
