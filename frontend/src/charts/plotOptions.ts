@@ -41,6 +41,7 @@ export interface OptionsInput {
 
 const ALONE_MAX = 24;
 const Y_AXIS_PX = 56;
+const Y_AXIS_GAP_PX = 4;
 /** About as wide as a letter of a title, and half of the label of a tick. */
 const LETTER_PX = 6.4;
 const HALF_TICK_PX = 20;
@@ -135,8 +136,8 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
       {
         ...axis,
         grid: { stroke: palette.grid, width: 1 },
-        size: Y_AXIS_PX,
-        gap: 4,
+        size: (u, values) => yAxisWidth(u, values, font),
+        gap: Y_AXIS_GAP_PX,
         space: 34,
         splits: view.logY ? (_u, _axis, min, max) => logTicks(min, max) : undefined,
         filter: view.logY ? (_u, splits) => splits : undefined,
@@ -183,6 +184,15 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
       ],
     },
   };
+}
+
+/** Width in pixels that shows the longest label whole; charts of one column stay aligned up to `Y_AXIS_PX`. */
+function yAxisWidth({ ctx }: uPlot, labels: string[] | null, font: string): number {
+  ctx.save();
+  ctx.font = font;
+  const longest = Math.max(0, ...(labels ?? []).map((label) => ctx.measureText(label).width));
+  ctx.restore();
+  return Math.max(Y_AXIS_PX, Math.ceil(longest) + 2 * Y_AXIS_GAP_PX);
 }
 
 /** Whether the label of a tick would stand where the title of the x axis does, at its end. */
