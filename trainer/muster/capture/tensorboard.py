@@ -10,6 +10,7 @@ import os.path
 from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from muster.capture.reporting import before, guarded, report
 from muster.sdk.run import current
@@ -17,6 +18,8 @@ from muster.tag_names import TagNames
 
 ROUTE = "tensorboard"
 _names = TagNames()
+_folders: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""Of each writer, without links: resolving a path asks the file system once per folder in it."""
 
 
 def hook(module: ModuleType) -> None:
@@ -54,4 +57,8 @@ def _open_writer(writer: Any, *given: Any, **named: Any) -> None:
 
 
 def _name(writer: Any, tag: str) -> str:
-    return _names.name(os.path.realpath(getattr(writer, "logdir", None) or writer.log_dir), tag)
+    folder = _folders.get(writer)
+    if folder is None:
+        folder = os.path.realpath(getattr(writer, "logdir", None) or writer.log_dir)
+        _folders[writer] = folder
+    return _names.name(folder, tag)
