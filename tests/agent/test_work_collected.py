@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -180,6 +181,25 @@ def collectors(home: Path) -> list[int]:
         if "muster_agent.outputs" in words and str(home) in words:
             found.append(process.pid)
     return found
+
+
+def test_a_collector_leaves_the_processor_to_training_of_other_sessions(
+    agent: Any, plane: Any, attempt: Any, wait_for: Any
+) -> None:
+    own = Path("/proc/self/autogroup")
+    if not own.exists():
+        pytest.skip("this kernel does not group processes by session")
+    groups = []
+
+    def is_grouped() -> bool:
+        for pid in collectors(agent.home):
+            with contextlib.suppress(OSError):
+                groups.append(Path(f"/proc/{pid}/autogroup").read_text())
+        return any(group.rstrip().endswith("nice 19") for group in groups)
+
+    script = "import time\nopen('first', 'w').write('1')\ntime.sleep(60)\n"
+    plane.want(attempt(1, code=bundle(plane, script)))
+    wait_for(is_grouped)
 
 
 def test_a_storage_that_is_away_for_a_while_gets_everything_later(
