@@ -28,7 +28,8 @@ def hook(module: ModuleType) -> None:
 
 @guarded(ROUTE)
 def _log(run: Any, data: Any, step: int | None = None, *_: Any, **__: Any) -> None:
-    at = run._local_step
+    # Not `run.step`, for which newer versions ask another process. Older ones count in `_step`.
+    at = run._local_step if hasattr(run, "_local_step") else run._step
     if not isinstance(data, Mapping) or (step is not None and step < at):
         return  # wandb refuses the one and drops the other
     report(ROUTE, dict(_flat(data, "", MAX_DEPTH)), step=at if step is None else step)
