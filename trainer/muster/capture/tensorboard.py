@@ -19,7 +19,7 @@ from muster.tag_names import TagNames
 ROUTE = "tensorboard"
 _names = TagNames()
 _folders: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-"""Of each writer, without links: resolving a path asks the file system once per folder in it."""
+"""Folder of each writer, without links: resolving a path asks the file system once per folder in it."""
 
 
 def hook(module: ModuleType) -> None:
