@@ -3,6 +3,7 @@ import { createRootRouteWithContext, createRoute, createRouter, notFound, redire
 
 import { ApiError } from "../api/client";
 import { authState, me, trial, trialMetrics } from "../api/queries";
+import { askForFirstRows } from "../features/experiments/asked";
 import { NotFound, PageError, PagePending } from "./fallbacks";
 import { type Early, lazyPage, type LazyPage } from "./lazyPage";
 import { beginAtTop, scrollKey } from "./scrolling";
@@ -107,6 +108,7 @@ const experimentsRoute = createRoute({
   path: "/experiments",
   validateSearch: experimentsSearch,
   component: lazyPage(() => import("../features/experiments/Experiments"), "Experiments"),
+  ...asksEarly(askForFirstRows),
 });
 
 const logsRoute = createRoute({

@@ -8,7 +8,6 @@ import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
 import { experiments, PAGE, savedViews } from "../../api/queries";
-import type { Early } from "../../app/lazyPage";
 import type { ExperimentsSearch } from "../../app/search";
 import { LoadDemo } from "../../common/demo/DemoData";
 import { Empty, PageHead } from "../../components/basics";
@@ -23,12 +22,6 @@ import { Peek } from "./Peek";
 import css from "./table.module.css";
 import { addedCondition, columnsFor, resized, toggled, writeColumns } from "./tableColumns";
 import { Views } from "./Views";
-
-/** Ask for the first rows before the page is drawn; it finds the same question under way, or its answer. */
-export function askEarly({ queryClient, search }: Early): Promise<void> {
-  const { filter, shape } = askedFor(search as ExperimentsSearch);
-  return queryClient.prefetchInfiniteQuery(experiments(filter, PAGE, shape));
-}
 
 /** Beyond so many pages a hint does not have all of them read anew. */
 const LIVE_PAGES = 4;

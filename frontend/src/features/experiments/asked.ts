@@ -1,5 +1,6 @@
-/** What the address of the experiments page asks for. Pure. */
-import type { ExperimentFilter, TableShape } from "../../api/queries";
+/** What the address of the experiments page asks for. */
+import { type ExperimentFilter, experiments, PAGE, type TableShape } from "../../api/queries";
+import type { Early } from "../../app/lazyPage";
 import type { ExperimentsSearch } from "../../app/search";
 import { EXPERIMENT_STATES, pickStates } from "../../lib/states";
 import { labelsOf, readColumns, readConditions, valuesOf } from "./tableColumns";
@@ -24,3 +25,9 @@ export function askedFor(search: ExperimentsSearch) {
 }
 
 export type Asked = ReturnType<typeof askedFor>;
+
+/** Ask for the first rows while the code of the page is on its way; the page finds the same question under way. */
+export function askForFirstRows({ queryClient, search }: Early): Promise<void> {
+  const { filter, shape } = askedFor(search as ExperimentsSearch);
+  return queryClient.prefetchInfiniteQuery(experiments(filter, PAGE, shape));
+}
