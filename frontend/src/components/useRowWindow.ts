@@ -5,6 +5,9 @@ import { type RefObject, useEffect, useLayoutEffect, useState } from "react";
 const WINDOW_FROM = 200;
 const OVERSCAN = 15;
 
+/** What scrolls the table: the page's content, or the dialog that it is in. */
+const scrollerOf = (table: HTMLElement | null): HTMLElement | null => table?.closest("main, [role=dialog]") ?? null;
+
 export interface RowWindow {
   /** Index of the first row that is drawn, and of the one after the last. */
   from: number;
@@ -30,7 +33,7 @@ export function useRowWindow(
   const virtual = useVirtualizer({
     count: isOn ? num : 0,
     enabled: isOn,
-    getScrollElement: () => document.querySelector("main"),
+    getScrollElement: () => scrollerOf(table.current),
     estimateSize: () => height,
     overscan: OVERSCAN,
     scrollMargin: margin,
@@ -39,10 +42,12 @@ export function useRowWindow(
   // Whatever is drawn anew may have moved the rows.
   // oxlint-disable-next-line react/exhaustive-deps -- it sets only what has changed
   useLayoutEffect(() => {
-    const [box, main] = [table.current, document.querySelector("main")];
+    const [box, scroller] = [table.current, scrollerOf(table.current)];
     const body = box?.tBodies[0];
-    if (!isOn || !box || !body || !main) return;
-    const top = Math.round(body.getBoundingClientRect().top - main.getBoundingClientRect().top + main.scrollTop);
+    if (!isOn || !box || !body || !scroller) return;
+    const top = Math.round(
+      body.getBoundingClientRect().top - scroller.getBoundingClientRect().top + scroller.scrollTop,
+    );
     if (top !== margin) setMargin(top);
     const row = body.querySelector<HTMLElement>("tr[data-index]");
     if (row && fixed?.columns !== columns)
