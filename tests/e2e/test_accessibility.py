@@ -1,4 +1,4 @@
-"""axe finds nothing on any page, light or dark, wide or narrow; no mouse is needed."""
+"""axe finds nothing on any page, light or dark, wide or narrow."""
 
 from __future__ import annotations
 
@@ -202,41 +202,3 @@ def test_axe_finds_nothing_in_a_dialog(
         expect(page.get_by_role("dialog")).to_have_css("opacity", "1")
     expect(page.locator("[role=status][aria-label]")).to_have_count(0)  # no skeleton left
     assert "\n".join(violations(page)) == ""
-
-
-def test_the_way_from_the_front_page_to_a_stopped_trial_without_a_mouse(
-    signed_in: BrowserContext, stack: Stack, page: Page, ids: dict[str, Any]
-) -> None:
-    with stack.client() as client:
-        document = scripted("by-keyboard", [{"sleep": 600}])
-        client.post("/experiments", {"document": document})
-    page.goto(stack.url)
-    expect(page.get_by_role("link", name="by-keyboard").first).to_be_visible(timeout=60_000)
-    expect(page.get_by_test_id("keyboard-ready")).to_have_count(1)
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Control+K")
-    # Before the field has the focus, keys go nowhere, and the newest experiments are listed anyway.
-    search = page.get_by_role("dialog").get_by_role("textbox")
-    expect(search).to_be_focused()
-    page.keyboard.type("by-keyboard")
-    expect(search).to_have_value("by-keyboard")
-    expect(page.get_by_role("dialog").get_by_text("by-keyboard").first).to_be_visible()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/trials/\d+"))
-    stop = page.get_by_test_id("stop")
-    expect(stop).to_be_enabled()
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        if stop.evaluate("(button) => button === document.activeElement"):
-            break
-    expect(stop).to_be_focused()
-    page.keyboard.press("Enter")
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    expect(page.get_by_text("Canceled").first).to_be_visible(timeout=60_000)
-    expect(dialog).to_have_count(0)
