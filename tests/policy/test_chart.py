@@ -100,6 +100,9 @@ def test_images_and_ports_are_those_of_compose() -> None:
 def test_the_controller_gets_the_rights_that_its_tests_have_and_no_more() -> None:
     rules = TEMPLATES["accounts.yaml"].split("\nrules:\n")[1].split("\n---")[0]
     assert yaml.safe_load(rules) == LEAST_RIGHTS
+    guide = (CHART.parents[2] / "docs/guides/kubernetes.md").read_text()
+    (told,) = re.findall(r"```text\n(- {apiGroups.*?)```", guide, re.DOTALL)
+    assert yaml.safe_load(told) == LEAST_RIGHTS
     assert "ClusterRole" not in "".join(TEMPLATES.values())
 
 

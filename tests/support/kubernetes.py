@@ -284,7 +284,7 @@ class KubernetesLab:
         (container,) = spec["containers"]
         status = pod["status"]
         status.setdefault("started", time.time())
-        folder = self.folder / pod["metadata"]["name"]
+        folder = self.folder / pod["metadata"]["name"][-5:]  # Paths of sockets are short.
         if container["image"] != IMAGE:
             before = _waiting(pod)
             reason = "ImagePullBackOff" if before == "ErrImagePull" else "ErrImagePull"
@@ -292,13 +292,17 @@ class KubernetesLab:
                 told = f'Back-off pulling image "{container["image"]}": not found'
                 self._set_state(pod, {"waiting": {"reason": reason, "message": told}})
             return
+        folders = {}
         for volume in spec["volumes"]:
-            (folder / volume["name"]).mkdir(parents=True, exist_ok=True)
+            folders[volume["name"]] = folder / volume["name"]
+            if claim := volume.get("persistentVolumeClaim"):
+                folders[volume["name"]] = self.folder / f"claim-{claim['claimName']}"
+            folders[volume["name"]].mkdir(parents=True, exist_ok=True)
             if "secret" in volume and not self._mount_secret(pod, volume, folder):
                 self._set_state(pod, {"waiting": {"reason": "ContainerCreating"}})
                 return
         places = {
-            mount["mountPath"]: str(folder / mount["name"])
+            mount["mountPath"]: str(folders[mount["name"]])
             for mount in container["volumeMounts"]
             if mount["mountPath"] != _SHM
         }
