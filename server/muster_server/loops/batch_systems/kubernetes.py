@@ -7,6 +7,7 @@ nothing has to be kept between two of them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,8 @@ class Kubernetes:
             try:
                 self._store_token(api, job, made["metadata"]["uid"])
             except ApiRefusal as refusal:
-                self._delete(api, name)  # Without its Secret the pod would wait for ever.
+                with suppress(ApiRefusal):
+                    self._delete(api, name)  # Without its Secret the pod would wait for ever.
                 raise SubmissionRefused(_refusal_words(refusal)) from refusal
         return name
 

@@ -6,6 +6,7 @@ What Muster needs is six verbs on five kinds of objects, so there is no client l
 from __future__ import annotations
 
 import base64
+import json
 import os
 import ssl
 import tempfile
@@ -26,6 +27,8 @@ MAX_PAGES = 200
 """Objects are listed in pages; a list of more than 100,000 is an error."""
 MAX_RELISTS = 3
 """A list whose place in the pages has expired is begun again so often."""
+MAX_BYTES = 64 * 2**20
+"""Longest answer: a page of 500 objects is a few MiB."""
 MAX_WORDS = 600
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _UNSUPPORTED = {
@@ -156,13 +159,10 @@ class KubernetesApi:
     ) -> dict[str, Any]:
         """Return the object that Kubernetes answers with."""
         try:
-            reply = self._client.request(method, path, json=body, params=params)
+            with self._client.stream(method, path, json=body, params=params) as reply:
+                content = _read(reply)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise BatchSystemUnreachable(f"{self._client.base_url}: {error}") from error
-        try:
-            content = reply.json()
-        except ValueError:
-            content = None
         if not isinstance(content, dict) or "kind" not in content:
             raise BatchSystemUnreachable(
                 f"{self._client.base_url} answered with HTTP {reply.status_code}, not from Kubernetes"
@@ -192,12 +192,31 @@ class KubernetesApi:
             page = self.call("GET", path, params={**params, "limit": str(PAGE), **following})
             if not isinstance(page.get("items"), list):
                 raise BatchSystemUnreachable(f"{page['kind']} instead of a list")
-            found += page["items"]
+            found += [_without_template(item) for item in page["items"]]
             token = page.get("metadata", {}).get("continue")
             if not token:
                 return found
             following = {"continue": token}
         raise BatchSystemUnreachable(f"more than {MAX_PAGES * PAGE} objects in {path}")
+
+
+def _read(reply: httpx.Response) -> Any:
+    """Return what a reply says; None if that is no JSON, or longer than it may be."""
+    text = bytearray()
+    for part in reply.iter_bytes():
+        text += part
+        if len(text) > MAX_BYTES:
+            return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _without_template(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without what somebody asked for, which is most of it and of no use here."""
+    spec = item.get("spec") or {}
+    return {**item, "spec": {name: spec[name] for name in ("suspend",) if name in spec}}
 
 
 @contextmanager
