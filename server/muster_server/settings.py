@@ -139,6 +139,9 @@ class Settings(BaseSettings):
     """How long the other members of a gang may go on after the first ended well."""
     controller_lease_s: float = Field(default=4.0, gt=0)
     """A controller that is silent for this long is replaced by another one."""
+    kubeconfig: Path | None = None
+    """Kubeconfig with which the controller runs pilots in Kubernetes; unset: the service account of its
+    own pod. Its user has a token or a client certificate, no plugin. Pools choose a context in it."""
     controller_port: int | None = Field(default=None, ge=0, le=65535)
     """Port on which a controller answers /healthz, /readyz and /metrics; unset: on none."""
     worker_port: int | None = Field(default=None, ge=0, le=65535)

@@ -362,6 +362,11 @@ def test_a_provider_that_is_removed_goes_with_the_last_of_its_pilots(
             "options.qos: 'x y'",
         ),
         ({"min_pilots": 4}, "pools.bad_range", "min_pilots is 4"),
+        (
+            {"kind": "kubernetes"},
+            "pools.bad_option",
+            "options.folder: is no option of this provider; there are server_url, namespace",
+        ),
     ],
 )
 def test_bad_input_names_the_field_and_what_would_work(admin_client, changes, code, words):

@@ -43,6 +43,7 @@ from muster_server.settings import Settings
 from muster_server.telemetry.process import ControllerTelemetry
 
 from . import leader as holders
+from .batch_systems import choosing
 from .budgets import BudgetLoop
 from .cleaning import CleaningLoop
 from .dependencies import DependencyLoop
@@ -262,7 +263,11 @@ def run(settings: Settings, telemetry: ControllerTelemetry | None = None) -> Non
             signal.signal(number, end)
     longlived.settle()
     controller = Controller(database, settings, telemetry=telemetry)
-    pilots = PilotWorker(database, lambda: controller.lease)
+    pilots = PilotWorker(
+        database,
+        lambda: controller.lease,
+        system_of=functools.partial(choosing.system_of, kubeconfig=settings.kubeconfig),
+    )
     threading.Thread(target=pilots.run, args=(stop,), name="pilots", daemon=True).start()
     try:
         run_until(

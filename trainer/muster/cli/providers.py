@@ -15,6 +15,14 @@ PoolArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the p
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 
+def _slurm(text: str) -> Any:
+    return typer.Option(help=f"Slurm: {text}")
+
+
+def _kubernetes(text: str, *, metavar: str | None = None) -> Any:
+    return typer.Option(help=f"Kubernetes: {text}", metavar=metavar)
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the commands to those of pools."""
     app.command("create")(create)
@@ -25,30 +33,62 @@ def add_to(app: typer.Typer) -> None:
 
 def create(
     name: PoolArgument,
-    server_url: Annotated[
-        str, typer.Option(help="Address of this server as the compute nodes reach it.")
-    ],
-    folder: Annotated[
-        str, typer.Option(help="Folder for tokens and logs that login and compute nodes share.")
-    ],
-    agent: Annotated[str, typer.Option(help="Path of muster-agent on the compute nodes.")],
-    provider: Annotated[str, typer.Option(help="What supplies the nodes: slurm.")] = "slurm",
+    server_url: Annotated[str, typer.Option(help="Address of this server as the pilots reach it.")],
+    provider: Annotated[
+        str, typer.Option(help="What supplies the nodes: slurm or kubernetes.")
+    ] = "slurm",
     nodes: Annotated[str, typer.Option(metavar="MIN:MAX", help="Number of pilots.")] = "0:4",
     slots: Annotated[int, typer.Option(min=1, help="Slots of each pilot.")] = 1,
     slot_type: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     walltime: Annotated[str, typer.Option(help="Time for which a pilot runs at most.")] = "4h",
     idle: Annotated[str, typer.Option(help="A pilot leaves after being idle for so long.")] = "10m",
-    host: Annotated[str, typer.Option(help="Login node to reach with ssh: ann@login1.")] = "",
-    storage_dir: Annotated[str, typer.Option(help="Shared folder for checkpoints.")] = "",
-    partition: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    account: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    qos: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    constraint: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    reservation: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    exclude: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    gres: Annotated[str, typer.Option(help="Option of sbatch, such as gpu:4.")] = "",
-    cpus_per_task: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    memory_mb: Annotated[str, typer.Option(help="Memory of a pilot in MiB.")] = "",
+    folder: Annotated[
+        str,
+        _slurm("folder for tokens and logs that login and compute nodes share."),
+    ] = "",
+    agent: Annotated[str, _slurm("path of muster-agent on the compute nodes.")] = "",
+    host: Annotated[str, _slurm("login node to reach with ssh: ann@login1.")] = "",
+    storage_dir: Annotated[str, _slurm("shared folder for checkpoints.")] = "",
+    partition: Annotated[str, _slurm("option of sbatch.")] = "",
+    account: Annotated[str, _slurm("option of sbatch.")] = "",
+    qos: Annotated[str, _slurm("option of sbatch.")] = "",
+    constraint: Annotated[str, _slurm("option of sbatch.")] = "",
+    reservation: Annotated[str, _slurm("option of sbatch.")] = "",
+    exclude: Annotated[str, _slurm("option of sbatch.")] = "",
+    gres: Annotated[str, _slurm("option of sbatch, such as gpu:4.")] = "",
+    cpus_per_task: Annotated[str, _slurm("option of sbatch.")] = "",
+    memory_mb: Annotated[str, _slurm("memory of a pilot in MiB.")] = "",
+    namespace: Annotated[str, _kubernetes("namespace of the pilots.")] = "",
+    image: Annotated[str, _kubernetes("image that has muster-agent and torch.")] = "",
+    cpus: Annotated[str, _kubernetes("processors of a pilot, such as 8.")] = "",
+    memory: Annotated[str, _kubernetes("memory of a pilot, such as 64Gi.")] = "",
+    gpus: Annotated[
+        str, _kubernetes("GPUs of a pilot; one for each slot of the type cuda unless given.")
+    ] = "",
+    gpu_resource: Annotated[
+        str, _kubernetes("name of the GPUs in the cluster (nvidia.com/gpu).")
+    ] = "",
+    node_selector: Annotated[
+        list[str] | None,
+        _kubernetes("label that nodes must have; may be repeated.", metavar="KEY=VALUE"),
+    ] = None,
+    toleration: Annotated[
+        list[str] | None,
+        _kubernetes("taint to tolerate; may be repeated.", metavar="KEY[=VALUE][:EFFECT]"),
+    ] = None,
+    queue: Annotated[str, _kubernetes("local queue of Kueue.")] = "",
+    priority_class: Annotated[str, _kubernetes("priority class of the pods.")] = "",
+    service_account: Annotated[str, _kubernetes("service account of the pods.")] = "",
+    image_pull_policy: Annotated[str, _kubernetes("Always, IfNotPresent or Never.")] = "",
+    image_pull_secret: Annotated[str, _kubernetes("secret for the image's registry.")] = "",
+    storage_claim: Annotated[
+        str, _kubernetes("volume claim for checkpoints that all pilots mount.")
+    ] = "",
+    grace: Annotated[
+        str, _kubernetes("time that a pilot has to save checkpoints when it is ended (2m).")
+    ] = "",
+    user_id: Annotated[str, _kubernetes("user that the pods run as (10001).")] = "",
+    context: Annotated[str, _kubernetes("context of the controller's kubeconfig.")] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Create a pool whose nodes a batch system supplies as trials need them (administrators).
@@ -71,6 +111,23 @@ def create(
         "gres": gres,
         "cpus_per_task": cpus_per_task,
         "memory_mb": memory_mb,
+        "namespace": namespace,
+        "image": image,
+        "cpus": cpus,
+        "memory": memory,
+        "gpus": gpus,
+        "gpu_resource": gpu_resource,
+        "node_selector": ",".join(node_selector or ()),
+        "tolerations": ",".join(toleration or ()),
+        "queue": queue,
+        "priority_class": priority_class,
+        "service_account": service_account,
+        "image_pull_policy": image_pull_policy,
+        "image_pull_secret": image_pull_secret,
+        "storage_claim": storage_claim,
+        "grace_s": str(_seconds("--grace", grace)) if grace else "",
+        "user_id": user_id,
+        "context": context,
     }
     body = {
         "kind": provider,

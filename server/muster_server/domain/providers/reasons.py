@@ -1,7 +1,8 @@
-"""Slurm's words for why a job waits or has ended, in ours."""
+"""Slurm's and Kubernetes' words for why a job waits or has ended, in ours."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,6 +43,35 @@ _WORDS = {
     "NodeFail": "its machine failed",
     "Preempted": "it was preempted",
 }
+_KUBERNETES: Mapping[str, tuple[Kind, str]] = {
+    "Unschedulable": ("waits", "no node can take it now"),
+    "SchedulingGated": ("waits", "a scheduling gate holds it"),
+    "Suspended": ("waits", "it waits in its queue"),
+    "QuotaExceeded": ("waits", "the quota of the namespace is used up"),
+    "ContainerCreating": ("waits", "its container is being created"),
+    "ErrImagePull": ("waits", "its image could not be pulled, and is tried again"),
+    "FailedCreate": ("wrong", "its pod is refused"),
+    "ImagePullBackOff": ("wrong", "its image cannot be pulled"),
+    "ErrImageNeverPull": ("wrong", "its image is not on the node, and may not be pulled"),
+    "InvalidImageName": ("wrong", "its image has no valid name"),
+    "CreateContainerConfigError": ("wrong", "its container cannot be configured"),
+    "CreateContainerError": ("wrong", "its container cannot be created"),
+    "RunContainerError": ("wrong", "its container cannot be started"),
+    "Evicted": ("waits", "its node has evicted it"),
+    "EvictionByEvictionAPI": ("waits", "it was evicted, as when its node is drained"),
+    "PreemptionByScheduler": ("waits", "a pod of higher priority has taken its place"),
+    "DeletionByTaintManager": ("waits", "its node was lost or closed"),
+    "DeletionByPodGC": ("waits", "its node is gone"),
+    "TerminationByKubelet": ("waits", "its node has ended it"),
+    "NodeShutdown": ("waits", "its node was shut down"),
+    "NodeLost": ("waits", "its node does not answer"),
+    "Requeued": ("waits", "its queue has taken the quota back"),
+    "BackoffLimitExceeded": ("waits", "its pod has failed, or was deleted"),
+    "OOMKilled": ("waits", "it ran out of memory"),
+    "DeadlineExceeded": ("waits", "its wall time was over"),
+    "Error": ("waits", "its agent has failed"),
+}
+"""Words of Kubernetes, which our adapter writes before a colon and what was said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +80,16 @@ class Reason:
     """Kind of wait: patience helps ("waits"), it never starts ("wrong"), or a person has to release it
     ("held")."""
     text: str
-    """Our words, with Slurm's in brackets; "" if Slurm gave none."""
+    """Our words, with those of the batch system in brackets; "" if it gave none."""
 
 
 def reason_of(word: str) -> Reason:
-    """Return what Slurm's reason for a pending or ended job means. An unknown one is a wait."""
-    word = word.strip().strip("()")
+    """Return what the reason of a batch system for a pending or ended job means. An unknown one is a
+    wait."""
+    word = word.strip()
+    if (known := _KUBERNETES.get(word.split(":")[0])) is not None:
+        return Reason(kind=known[0], text=f"{known[1]} ({word.rstrip('.')})")
+    word = word.strip("()")
     if word in ("", "None"):
         return Reason(kind="waits", text="")
     # "ReqNodeNotAvail, UnavailableNodes:n[1-2]"

@@ -1,0 +1,187 @@
+{{- define "muster.name" -}}
+{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "muster.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{/* Labels of every object. Takes the root and the part. */}}
+{{- define "muster.labels" -}}
+{{ include "muster.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- end }}
+
+{{- define "muster.selector" -}}
+app.kubernetes.io/name: muster
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .part }}
+{{- end }}
+
+{{/* Names under which the server answers, as JSON. */}}
+{{- define "muster.hosts" -}}
+{{- $name := include "muster.name" . -}}
+{{- $ns := .Release.Namespace -}}
+{{- list "localhost" "127.0.0.1" $name (printf "%s.%s" $name $ns) (printf "%s.%s.svc" $name $ns) (printf "%s.%s.svc.cluster.local" $name $ns) | toJson -}}
+{{- end }}
+
+{{- define "muster.environment" -}}
+- name: MUSTER_DATABASE_URL_FILE
+  value: /run/muster/database_url
+- name: MUSTER_REDIS_URL_FILE
+  value: /run/muster/redis_url
+# A file of a Secret belongs to root; the key's file would have to be ours alone.
+- name: MUSTER_SECRETS_KEY
+  valueFrom:
+    secretKeyRef:
+      name: {{ required "existingSecret is required: a Secret with database_url and redis_url" .Values.existingSecret }}
+      key: secrets_key
+      optional: true
+- name: MUSTER_ALLOWED_HOSTS
+  value: {{ include "muster.hosts" . | quote }}
+{{- if .Values.publicUrl }}
+- name: MUSTER_PUBLIC_URL
+  value: {{ .Values.publicUrl | quote }}
+{{- end }}
+- name: HOME
+  value: /tmp
+- name: MUSTER_SETUP_COMMAND
+  value: kubectl exec -n {{ .Release.Namespace }} deploy/{{ include "muster.name" . }}-server -- muster-server setup-token --quiet
+{{- range $name, $value := .Values.settings }}
+- name: {{ $name }}
+  value: {{ $value | toString | quote }}
+{{- end }}
+{{- end }}
+
+{{/* A container of the server's image. Takes the root, its name, its command, and its own variables. */}}
+{{- define "muster.container" -}}
+- name: {{ .name }}
+  image: {{ include "muster.image" .root | quote }}
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  command: {{ .command | toJson }}
+  env:
+    {{- include "muster.environment" .root | nindent 4 }}
+    {{- range $name, $value := .variables }}
+    - name: {{ $name }}
+      value: {{ $value | quote }}
+    {{- end }}
+  securityContext:
+    allowPrivilegeEscalation: false
+    readOnlyRootFilesystem: true
+    capabilities:
+      drop: [ALL]
+  volumeMounts:
+    - name: urls
+      mountPath: /run/muster
+      readOnly: true
+    - name: work
+      mountPath: /var/lib/muster
+    - name: tmp
+      mountPath: /tmp
+{{- end }}
+
+{{/* A Deployment of one part. Takes the root, the part, its values, its port, its service account, whether it
+gets the account's token, and its own variables. */}}
+{{- define "muster.deployment" -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "muster.name" .root }}-{{ .part }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "muster.labels" . | nindent 4 }}
+spec:
+  replicas: {{ .values.replicas }}
+  selector:
+    matchLabels:
+      {{- include "muster.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "muster.selector" . | nindent 8 }}
+    spec:
+      serviceAccountName: {{ .account }}
+      automountServiceAccountToken: {{ .hasToken }}
+      enableServiceLinks: false
+      terminationGracePeriodSeconds: 30
+      securityContext:
+        runAsNonRoot: true
+        runAsUser: 10001
+        runAsGroup: 10001
+        fsGroup: 10001
+        seccompProfile:
+          type: RuntimeDefault
+      {{- with .root.Values.image.pullSecrets }}
+      imagePullSecrets:
+        {{- range . }}
+        - name: {{ . }}
+        {{- end }}
+      {{- end }}
+      initContainers:
+        # A lock in the database lets one of them migrate; the others find nothing to do.
+        {{- include "muster.container" (dict "root" .root "name" "migrate" "command" (list "muster-server" "migrate") "variables" dict) | nindent 8 }}
+          resources:
+            {{- toYaml .values.resources | nindent 12 }}
+      containers:
+        {{- include "muster.container" (dict "root" .root "name" .part "command" .command "variables" .variables) | nindent 8 }}
+          resources:
+            {{- toYaml .values.resources | nindent 12 }}
+          ports:
+            - name: http
+              containerPort: {{ .port }}
+          startupProbe:
+            httpGet:
+              path: /healthz
+              port: http
+            periodSeconds: 2
+            failureThreshold: 60
+          livenessProbe:
+            httpGet:
+              path: /healthz
+              port: http
+            periodSeconds: 10
+            timeoutSeconds: 5
+            failureThreshold: 6
+          {{- if eq .part "server" }}
+          # Not /readyz: what is wrong behind it, a server says better itself.
+          readinessProbe:
+            httpGet:
+              path: /healthz
+              port: http
+            periodSeconds: 5
+            timeoutSeconds: 5
+          {{- end }}
+      volumes:
+        - name: urls
+          secret:
+            secretName: {{ .root.Values.existingSecret }}
+            defaultMode: 0440
+            items:
+              - key: database_url
+                path: database_url
+              - key: redis_url
+                path: redis_url
+        - name: work
+          emptyDir: {}
+        - name: tmp
+          emptyDir: {}
+      {{- with .root.Values.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .root.Values.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if gt (int .values.replicas) 1 }}
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              {{- include "muster.selector" . | nindent 14 }}
+      {{- end }}
+{{- end }}

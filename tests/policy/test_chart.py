@@ -1,0 +1,190 @@
+"""The Helm chart against the code: settings, commands, ports and rights, and what Helm makes of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+
+import muster
+from muster_server.cli import _parser
+from muster_server.settings import Settings
+from support.helm import CHART, NAMESPACE, ChartRefused, render, why_missing
+from support.kubernetes_api import LEAST_RIGHTS
+from support.kubernetes_schema import invalid_fields, schema_problems
+
+COMPOSE = (CHART.parents[2] / "docker-compose.yml").read_text()
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]
+TEMPLATES = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+LEAST = {"existingSecret": "muster-urls"}
+EVERYTHING = {
+    **LEAST,
+    "image": {"repository": "registry.example/muster-server", "pullSecrets": ["registry"]},
+    "publicUrl": "https://muster.example",
+    "settings": {"MUSTER_LOG_LEVEL": "debug", "MUSTER_LOG_RETENTION_DAYS": 30},
+    "ingress": {
+        "enabled": True,
+        "className": "nginx",
+        "tlsSecret": "tls",
+        "annotations": {"a": "b"},
+    },
+    "pilots": {"enabled": True, "namespaces": ["ml", "research"]},
+    "nodeSelector": {"zone": "a"},
+    "tolerations": [{"key": "a", "operator": "Exists"}],
+}
+needs_helm = pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "Helm is here")
+
+
+def test_versions_are_those_of_muster() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == muster.__version__
+
+
+def test_every_value_is_in_the_schema_and_every_default_fits() -> None:
+    assert list(_misfits(VALUES, SCHEMA)) == []
+    assert set(VALUES) == set(SCHEMA["properties"]) - {"global"}
+
+
+def _misfits(values: dict[str, Any], schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Yield values that are not in the schema, or are in it and have no default."""
+    known = schema.get("properties", {})
+    for name, value in values.items():
+        part = known.get(name, {})
+        if "$ref" in part:
+            part = SCHEMA["definitions"][part["$ref"].split("/")[-1]]
+        if not part:
+            yield f"{path}.{name}"
+        elif "properties" in part:
+            yield from _misfits(value, part, f"{path}.{name}")
+            yield from (f"{path}.{name}.{n}" for n in set(part["properties"]) - set(value))
+
+
+def test_every_setting_in_the_templates_exists() -> None:
+    named = {name for text in TEMPLATES.values() for name in re.findall("MUSTER_[A-Z_]+", text)}
+    assert len(named) > 5
+    for name in named:
+        assert name.removeprefix("MUSTER_").lower() in Settings.model_fields, name
+
+
+def test_every_command_in_the_templates_exists() -> None:
+    commands = {
+        command
+        for text in TEMPLATES.values()
+        for command in re.findall(r'"muster-server" "([a-z-]+)"|muster-server ([a-z-]+) --', text)
+    }
+    names = {a or b for a, b in commands}
+    assert names == {"serve", "controller", "worker", "migrate", "setup-token"}
+    for name in names:
+        _parser().parse_args([name])
+
+
+def test_images_and_ports_are_those_of_compose() -> None:
+    assert SERVICES["server"]["image"].startswith(f"{VALUES['image']['repository']}:")
+    for name in ("controller", "worker"):
+        variable = f"MUSTER_{name.upper()}_PORT"
+        port = SERVICES[name]["environment"][variable]
+        assert f'"port" {port} ' in TEMPLATES[f"{name}.yaml"]
+        assert f'"{variable}" "{port}"' in TEMPLATES[f"{name}.yaml"]
+    port = Settings.model_fields["port"].default
+    assert f'"port" {port} ' in TEMPLATES["server.yaml"]
+    assert VALUES["server"]["service"]["port"] == port
+
+
+def test_the_controller_gets_the_rights_that_its_tests_have_and_no_more() -> None:
+    rules = TEMPLATES["accounts.yaml"].split("\nrules:\n")[1].split("\n---")[0]
+    assert yaml.safe_load(rules) == LEAST_RIGHTS
+    guide = (CHART.parents[2] / "docs/guides/kubernetes.md").read_text()
+    (told,) = re.findall(r"```text\n(- {apiGroups.*?)```", guide, re.DOTALL)
+    assert yaml.safe_load(told) == LEAST_RIGHTS
+    assert "ClusterRole" not in "".join(TEMPLATES.values())
+
+
+@cache
+def _rendered(values: str) -> list[dict[str, Any]]:
+    return render(json.loads(values))
+
+
+def _objects(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    found = {}
+    for thing in _rendered(json.dumps(values)):
+        meta = thing["metadata"]
+        found[f"{thing['kind']} {meta['namespace']}/{meta['name']}"] = thing
+    return found
+
+
+@needs_helm
+@pytest.mark.parametrize("values", [LEAST, EVERYTHING], ids=["least", "everything"])
+def test_helm_renders_valid_objects(values: dict[str, Any]) -> None:
+    objects = _objects(values)
+    for name, thing in objects.items():
+        assert schema_problems(thing) == [], name
+        assert list(invalid_fields(thing)) == [], name
+    assert {f"Deployment {NAMESPACE}/demo-{p}" for p in ("server", "controller", "worker")} <= set(
+        objects
+    )
+    assert len(objects) == len(_rendered(json.dumps(values))), "no name twice"
+
+
+@needs_helm
+def test_pods_run_without_rights_and_show_no_secret() -> None:
+    for name, thing in _objects(EVERYTHING).items():
+        if thing["kind"] != "Deployment":
+            continue
+        pod = thing["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"], name
+        assert pod["automountServiceAccountToken"] is name.endswith("controller"), name
+        for container in [*pod["initContainers"], *pod["containers"]]:
+            context = container["securityContext"]
+            assert context["readOnlyRootFilesystem"], name
+            assert context["allowPrivilegeEscalation"] is False, name
+            assert context["capabilities"] == {"drop": ["ALL"]}, name
+            assert container["image"] == f"registry.example/muster-server:{muster.__version__}"
+            variables = {v["name"]: v.get("value", "") for v in container["env"]}
+            assert "://" not in variables["MUSTER_DATABASE_URL_FILE"]
+            assert variables["MUSTER_SECRETS_KEY"] == "", "it comes from the Secret"
+            assert variables["MUSTER_LOG_RETENTION_DAYS"] == "30"
+            assert "demo.prod.svc" in json.loads(variables["MUSTER_ALLOWED_HOSTS"])
+        assert (
+            thing["spec"]["selector"]["matchLabels"]
+            == thing["spec"]["template"]["metadata"]["labels"]
+        )
+
+
+@needs_helm
+def test_pilots_are_run_in_their_namespaces_alone_and_only_if_asked_for() -> None:
+    objects = _objects(EVERYTHING)
+    for namespace in ("ml", "research"):
+        binding = objects[f"RoleBinding {namespace}/demo-pilots"]
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": "demo-controller", "namespace": NAMESPACE}
+        ]
+        policy = objects[f"NetworkPolicy {namespace}/demo-pilots"]
+        assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert objects[f"Ingress {NAMESPACE}/demo"]["spec"]["tls"][0]["secretName"] == "tls"
+    kinds = {name.split()[0] for name in _objects(LEAST)}
+    assert not kinds & {"Role", "RoleBinding", "Ingress", "Secret"}
+    deployment = _objects(LEAST)[f"Deployment {NAMESPACE}/demo-controller"]
+    assert deployment["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "existingSecret is required"),
+        ({**LEAST, "server": {"replicas": 0}}, "/server/replicas"),
+        ({**LEAST, "postgres": {}}, "postgres"),
+        ({**LEAST, "settings": {"LOG_LEVEL": "debug"}}, "LOG_LEVEL"),
+        ({**LEAST, "publicUrl": "muster.example"}, "/publicUrl"),
+    ],
+)
+def test_bad_values_are_told(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ChartRefused, match=words):
+        render(values)
