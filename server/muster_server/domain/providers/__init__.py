@@ -5,7 +5,8 @@ Slurm. `plan_pilots` says how many are wanted; `follow` moves one pilot on by wh
 its node show. Both are pure; services.providers and loops.batch_systems do the rest.
 """
 
-from .following import PilotChange, Seen, follow
+from .cost import CostLimit, slot_hours
+from .following import PilotChange, Seen, follow, why_keep_off
 from .options import OPTION_NAMES, SlurmOptions, options_of
 from .planning import Gang, PilotPlan, Provider, plan_pilots
 from .reasons import Reason, reason_of
@@ -15,6 +16,7 @@ __all__ = [
     "COMING",
     "OPEN",
     "OPTION_NAMES",
+    "CostLimit",
     "Gang",
     "Pilot",
     "PilotChange",
@@ -28,4 +30,6 @@ __all__ = [
     "options_of",
     "plan_pilots",
     "reason_of",
+    "slot_hours",
+    "why_keep_off",
 ]
