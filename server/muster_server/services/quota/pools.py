@@ -85,7 +85,9 @@ def _show(session: Session, names: list[str]) -> list[PoolOut]:
     providers: dict[str, str] = {
         row.pool: row.kind
         for row in session.execute(
-            select(PoolProviderRow.pool, PoolProviderRow.kind).where(PoolProviderRow.pool.in_(names))
+            select(PoolProviderRow.pool, PoolProviderRow.kind).where(
+                PoolProviderRow.pool.in_(names)
+            )
         )
     }
     nodes: dict[str, Counter[str]] = defaultdict(Counter)
