@@ -35,7 +35,7 @@ class ProviderIn(Input):
     """Most slot-hours that pilots may use in all; null for no limit. A pilot that has not ended counts with
     its whole wall time."""
     max_cost: Annotated[float, Field(gt=0, le=1e12)] | None = None
-    """The same in money, at the price of the pool's slots."""
+    """Most money that they may cost, at the price of the pool's slots; null for no limit."""
     restart_count: bool = False
     """Whether to count what pilots cost from 0 again."""
     options: Annotated[dict[OptionName, OptionValue], Field(max_length=32)]
@@ -66,7 +66,7 @@ class ProviderOut(Output):
     spent_slot_hours: float
     """What its pilots have used until now."""
     spent_cost: float
-    """The same in money: what each pilot used, at the price when it ended."""
+    """Money that they have cost: what each pilot used, at the price when it ended."""
     reserved_slot_hours: float
     """What the pilots that have not ended count for: their whole wall time."""
     price_per_slot_hour: float

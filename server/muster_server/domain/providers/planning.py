@@ -275,16 +275,27 @@ def _num_affordable(provider: Provider) -> int:
 
 
 def _too_expensive(provider: Provider, cost: CostLimit, short: int, wanted: int) -> Message:
-    amounts = {
-        "limit": _amount(cost.limit),
-        "used": _amount(cost.used),
-        "reserved": _amount(cost.reserved + wanted * cost.per_pilot),
-        "needed": _amount(short * cost.per_pilot),
-    }
+    reserved = _amount(cost.reserved + wanted * cost.per_pilot)
+    needed = _amount(short * cost.per_pilot)
     if not cost.currency:
-        return Message("pilots.max_slot_hours", provider=provider.name, pilots=short, **amounts)
+        return Message(
+            "pilots.max_slot_hours",
+            provider=provider.name,
+            limit=_amount(cost.limit),
+            used=_amount(cost.used),
+            reserved=reserved,
+            pilots=short,
+            needed=needed,
+        )
     return Message(
-        "pilots.max_cost", provider=provider.name, pilots=short, currency=cost.currency, **amounts
+        "pilots.max_cost",
+        provider=provider.name,
+        limit=_amount(cost.limit),
+        currency=cost.currency,
+        used=_amount(cost.used),
+        reserved=reserved,
+        pilots=short,
+        needed=needed,
     )
 
 

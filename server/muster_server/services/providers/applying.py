@@ -78,11 +78,8 @@ def begin_submission(session: Session, pilot_id: str, *, now: dt.datetime) -> st
     _set(session, pilot_id, PilotState.WANTED, state=PilotState.SUBMITTING, since=now)
     row = session.get_one(PilotRow, pilot_id, populate_existing=True)
     provider = session.get(PoolProviderRow, row.pool)
-    if provider is not None:
-        row.slots, row.walltime_s = (
-            provider.slots,
-            provider.walltime_s,
-        )  # Changed since it was asked for.
+    if provider is not None:  # It may have been changed since the pilot was asked for.
+        row.slots, row.walltime_s = provider.slots, provider.walltime_s
     _, secret = create_join_token(
         session,
         pool=row.pool,

@@ -34,7 +34,6 @@ class ProviderSnapshot:
     pool: str
     slot_type: str
     idle_s: int
-    is_exclusive: bool = False
     options: SlurmOptions
     provider: Provider
     pilots: tuple[Pilot, ...]
@@ -63,7 +62,6 @@ def load_providers(session: Session, queue: Iterable[QueuedTrial] = ()) -> list[
                 pool=row.pool,
                 slot_type=row.slot_type,
                 idle_s=row.idle_s,
-                is_exclusive=row.exclusive,
                 options=options,
                 provider=Provider(
                     name=options.name,
