@@ -16,10 +16,10 @@ Timestamp = sa.DateTime(timezone=True)
 def upgrade() -> None:
     for column in (
         sa.Column("exclusive", sa.Boolean(), nullable=False, server_default=sa.false()),
-        sa.Column("max_slot_hours", sa.Float(), nullable=True),
-        sa.Column("max_cost", sa.Float(), nullable=True),
-        sa.Column("spent_slot_hours", sa.Float(), nullable=False, server_default="0"),
-        sa.Column("spent_cost", sa.Float(), nullable=False, server_default="0"),
+        sa.Column("max_slot_hours", sa.Double(), nullable=True),
+        sa.Column("max_cost", sa.Double(), nullable=True),
+        sa.Column("spent_slot_hours", sa.Double(), nullable=False, server_default="0"),
+        sa.Column("spent_cost", sa.Double(), nullable=False, server_default="0"),
         sa.Column("counted_since", Timestamp, nullable=True),
         sa.Column("notice", sa.String(), nullable=False, server_default=""),
     ):
