@@ -285,7 +285,7 @@ class GroupNodes:
 def may_use(request: Request, node: Node | NodeView) -> bool:
     """Return whether owner, labels, names, isolation and container engine allow a gang of `request` on
     the node."""
-    if node.owner is not None and node.owner != request.owner:
+    if node.owner != request.owner:
         return False
     if request.allow_nodes and node.name not in request.allow_nodes:
         return False

@@ -60,7 +60,7 @@ class Request:
     grace_s: float = ExperimentConfig.stop_grace_s
     """Time in seconds that it may take to save a checkpoint when it is told to stop."""
     owner: Owner | None = None
-    """The attempt that it is for, if nodes belong to that one alone; None if none do."""
+    """The attempt that it is for, if nodes belong to that one alone: it uses no others. None if none do."""
 
     @property
     def least_slots(self) -> int:

@@ -23,7 +23,6 @@ from muster_server.db.models import (
     TrialRow,
 )
 from muster_server.db.raw import RawQuery, RawRow
-from muster_server.domain.providers import PilotState
 from muster_server.domain.scheduling import (
     QueuedTrial,
     RunningTrial,
@@ -160,9 +159,10 @@ _PAST = (
 _OWNERS = (
     select(PilotRow.trial_id, PilotRow.attempt_no)
     .join(TrialRow, TrialRow.id == PilotRow.trial_id)
-    .where(PilotRow.state != PilotState.ENDED, PilotRow.attempt_no == TrialRow.attempt_no + 1)
+    .join(NodeRow, NodeRow.name == PilotRow.id)
+    .where(PilotRow.attempt_no == TrialRow.attempt_no + 1)
 )
-"""Attempts to come that pilots of exclusive pools belong to."""
+"""Attempts to come that nodes belong to, in exclusive pools."""
 _RUNNING = (
     select(
         AttemptRow.id,
