@@ -146,10 +146,12 @@ def pilots(name: PoolArgument, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(found)
         return
-    shown = table("pilot", "state", "job", "since", "reason")
+    shown = table("pilot", "state", "job", "trial", "since", "reason")
     for pilot in found:
         since = f"{age(pilot['since'])} ago"
-        cells = (pilot["id"], pilot["state"], pilot["ref"] or "–", since, pilot["reason"])
+        state = "failed" if pilot["has_failed"] else pilot["state"]
+        trial = str(pilot["trial_id"] or "any")
+        cells = (pilot["id"], state, pilot["ref"] or "–", trial, since, pilot["reason"])
         shown.add_row(*(escape(cell) for cell in cells))
     console().print(shown)
 
