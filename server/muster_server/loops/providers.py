@@ -183,13 +183,14 @@ class PilotWorker:
             return
         if self._is_due(one, now):
             self._looked_at[one.pool] = now
+            listing: Listing | None = None
+            problem = notice = ""
             try:
                 listing = system.look(one.pilots)
+                notice = listing.notice
             except BatchSystemUnreachable as error:
                 log.warning("engine_unreachable", pool=one.pool, error=str(error))
-                listing, problem, notice = None, str(error), ""
-            else:
-                problem, notice = "", listing.notice
+                problem = str(error)
             self._write(
                 lambda s: applying.note_listed(s, one.pool, problem, notice=notice, now=now)
             )

@@ -87,6 +87,7 @@ def spending(session: Session, row: PoolProviderRow, *, now: dt.datetime) -> tup
     )
     hours = 0.0
     for slots, started_at in running:
-        begun = max(started_at, row.counted_since or started_at)
-        hours += slot_hours(slots, (now - begun).total_seconds())
+        if started_at is not None:
+            begun = max(started_at, row.counted_since or started_at)
+            hours += slot_hours(slots, (now - begun).total_seconds())
     return row.spent_slot_hours + hours, row.spent_cost + hours * price_of(session, row.pool)
