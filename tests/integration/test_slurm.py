@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from guides import GUIDES, write_files
 
+import support.stack
 from muster_server.loops.batch_systems.slurm_listing import parse_squeue, parse_squeue_json
 from support.quick_stack import QuickStack
 from support.slurm import SlurmLab, why_missing
@@ -59,6 +60,19 @@ def stack(lab: SlurmLab) -> Iterator[QuickStack]:
             stack.close()
 
 
+@pytest.fixture(autouse=True)
+def explained(stack: QuickStack, lab: SlurmLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits in vain says how things stood."""
+
+    def wait(what: str, check: Callable[[], Any], timeout_s: float) -> None:
+        try:
+            support.stack.wait_for(what, check, timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{diagnosis(stack, lab)}") from None
+
+    monkeypatch.setitem(globals(), "wait_for", wait)
+
+
 def create_pool(stack: QuickStack, lab: SlurmLab, name: str = "gpu", **options: str) -> None:
     given = {
         "provider": "slurm",
@@ -100,7 +114,11 @@ def nodes_of(stack: QuickStack) -> list[str]:
 
 def diagnosis(stack: QuickStack, lab: SlurmLab) -> str:
     logs = [p.read_text()[-3000:] for p in (lab.folder / "shared" / "logs").glob("*.log")]
-    return "\n".join([*logs, str(pilots_of(stack)), stack.text()[-3000:]])
+    jobs = lab.run("squeue", "-a", "-r", "-t", "all", "-o", "%i|%j|%T|%N|%r|%M")
+    with stack.client() as client:
+        trials = list(client.pages("/queue"))
+    told = [str(trials), str(pilots_of(stack)), jobs, stack.text()[-3000:], lab.words()[-3000:]]
+    return "\n".join([*logs, *told])
 
 
 @pytest.mark.torch
@@ -114,10 +132,7 @@ def test_pilots_come_for_what_waits_and_leave_when_idle(stack: QuickStack, lab: 
         reasons.add(trial["pending_reason"])
         return trial["state"] in ("COMPLETED", "FAILED")
 
-    try:
-        wait_for("the training ends", has_ended, 240)
-    except AssertionError as error:
-        raise AssertionError(f"{error}\n{diagnosis(stack, lab)}") from None
+    wait_for("the training ends", has_ended, 240)
     trial = trial_of(stack, experiment_id)
     assert trial["state"] == "COMPLETED", trial["reason"]
     assert any("2 pilots of Slurm" in reason for reason in reasons), reasons

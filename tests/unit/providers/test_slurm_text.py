@@ -231,12 +231,15 @@ def test_how_a_job_ended_comes_from_the_accounting_or_else_from_the_controller()
             0,
             "18|FAILED|1:0\n19|TIMEOUT|0:15\n20|RUNNING|0:0\n21_3|CANCELLED by 0|0:0\nMUSTER_JOB 18\nJobState=FAILED\n"
             "MUSTER_JOB 19\nMUSTER_JOB 20\nJobId=20 JobState=OUT_OF_MEMORY Reason=OutOfMemory ExitCode=0:125\n"
-            "MUSTER_JOB 21_3\nslurm_load_jobs error: Invalid job id specified\n",
+            "MUSTER_JOB 21_3\nslurm_load_jobs error: Invalid job id specified\n"
+            "MUSTER_JOB 22_0\nJob 22_0 not found\n",
             "",
         ),
     )
     pilots = [pilot("pilot-1a", "18"), pilot("b", "19"), pilot("c", "20"), pilot("d", "21_3")]
-    jobs = Slurm(OPTIONS, told).look(pilots).jobs
+    listing = Slurm(OPTIONS, told).look([*pilots, pilot("gone", "22_0")])
+    jobs = listing.jobs
+    assert set(listing.absent) == {"gone"}
     assert {id_: (seen.reason, seen.exit_code) for id_, seen in jobs.items()} == {
         "pilot-1a": ("FAILED", "1"),
         "b": ("TIMEOUT", "0, signal 15"),

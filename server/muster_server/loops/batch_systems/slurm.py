@@ -35,7 +35,7 @@ MAX_INDEX = 1000
 MAX_DETAILS = 100
 """Most jobs that are asked for by their number in one look; the rest is left to the next."""
 _REF = re.compile(r"\d+(_\d+)?")
-_UNKNOWN_JOB = re.compile("invalid job id", re.IGNORECASE)
+_UNKNOWN_JOB = re.compile(r"invalid job id|^Job \S+ not found", re.IGNORECASE | re.MULTILINE)
 _AWAY = re.compile(
     r"unable to contact|socket timed out|connection refused|communication|not responding|"
     r"Zero Bytes|controller|could not establish a configuration|command not found",
