@@ -171,6 +171,8 @@ def test_pilots_come_for_a_gang_run_it_and_leave(
         "waiting for 2 pilots of Slurm partition a100 (job 101: other jobs are ahead of it (Priority))"
         in (trial_of(show, experiment_id)["pending_reason"])
     )
+    (item,) = show("/queue")["items"]
+    assert "waiting for 2 pilots" in item["pending_reason"]
     nodes = [join(job) for job in batch.submitted]
     time_machine.shift(10)
     for node in nodes:
