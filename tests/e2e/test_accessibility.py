@@ -181,6 +181,7 @@ DIALOGS = {
     "scaling": ("/experiments/{search}/scaling", ["scaling-start"]),
     "share": ("/settings?tab=projects&project=default", ["project-share", "add-quota"]),
     "price": ("/settings?tab=pools", ["edit-pool"]),
+    "provider": ("/settings?tab=pools", ["add-provider"]),
     "rule": ("/settings?tab=notifications", ["new-rule"]),
     "target": ("/settings?tab=notifications", ["new-target"]),
     "inbox": ("/nodes", ["inbox-bell"]),

@@ -73,3 +73,39 @@ def test_the_price_of_a_pool_says_for_what_it_holds(
         finally:
             # The other tests of this stack start trials on its nodes.
             client.call("PUT", "/pools/default", body={"min_isolation": "none"})
+
+
+def test_a_provider_is_given_to_a_pool_changed_and_removed(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    page.goto(f"{stack.url}/settings?tab=pools")
+    page.get_by_test_id("add-provider").click()
+    form = page.get_by_test_id("provider-form")
+    save = form.get_by_role("button", name="Save")
+    form.get_by_label("Pool").fill("a100")
+    for option, value in (
+        ("server_url", stack.url),
+        ("folder", "/shared/muster"),
+        ("partition", "gpu"),
+    ):
+        form.get_by_label(option).fill(value)
+    expect(save).to_be_disabled()
+    form.get_by_label("agent").fill("relative/muster-agent")
+    form.get_by_label("Max slot-hours").fill("100")
+    save.click()
+    expect(form).to_contain_text("the absolute path of muster-agent on the compute nodes")
+    form.get_by_label("agent").fill("/opt/muster-agent")
+    save.click()
+    page.get_by_test_id("pools").get_by_role("link", name="Slurm").click()
+    panel = page.get_by_test_id("pool-provider")
+    expect(panel).to_contain_text("Pool a100: Slurm partition gpu")
+    expect(panel).to_contain_text("0 slot-hours of 100")
+    page.get_by_test_id("change-provider").click()
+    form.get_by_label("Exclusive").check()
+    save.click()
+    expect(panel).to_contain_text("one gang per attempt")
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    panel.get_by_role("button", name="Remove provider").click()
+    page.get_by_test_id("confirm").click()
+    expect(page.get_by_test_id("pools")).not_to_contain_text("a100")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from guides import GUIDES, write_files
 
+import support.stack
+from muster_server.loops.batch_systems.slurm_listing import parse_squeue, parse_squeue_json
 from support.quick_stack import QuickStack
 from support.slurm import SlurmLab, why_missing
 from support.stack import scripted, wait_for
@@ -57,6 +60,19 @@ def stack(lab: SlurmLab) -> Iterator[QuickStack]:
             stack.close()
 
 
+@pytest.fixture(autouse=True)
+def explained(stack: QuickStack, lab: SlurmLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits in vain says how things stood."""
+
+    def wait(what: str, check: Callable[[], Any], timeout_s: float) -> None:
+        try:
+            support.stack.wait_for(what, check, timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{diagnosis(stack, lab)}") from None
+
+    monkeypatch.setitem(globals(), "wait_for", wait)
+
+
 def create_pool(stack: QuickStack, lab: SlurmLab, name: str = "gpu", **options: str) -> None:
     given = {
         "provider": "slurm",
@@ -69,7 +85,7 @@ def create_pool(stack: QuickStack, lab: SlurmLab, name: str = "gpu", **options: 
         "agent": AGENT,
         **options,
     }
-    words = [f"--{key}={value}" for key, value in given.items()]
+    words = [f"--{key}={value}" if value else f"--{key}" for key, value in given.items()]
     done = stack.cli("pool", "create", name, *words)
     assert done.returncode == 0, done.stderr
 
@@ -98,7 +114,11 @@ def nodes_of(stack: QuickStack) -> list[str]:
 
 def diagnosis(stack: QuickStack, lab: SlurmLab) -> str:
     logs = [p.read_text()[-3000:] for p in (lab.folder / "shared" / "logs").glob("*.log")]
-    return "\n".join([*logs, str(pilots_of(stack)), stack.text()[-3000:]])
+    jobs = lab.run("squeue", "-a", "-r", "-t", "all", "-o", "%i|%j|%T|%N|%r|%M")
+    with stack.client() as client:
+        trials = list(client.pages("/queue"))
+    told = [str(trials), str(pilots_of(stack)), jobs, stack.text()[-3000:], lab.words()[-3000:]]
+    return "\n".join([*logs, *told])
 
 
 @pytest.mark.torch
@@ -112,10 +132,7 @@ def test_pilots_come_for_what_waits_and_leave_when_idle(stack: QuickStack, lab: 
         reasons.add(trial["pending_reason"])
         return trial["state"] in ("COMPLETED", "FAILED")
 
-    try:
-        wait_for("the training ends", has_ended, 240)
-    except AssertionError as error:
-        raise AssertionError(f"{error}\n{diagnosis(stack, lab)}") from None
+    wait_for("the training ends", has_ended, 240)
     trial = trial_of(stack, experiment_id)
     assert trial["state"] == "COMPLETED", trial["reason"]
     assert any("2 pilots of Slurm" in reason for reason in reasons), reasons
@@ -174,22 +191,158 @@ def test_a_canceled_job_and_a_lost_controller_cost_a_trial_no_restart(
     wait_for("all pilots have left", lambda: not nodes_of(stack) and not lab.jobs(), 90)
 
 
-def test_a_refusal_reaches_the_trial_in_slurms_words(stack: QuickStack, lab: SlurmLab) -> None:
-    create_pool(stack, lab, "wrong", partition="nope")
-    document = scripted("waits", [], resources={"slots": 1, "pool": "wrong"})
+def test_a_node_that_is_down_and_the_end_of_the_wall_time_cost_a_trial_no_restart(
+    stack: QuickStack, lab: SlurmLab, tmp_path: Path
+) -> None:
+    create_pool(stack, lab)
+    script = [
+        {"checkpoint": 5, "attempts": [1, 2]},
+        {"wait_for_stop": 300, "exit": 0, "attempts": [1, 2]},
+        {"log": "third"},
+    ]
+    document = scripted("moves", script, resources={"slots": 2, "pool": "gpu"})
     experiment_id = submit(stack, document)
+
+    def job_of_attempt(no: int) -> str:
+        def runs() -> bool:
+            attempts = trial_of(stack, experiment_id)["attempts"]
+            return {a["no"]: a["state"] for a in attempts}.get(no) == "RUNNING"
+
+        wait_for(f"attempt {no} runs", runs, 180)
+        attempts = {a["no"]: a for a in trial_of(stack, experiment_id)["attempts"]}
+        (name,) = attempts[no]["nodes"]
+        return next(str(p["ref"]) for p in pilots_of(stack) if p["id"] == name)
+
+    first = job_of_attempt(1)
+    start_again(lab, first, tmp_path)
+    node = lab.node_of(first)
+    lab.set_node(node, "down", "power")
+    try:
+        second = job_of_attempt(2)
+        assert lab.node_of(second) != node
+    finally:
+        lab.set_node(node, "resume")
+    # Slurm sends its signal, and would kill the job after a minute.
+    lab.run("scontrol", "update", f"jobid={second}", "timelimit=1")
     wait_for(
-        "the refusal is told",
-        lambda: (
-            "invalid partition specified: nope" in trial_of(stack, experiment_id)["pending_reason"]
-        ),
-        60,
+        "it has gone on in a third pilot",
+        lambda: trial_of(stack, experiment_id)["state"] == "COMPLETED",
+        180,
     )
-    assert "is asked again at" in trial_of(stack, experiment_id)["pending_reason"]
-    assert stack.cli("pool", "release", "wrong").returncode == 0
-    with stack.client() as client:
-        client.post(f"/experiments/{experiment_id}:kill")
-    assert [pilot["state"] for pilot in pilots_of(stack, "wrong")] == ["ended"]
+    trial = trial_of(stack, experiment_id)
+    assert trial["num_restarts"] == 0
+    ends = {attempt["no"]: attempt["termination"] for attempt in trial["attempts"]}
+    assert ends == {1: "drained", 2: "drained", 3: "success"}
+    wait_for("all pilots have left", lambda: not nodes_of(stack) and not lab.jobs(), 90)
+    wait_for("that is known", lambda: {p["state"] for p in pilots_of(stack)} == {"ended"}, 60)
+    reasons = {pilot["ref"]: pilot["reason"] for pilot in pilots_of(stack)}
+    assert "NODE_FAIL" in reasons[first], reasons
+    assert "(COMPLETED)" in reasons[second], reasons
+    lab.wait_idle()
+
+
+def start_again(lab: SlurmLab, job: str, folder: Path) -> None:
+    """Start the script of a job that runs a second time: on its machine, and as if on another one. The
+    server lets neither in, and the first is left alone."""
+    script = lab.run("scontrol", "write", "batch_script", job, "-")
+    for codes, variables in (({4}, {}), ({3}, {"TMPDIR": str(folder)})):
+        done = subprocess.run(
+            ["bash"],
+            input=script,
+            env=lab.environment | {"SLURM_JOB_ID": job, "SLURM_CLUSTER_NAME": "lab"} | variables,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode in codes, done.stderr
+    assert not list(folder.iterdir()), "its home is gone"
+
+
+def test_pilots_of_an_exclusive_pool_are_one_job_array_and_end_with_their_attempt(
+    stack: QuickStack, lab: SlurmLab
+) -> None:
+    lab.set_node("n3", "drain", "disk")
+    try:
+        create_pool(stack, lab, "own", exclusive="", idle="10m", **{"max-slot-hours": "2"})
+        script = [{"wait_for_stop": 300, "exit": 0}]
+        resources = {"slots": 4, "nodes": 2, "pool": "own"}
+        first = submit(stack, scripted("alone", script, resources=resources))
+        wait_for("it runs", lambda: trial_of(stack, first)["state"] == "RUNNING", 180)
+        running = pilots_of(stack, "own")
+        arrays = {pilot["ref"].partition("_")[0] for pilot in running}
+        assert (len(running), len(arrays)) == (2, 1)
+        assert {lab.node_of(pilot["ref"]) for pilot in running} == {"n1", "n2"}
+        wait_for(
+            "the drained node is told",
+            lambda: "n3 is drained (disk)" in stack.cli("pool", "provider", "own").stdout,
+            60,
+        )
+        text = lab.run("squeue", "-a", "-h", "-r", "-t", "running", "-o", "%i|%j|%T|%S|%N|%r")
+        listed = parse_squeue_json(lab.run("squeue", "-a", "-t", "running", "--json"))
+        assert {id_: seen.ref for id_, seen in listed.items() if seen.state == "running"} == {
+            id_: seen.ref for id_, seen in parse_squeue(text).items()
+        }
+        second = submit(stack, scripted("later", [], resources={"slots": 1, "pool": "own"}))
+        wait_for(
+            "the limit of cost is told",
+            lambda: (
+                "may use 2 slot-hours: 0 are used, its pilots may use up to 2 more"
+                in trial_of(stack, second)["pending_reason"]
+            ),
+            60,
+        )
+        with stack.client() as client:
+            client.post(f"/experiments/{first}:kill")
+        wait_for("they have left", lambda: not nodes_of(stack), 90)
+        wait_for(
+            "the other trial got a pilot of its own",
+            lambda: trial_of(stack, second)["state"] == "COMPLETED",
+            120,
+        )
+        wait_for("no job is left", lambda: not lab.jobs(), 60)
+        wait_for(
+            "their ends are known",
+            lambda: (
+                {p["reason"] for p in pilots_of(stack, "own")}
+                == {"its job is complete (COMPLETED)"}
+            ),
+            60,
+        )
+    finally:
+        lab.set_node("n3", "resume")
+
+
+def test_refusals_reach_the_trial_in_slurms_words_and_ours(
+    stack: QuickStack, lab: SlurmLab
+) -> None:
+    create_pool(stack, lab, "wrong", partition="nope")
+    create_pool(stack, lab, "locked", partition="locked")
+    create_pool(stack, lab, "small", partition="small")
+    waiting = {
+        pool: submit(stack, scripted(pool, [], resources={"slots": 1, "pool": pool, **more}))
+        for pool, more in (
+            ("wrong", {}), ("locked", {}), ("small", {}), ("gpu", {"max_duration": "2h"}),
+        )
+    }  # fmt: skip
+
+    def tells(pool: str, words: str) -> bool:
+        return words in str(trial_of(stack, waiting[pool])["pending_reason"])
+
+    for pool, words in (
+        ("wrong", "invalid partition specified: nope"),
+        ("locked", "Access/permission denied"),
+        ("small", "its wall time is longer than the partition allows (PartitionTimeLimit)"),
+        ("gpu", "its time limit of 120 min does not fit into the wall time of Slurm, 30 min"),
+    ):
+        wait_for(f"it is told in {pool}", partial(tells, pool, words), 60)
+    assert tells("wrong", "is asked again at")
+    for pool, experiment_id in waiting.items():
+        assert stack.cli("pool", "release", pool).returncode == 0
+        with stack.client() as client:
+            client.post(f"/experiments/{experiment_id}:kill")
+    wait_for("no job is left", lambda: not lab.jobs(), 60)
+    assert {pilot["state"] for pilot in pilots_of(stack, "wrong")} == {"ended"}
 
 
 def test_the_script_of_the_guide_runs_a_pilot(

@@ -1,5 +1,6 @@
 """Pools whose nodes a batch system supplies, through the real API, with a system that a test drives."""
 
+import dataclasses
 import datetime as dt
 
 import pytest
@@ -13,6 +14,7 @@ from muster_server.loops.batch_systems.base import (
     BatchSystemUnreachable,
     Listing,
     SubmissionRefused,
+    Submitted,
 )
 from muster_server.loops.providers import PilotWorker
 from support.agent import FakeAgent, leave, start
@@ -45,6 +47,7 @@ class Batch:
         self.is_away = False
         self.loses_answers = False
         self.during_submission = lambda: None
+        self.notice = ""
 
     def submit(self, job):
         self.during_submission()
@@ -65,7 +68,8 @@ class Batch:
                 "slurm_load_jobs error: Unable to contact slurm controller"
             )
         jobs = {p.id: self.jobs[p.id] for p in pilots if p.id in self.jobs}
-        return Listing(jobs=jobs, absent=[p.id for p in pilots if p.id not in jobs])
+        absent = [p.id for p in pilots if p.id not in jobs]
+        return Listing(jobs=jobs, absent=absent, notice=self.notice)
 
     def cancel(self, refs):
         if self.is_away:
@@ -80,8 +84,8 @@ class Batch:
 
 
 @pytest.fixture
-def batch():
-    return Batch()
+def batch(request):
+    return getattr(request, "param", Batch)()
 
 
 @pytest.fixture
@@ -167,6 +171,8 @@ def test_pilots_come_for_a_gang_run_it_and_leave(
         "waiting for 2 pilots of Slurm partition a100 (job 101: other jobs are ahead of it (Priority))"
         in (trial_of(show, experiment_id)["pending_reason"])
     )
+    (item,) = show("/queue")["items"]
+    assert "waiting for 2 pilots" in item["pending_reason"]
     nodes = [join(job) for job in batch.submitted]
     time_machine.shift(10)
     for node in nodes:
@@ -348,9 +354,148 @@ def test_a_provider_that_is_removed_goes_with_the_last_of_its_pilots(
     leave(controller, node, allocation_id, step=1)
     node.leave("gone")
     time_machine.shift(40)
+    passes()
+    assert (states(show), batch.canceled) == (["ending"], []), "its job may end by itself"
+    time_machine.shift(31)
     passes(3)
-    assert states(show) == ["ended"]
+    assert (states(show), batch.canceled) == (["ended"], ["101"])
     assert admin_client.get("/api/v1/pools/gpu/provider").status_code == 404
+
+
+def test_pilots_of_an_exclusive_pool_run_one_attempt_of_one_trial(
+    pool, submit, show, passes, batch, join, controller, time_machine
+):
+    pool(exclusive=True, max_pilots=8)
+    first, second = submit(slots=2, nodes=2, pool="gpu"), submit(slots=1, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    assert [job.once for job in batch.submitted] == [True, True, True]
+    trials = {trial_of(show, first)["id"]: 2, trial_of(show, second)["id"]: 1}
+    pilots = {pilot["id"]: pilot["trial_id"] for pilot in show("/pools/gpu/pilots")["items"]}
+    assert {t: list(pilots.values()).count(t) for t in trials} == trials
+    nodes = {job.id: join(job) for job in batch.submitted}
+    time_machine.shift(10)
+    passes()
+    assert trial_of(show, first)["state"] == trial_of(show, second)["state"] == "STARTING"
+    for name, node in nodes.items():
+        assert node.only().spec.trial_id == pilots[name], name
+    third = submit(slots=1, pool="gpu")
+    time_machine.shift(10)
+    for node in nodes.values():
+        node.beat()
+    passes()
+    assert trial_of(show, third)["state"] == "QUEUED", "a slot is free there, and is not for it"
+    assert len(batch.submitted) == 4
+
+
+def test_a_restart_in_an_exclusive_pool_gets_pilots_of_its_own(
+    pool, submit, show, passes, batch, join, controller, time_machine
+):
+    pool(exclusive=True)
+    experiment_id = submit(slots=1, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    node = join(batch.submitted[0])
+    time_machine.shift(10)
+    passes()
+    allocation_id = start(controller, node)
+    leave(controller, node, allocation_id, step=1)
+    for _ in range(4):
+        time_machine.shift(10)
+        node.beat()
+        passes()
+    assert [pilot["attempt_no"] for pilot in show("/pools/gpu/pilots")["items"]] == [2, 1]
+    assert trial_of(show, experiment_id)["state"] == "QUEUED", "the old pilot is still there"
+
+
+def test_a_limit_of_cost_holds_trials_back_until_pilots_have_ended_early(
+    pool, submit, show, passes, batch, join, admin_client, time_machine
+):
+    pool(max_slot_hours=5)  # Two hours of two slots: one pilot at a time.
+    assert admin_client.put("/api/v1/pools/gpu", json={"price_per_slot_hour": 3}).status_code == 200
+    first, second = submit(slots=2, pool="gpu"), submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    assert len(batch.submitted) == 1
+    assert (
+        "Slurm partition a100 may use 5 slot-hours: 0 are used, its pilots may use up to 4 more, and 1 other "
+        "pilot up to 4" in trial_of(show, second)["pending_reason"]
+    )
+    node = join(batch.submitted[0])
+    passes()
+    time_machine.shift(900)
+    node.beat()
+    shown = show("/pools/gpu/provider")
+    assert (shown["spent_slot_hours"], shown["spent_cost"]) == (0.5, 1.5)
+    assert shown["reserved_slot_hours"] == 4
+    node.leave("closing")
+    node.leave("gone")
+    batch.jobs[node.name] = Seen(ref="101", state="ended", reason="COMPLETED")
+    passes()
+    assert show("/pools/gpu/provider")["spent_slot_hours"] == 0.5
+    assert show("/pools/gpu/pilots")["items"][-1]["reason"] == "its job is complete (COMPLETED)"
+    time_machine.shift(10)
+    passes()
+    assert len(batch.submitted) == 2, "what the first did not use is free again"
+    assert trial_of(show, first)["state"] == "QUEUED"
+    pool(max_slot_hours=5, restart_count=True)
+    assert show("/pools/gpu/provider")["spent_slot_hours"] == 0
+
+
+def test_nothing_new_is_placed_on_a_node_that_its_site_drains(
+    pool, submit, show, passes, batch, join, controller, time_machine
+):
+    first = submit(slots=1, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    node = join(batch.submitted[0])
+    passes()
+    start(controller, node)
+    batch.jobs[node.name] = dataclasses.replace(
+        batch.jobs[node.name], node_problem="n1 is draining (disk)"
+    )
+    batch.notice = "n1 is draining (disk)"
+    time_machine.shift(40)
+    node.beat()
+    passes()
+    assert show(f"/nodes/{node.name}")["scheduling"] == "cordoned"
+    assert show("/pools/gpu/provider")["notice"] == "n1 is draining (disk)"
+    assert trial_of(show, first)["state"] == "RUNNING"
+    submit(slots=1, pool="gpu")
+    time_machine.shift(5)
+    node.beat()
+    passes()
+    assert len(batch.submitted) == 2, "the free slot there does not count"
+
+
+class Arrays(Batch):
+    """A batch system that takes several pilots at once, and no more than it likes."""
+
+    limit = 2
+
+    def __init__(self):
+        super().__init__()
+        self.requests = []
+
+    def submit_many(self, jobs):
+        self.requests.append(len(jobs))
+        refs = {job.id: self.submit(job) for job in jobs[: self.limit]}
+        return Submitted(refs=refs, refusal="AssocMaxSubmitJobLimit")
+
+
+@pytest.mark.parametrize("batch", [Arrays], indirect=True)
+def test_pilots_are_submitted_at_once_where_that_is_possible(
+    pool, submit, show, passes, batch, time_machine
+):
+    for _ in range(3):
+        submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes(1)
+    assert batch.requests == [3]
+    assert sorted(states(show)) == ["ended", "pending", "pending"]
+    shown = show("/pools/gpu/provider")
+    assert (shown["failures"], shown["num_failed"]) == (1, 1)
+    assert "AssocMaxSubmitJobLimit" in shown["problem"]
 
 
 @pytest.mark.parametrize(
@@ -367,6 +512,9 @@ def test_a_provider_that_is_removed_goes_with_the_last_of_its_pilots(
             "pools.bad_option",
             "options.folder: is no option of this provider; there are server_url, namespace",
         ),
+        ({"min_pilots": 1, "exclusive": True}, "pools.bad_range", "never kept: set it to 0"),
+        ({"max_slot_hours": 3.5}, "pools.bad_cost", "one pilot may use 4 in its wall time"),
+        ({"max_cost": 100}, "pools.bad_cost", "slots of pool gpu have no price"),
     ],
 )
 def test_bad_input_names_the_field_and_what_would_work(admin_client, changes, code, words):

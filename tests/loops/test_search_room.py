@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from itertools import pairwise
 
+import pytest
 from sqlalchemy import func, select, update
 
 from muster_server import clock
@@ -112,6 +113,29 @@ def test_the_preview_counts_with_the_room_there_is(agent, member_client):
         body = {"document": text, "overrides": override}
         shown = member_client.post("/api/v1/experiments:preview", json=body).json()
         assert (shown["concurrent"], shown["concurrent_from"]) == found
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "slots", "expected"), [(False, 2, 6), (False, 4, 3), (True, 2, 3), (True, 8, 1)]
+)
+def test_pilots_that_a_provider_would_submit_are_room(
+    admin_client, member_client, exclusive, slots, expected
+):
+    body = {
+        "kind": "slurm",
+        "slots": 4,
+        "max_pilots": 3,
+        "walltime_s": 7200,
+        "exclusive": exclusive,
+        "options": {"server_url": "http://10.0.0.5", "folder": "/shared", "agent": "/opt/agent"},
+    }
+    assert admin_client.put("/api/v1/pools/gpu/provider", json=body).status_code == 200
+    text = f"name: x\nentrypoint: train.py\ncode: {{installed: /srv}}\n{DOCUMENT}"
+    overrides = ["resources.pool=gpu", f"resources.slots={slots}"]
+    shown = member_client.post(
+        "/api/v1/experiments:preview", json={"document": text, "overrides": overrides}
+    ).json()
+    assert shown["concurrent"] == expected
 
 
 def test_a_search_that_is_continued_goes_by_the_room_of_then(

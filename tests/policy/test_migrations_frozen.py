@@ -30,6 +30,7 @@ DIGESTS = {
     "0021_dismissals.py": "bf8e2f87866aaa42ddcb670bbb8631d2293e6526956990f7615f1468d235ce14",
     "0022_reproduction.py": "d825de08bd0cb394035599da794df331a6393a0dcaf76ca8cf77cfcc06f55f25",
     "0023_pilots.py": "1ab862fc8cfb453efe81ab5e2aefe6170753f11fa5d57c0080bf80b34da373a0",
+    "0024_pool_costs.py": "9d613b6dc8445a51981d0c8d8e92871b647df199b835f0c6909f3c4a4e3de17d",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

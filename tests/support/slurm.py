@@ -57,7 +57,7 @@ def _path() -> str:
 
 class SlurmLab:
     """Two cores on each node; the partition `main` has all of them, `small` only the first, for two
-    minutes."""
+    minutes, and into `locked` nobody may submit from this machine."""
 
     def __init__(self, folder: Path, *, nodes: int = 3) -> None:
         self.folder = folder
@@ -82,6 +82,7 @@ class SlurmLab:
             f"PartitionName=main Nodes={','.join(self.names)} Default=YES MaxTime=60 State=UP"
         )
         lines.append("PartitionName=small Nodes=n1 MaxTime=2 MaxNodes=1 State=UP")
+        lines.append("PartitionName=locked Nodes=n1 AllocNodes=elsewhere State=UP")
         self.conf.write_text("\n".join(lines) + "\n")
         self.start_controller("-c")
         for name in self.names:
@@ -110,6 +111,15 @@ class SlurmLab:
             command, env=self.environment, capture_output=True, text=True, check=False, timeout=30
         )
         return done.stdout.strip()
+
+    def node_of(self, job: str) -> str:
+        """The node that a job runs on."""
+        return self.run("squeue", "-h", "-j", job, "-o", "%N")
+
+    def set_node(self, name: str, state: str, reason: str = "") -> None:
+        """Do what an administrator does: drain, down, or resume."""
+        words = [f"nodename={name}", f"state={state}", *([f"reason={reason}"] if reason else [])]
+        self.run("scontrol", "update", *words)
 
     def jobs(self) -> list[str]:
         """Numbers of the jobs that have not ended."""

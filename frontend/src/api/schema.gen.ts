@@ -8051,10 +8051,14 @@ export interface components {
              * Format: date-time
              */
             asked_at: string;
+            /** Attempt No */
+            attempt_no: number | null;
             /** Ended At */
             ended_at: string | null;
             /** Expected At */
             expected_at: string | null;
+            /** Has Failed */
+            has_failed: boolean;
             /** Id */
             id: string;
             /** Reason */
@@ -8066,8 +8070,14 @@ export interface components {
              * Format: date-time
              */
             since: string;
+            /** Slots */
+            slots: number;
+            /** Started At */
+            started_at: string | null;
             /** State */
             state: string;
+            /** Trial Id */
+            trial_id: number | null;
         };
         /**
          * PipelineLaneOut
@@ -8291,6 +8301,8 @@ export interface components {
             num_slots_used: number;
             /** Price Per Slot Hour */
             price_per_slot_hour: number;
+            /** Provider */
+            provider: string | null;
         };
         /**
          * PoolUtilizationOut
@@ -8825,6 +8837,11 @@ export interface components {
          */
         ProviderIn: {
             /**
+             * Exclusive
+             * @default false
+             */
+            exclusive: boolean;
+            /**
              * Idle S
              * @default 600
              */
@@ -8834,8 +8851,12 @@ export interface components {
              * @constant
              */
             kind: "slurm";
+            /** Max Cost */
+            max_cost?: number | null;
             /** Max Pilots */
             max_pilots: number;
+            /** Max Slot Hours */
+            max_slot_hours?: number | null;
             /**
              * Min Pilots
              * @default 0
@@ -8845,6 +8866,11 @@ export interface components {
             options: {
                 [key: string]: string;
             };
+            /**
+             * Restart Count
+             * @default false
+             */
+            restart_count: boolean;
             /**
              * Slot Type
              * @default cpu
@@ -8863,6 +8889,12 @@ export interface components {
              * Format: date-time
              */
             changed_at: string;
+            /** Counted Since */
+            counted_since: string | null;
+            /** Currency */
+            currency: string;
+            /** Exclusive */
+            exclusive: boolean;
             /** Failures */
             failures: number;
             /** Idle S */
@@ -8871,14 +8903,22 @@ export interface components {
             kind: string;
             /** Listed At */
             listed_at: string | null;
+            /** Max Cost */
+            max_cost: number | null;
             /** Max Pilots */
             max_pilots: number;
+            /** Max Slot Hours */
+            max_slot_hours: number | null;
             /** Min Pilots */
             min_pilots: number;
             /** Name */
             name: string;
             /** Not Before */
             not_before: string | null;
+            /** Notice */
+            notice: string;
+            /** Num Failed */
+            num_failed: number;
             /** Num Pilots */
             num_pilots: {
                 [key: string]: number;
@@ -8889,12 +8929,20 @@ export interface components {
             };
             /** Pool */
             pool: string;
+            /** Price Per Slot Hour */
+            price_per_slot_hour: number;
             /** Problem */
             problem: string;
+            /** Reserved Slot Hours */
+            reserved_slot_hours: number;
             /** Slot Type */
             slot_type: string;
             /** Slots */
             slots: number;
+            /** Spent Cost */
+            spent_cost: number;
+            /** Spent Slot Hours */
+            spent_slot_hours: number;
             /** Walltime S */
             walltime_s: number;
         };

@@ -238,8 +238,11 @@ export const submitSearch = (
   template: text(search["template"]),
 });
 
-export const settingsSearch = (search: Record<string, unknown>): { tab?: string; project?: string; q?: string } => ({
+export const settingsSearch = (
+  search: Record<string, unknown>,
+): { tab?: string; project?: string; pool?: string; q?: string } => ({
   tab: text(search["tab"]),
   project: text(search["project"]),
+  pool: text(search["pool"]),
   q: text(search["q"]),
 });

@@ -115,7 +115,7 @@ def delete_pool(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> Response:
 def get_pool_provider(name: PoolPath, db: Db) -> ProviderOut:
     """Return what submits pilots for a pool, and how it fares."""
     with db.read() as session:
-        return providers.get_provider(session, name)
+        return providers.get_provider(session, name, now=clock.now())
 
 
 @router.put("/pools/{name}/provider", operation_id="set_pool_provider")
@@ -127,7 +127,7 @@ def set_pool_provider(
         providers.set_provider(session, name, body, now=clock.now())
         detail = body.model_dump(mode="json")
         _audit(session, me, addr, "pools.provider_set", f"pool:{name}", detail)
-        return providers.get_provider(session, name)
+        return providers.get_provider(session, name, now=clock.now())
 
 
 @router.delete("/pools/{name}/provider", status_code=204, operation_id="delete_pool_provider")

@@ -76,6 +76,14 @@ SENTENCES: Mapping[str, str] = {
     "pilots.here": "pilots of {provider} have room for it",
     "pilots.soon": "{pilots:pilot} of {provider} will be requested",
     "pilots.limit": "{provider} may have {limit:pilot}, and has {held}",
+    "pilots.max_slot_hours": (
+        "{provider} may use {limit} slot-hours: {used} are used, its pilots may use up to {reserved} more, and "
+        "{pilots:other pilot} up to {needed}"
+    ),
+    "pilots.max_cost": (
+        "{provider} may cost {limit} {currency}: {used} are spent, its pilots may cost up to {reserved} more, and "
+        "{pilots:other pilot} up to {needed}"
+    ),
     "pilots.backoff": "{provider} is asked again at {at}: {problem}",
     "pilots.too_few_slots": "it needs {slots:slot} on each node, and pilots of {provider} have {has}",
     "pilots.too_many_nodes": "it needs {nodes:node}, and {provider} may have {limit:pilot}",
@@ -93,6 +101,7 @@ SENTENCES: Mapping[str, str] = {
     "help.add_nodes": "Ask for fewer nodes, or add nodes.",
     "help.prefer": "Set `topology.mode: prefer` to let it spread over several {key}s.",
     "help.provider": "Change the document, or have an administrator change the provider of pool {pool}.",
+    "help.cost": "Starts when pilots end before their time, or an administrator raises the limit of pool {pool} or counts anew.",
     "help.time_limit": "Lower `resources.max_duration`, or add nodes that have more time left.",
     "help.avoided": "The avoided nodes will be tried again; add another node that fits to start sooner.",
     "help.open_nodes": "Starts when unavailable nodes are back or open again (`muster node open`).",

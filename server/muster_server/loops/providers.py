@@ -27,7 +27,9 @@ from muster_server.domain.providers import (
     ProviderOptions,
     follow,
     plan_pilots,
+    why_keep_off,
 )
+from muster_server.domain.scheduling.resources import Owner
 from muster_server.domain.scheduling.views import QueuedTrial
 from muster_server.services.core.writes import Outdated
 from muster_server.services.providers import applying
@@ -46,6 +48,7 @@ from .batch_systems.base import (
     Listing,
     PilotJob,
     SubmissionRefused,
+    SubmitsMany,
 )
 
 log = structlog.get_logger(__name__)
@@ -63,6 +66,8 @@ REST_S = 1.0
 class AskForPilots:
     pool: str
     num: int
+    owner: Owner | None = None
+    """The one attempt that they are for; None for any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +98,11 @@ class ProviderLoop(Loop[list[ProviderSnapshot], AskForPilots | CancelPilot]):
         for one in snapshot:
             plan = plan_pilots(one.provider, one.gangs, one.pilots, now=now)
             told |= plan.told
-            if plan.submit:
+            decisions += [
+                AskForPilots(pool=one.pool, num=num, owner=owner)
+                for owner, num in plan.owners.items()
+            ]
+            if plan.submit and not plan.owners:
                 decisions.append(AskForPilots(pool=one.pool, num=plan.submit))
             states = {pilot.id: pilot.state for pilot in one.pilots}
             decisions += [
@@ -114,14 +123,19 @@ class ProviderLoop(Loop[list[ProviderSnapshot], AskForPilots | CancelPilot]):
     ) -> None:
         match decision:
             case AskForPilots():
-                applying.ask_for_pilots(session, decision.pool, decision.num, now=now)
+                applying.ask_for_pilots(
+                    session, decision.pool, decision.num, decision.owner, now=now
+                )
             case CancelPilot():
                 applying.cancel(session, decision.pilot_id, decision.before, now=now)
 
     def describe(self, decision: AskForPilots | CancelPilot) -> tuple[Hashable, str]:
         match decision:
             case AskForPilots():
-                return f"pool:{decision.pool}", f"{decision.num} pilots are asked for"
+                subject = f"pool:{decision.pool}"
+                if decision.owner is not None:
+                    subject += f":{decision.owner[0]}"
+                return subject, f"{decision.num} pilots are asked for"
             case CancelPilot():
                 return f"pilot:{decision.pilot_id}", "nothing waits for it"
 
@@ -169,19 +183,25 @@ class PilotWorker:
             return
         if self._is_due(one, now):
             self._looked_at[one.pool] = now
+            listing: Listing | None = None
+            problem = notice = ""
             try:
                 listing = system.look(one.pilots)
+                notice = listing.notice
             except BatchSystemUnreachable as error:
                 log.warning("engine_unreachable", pool=one.pool, error=str(error))
-                listing, problem = None, str(error)
-            else:
-                problem = ""
-            self._write(lambda s: applying.note_listed(s, one.pool, problem, now=now))
+                problem = str(error)
+            self._write(
+                lambda s: applying.note_listed(s, one.pool, problem, notice=notice, now=now)
+            )
             for pilot in one.pilots:
                 self._follow(pilot, listing, now)
             self._write(lambda s: applying.note_success(s, one.pool, now=now))
             self._cancel(one, system, listing, now)
         wanted = [pilot for pilot in one.pilots if pilot.state is PilotState.WANTED]
+        if isinstance(system, SubmitsMany) and len(wanted) > 1:
+            self._submit_many(one, wanted[:SUBMIT_AT_ONCE], system, now)
+            return
         for pilot in wanted[:SUBMIT_AT_ONCE]:
             if not self._submit(one, pilot, system, now):
                 break
@@ -201,6 +221,8 @@ class PilotWorker:
         change = follow(pilot, seen, is_listed=is_listed, now=now)
         if change is not None:
             self._apply(change, now)
+        elif (why := why_keep_off(pilot, seen)) is not None:
+            self._write(lambda s: applying.keep_off(s, pilot.id, why, now=now))
 
     def _apply(self, change: PilotChange, now: dt.datetime) -> None:
         log.info(
@@ -247,14 +269,49 @@ class PilotWorker:
         self, one: ProviderSnapshot, pilot: Pilot, system: BatchSystem, now: dt.datetime
     ) -> bool:
         """Submit a pilot; return whether to go on with the next."""
+        job = self._begin(one, pilot, now)
+        if job is None:
+            return True
+        try:
+            ref = system.submit(job)
+        except SubmissionRefused as error:
+            self._refuse(job, str(error), now)
+            return False
+        except BatchSystemUnreachable as error:
+            self._note_unanswered(one, [job], error, now)
+            return False
+        self._note_submitted(job, ref, now)
+        return True
+
+    def _submit_many(
+        self, one: ProviderSnapshot, pilots: Sequence[Pilot], system: SubmitsMany, now: dt.datetime
+    ) -> None:
+        jobs = [job for pilot in pilots if (job := self._begin(one, pilot, now)) is not None]
+        if not jobs:
+            return
+        try:
+            submitted = system.submit_many(jobs)
+        except BatchSystemUnreachable as error:
+            self._note_unanswered(one, jobs, error, now)
+            return
+        refused = [job for job in jobs if job.id not in submitted.refs]
+        for job in jobs:
+            if job.id in submitted.refs:
+                self._note_submitted(job, submitted.refs[job.id], now)
+        # One request was refused, however many pilots it was for.
+        for job in refused:
+            self._refuse(job, submitted.refusal, now, is_failure=job is refused[0])
+
+    def _begin(self, one: ProviderSnapshot, pilot: Pilot, now: dt.datetime) -> PilotJob | None:
+        """Write down that a pilot is about to be submitted; None if it is not wanted any more."""
         secrets: list[str] = []
 
         def begin(session: Session) -> None:
             secrets[:] = [applying.begin_submission(session, pilot.id, now=now)]
 
         if not self._write(begin):
-            return True
-        job = PilotJob(
+            return None
+        return PilotJob(
             id=pilot.id,
             pool=one.pool,
             join_token=secrets[0],
@@ -262,28 +319,32 @@ class PilotWorker:
             slot_type=one.slot_type,
             walltime_s=round(one.provider.walltime_s),
             idle_s=one.idle_s,
+            once=pilot.owner is not None,
         )
-        try:
-            ref = system.submit(job)
-        except SubmissionRefused as error:
-            refusal = PilotChange(
-                pilot_id=pilot.id,
-                before=PilotState.SUBMITTING,
-                after=PilotState.ENDED,
-                reason=str(error),
-                is_failure=True,
-            )
-            self._apply(refusal, now)
-            return False
-        except BatchSystemUnreachable as error:
-            # It may have been submitted: the next look finds it by its name.
-            log.warning("submission_unanswered", pilot=pilot.id, error=str(error))
-            problem = str(error)
-            self._write(lambda s: applying.note_listed(s, one.pool, problem, now=now))
-            return False
-        log.info("pilot_submitted", id=pilot.id, pool=one.pool, job=ref)
-        self._write(lambda s: applying.note_submitted(s, pilot.id, ref, now=now))
-        return True
+
+    def _refuse(
+        self, job: PilotJob, reason: str, now: dt.datetime, *, is_failure: bool = True
+    ) -> None:
+        refusal = PilotChange(
+            pilot_id=job.id,
+            before=PilotState.SUBMITTING,
+            after=PilotState.ENDED,
+            reason=reason,
+            is_failure=is_failure,
+        )
+        self._apply(refusal, now)
+
+    def _note_unanswered(
+        self, one: ProviderSnapshot, jobs: Sequence[PilotJob], error: Exception, now: dt.datetime
+    ) -> None:
+        # They may have been submitted: the next look finds them by their name.
+        log.warning("submission_unanswered", pilots=[job.id for job in jobs], error=str(error))
+        problem = str(error)
+        self._write(lambda s: applying.note_listed(s, one.pool, problem, now=now))
+
+    def _note_submitted(self, job: PilotJob, ref: str, now: dt.datetime) -> None:
+        log.info("pilot_submitted", id=job.id, pool=job.pool, job=ref)
+        self._write(lambda s: applying.note_submitted(s, job.id, ref, now=now))
 
     def _write(self, work: Callable[[Session], None]) -> bool:
         """Write while we lead; return False if something else had changed first."""

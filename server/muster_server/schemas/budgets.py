@@ -133,6 +133,8 @@ class PoolOut(Output):
     currency: str
     min_isolation: IsolationLevel
     """Weakest level of isolation at which jobs may run in it."""
+    provider: str | None
+    """Kind of what supplies its nodes, such as "slurm"; null if they join by themselves."""
     num_nodes: int
     num_nodes_online: int
     num_nodes_too_weak: int

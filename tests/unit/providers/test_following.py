@@ -4,7 +4,14 @@ import datetime as dt
 
 import pytest
 
-from muster_server.domain.providers import Pilot, PilotState, Seen, follow, reason_of
+from muster_server.domain.providers import (
+    Pilot,
+    PilotState,
+    Seen,
+    follow,
+    reason_of,
+    why_keep_off,
+)
 from muster_server.domain.providers.options import InvalidOption, options_of
 
 NOW = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -70,9 +77,32 @@ def test_a_heartbeat_counts_more_than_the_word_of_the_batch_system():
 
 
 def test_a_pilot_that_has_left_has_ended():
-    assert after(up(has_node=False, is_heard=False)) == (
-        "ended", "its node has left the cluster", False,
+    left = up(has_node=False, is_heard=False)
+    assert after(left, is_listed=True) == ("ended", "its node has left the cluster", False)
+
+
+def test_how_the_job_of_a_pilot_that_has_left_ended_is_still_asked_for():
+    left = up(has_node=False, is_heard=False)
+    change = follow(left, seen("running"), is_listed=False, now=NOW)
+    assert (change.after, change.reason, change.is_leaving) == (
+        "ending", "its node has left the cluster", True,
     )  # fmt: skip
+    leaving = pilot("ending", was_up=True, reason=change.reason)
+    assert after(leaving, seen("running")) is None
+    assert after(leaving, seen("ended", "COMPLETED")) == (
+        "ended", "its job is complete (COMPLETED)", False,
+    )  # fmt: skip
+    assert after(leaving, seen("ended", "TIMEOUT", exit_code="0, signal 15")) == (
+        "ended", "its wall time was over (TIMEOUT), exit code 0, signal 15", False,
+    )  # fmt: skip
+
+
+def test_a_pilot_on_a_node_that_its_site_drains_takes_nothing_new():
+    drained = seen("running", node_problem="n1 is draining (disk)")
+    assert why_keep_off(up(), drained) == "n1 is draining (disk)"
+    assert why_keep_off(up(is_open=False), drained) is None, "once is enough"
+    assert why_keep_off(up(), seen("running")) is None
+    assert after(up(), drained) is None, "what runs there goes on"
 
 
 def test_what_never_came_up_is_a_failure():

@@ -1,12 +1,20 @@
 """How many pilots are asked for, and why not more."""
 
+import dataclasses
 import datetime as dt
 import random
 import time
 
 import pytest
 
-from muster_server.domain.providers import Gang, Pilot, PilotState, Provider, plan_pilots
+from muster_server.domain.providers import (
+    CostLimit,
+    Gang,
+    Pilot,
+    PilotState,
+    Provider,
+    plan_pilots,
+)
 from muster_server.domain.providers.planning import backoff_s
 
 NOW = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -146,6 +154,60 @@ def test_what_runs_or_starts_is_never_canceled():
     assert (
         plan([], [pilot("a", "up", free=8), pilot("b", "starting"), pilot("c", "up")]).cancel == ()
     )
+
+
+def test_each_attempt_of_an_exclusive_pool_has_pilots_of_its_own():
+    small = [gang(1, slots=2), gang(2, nodes=2, slots=2)]
+    found = plan(small, is_exclusive=True)
+    assert found.owners == {(1, 1): 1, (2, 1): 2}
+    assert found.submit == 3
+    mine = pilot("mine", owner=(1, 1))
+    others = [pilot("b", owner=(9, 1)), pilot("c", "up", free=8, owner=(9, 1)), pilot("d")]
+    found = plan([gang(1)], [mine, *others], is_exclusive=True)
+    assert (found.owners, found.cancel) == ({}, ("b", "d"))
+    assert found.told[1].english == "waiting for 1 pilot of Slurm partition main"
+    assert plan([gang(1)], [pilot("c", "up", free=8)], is_exclusive=True).submit == 1
+
+
+def test_the_next_attempt_does_not_count_on_the_pilots_of_the_last_one():
+    last = pilot("a", "up", free=8, owner=(1, 1))
+    again = dataclasses.replace(gang(1), attempt_no=2)
+    assert plan([again], [last], is_exclusive=True).owners == {(1, 2): 1}
+    assert plan([gang(1)], [last], is_exclusive=True).owners == {}
+
+
+def test_a_pool_that_is_shared_again_cancels_pilots_of_single_attempts():
+    found = plan([gang(1)], [pilot("a", owner=(1, 1)), pilot("b", "starting", owner=(2, 1))])
+    assert (found.submit, found.cancel) == (1, ("a",))
+
+
+def cost(**changes):
+    fields = {"currency": "", "limit": 300.0, "used": 0.0, "reserved": 0.0, "per_pilot": 96.0}
+    return CostLimit(**(fields | changes))
+
+
+@pytest.mark.parametrize("is_exclusive", [False, True])
+def test_a_limit_of_cost_holds_whole_gangs_back_and_is_told(is_exclusive):
+    gangs = [gang(1, nodes=2), gang(2, nodes=2), gang(3)]
+    found = plan(gangs, costs=(cost(),), is_exclusive=is_exclusive)
+    assert found.submit == 3
+    assert found.told[2].english == (
+        "Slurm partition main may use 300 slot-hours: 0 are used, its pilots may use up to 192 more, and "
+        "2 other pilots up to 192"
+    )
+    euros = cost(currency="EUR", limit=10.5, used=10.0, per_pilot=0.75)
+    assert plan(gangs, costs=(cost(), euros)).told[3].english == (
+        "Slurm partition main may cost 10.5 EUR: 10 are spent, its pilots may cost up to 0 more, and "
+        "1 other pilot up to 0.75"
+    )
+    assert plan(gangs, costs=(cost(per_pilot=0.0),)).submit == 5, (
+        "what costs nothing is not limited"
+    )
+
+
+def test_a_minimum_of_pilots_stays_within_the_limit_of_cost():
+    assert plan([], min_pilots=5, costs=(cost(),)).submit == 3
+    assert plan([], min_pilots=5, costs=(cost(used=300.0),)).submit == 0
 
 
 @pytest.mark.parametrize("seed", range(30))

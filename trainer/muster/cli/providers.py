@@ -42,6 +42,21 @@ def create(
     slot_type: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     walltime: Annotated[str, typer.Option(help="Time for which a pilot runs at most.")] = "4h",
     idle: Annotated[str, typer.Option(help="A pilot leaves after being idle for so long.")] = "10m",
+    exclusive: Annotated[
+        bool,
+        typer.Option(
+            "--exclusive", help="One gang of pilots for each attempt, which ends with it."
+        ),
+    ] = False,
+    max_slot_hours: Annotated[
+        float | None, typer.Option(help="Most slot-hours that pilots may use in all.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(help="The same in money, at the price of the pool's slots.")
+    ] = None,
+    restart_count: Annotated[
+        bool, typer.Option("--restart-count", help="Count what pilots cost from 0 again.")
+    ] = False,
     folder: Annotated[
         str,
         _slurm("folder for tokens and logs that login and compute nodes share."),
@@ -93,7 +108,7 @@ def create(
 ) -> None:
     """Create a pool whose nodes a batch system supplies as trials need them (administrators).
 
-    Run it again to change the pool; pilots that run stay as they are.
+    Run it again with all options to change the pool; pilots that run stay as they are.
     """
     low, high = _range(nodes)
     options = {
@@ -137,6 +152,10 @@ def create(
         "max_pilots": high,
         "walltime_s": _seconds("--walltime", walltime),
         "idle_s": _seconds("--idle", idle),
+        "exclusive": exclusive,
+        "max_slot_hours": max_slot_hours,
+        "max_cost": max_cost,
+        "restart_count": restart_count,
         "options": {key: value for key, value in options.items() if value},
     }
     with client_of_environment() as client:
@@ -156,13 +175,19 @@ def show(name: PoolArgument, as_json: JsonOption = False) -> None:
         print_json(found)
         return
     counts = ", ".join(f"{num} {state}" for state, num in sorted(found["num_pilots"].items()))
+    if found["num_failed"]:
+        counts = f"{counts or 'none'}, {found['num_failed']} failed in the last day"
+    size = ", one gang for each attempt" if found["exclusive"] else ""
     lines = [
         ("provider", found["name"]),
         ("pilots", f"{counts or 'none'} (at most {found['max_pilots']})"),
-        ("slots", f"{found['slots']} {found['slot_type']} each"),
+        ("slots", f"{found['slots']} {found['slot_type']} each{size}"),
         ("wall time", f"{found['walltime_s'] / 3600:g} h, idle for {found['idle_s']} s"),
+        ("used", _used(found)),
         ("answered", f"{age(found['listed_at'])} ago" if found["listed_at"] else "never"),
     ]
+    if found["notice"]:
+        lines.append(("nodes", found["notice"]))
     if found["problem"]:
         lines.append(("problem", found["problem"]))
     if found["not_before"]:
@@ -178,10 +203,12 @@ def pilots(name: PoolArgument, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(found)
         return
-    shown = table("pilot", "state", "job", "since", "reason")
+    shown = table("pilot", "state", "job", "trial", "since", "reason")
     for pilot in found:
         since = f"{age(pilot['since'])} ago"
-        cells = (pilot["id"], pilot["state"], pilot["ref"] or "–", since, pilot["reason"])
+        state = "failed" if pilot["has_failed"] else pilot["state"]
+        trial = str(pilot["trial_id"] or "any")
+        cells = (pilot["id"], state, pilot["ref"] or "–", trial, since, pilot["reason"])
         shown.add_row(*(escape(cell) for cell in cells))
     console().print(shown)
 
@@ -194,6 +221,19 @@ def release(name: PoolArgument) -> None:
     with client_of_environment() as client:
         client.delete(f"{_path(name)}/provider")
     say(f"Pool {name} gets no more pilots.")
+
+
+def _used(provider: dict[str, Any]) -> str:
+    text = f"{provider['spent_slot_hours']:.2f} slot-hours"
+    if provider["max_slot_hours"] is not None:
+        text += f" of {provider['max_slot_hours']:g}"
+    if provider["price_per_slot_hour"] or provider["max_cost"] is not None:
+        text += f", {provider['spent_cost']:.2f} {provider['currency']}"
+    if provider["max_cost"] is not None:
+        text += f" of {provider['max_cost']:g}"
+    if provider["reserved_slot_hours"]:
+        text += f"; up to {provider['reserved_slot_hours']:.2f} slot-hours for pilots that have not ended"
+    return text
 
 
 def _path(name: str) -> str:

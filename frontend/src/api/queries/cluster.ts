@@ -170,6 +170,32 @@ export const projectEvents = (name: string) =>
     getNextPageParam: (page) => page.next ?? undefined,
   });
 
+const PROVIDER_MS = 5_000;
+
+/** What supplies the nodes of a pool. */
+export const poolProvider = (name: string) =>
+  queryOptions({
+    queryKey: ["pools", name, "provider"],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/pools/{name}/provider", { params: { path: { name } }, signal })),
+    refetchInterval: PROVIDER_MS,
+  });
+
+export const poolPilots = (name: string) =>
+  infiniteQueryOptions({
+    queryKey: ["pools", name, "pilots"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/pools/{name}/pilots", {
+          params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    refetchInterval: PROVIDER_MS,
+  });
+
 export const pools = infiniteQueryOptions({
   queryKey: ["pools"],
   queryFn: ({ signal, pageParam }) =>

@@ -1,5 +1,6 @@
 import { Button, NumberInput, Select } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -14,25 +15,38 @@ import { PagedTable } from "../../components/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
+import { PoolProvider } from "./PoolProvider";
+import { kindOf } from "./providerForm";
+import { ProviderDialog } from "./ProviderDialog";
 import layout from "../../components/layout.module.css";
 
-/** Pools with what is in them what their slots cost, and how well they must isolate jobs. */
+/** Pools with what is in them, what their slots cost, what supplies their nodes; one provider whole below. */
 export function Pools() {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
   const user = useQuery(me).data;
   const query = useInfiniteQuery(pools);
   const [editing, setEditing] = useState<Pool | null>(null);
   const [removing, setRemoving] = useState<Pool | null>(null);
-  const remove = useMutation({
-    mutationFn: (name: string) => unwrap(client.DELETE("/api/v1/pools/{name}", { params: { path: { name } } })),
-    onSuccess: async () => {
-      setRemoving(null);
-      await queryClient.invalidateQueries({ queryKey: ["pools"] });
-    },
-  });
+  const [adding, setAdding] = useState(false);
+  const { pool: chosen } = useSearch({ from: "/app/settings" });
   const columns: Column<Pool>[] = [
     { id: "name", header: t("nodes.pool"), lead: true, cell: (pool) => <b>{pool.name}</b> },
+    {
+      id: "provider",
+      header: t("provider.title"),
+      cell: (pool) =>
+        pool.provider === null ? (
+          <span className="dim">{t("provider.none")}</span>
+        ) : (
+          <Link
+            to="/settings"
+            search={{ tab: "pools", pool: pool.name }}
+            aria-current={pool.name === chosen || undefined}
+          >
+            {t(`provider.kind.${kindOf(pool.provider)}`)}
+          </Link>
+        ),
+    },
     {
       id: "nodes",
       header: t("nav.nodes"),
@@ -80,7 +94,7 @@ export function Pools() {
                 <Button variant="subtle" size="compact-xs" onClick={() => setEditing(pool)} data-testid="edit-pool">
                   {t("common.edit")}
                 </Button>
-                {pool.num_nodes === 0 ? (
+                {pool.num_nodes === 0 && pool.provider === null ? (
                   <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRemoving(pool)}>
                     {t("pools.forget")}
                   </Button>
@@ -92,36 +106,65 @@ export function Pools() {
       : []),
   ];
   return (
-    <Section guide="guides/dashboard#nodes-and-settings" title={t("settings.tab.pools")}>
-      <QueryView query={query}>
-        {(data) => {
-          const items = data.pages.flatMap((page) => page.items);
-          if (items.length === 0) return <Empty title={t("pools.none")}>{t("pools.noneHint")}</Empty>;
-          return (
-            <PagedTable
-              query={query}
-              rows={items}
-              columns={columns}
-              rowKey={(pool) => pool.name}
-              label={t("settings.tab.pools")}
-              testId="pools"
-            />
-          );
-        }}
-      </QueryView>
-      {editing ? <PoolDialog key={editing.name} pool={editing} onClose={() => setEditing(null)} /> : null}
-      <Confirm
-        opened={removing !== null}
-        onClose={() => setRemoving(null)}
-        title={t("pools.forgetTitle", { name: removing?.name ?? "" })}
-        action={t("pools.forget")}
-        pending={remove.isPending}
-        error={remove.error}
-        onConfirm={() => removing && remove.mutate(removing.name)}
+    <>
+      <Section
+        guide="guides/dashboard#nodes-and-settings"
+        title={t("settings.tab.pools")}
+        note={
+          user?.role === "admin" ? (
+            <Button variant="default" size="compact-sm" onClick={() => setAdding(true)} data-testid="add-provider">
+              {t("provider.add")}
+            </Button>
+          ) : null
+        }
       >
-        {t("pools.forgetText")}
-      </Confirm>
-    </Section>
+        <QueryView query={query}>
+          {(data) => {
+            const items = data.pages.flatMap((page) => page.items);
+            if (items.length === 0) return <Empty title={t("pools.none")}>{t("pools.noneHint")}</Empty>;
+            return (
+              <PagedTable
+                query={query}
+                rows={items}
+                columns={columns}
+                rowKey={(pool) => pool.name}
+                label={t("settings.tab.pools")}
+                testId="pools"
+              />
+            );
+          }}
+        </QueryView>
+        {editing ? <PoolDialog key={editing.name} pool={editing} onClose={() => setEditing(null)} /> : null}
+        {adding ? <ProviderDialog provider={null} onClose={() => setAdding(false)} /> : null}
+        {removing ? <Forget name={removing.name} onClose={() => setRemoving(null)} /> : null}
+      </Section>
+      {chosen === undefined ? null : <PoolProvider key={chosen} name={chosen} />}
+    </>
+  );
+}
+
+function Forget({ name, onClose }: { name: string; onClose: () => void }) {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const remove = useMutation({
+    mutationFn: () => unwrap(client.DELETE("/api/v1/pools/{name}", { params: { path: { name } } })),
+    onSuccess: async () => {
+      onClose();
+      await queryClient.invalidateQueries({ queryKey: ["pools"] });
+    },
+  });
+  return (
+    <Confirm
+      opened
+      onClose={onClose}
+      title={t("pools.forgetTitle", { name })}
+      action={t("pools.forget")}
+      pending={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate()}
+    >
+      {t("pools.forgetText")}
+    </Confirm>
   );
 }
 

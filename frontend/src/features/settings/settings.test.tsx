@@ -11,6 +11,7 @@ import { NotificationRuleDialog } from "./NotificationRuleDialog";
 import { NotificationTargetDialog } from "./NotificationTargetDialog";
 import { Password } from "./Profile";
 import { detailText, subjectOf } from "./auditText";
+import { bodyOf, countsOf, fresh, isReady } from "./providerForm";
 import { Secrets } from "./Secrets";
 import { SystemHealth } from "./SystemHealth";
 import { agentVersions, partsOf } from "./systemParts";
@@ -198,4 +199,32 @@ test("entries of the audit log lead to what they are about", () => {
   expect(detailText({ role: "viewer", days: 90, none: null, labels: { a: "b" } })).toBe(
     'role=viewer days=90 labels={"a":"b"}',
   );
+});
+
+test("the form of a provider sends what was filled in, and no empty option", () => {
+  const options = { server_url: " http://10.0.0.5:8470 ", folder: "/shared", agent: "/opt/muster-agent", qos: " " };
+  const draft = { ...fresh, name: "gpu", hours: 0.5, idleMinutes: 2, min: 1, maxSlotHours: 12, options };
+  expect(isReady(draft)).toBe(true);
+  expect(isReady({ ...draft, options: { ...options, agent: "" } })).toBe(false);
+  expect(isReady({ ...draft, slots: "" })).toBe(false);
+  expect(bodyOf({ ...draft, exclusive: true })).toEqual({
+    kind: "slurm",
+    slots: 1,
+    slot_type: "cpu",
+    min_pilots: 0,
+    max_pilots: 4,
+    walltime_s: 1800,
+    idle_s: 120,
+    exclusive: true,
+    max_slot_hours: 12,
+    max_cost: null,
+    restart_count: false,
+    options: { server_url: "http://10.0.0.5:8470", folder: "/shared", agent: "/opt/muster-agent" },
+  });
+  expect(countsOf({ wanted: 1, submitting: 2, pending: 3, starting: 4, up: 5 })).toEqual({
+    wanted: 3,
+    pending: 3,
+    running: 9,
+    ending: 0,
+  });
 });

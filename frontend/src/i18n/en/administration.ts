@@ -59,7 +59,12 @@ export const administration = {
         target_deleted: "Deleted a notification target",
       },
       outputs: { clean_requested: "Cleaned up outputs", export_deleted: "Deleted an outputs export" },
-      pools: { changed: "Changed a pool", deleted: "Removed a pool" },
+      pools: {
+        changed: "Changed a pool",
+        deleted: "Removed a pool",
+        provider_set: "Set the provider of a pool",
+        provider_removed: "Removed the provider of a pool",
+      },
       preflight: { requested: "Started a preflight" },
       projects: { changed: "Changed a project", created: "Created a project", deleted: "Deleted a project" },
       queue: { moved: "Moved in the queue" },

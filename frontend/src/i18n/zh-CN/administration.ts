@@ -57,7 +57,12 @@ export const administration: Same<typeof english> = {
         target_deleted: "删除通知目标",
       },
       outputs: { clean_requested: "清理输出", export_deleted: "删除输出导出" },
-      pools: { changed: "修改资源池", deleted: "移除资源池" },
+      pools: {
+        changed: "修改资源池",
+        deleted: "移除资源池",
+        provider_set: "设置资源池的提供者",
+        provider_removed: "移除资源池的提供者",
+      },
       preflight: { requested: "开始预检" },
       projects: { changed: "修改项目", created: "创建项目", deleted: "删除项目" },
       queue: { moved: "调整排队顺序" },

@@ -63,6 +63,10 @@ export const parts: Readonly<Record<string, string>> = {
   "pilots.here": "{{provider}} 的临时节点放得下",
   "pilots.soon": "将向 {{provider}} 申请 {{pilots}} 个临时节点",
   "pilots.limit": "{{provider}} 最多 {{limit}} 个临时节点，已有 {{held}} 个",
+  "pilots.max_slot_hours":
+    "{{provider}} 最多使用 {{limit}} 槽位小时：已用 {{used}}，现有临时节点最多再用 {{reserved}}，另外 {{pilots}} 个最多用 {{needed}}",
+  "pilots.max_cost":
+    "{{provider}} 最多花费 {{limit}} {{currency}}：已花 {{used}}，现有临时节点最多再花 {{reserved}}，另外 {{pilots}} 个最多花 {{needed}}",
   "pilots.backoff": "将于 {{at}} 再次向 {{provider}} 申请：{{problem}}",
   "pilots.too_few_slots": "每个节点需要 {{slots}} 个槽位，而 {{provider}} 的临时节点有 {{has}} 个",
   "pilots.too_many_nodes": "需要 {{nodes}} 个节点，而 {{provider}} 最多 {{limit}} 个临时节点",
@@ -90,6 +94,7 @@ export const parts: Readonly<Record<string, string>> = {
   "help.add_nodes": "请申请更少的节点，或增加节点",
   "help.prefer": "设置 `topology.mode: prefer` 后可以分布在多个 {{key}} 上",
   "help.provider": "请修改文档，或请管理员修改资源池 {{pool}} 的提供者",
+  "help.cost": "有临时节点提前结束，或管理员提高资源池 {{pool}} 的上限或重新计数后启动。",
   "help.time_limit": "请缩短 `resources.max_duration`，或添加剩余时间更长的节点",
   "help.avoided": "稍后会重新尝试避开的节点；增加一个合适的节点可以更早启动",
   "help.open_nodes": "不可用的节点恢复或重新开放（`muster node open`）后启动",

@@ -5,7 +5,8 @@ Slurm or Kubernetes. `plan_pilots` says how many are wanted; `follow` moves one 
 its node show. Both are pure; services.providers and loops.batch_systems do the rest.
 """
 
-from .following import PilotChange, Seen, follow
+from .cost import CostLimit, slot_hours
+from .following import PilotChange, Seen, follow, why_keep_off
 from .options import KubernetesOptions, ProviderOptions, SlurmOptions, options_of
 from .planning import Gang, PilotPlan, Provider, plan_pilots
 from .reasons import Reason, reason_of
@@ -14,6 +15,7 @@ from .states import COMING, OPEN, Pilot, PilotState
 __all__ = [
     "COMING",
     "OPEN",
+    "CostLimit",
     "Gang",
     "KubernetesOptions",
     "Pilot",
@@ -29,4 +31,6 @@ __all__ = [
     "options_of",
     "plan_pilots",
     "reason_of",
+    "slot_hours",
+    "why_keep_off",
 ]

@@ -16,6 +16,7 @@ PENDING_S = 7 * 86_400.0
 SUBMIT_S = 60.0
 """A submission whose answer was lost is tried again after so long, if the job is not listed."""
 MISSING_S = 60.0
+LEFT = "its node has left the cluster"
 """A job is gone when two listings so far apart lack it, and its node is not heard."""
 
 
@@ -29,6 +30,13 @@ class Seen:
     """The batch system's word for it."""
     expected_at: dt.datetime | None = None
     """When it is expected to start."""
+    exit_code: str = ""
+    """How an ended job exited, as its batch system prints it; "" if that is not known, or it was 0."""
+    node: str = ""
+    """The site's name for the machine that it runs on; "" if that is not known."""
+    node_problem: str = ""
+    """Why the site's node that it runs on takes no more jobs, such as "n1 is drained (disk)"; "" if it
+    does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +53,8 @@ class PilotChange:
     """Since when listings lack it; it is always written, None while it is listed."""
     is_failure: bool = False
     """It ended, or is canceled, without ever having come up: the next one is asked for later."""
+    is_leaving: bool = False
+    """Its node has left and its job ends by itself: it is canceled only if it does not."""
 
 
 def follow(
@@ -66,10 +76,17 @@ def follow(
     ):
         return _change(pilot, PilotState.UP, ref=seen.ref if seen else None, reason="")
     if seen is not None and seen.state == "ended" and not pilot.is_heard:
-        text = reason_of(seen.reason).text or "its job has ended"
-        return _end(pilot, text)
+        return _end(pilot, _how_it_ended(seen))
     if pilot.was_up and not pilot.has_node and pilot.state is PilotState.UP:
-        return _end(pilot, "its node has left the cluster")
+        if seen is None and is_listed:
+            return _end(pilot, LEFT)
+        return PilotChange(
+            pilot_id=pilot.id,
+            before=pilot.state,
+            after=PilotState.ENDING,
+            reason=LEFT,
+            is_leaving=True,
+        )
     if pilot.state is PilotState.ENDING:
         return _follow_missing(pilot, is_listed=is_listed, now=now) if seen is None else None
     if seen is None:
@@ -104,6 +121,18 @@ def follow(
     )
 
 
+def why_keep_off(pilot: Pilot, seen: Seen | None) -> str | None:
+    """Return why nothing new is to be placed on the node of a pilot; None if that may go on."""
+    if seen is None or seen.state != "running" or not (pilot.has_node and pilot.is_open):
+        return None
+    return seen.node_problem or None
+
+
+def _how_it_ended(seen: Seen) -> str:
+    text = reason_of(seen.reason).text or "its job has ended"
+    return f"{text}, exit code {seen.exit_code}" if seen.exit_code else text
+
+
 def _follow_missing(pilot: Pilot, *, is_listed: bool, now: dt.datetime) -> PilotChange | None:
     """Two listings MISSING_S apart that lack a job, and a node that is not heard: it is gone."""
     if not is_listed or pilot.is_heard:
@@ -129,11 +158,12 @@ def _change(pilot: Pilot, after: PilotState, *, reason: str, ref: str | None = N
 
 def _end(pilot: Pilot, reason: str) -> PilotChange:
     was_wanted = pilot.state is not PilotState.ENDING
+    # Of a pilot that was canceled or given up, why that was says more.
     return PilotChange(
         pilot_id=pilot.id,
         before=pilot.state,
         after=PilotState.ENDED,
-        reason=reason if was_wanted else None,
+        reason=reason if was_wanted or pilot.reason == LEFT else None,
         is_failure=was_wanted and not pilot.was_up,
     )
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from ..lifecycle import moment
 from ..messages import Message
 from ..scheduling.nodes import END_MARGIN_S
+from ..scheduling.resources import Owner
+from .cost import CostLimit
 from .states import Pilot, PilotState
 
 HOLD_S = 3.0
@@ -36,6 +38,12 @@ class Gang:
     grace_s: float
     since: dt.datetime
     """When it began to wait."""
+    attempt_no: int = 1
+    """Number of the attempt that it waits to start."""
+
+    @property
+    def owner(self) -> Owner:
+        return self.trial_id, self.attempt_no
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +57,9 @@ class Provider:
     min_pilots: int
     max_pilots: int
     walltime_s: float
+    is_exclusive: bool = False
+    """Whether each pilot is for one attempt alone, and ends with it."""
+    costs: tuple[CostLimit, ...] = ()
     failures: int = 0
     """Pilots in a row that never came up."""
     not_before: dt.datetime | None = None
@@ -61,6 +72,8 @@ class Provider:
 class PilotPlan:
     submit: int
     """Pilots to ask for now."""
+    owners: Mapping[Owner, int] = field(default_factory=dict)
+    """Attempt → how many of them are for it alone; empty unless the pool is exclusive."""
     cancel: tuple[str, ...]
     """Pilots on their way that nothing waits for any more."""
     told: Mapping[int, Message] = field(default_factory=dict)
@@ -81,7 +94,12 @@ def plan_pilots(
     gangs: what waits, the first in the queue first. Pilots that are there and those on their way are
     used before new ones are asked for. Gangs are served whole or not at all: half of one costs and does
     not help. Pilots that are up are never canceled: they leave by themselves once they have been idle.
+    In an exclusive pool a gang uses only pilots that were asked for it.
     """
+    if provider.is_exclusive:
+        return _plan_exclusive(provider, gangs, pilots, now=now)
+    strays = tuple(p.id for p in pilots if p.owner and p.is_coming and _may_cancel(p))
+    pilots = [pilot for pilot in pilots if pilot.owner is None]
     coming = [pilot for pilot in pilots if pilot.is_coming]
     held = sum(pilot.state is not PilotState.ENDING for pilot in pilots)
     room = _Room(provider, pilots, len(coming))
@@ -102,9 +120,48 @@ def plan_pilots(
         room.put_new(gang, taken, short)
         told[gang.trial_id] = _on_the_way(provider, gang, short, coming)
     if not _must_wait(provider, now):
-        wanted = max(wanted, min(STEP, provider.min_pilots - held))
+        wanted = max(wanted, min(STEP, provider.min_pilots - held, _num_affordable(provider)))
+    surplus = _surplus(provider, coming, held, room.num_unused_coming)
+    return PilotPlan(submit=wanted, cancel=(*surplus, *strays), told=told)
+
+
+def _plan_exclusive(
+    provider: Provider, gangs: Sequence[Gang], pilots: Sequence[Pilot], *, now: dt.datetime
+) -> PilotPlan:
+    own: dict[Owner | None, list[Pilot]] = defaultdict(list)
+    for pilot in pilots:
+        own[pilot.owner].append(pilot)
+    held = sum(pilot.state is not PilotState.ENDING for pilot in pilots)
+    told: dict[int, Message] = {}
+    wanted: dict[Owner, int] = {}
+    cancel = {pilot.id for pilot in pilots if pilot.is_coming and _may_cancel(pilot)}
+    for gang in gangs:
+        if (never := _why_never(provider, gang)) is not None:
+            told[gang.trial_id] = never
+            continue
+        lasts_until = now + dt.timedelta(seconds=gang.limit_s + gang.grace_s + END_MARGIN_S)
+        mine = own[gang.owner]
+        coming = [pilot for pilot in mine if pilot.is_coming]
+        num_there = sum(
+            pilot.is_heard
+            and pilot.state is not PilotState.ENDING
+            and pilot.free_slots >= gang.slots_per_node
+            and (pilot.ends_at is None or pilot.ends_at >= lasts_until)
+            for pilot in mine
+        )
+        spare = num_there + len(coming) - gang.nodes
+        cancel -= {pilot.id for pilot in _newest_first(coming)[max(0, spare) :]}
+        num_asked = sum(wanted.values())
+        if spare < 0 and (
+            why := _why_not_more(provider, gang, held + num_asked, -spare, num_asked, now)
+        ):
+            told[gang.trial_id] = why
+            continue
+        if spare < 0:
+            wanted[gang.owner] = -spare
+        told[gang.trial_id] = _on_the_way(provider, gang, max(0, -spare), coming)
     return PilotPlan(
-        submit=wanted, cancel=_surplus(provider, coming, held, room.num_unused_coming), told=told
+        submit=sum(wanted.values()), owners=wanted, cancel=tuple(sorted(cancel)), told=told
     )
 
 
@@ -203,9 +260,57 @@ def _why_not_more(
         )
     if held + short > provider.max_pilots:
         return Message("pilots.limit", provider=provider.name, limit=provider.max_pilots, held=held)
-    if wanted + short > max(STEP, gang.nodes) or (now - gang.since).total_seconds() < HOLD_S:
+    for cost in provider.costs:
+        if wanted + short > cost.num_affordable():
+            return _too_expensive(provider, cost, short, wanted)
+    is_late = (now - gang.since).total_seconds() >= HOLD_S
+    if wanted + short > max(STEP, gang.nodes) or not is_late:
         return Message("pilots.soon", provider=provider.name, pilots=short)
     return None
+
+
+def _num_affordable(provider: Provider) -> int:
+    most = min((cost.num_affordable() for cost in provider.costs), default=math.inf)
+    return provider.max_pilots if math.isinf(most) else int(most)
+
+
+def _too_expensive(provider: Provider, cost: CostLimit, short: int, wanted: int) -> Message:
+    reserved = _amount(cost.reserved + wanted * cost.per_pilot)
+    needed = _amount(short * cost.per_pilot)
+    if not cost.currency:
+        return Message(
+            "pilots.max_slot_hours",
+            provider=provider.name,
+            limit=_amount(cost.limit),
+            used=_amount(cost.used),
+            reserved=reserved,
+            pilots=short,
+            needed=needed,
+        )
+    return Message(
+        "pilots.max_cost",
+        provider=provider.name,
+        limit=_amount(cost.limit),
+        currency=cost.currency,
+        used=_amount(cost.used),
+        reserved=reserved,
+        pilots=short,
+        needed=needed,
+    )
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def _may_cancel(pilot: Pilot) -> bool:
+    """Return whether its job does not run yet. One that runs is let come: it leaves by itself."""
+    return pilot.state is not PilotState.STARTING
+
+
+def _newest_first(pilots: Iterable[Pilot]) -> list[Pilot]:
+    idle = [pilot for pilot in pilots if _may_cancel(pilot)]
+    return sorted(idle, key=lambda pilot: (pilot.since, pilot.id), reverse=True)
 
 
 def _on_the_way(provider: Provider, gang: Gang, short: int, coming: Sequence[Pilot]) -> Message:
@@ -235,9 +340,6 @@ def _on_the_way(provider: Provider, gang: Gang, short: int, coming: Sequence[Pil
 def _surplus(
     provider: Provider, coming: Sequence[Pilot], held: int, num_unused: int
 ) -> tuple[str, ...]:
-    """Return the pilots on their way that nothing waits for, the newest first. One whose job runs
-    already is let come: it leaves by itself."""
+    """Return the pilots on their way that nothing waits for, the newest first."""
     most = min(num_unused, held - provider.min_pilots)
-    idle = [pilot for pilot in coming if pilot.state is not PilotState.STARTING]
-    idle.sort(key=lambda pilot: (pilot.since, pilot.id), reverse=True)
-    return tuple(pilot.id for pilot in idle[: max(0, most)])
+    return tuple(pilot.id for pilot in _newest_first(coming)[: max(0, most)])

@@ -42,6 +42,17 @@ _WORDS = {
     "OutOfMemory": "it ran out of memory",
     "NodeFail": "its machine failed",
     "Preempted": "it was preempted",
+    # States in which a job has ended.
+    "COMPLETED": "its job is complete",
+    "CANCELLED": "its job was canceled",
+    "FAILED": "its job failed",
+    "TIMEOUT": "its wall time was over",
+    "DEADLINE": "its deadline was over",
+    "OUT_OF_MEMORY": "it ran out of memory",
+    "NODE_FAIL": "its machine failed",
+    "BOOT_FAIL": "its machine did not start",
+    "PREEMPTED": "it was preempted",
+    "REVOKED": "another cluster took its job",
 }
 _KUBERNETES: Mapping[str, tuple[Kind, str]] = {
     "Unschedulable": ("waits", "no node can take it now"),

@@ -6,6 +6,8 @@ import datetime as dt
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ..scheduling.resources import Owner
+
 
 class PilotState(StrEnum):
     WANTED = "wanted"
@@ -56,6 +58,10 @@ class Pilot:
     """Slots of its node that a trial can take now."""
     ends_at: dt.datetime | None = None
     """When its node ends at the latest."""
+    owner: Owner | None = None
+    """The one attempt that it is for, in an exclusive pool; None for any trial of the pool."""
+    is_open: bool = True
+    """Whether its node takes new work; also True while there is no node."""
 
     @property
     def is_coming(self) -> bool:

@@ -22,6 +22,9 @@ from .views import RunningTrial
 
 NO_SUPPLY = frozenset({"pilots.too_few_slots", "pilots.too_many_nodes", "pilots.too_long"})
 """Codes of reasons for which a provider never supplies what a trial asks for."""
+COSTS = frozenset({"pilots.max_slot_hours", "pilots.max_cost"})
+"""Codes of reasons for which a provider supplies nothing more until an administrator, or the end of
+other pilots, allows it."""
 NUM_NAMED = 3
 """Holders and nodes that are named; the others are counted."""
 
@@ -58,6 +61,8 @@ def supplied(request: Request, supply: Message) -> Message:
     """Return that a trial waits for what the provider of its pool does, or does not do."""
     if supply.code in NO_SUPPLY:
         return _needs(request, [supply], Message("help.provider", pool=request.pool))
+    if supply.code in COSTS:
+        return _needs(request, [supply], Message("help.cost", pool=request.pool))
     return _needs(request, [supply], Message("help.by_itself"))
 
 
@@ -235,7 +240,7 @@ class Explainer:
         held: Counter[int] = Counter()
         if section is self._nodes.whole:
             held.update(self._running.by_experiment)
-            for n in self._nodes.shut:
+            for n in self._nodes.shut | self._nodes.owned:
                 for trial in self._on_node(n):
                     held[trial.experiment_id] -= trial.shares[self._nodes[n].id]
         else:

@@ -203,7 +203,7 @@ class GroupPass:
         may_ask = self._may_ask(candidate)
         # Even with nothing free, so that no trial behind asks for slots that this one can count on.
         may_keep = self._num_regular < self._policy.max_reservations and (
-            may_ask or self._group.nodes.whole.offer.total > 0
+            may_ask or self._group.nodes.num_offered > 0
         )
         may_ask = may_ask and kind not in self._helpless
         if not (may_ask or may_keep or self._comes_free(kind.request.least_slots)):
@@ -232,7 +232,7 @@ class GroupPass:
 
     def _is_over(self, candidate: Candidate) -> bool:
         """Return whether no trial behind this one could start or get a reservation."""
-        nothing_free = self._group.nodes.whole.offer.total == 0 and not any(
+        nothing_free = self._group.nodes.num_offered == 0 and not any(
             r.is_timed and r.kept for r in self._reservations.all
         )
         return nothing_free and (

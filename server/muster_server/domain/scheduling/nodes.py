@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from muster_server.domain.scheduling.fitting import Shares, fit
 from muster_server.domain.scheduling.offers import Offer
-from muster_server.domain.scheduling.resources import NodeView, Request, is_isolated
+from muster_server.domain.scheduling.resources import NodeView, Owner, Request, is_isolated
 
 Ints = NDArray[np.int64]
 
@@ -40,6 +40,8 @@ class Node:
     container_runtime: str
     ends_at: float | None
     """When it leaves at the latest, in seconds since 1970; None if it stays."""
+    owner: Owner | None
+    """The one attempt that may use it; None for any."""
     total: int
     free: tuple[int, ...]
     """Indexes of the free slots, ascending."""
@@ -61,6 +63,7 @@ class Node:
             pool_isolation=view.pool_isolation,
             container_runtime=view.container_runtime,
             ends_at=None if view.ends_at is None else view.ends_at.timestamp(),
+            owner=view.owner,
             total=len(slots),
             free=tuple(idx for idx, _ in free),
             free_since=tuple(since for _, since in free),
@@ -70,7 +73,7 @@ class Node:
     def is_like(self) -> tuple[object, ...]:
         """What decides its ordinal, its sections and its number of slots: it rarely changes."""
         kind = (self.name, self.host, self.labels, self.container_runtime, self.ends_at)
-        return (*kind, self.isolation, self.pool_isolation, self.total)
+        return (*kind, self.isolation, self.pool_isolation, self.owner, self.total)
 
     @property
     def is_too_weak(self) -> bool:
@@ -113,6 +116,8 @@ class GroupNodes:
         """Nodes on which nothing may be placed."""
         self.too_weak = {n for n, node in enumerate(self.nodes) if node.is_too_weak}
         """Nodes that isolate jobs less than the pool requires. They are in no section."""
+        self.owned = {n for n, node in enumerate(self.nodes) if node.owner is not None}
+        """Nodes that belong to one attempt. They are only in sections of its request."""
         num = len(self.nodes)
         self.free: Ints = np.array([self._open_free(n) for n in range(num)], dtype=np.int64)
         self.taken: Ints = np.zeros(num, dtype=np.int64)
@@ -179,6 +184,11 @@ class GroupNodes:
     def offered(self, n: int) -> int:
         return max(0, self.raw(n))
 
+    @property
+    def num_offered(self) -> int:
+        """Slots on offer, to any trial or to the one that they belong to."""
+        return self.whole.offer.total + sum(self.offered(n) for n in self.owned)
+
     def offers(self) -> Ints:
         """`offered` of every node."""
         offers: Ints = np.maximum(self.free - self.taken + self.given - self.kept, 0)
@@ -216,16 +226,17 @@ class GroupNodes:
     # ---- sections
 
     def section(self, request: Request, *, at_any_time: bool = False) -> NodeSection:
-        """Return the nodes that `request` may use, as far as labels, names, isolation, container
+        """Return the nodes that `request` may use, as far as owner, labels, names, isolation, container
         engine and the time that they have left decide. at_any_time: whether to leave out the last of
         these."""
         names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
         how = (request.isolation, request.is_contained)
         is_timed = self._has_ends and self._now is not None and not at_any_time
-        if not (request.labels or any(names) or how != ("none", False) or is_timed):
+        is_plain = not (request.labels or any(names) or how != ("none", False))
+        if is_plain and request.owner is None and not is_timed:
             return self.whole
         needed_s = request.limit_s + request.grace_s + END_MARGIN_S if is_timed else None
-        key = (tuple(sorted(request.labels.items())), *names, *how, needed_s)
+        key = (tuple(sorted(request.labels.items())), *names, *how, request.owner, needed_s)
         section = self._sections.get(key)
         if section is None:
             found = [n for n, node in enumerate(self.nodes) if may_use(request, node)]
@@ -249,7 +260,8 @@ class GroupNodes:
         return section.domains[label]
 
     def _add_whole(self) -> NodeSection:
-        return self._add("", (n for n in range(len(self.nodes)) if n not in self.too_weak))
+        left_out = self.too_weak | self.owned
+        return self._add("", (n for n in range(len(self.nodes)) if n not in left_out))
 
     def _add(self, name: str, ordinals: Iterable[int]) -> NodeSection:
         section = NodeSection(name, ordinals, self)
@@ -271,8 +283,10 @@ class GroupNodes:
 
 
 def may_use(request: Request, node: Node | NodeView) -> bool:
-    """Return whether labels, names, isolation and container engine allow a gang of `request` on the
-    node."""
+    """Return whether owner, labels, names, isolation and container engine allow a gang of `request` on
+    the node."""
+    if node.owner != request.owner:
+        return False
     if request.allow_nodes and node.name not in request.allow_nodes:
         return False
     if node.name in request.deny_nodes or node.name in request.avoid_nodes:

@@ -16,6 +16,8 @@ from ..messages import Message, shortened
 from ..states import NodeState
 
 TopologyMode = Literal["prefer", "require"]
+Owner = tuple[int, int]
+"""(trial, number of its attempt): whom a node of an exclusive pool belongs to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,8 @@ class Request:
     A node that ends before is not for it."""
     grace_s: float = ExperimentConfig.stop_grace_s
     """Time in seconds that it may take to save a checkpoint when it is told to stop."""
+    owner: Owner | None = None
+    """The attempt that it is for, if nodes belong to that one alone: it uses no others. None if none do."""
 
     @property
     def least_slots(self) -> int:
@@ -141,6 +145,8 @@ class NodeView:
     """Its container engine; "" for none."""
     ends_at: dt.datetime | None = None
     """When the node leaves at the latest; None for one that stays."""
+    owner: Owner | None = None
+    """The one attempt that may use it; None for any."""
     slots: tuple[SlotView, ...] = ()
 
     @property

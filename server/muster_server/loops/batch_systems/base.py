@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from muster_server.domain.providers import Pilot, Seen
 
@@ -40,6 +40,18 @@ class Listing:
     """Pilot → its job."""
     absent: Collection[str]
     """Pilots that it does not know. One in neither of both is not known of."""
+    notice: str = ""
+    """What people should know of the site, such as nodes that its administrator has drained."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """What became of pilots that were submitted at once."""
+
+    refs: Mapping[str, str]
+    """Pilot → ID of its job. The others were not submitted."""
+    refusal: str = ""
+    """Why the others were not, in the words of the batch system."""
 
 
 class BatchSystem(Protocol):
@@ -53,3 +65,11 @@ class BatchSystem(Protocol):
 
     def cancel(self, refs: Collection[str]) -> None:
         """Ask for the end of these jobs. One that has ended is no error."""
+
+
+@runtime_checkable
+class SubmitsMany(Protocol):
+    """A batch system that takes several pilots with one request. Without it each is submitted alone."""
+
+    def submit_many(self, jobs: Sequence[PilotJob]) -> Submitted:
+        """Submit pilots of one pool. Raises BatchSystemUnreachable: any of them may have been submitted."""

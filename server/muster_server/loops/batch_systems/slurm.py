@@ -1,103 +1,124 @@
 """Pilots as jobs of Slurm: one job is one node, submitted with sbatch and listed with squeue.
 
-The text that squeue prints in a given format has stayed the same over the releases; its JSON has not.
+Several pilots are the elements of one job array. The text that squeue prints in a given format has stayed
+the same over the releases; its JSON changes, and in old releases it lists everybody's jobs. So JSON is
+asked for where it is only about us, and text wherever it is not understood.
 """
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 import shlex
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 
 from muster_server.domain.providers import Pilot, Seen, SlurmOptions
 
-from .base import BatchSystemUnreachable, Listing, PilotJob, SubmissionRefused
+from .base import BatchSystemUnreachable, Listing, PilotJob, SubmissionRefused, Submitted
 from .shell import Answer, Shell
+from .slurm_listing import (
+    INDEX_DIGITS,
+    PREFIX,
+    notice_of,
+    parse_ends,
+    parse_job,
+    parse_sinfo,
+    parse_squeue,
+    parse_squeue_json,
+    with_problem,
+)
 
-PREFIX = "muster-"
 NOTICE_S = 120
 """Slurm tells a job so long before its end, or up to a minute earlier."""
-_PENDING = frozenset(
-    {
-        "PENDING",
-        "CONFIGURING",
-        "REQUEUED",
-        "REQUEUE_HOLD",
-        "RESV_DEL_HOLD",
-        "REQUEUE_FED",
-        "SPECIAL_EXIT",
-    }
-)
-_ENDED = frozenset(
-    {
-        "COMPLETED",
-        "CANCELLED",
-        "FAILED",
-        "TIMEOUT",
-        "NODE_FAIL",
-        "PREEMPTED",
-        "BOOT_FAIL",
-        "DEADLINE",
-        "OUT_OF_MEMORY",
-        "REVOKED",
-    }
-)
-_WORDS = {
-    "TIMEOUT": "TimeLimit",
-    "NODE_FAIL": "NodeFail",
-    "PREEMPTED": "Preempted",
-    "OUT_OF_MEMORY": "OutOfMemory",
-    "CANCELLED": "its job was canceled",
-}
-_UNKNOWN_JOB = re.compile("invalid job id", re.IGNORECASE)
+MAX_INDEX = 1000
+"""Slurm's job arrays have no higher numbers unless a site allows it (MaxArraySize)."""
+MAX_DETAILS = 100
+"""Most jobs that are asked for by their number in one look; the rest is left to the next."""
+_REF = re.compile(r"\d+(_\d+)?")
+_UNKNOWN_JOB = re.compile(r"invalid job id|^Job \S+ not found", re.IGNORECASE | re.MULTILINE)
 _AWAY = re.compile(
     r"unable to contact|socket timed out|connection refused|communication|not responding|"
     r"Zero Bytes|controller|could not establish a configuration|command not found",
     re.IGNORECASE,
 )
 """Errors of Slurm's commands that say nothing about the job."""
+HOME_IN_USE = 4
+"""The agent's exit code when another one runs in its home: that one's files are left alone."""
+_NODES = "MUSTER_NODES"
+_JOB = "MUSTER_JOB"
+_TEXT = "SLURM_TIME_FORMAT=%s squeue --me -a -h -r -t all -o '%i|%j|%T|%S|%N|%r'"
+_JSON_OR_TEXT = f"""case $(squeue --version) in
+*\\ 23.11*|*\\ 2[4-9].*|*\\ [3-9][0-9].*) squeue --me -a -t all --json ;;
+*) {_TEXT} ;;
+esac"""
 
 
 class Slurm:
-    """See `BatchSystem`."""
+    """See `BatchSystem` and `SubmitsMany`."""
 
     def __init__(self, options: SlurmOptions, shell: Shell | None = None) -> None:
         self._options = options
         self._shell = shell or Shell(options.host)
 
     def submit(self, job: PilotJob) -> str:
-        answer = self._shell.run(submission(self._options, job))
+        return self._submit([job])[job.id]
+
+    def submit_many(self, jobs: Sequence[PilotJob]) -> Submitted:
+        refs: dict[str, str] = {}
+        for group in groups(jobs):
+            try:
+                refs |= self._submit(group)
+            except SubmissionRefused as refusal:
+                if len(group) == 1:
+                    return Submitted(refs=refs, refusal=str(refusal))
+                # A limit on the number of jobs may still allow some of them.
+                return self._submit_singly(group, refs)
+        return Submitted(refs=refs)
+
+    def _submit_singly(self, jobs: Sequence[PilotJob], refs: dict[str, str]) -> Submitted:
+        for job in jobs:
+            try:
+                refs |= self._submit([job])
+            except SubmissionRefused as refusal:
+                return Submitted(refs=refs, refusal=str(refusal))
+        return Submitted(refs=refs)
+
+    def _submit(self, jobs: Sequence[PilotJob]) -> dict[str, str]:
+        answer = self._shell.run(submission(self._options, jobs))
         if answer.code != 0:
             _require_reached(answer)
             raise SubmissionRefused(answer.error.removeprefix("sbatch: error: ") or "sbatch failed")
         ref = answer.output.splitlines()[-1].split(";")[0].strip() if answer.output else ""
         if not ref.isdigit():
             raise BatchSystemUnreachable(f"sbatch printed no job ID but {answer.output[:100]!r}")
-        return ref
+        if len(jobs) == 1:
+            return {jobs[0].id: ref}
+        return {job.id: f"{ref}_{_index(job.id)}" for job in jobs}
 
     def look(self, pilots: Collection[Pilot]) -> Listing:
-        answer = self._shell.run(
-            "SLURM_TIME_FORMAT=%s squeue --me -a -h -r -t all -o '%i|%j|%T|%S|%r'"
-        )
-        if answer.code != 0:
-            raise BatchSystemUnreachable(answer.error or "squeue failed")
-        listed = parse_squeue(answer.output)
+        listed, nodes = self._list()
         jobs = {pilot.id: listed[pilot.id] for pilot in pilots if pilot.id in listed}
         missing = [pilot for pilot in pilots if pilot.id not in jobs]
         # Without a single job of ours the list may be empty for another reason.
         absent = {pilot.id for pilot in missing if not pilot.ref}
-        for pilot in missing:
-            if pilot.ref:
-                seen = self._show(pilot.ref)
-                if seen is None:
-                    absent.add(pilot.id)
-                else:
-                    jobs[pilot.id] = seen
-        return Listing(jobs=jobs, absent=frozenset(absent))
+        refs = {pilot.id: pilot.ref for pilot in missing if pilot.ref}
+        # How a job ended is not among what squeue prints.
+        refs |= {id_: seen.ref for id_, seen in jobs.items() if seen.state == "ended"}
+        found = self._details(list(refs.values())[:MAX_DETAILS])
+        for id_, ref in refs.items():
+            if (seen := found.get(ref)) is not None:
+                jobs[id_] = seen
+            elif ref in found and id_ not in jobs:
+                absent.add(id_)
+        problems = parse_sinfo(nodes)
+        return Listing(
+            jobs={id_: with_problem(seen, problems) for id_, seen in jobs.items()},
+            absent=frozenset(absent),
+            notice=notice_of(problems),
+        )
 
     def cancel(self, refs: Collection[str]) -> None:
-        known = [ref for ref in refs if ref.isdigit()]
+        known = [ref for ref in refs if _REF.fullmatch(ref)]
         if not known:
             return
         # Without --signal, which a job that waits would not hear.
@@ -105,38 +126,93 @@ class Slurm:
         if answer.code != 0 and not _UNKNOWN_JOB.search(answer.error):
             raise BatchSystemUnreachable(answer.error or "scancel failed")
 
-    def _show(self, ref: str) -> Seen | None:
-        """Return a job that squeue does not list; None if Slurm says that there is none."""
-        answer = self._shell.run(f"scontrol show job -o {shlex.quote(ref)}")
+    def _list(self) -> tuple[dict[str, Seen], str]:
+        """Return the jobs of our user that are pilots, and what sinfo prints of nodes."""
+        jobs, nodes = self._ask(_JSON_OR_TEXT)
+        if not jobs.startswith("{"):
+            return parse_squeue(jobs), nodes
+        try:
+            return parse_squeue_json(jobs), nodes
+        except ValueError:
+            jobs, nodes = self._ask(_TEXT)
+            return parse_squeue(jobs), nodes
+
+    def _ask(self, squeue: str) -> tuple[str, str]:
+        partition = f"-p {self._options.partition} " if self._options.partition else ""
+        answer = self._shell.run(
+            f"{squeue}\ncode=$?; [ $code = 0 ] || exit $code\necho; echo {_NODES}\n"
+            # Slurm needs none of this: a site whose sinfo is missing or slow works as well.
+            f"sinfo -h -N {partition}-t drain,down,fail -o '%N|%T|%E' 2>/dev/null || true"
+        )
         if answer.code != 0:
-            if _UNKNOWN_JOB.search(answer.error):
-                return None
-            raise BatchSystemUnreachable(answer.error or "scontrol failed")
-        fields = dict(part.split("=", 1) for part in answer.output.split() if "=" in part)
-        return _seen(ref, fields.get("JobState", ""), fields.get("Reason", ""), "")
+            raise BatchSystemUnreachable(answer.error or "squeue failed")
+        jobs, _, nodes = answer.output.partition(_NODES)
+        return jobs.strip(), nodes
+
+    def _details(self, refs: Sequence[str]) -> dict[str, Seen | None]:
+        """Return jobs by their numbers: how they ended by the accounting, where there is one, else by
+        slurmctld, which forgets them after minutes. None for one that Slurm does not know."""
+        known = [ref for ref in refs if _REF.fullmatch(ref)]
+        if not known:
+            return {}
+        program = [f"sacct -X -P -n -o JobID,State,ExitCode -j {','.join(known)} 2>/dev/null"]
+        program += [f"echo {_JOB} {ref}; scontrol show job -o {ref} 2>&1" for ref in known]
+        answer = self._shell.run("\n".join([*program, "true"]))
+        ends, *parts = answer.output.split(f"{_JOB} ")
+        found: dict[str, Seen | None] = dict(parse_ends(ends))
+        for part in parts:
+            ref, _, text = part.partition("\n")
+            if ref in found:
+                continue
+            if "JobState=" in text:
+                found[ref] = parse_job(ref, text)
+            elif _UNKNOWN_JOB.search(text):
+                found[ref] = None
+            else:
+                raise BatchSystemUnreachable(" ".join(text.split())[:400] or "scontrol failed")
+        return found
 
 
-def submission(options: SlurmOptions, job: PilotJob) -> str:
-    """Return the shell program that stores a pilot's join token and submits its job."""
+def groups(jobs: Iterable[PilotJob]) -> list[list[PilotJob]]:
+    """Return the pilots that one job array can hold together: those whose IDs differ in nothing but their
+    number."""
+    found: dict[str, list[PilotJob]] = defaultdict(list)
+    for job in jobs:
+        number = job.id[-INDEX_DIGITS:]
+        can_be = number.isdigit() and int(number) <= MAX_INDEX
+        found[job.id[:-INDEX_DIGITS] if can_be else job.id].append(job)
+    return list(found.values())
+
+
+def _index(pilot_id: str) -> int:
+    return int(pilot_id[-INDEX_DIGITS:])
+
+
+def submission(options: SlurmOptions, jobs: Sequence[PilotJob]) -> str:
+    """Return the shell program that stores the join tokens of pilots, which differ in nothing but their
+    number, and submits them as one job."""
     folder = options.folder
-    token = f"{folder}/tokens/{job.id}"
-    return "\n".join(
-        [
-            "umask 077",
-            f"mkdir -p {folder}/tokens {folder}/logs {options.storage} || exit 1",
-            f"cat > {token} <<'MUSTER_END' || exit 1",
+    lines = ["umask 077", f"mkdir -p {folder}/tokens {folder}/logs {options.storage} || exit 1"]
+    for job in jobs:
+        lines += [
+            f"cat > {folder}/tokens/{job.id} <<'MUSTER_END' || exit 1",
             job.join_token,
             "MUSTER_END",
+        ]
+    return "\n".join(
+        [
+            *lines,
             # A job gets the environment of sbatch: this shell's, which may hold secrets, is left out.
             f'env -i PATH="$PATH" HOME="$HOME" ${{SLURM_CONF:+SLURM_CONF="$SLURM_CONF"}} '
-            f"{shlex.join(_sbatch(options, job))} <<'MUSTER_END'",
-            script(options, job),
+            f"{shlex.join(_sbatch(options, jobs))} <<'MUSTER_END'",
+            script(options, jobs),
             "MUSTER_END",
         ]
     )
 
 
-def _sbatch(options: SlurmOptions, job: PilotJob) -> list[str]:
+def _sbatch(options: SlurmOptions, jobs: Sequence[PilotJob]) -> list[str]:
+    job = jobs[0]
     given = {
         "partition": options.partition,
         "account": options.account,
@@ -148,15 +224,20 @@ def _sbatch(options: SlurmOptions, job: PilotJob) -> list[str]:
         "cpus-per-task": options.cpus_per_task,
         "mem": options.memory_mb,
     }
+    name, log = job.id, f"{job.id}.log"
+    if len(jobs) > 1:
+        name = job.id[:-INDEX_DIGITS]
+        log = f"{name}%{INDEX_DIGITS}a.log"
+        given["array"] = ",".join(str(_index(one.id)) for one in jobs)
     return [
         "sbatch",
         "--parsable",
-        f"--job-name={PREFIX}{job.id}",
+        f"--job-name={PREFIX}{name}",
         "--nodes=1",
         "--ntasks=1",
         "--no-requeue",
         "--open-mode=append",
-        f"--output={options.folder}/logs/{job.id}.log",
+        f"--output={options.folder}/logs/{log}",
         f"--time={max(1, job.walltime_s // 60)}",
         f"--signal=B:TERM@{min(NOTICE_S, job.walltime_s // 2)}",
         "--chdir=/",
@@ -164,54 +245,37 @@ def _sbatch(options: SlurmOptions, job: PilotJob) -> list[str]:
     ]
 
 
-def script(options: SlurmOptions, job: PilotJob) -> str:
-    """Return the batch script of a pilot. Its home is local: locks and hard links must work there. A
+def script(options: SlurmOptions, jobs: Sequence[PilotJob]) -> str:
+    """Return the batch script of pilots. The home is local: locks and hard links must work there. A
     second start of the same job, as after a restart of slurmctld from an old state, finds the join
-    token used, or its own home."""
-    token = f"{options.folder}/tokens/{job.id}"
+    token used, or the home: one that still lives keeps it."""
+    job = jobs[0]
+    id_ = job.id
+    if len(jobs) > 1:
+        number = f'$(printf %0{INDEX_DIGITS}d "$SLURM_ARRAY_TASK_ID")'
+        id_ = f"{job.id[:-INDEX_DIGITS]}{number}"
+    once = " --once" if job.once else ""
     return f"""#!/bin/bash
+id={id_}
+job=${{SLURM_ARRAY_JOB_ID:+${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID}}
+job=${{job:-$SLURM_JOB_ID}}
+token={options.folder}/tokens/$id
+home=${{TMPDIR:-/tmp}}/muster-$id
 export MUSTER_AGENT_SERVER_URL={shlex.quote(options.server_url)}
-export MUSTER_AGENT_JOIN_TOKEN_FILE={token}
+export MUSTER_AGENT_JOIN_TOKEN_FILE=$token
 export MUSTER_AGENT_STORAGE_DIR={options.storage}
 export MUSTER_AGENT_POOL={shlex.quote(job.pool)}
-home=${{TMPDIR:-/tmp}}/muster-{job.id}
-ends=$(squeue -h -j "$SLURM_JOB_ID" -o %e)
+ends=$(squeue -h -j "$job" -o %e)
 export MUSTER_AGENT_ENDS_AT=$(date -d "$ends" +%s)
-{options.agent} run --name {job.id} --home "$home" --slots {job.slots} --slot-type {job.slot_type} \\
-  --idle-exit {job.idle_s} --provider-ref "slurm:$SLURM_CLUSTER_NAME:$SLURM_JOB_ID" &
+{options.agent} run --name "$id" --home "$home" --slots {job.slots} --slot-type {job.slot_type} \\
+  --idle-exit {job.idle_s}{once} --provider-ref "slurm:$SLURM_CLUSTER_NAME:$job" &
 agent=$!
 trap 'kill -TERM $agent' TERM INT
 while kill -0 $agent 2>/dev/null; do wait $agent; done
 wait $agent
 code=$?
-rm -rf "$home" {token}
+[ $code = {HOME_IN_USE} ] || rm -rf "$home" "$token"
 exit $code"""
-
-
-def parse_squeue(text: str) -> dict[str, Seen]:
-    """Return the pilots among the jobs that squeue lists, by ID. Of two jobs of one pilot the one that
-    has not ended counts."""
-    found: dict[str, Seen] = {}
-    for line in text.splitlines():
-        parts = line.strip().split("|", 4)
-        if len(parts) != 5 or not parts[1].startswith(PREFIX):
-            continue
-        ref, name, state, start, reason = parts
-        pilot_id = name.removeprefix(PREFIX)
-        seen = _seen(ref, state, reason, start)
-        if pilot_id not in found or found[pilot_id].state == "ended":
-            found[pilot_id] = seen
-    return found
-
-
-def _seen(ref: str, state: str, reason: str, start: str) -> Seen:
-    state = state.split(" ")[0].rstrip("+")
-    if state in _PENDING:
-        expected = dt.datetime.fromtimestamp(int(start), dt.UTC) if start.isdigit() else None
-        return Seen(ref=ref, state="pending", reason=reason, expected_at=expected)
-    if state in _ENDED:
-        return Seen(ref=ref, state="ended", reason=_WORDS.get(state, reason))
-    return Seen(ref=ref, state="running", reason=reason)
 
 
 def _require_reached(answer: Answer) -> None:

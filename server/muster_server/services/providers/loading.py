@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import NodeRow, NodeSlotRow, PilotRow, PoolProviderRow
+from muster_server.db.models import NodeRow, NodeSlotRow, PilotRow, PoolProviderRow, TrialRow
 from muster_server.domain.providers import (
     Gang,
     Pilot,
@@ -21,6 +21,10 @@ from muster_server.domain.providers import (
 )
 from muster_server.domain.scheduling.views import QueuedTrial
 from muster_server.domain.states import NodeState
+
+from .costs import cost_limits
+
+IDS_PER_QUERY = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,7 @@ def load_providers(session: Session, queue: Iterable[QueuedTrial] = ()) -> list[
     for row in session.scalars(select(PoolProviderRow).order_by(PoolProviderRow.pool)):
         options = options_of(row.options, row.kind)
         trials = waiting.get((row.pool, row.slot_type), [])
+        attempts = _attempts(session, trials) if row.exclusive else {}
         found.append(
             ProviderSnapshot(
                 pool=row.pool,
@@ -64,18 +69,20 @@ def load_providers(session: Session, queue: Iterable[QueuedTrial] = ()) -> list[
                     min_pilots=row.min_pilots,
                     max_pilots=row.max_pilots,
                     walltime_s=row.walltime_s,
+                    is_exclusive=row.exclusive,
+                    costs=cost_limits(session, row),
                     failures=row.failures,
                     not_before=row.not_before,
                     problem=row.problem,
                 ),
                 pilots=tuple(pilots.get(row.pool, ())),
-                gangs=tuple(_gangs(trials, row.slots)),
+                gangs=tuple(_gangs(trials, row.slots, attempts)),
             )
         )
     return found
 
 
-def _gangs(trials: list[QueuedTrial], slots: int) -> Iterable[Gang]:
+def _gangs(trials: list[QueuedTrial], slots: int, attempts: Mapping[int, int]) -> Iterable[Gang]:
     """Yield what pilots can serve, the most important first. Trials that ask for labels or names are
     not among them: pilots have none that a document could know."""
     for trial in sorted(trials, key=lambda t: (-t.priority, t.place, t.trial_id)):
@@ -90,7 +97,20 @@ def _gangs(trials: list[QueuedTrial], slots: int) -> Iterable[Gang]:
             limit_s=request.limit_s,
             grace_s=request.grace_s,
             since=trial.waits_since,
+            attempt_no=attempts.get(trial.trial_id, 0) + 1,
         )
+
+
+def _attempts(session: Session, trials: list[QueuedTrial]) -> dict[int, int]:
+    """Return the number of the last attempt of each trial."""
+    ids = [trial.trial_id for trial in trials]
+    found: dict[int, int] = {}
+    for first in range(0, len(ids), IDS_PER_QUERY):
+        query = select(TrialRow.id, TrialRow.attempt_no).where(
+            TrialRow.id.in_(ids[first : first + IDS_PER_QUERY])
+        )
+        found |= {row.id: row.attempt_no for row in session.execute(query)}
+    return found
 
 
 def _load_pilots(session: Session) -> dict[str, list[Pilot]]:
@@ -123,6 +143,8 @@ def _load_pilots(session: Session) -> dict[str, list[Pilot]]:
                 was_up=row.was_up,
                 free_slots=(num_free or 0) if _takes_work(node) else 0,
                 ends_at=node.ends_at if node is not None else None,
+                owner=None if row.trial_id is None else (row.trial_id, row.attempt_no or 0),
+                is_open=node is None or node.scheduling == "open",
             )
         )
     return found

@@ -10,13 +10,15 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
 from muster_server.db.models import PilotRow, PoolProviderRow
-from muster_server.domain.providers import PilotState, options_of
+from muster_server.domain.providers import PilotState, options_of, slot_hours
 from muster_server.domain.providers.options import InvalidOption
 from muster_server.errors import InvalidRequest, NotFound
 from muster_server.schemas.base import Page
 from muster_server.schemas.providers import PilotOut, ProviderIn, ProviderOut
+from muster_server.settings import get_settings
 
 from ..core.paging import read_page
+from .costs import price_of, reserved_slot_hours, spending
 
 
 def set_provider(session: Session, pool: str, wanted: ProviderIn, *, now: dt.datetime) -> None:
@@ -28,22 +30,55 @@ def set_provider(session: Session, pool: str, wanted: ProviderIn, *, now: dt.dat
         raise InvalidRequest(
             "pools.bad_option", f"options.{error.name}: {error.problem}."
         ) from None
-    if wanted.min_pilots > wanted.max_pilots:
-        raise InvalidRequest(
-            "pools.bad_range",
-            f"min_pilots is {wanted.min_pilots}, which is more than max_pilots, {wanted.max_pilots}.",
-        )
+    _require_sensible(session, pool, wanted)
     row = session.get(PoolProviderRow, pool, with_for_update=True)
     if row is None:
-        row = PoolProviderRow(pool=pool)
+        row = PoolProviderRow(pool=pool, spent_slot_hours=0.0, spent_cost=0.0)
         session.add(row)
-    for field, value in wanted.model_dump(exclude={"options"}).items():
+    for field, value in wanted.model_dump(exclude={"options", "restart_count"}).items():
         setattr(row, field, value)
+    if wanted.restart_count or row.counted_since is None:
+        row.counted_since, row.spent_slot_hours, row.spent_cost = now, 0.0, 0.0
     row.options = {k: v for k, v in dataclasses.asdict(options).items() if v}
     row.failures, row.not_before, row.problem = 0, None, ""
     row.changed_at = now
     session.flush()
     touch(session, "cluster", "loops")
+
+
+def _require_sensible(session: Session, pool: str, wanted: ProviderIn) -> None:
+    if wanted.min_pilots > wanted.max_pilots:
+        raise InvalidRequest(
+            "pools.bad_range",
+            f"min_pilots is {wanted.min_pilots}, which is more than max_pilots, {wanted.max_pilots}.",
+        )
+    if wanted.exclusive and wanted.min_pilots:
+        raise InvalidRequest(
+            "pools.bad_range",
+            f"min_pilots is {wanted.min_pilots}, but pilots of an exclusive pool are never kept: set it to 0.",
+        )
+    per_pilot = slot_hours(wanted.slots, wanted.walltime_s)
+    if wanted.max_slot_hours is not None and wanted.max_slot_hours < per_pilot:
+        raise InvalidRequest(
+            "pools.bad_cost",
+            f"max_slot_hours is {wanted.max_slot_hours:g}, but one pilot may use {per_pilot:g} in its wall "
+            "time: raise it, or lower walltime_s.",
+        )
+    if wanted.max_cost is None:
+        return
+    price = price_of(session, pool)
+    if not price:
+        raise InvalidRequest(
+            "pools.bad_cost",
+            f"max_cost is {wanted.max_cost:g}, but slots of pool {pool} have no price.",
+            hint=f"Set one: muster pool price {pool} PRICE",
+        )
+    if wanted.max_cost < per_pilot * price:
+        raise InvalidRequest(
+            "pools.bad_cost",
+            f"max_cost is {wanted.max_cost:g}, but one pilot may cost {per_pilot * price:g} in its wall "
+            "time: raise it, or lower walltime_s.",
+        )
 
 
 def remove_provider(session: Session, pool: str, *, now: dt.datetime) -> None:
@@ -75,13 +110,29 @@ def drop_if_empty(session: Session, pool: str) -> None:
         session.delete(row)
 
 
-def get_provider(session: Session, pool: str) -> ProviderOut:
+def get_provider(session: Session, pool: str, *, now: dt.datetime) -> ProviderOut:
     """Raises NotFound."""
     row = _row(session, pool)
+    hours, cost = spending(session, row, now=now)
+    num_failed = session.scalar(
+        select(func.count())
+        .select_from(PilotRow)
+        .where(
+            PilotRow.pool == pool,
+            PilotRow.has_failed.is_(True),
+            PilotRow.asked_at > now - dt.timedelta(days=1),
+        )
+    )
     return ProviderOut.from_row(
         row,
         name=options_of(row.options, row.kind).name,
         num_pilots=_num_by_state(session, pool),
+        num_failed=num_failed or 0,
+        spent_slot_hours=hours,
+        spent_cost=cost,
+        reserved_slot_hours=reserved_slot_hours(session, pool),
+        price_per_slot_hour=price_of(session, pool),
+        currency=get_settings().currency,
     )
 
 

@@ -36,8 +36,10 @@ def list_pools(session: Session, *, cursor: str | None, limit: int) -> Page[Pool
 
 def get_pool(session: Session, name: str) -> PoolOut:
     """Raises NotFound."""
-    known = session.get(PoolRow, name) is not None or session.scalar(
-        select(NodeRow.id).where(NodeRow.pool == name).limit(1)
+    known = (
+        session.get(PoolRow, name) is not None
+        or session.get(PoolProviderRow, name) is not None
+        or session.scalar(select(NodeRow.id).where(NodeRow.pool == name).limit(1))
     )
     if not known:
         raise NotFound("pools.not_found", f"There is no pool {name[:64]!r}.")
@@ -80,6 +82,14 @@ def _show(session: Session, names: list[str]) -> list[PoolOut]:
     settings = {
         row.name: row for row in session.scalars(select(PoolRow).where(PoolRow.name.in_(names)))
     }
+    providers: dict[str, str] = {
+        row.pool: row.kind
+        for row in session.execute(
+            select(PoolProviderRow.pool, PoolProviderRow.kind).where(
+                PoolProviderRow.pool.in_(names)
+            )
+        )
+    }
     nodes: dict[str, Counter[str]] = defaultdict(Counter)
     too_weak: Counter[str] = Counter()
     level = NodeRow.inventory["isolation"].as_string()
@@ -112,6 +122,7 @@ def _show(session: Session, names: list[str]) -> list[PoolOut]:
             price_per_slot_hour=settings[name].price_per_slot_hour if name in settings else 0.0,
             currency=get_settings().currency,
             min_isolation=settings[name].min_isolation if name in settings else "none",
+            provider=providers.get(name),
             num_nodes=sum(nodes[name].values()),
             num_nodes_online=nodes[name].get(NodeState.ONLINE, 0),
             num_nodes_too_weak=too_weak[name],

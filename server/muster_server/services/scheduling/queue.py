@@ -153,7 +153,7 @@ def _item(
     position, estimate, reason = None, None, _restart_reason(trial)
     if isinstance(decision, Wait):
         position, estimate = decision.position, decision.estimated_start_at
-        reason = decision.reason
+        reason = _provider_reason(trial) or decision.reason
     elif isinstance(decision, Placement):
         reason = Message("placed.next", placement=decision.reason)
     return QueueItem(
@@ -178,6 +178,14 @@ def _item(
         pending_parts=parts_out(reason),
         is_impossible=is_impossible(reason.parts),
     )
+
+
+def _provider_reason(trial: TrialRow) -> AnyMessage | None:
+    """Return what the controller has noted of the provider of a trial's pool, which only it knows; None if
+    the trial waits for something else."""
+    if not any(str(part["code"]).startswith("pilots.") for part in trial.pending_parts or ()):
+        return None
+    return from_columns(trial.pending_reason, trial.pending_parts)
 
 
 def _restart_reason(trial: TrialRow) -> AnyMessage:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select
 
 from muster.document.experiment import ExperimentConfig
-from muster_server.db.models import NodeRow, PoolRow
+from muster_server.db.models import NodeRow, PilotRow, PoolRow
 from muster_server.domain.lifecycle.avoidance import avoiding, from_plain
 from muster_server.domain.runtime.progress import (
     STALE_S,
@@ -23,6 +23,7 @@ from muster_server.domain.runtime.progress import (
 from muster_server.domain.scheduling import QueuedTrial, RunningTrial
 from muster_server.domain.scheduling.resources import (
     NodeView,
+    Owner,
     Request,
     SlotView,
     request_of,
@@ -74,8 +75,11 @@ NODES = (
         NodeRow.inventory["isolation"].as_string().label("isolation"),
         NodeRow.inventory["container_runtime"].as_string().label("container_runtime"),
         PoolRow.min_isolation.label("pool_isolation"),
+        PilotRow.trial_id.label("owner_trial_id"),
+        PilotRow.attempt_no.label("owner_attempt_no"),
     )
     .outerjoin(PoolRow, PoolRow.name == NodeRow.pool)
+    .outerjoin(PilotRow, PilotRow.id == NodeRow.name)
     .order_by(NodeRow.name)
 )
 """What `node_view` is made from, of every node."""
@@ -98,6 +102,7 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
         isolation=node.isolation or "none",
         pool_isolation=node.pool_isolation or "none",
         container_runtime=node.container_runtime or "",
+        owner=None if node.owner_trial_id is None else (node.owner_trial_id, node.owner_attempt_no),
         slots=tuple(
             SlotView(
                 idx=slot.idx,
@@ -111,14 +116,22 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
 
 
 def queued_trial(
-    trial: Any, experiment: Any, past: Any | None, wish: Wish, now: dt.datetime
+    trial: Any,
+    experiment: Any,
+    past: Any | None,
+    wish: Wish,
+    now: dt.datetime,
+    owner: Owner | None = None,
 ) -> tuple[QueuedTrial, dt.datetime]:
     """Return a queued trial from rows of `scheduling.QUEUED`, `scheduling.OPEN` and
     `scheduling.PAST`, and the time until which it stays valid.
 
-    past: None for a trial that has not run and starts from nothing.
+    past: None for a trial that has not run and starts from nothing. owner: its next attempt, if nodes
+    belong to that one alone.
     """
     request, until = avoiding(wish.request, from_plain(trial.avoided), now=now)
+    if owner is not None:
+        request = replace(request, owner=owner)
     found = QueuedTrial(
         trial_id=trial.id,
         trial_no=trial.no,

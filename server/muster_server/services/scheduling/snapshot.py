@@ -17,6 +17,7 @@ from muster_server.db.models import (
     ExperimentRow,
     NodeRow,
     NodeSlotRow,
+    PilotRow,
     ProjectRow,
     TrialOutputsRow,
     TrialRow,
@@ -28,7 +29,7 @@ from muster_server.domain.scheduling import (
     SchedulerPolicy,
     SchedulerSnapshot,
 )
-from muster_server.domain.scheduling.resources import NodeView
+from muster_server.domain.scheduling.resources import NodeView, Owner
 from muster_server.domain.states import (
     TERMINAL_ATTEMPT,
     AllocationState,
@@ -155,6 +156,13 @@ _PAST = (
     .where(_IS_QUEUED, _HAS_PAST)
 )
 
+_OWNERS = (
+    select(PilotRow.trial_id, PilotRow.attempt_no)
+    .join(TrialRow, TrialRow.id == PilotRow.trial_id)
+    .join(NodeRow, NodeRow.name == PilotRow.id)
+    .where(PilotRow.attempt_no == TrialRow.attempt_no + 1)
+)
+"""Attempts to come that nodes belong to, in exclusive pools."""
 _RUNNING = (
     select(
         AttemptRow.id,
@@ -241,7 +249,7 @@ class SnapshotLoader:
         self._slots_query, self._nodes_query = RawQuery(_SLOTS), RawQuery(NODES)
         self._open_query, self._queued_query = RawQuery(_OPEN), RawQuery(_QUEUED)
         self._past_query, self._running_query = RawQuery(_PAST), RawQuery(_RUNNING)
-        self._holders_query = RawQuery(_HOLDERS)
+        self._holders_query, self._owners_query = RawQuery(_HOLDERS), RawQuery(_OWNERS)
         self._nodes: dict[str, _Node] = {}
         self._queued: dict[int, _Queued] = {}
         self._running: dict[int, _Running] = {}
@@ -310,6 +318,9 @@ class SnapshotLoader:
         now: dt.datetime,
     ) -> None:
         pasts = {row[0]: row for row in self._past_query.fetch(session)}
+        owners: dict[int, Owner] = {
+            row[0]: (row[0], row[1]) for row in self._owners_query.fetch(session)
+        }
         experiments: dict[int, Any] = {}
         old, self._queued = self._queued, {}
         for row in rows:
@@ -323,6 +334,7 @@ class SnapshotLoader:
                 or known.row != row
                 or known.experiment != experiment
                 or known.past != past
+                or known.trial.request.owner != owners.get(trial_id)
                 or now >= known.until
             ):
                 if experiment_id not in experiments:
@@ -333,6 +345,7 @@ class SnapshotLoader:
                     None if past is None else self._past_query.convert(past),
                     self._wishes[experiment_id].wish,
                     now,
+                    owners.get(trial_id),
                 )
                 known = _Queued(row, experiment, past, until, trial)
             self._queued[trial_id] = known

@@ -7,8 +7,10 @@ is an event like all it hears, so that its decisions can be repeated.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
@@ -18,11 +20,13 @@ from muster_server.db.models import (
     AllocationRow,
     AttemptRow,
     ExperimentRow,
+    NodeRow,
     NodeSlotRow,
+    PoolProviderRow,
     SearchEventRow,
     TrialRow,
 )
-from muster_server.domain.scheduling.resources import NodeView, request_of
+from muster_server.domain.scheduling.resources import NodeView, Request, SlotView, request_of
 from muster_server.domain.scheduling.room import num_fitting
 from muster_server.domain.search import FOLLOWED_MAX, Roomed
 from muster_server.domain.states import TERMINAL_EXPERIMENT
@@ -30,6 +34,8 @@ from muster_server.domain.states import TERMINAL_EXPERIMENT
 from ..scheduling.rows import NODES, node_view
 from .events import append
 
+PILOTS_MAX = 1024
+"""Most pilots to come that are counted for a search."""
 EVENTS_MAX, WINDOW_S = 6, 120.0
 """Maximum number of times that a search is told of its room, and the seconds that it holds for."""
 
@@ -48,6 +54,10 @@ class Cluster:
         self._nodes: Sequence[NodeView] = [node_view(row, ()) for row in session.execute(NODES)]
         self._free: Slots = {(r.node_id, r.slot_type): r.num for r in session.execute(_FREE)}
         self._held: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
+        self._providers: dict[tuple[str, str], _Provider] = {
+            (row.pool, row.slot_type): _Provider(row.slots, row.max_pilots, row.exclusive, row.num)
+            for row in session.execute(_PROVIDERS)
+        }
         if experiment_ids:
             held = _HELD.where(TrialRow.experiment_id.in_(experiment_ids))
             for row in session.execute(held):
@@ -65,7 +75,56 @@ class Cluster:
             for (node_id, slot_type), num in known.items():
                 if slot_type == request.slot_type:
                     slots[node_id] += num
-        return num_fitting(request, self._nodes, slots, at_most=FOLLOWED_MAX)
+        nodes = list(self._nodes)
+        provider = self._providers.get((request.pool, request.slot_type))
+        if provider is not None:
+            for pilot in provider.pilots_to_come(request):
+                nodes.append(pilot)
+                slots[pilot.id] = len(pilot.slots)
+        return num_fitting(request, nodes, slots, at_most=FOLLOWED_MAX)
+
+
+class _Provider(NamedTuple):
+    """What supplies the nodes of a pool."""
+
+    slots: int
+    max_pilots: int
+    is_exclusive: bool
+    num_pilots: int
+    """Pilots whose nodes are there."""
+
+    def pilots_to_come(self, request: Request) -> list[NodeView]:
+        """Return the nodes that trials may get beside those that are there. In an exclusive pool, whose
+        nodes are for one attempt each, these are all of them, with room for one gang."""
+        num_slots, num = self.slots, self.max_pilots - self.num_pilots
+        if self.is_exclusive:
+            nodes = request.nodes or math.ceil(request.slots / self.slots)
+            num_slots, num = min(self.slots, math.ceil(request.slots / nodes)), self.max_pilots
+        slots = tuple(SlotView(idx=n, slot_type=request.slot_type) for n in range(num_slots))
+        return [
+            NodeView(id=f"pilot {n}", name=f"pilot {n}", pool=request.pool, slots=slots)
+            for n in range(min(num, PILOTS_MAX))
+        ]
+
+
+_PROVIDERS = (
+    select(
+        PoolProviderRow.pool,
+        PoolProviderRow.slot_type,
+        PoolProviderRow.slots,
+        PoolProviderRow.max_pilots,
+        PoolProviderRow.exclusive,
+        func.count(NodeRow.id).label("num"),
+    )
+    .outerjoin(NodeRow, (NodeRow.pool == PoolProviderRow.pool) & NodeRow.is_pilot)
+    .group_by(
+        PoolProviderRow.pool,
+        PoolProviderRow.slot_type,
+        PoolProviderRow.slots,
+        PoolProviderRow.max_pilots,
+        PoolProviderRow.exclusive,
+    )
+)
 
 
 _FREE = (

@@ -1,0 +1,166 @@
+import { Checkbox, NumberInput, Select, TextInput } from "@mantine/core";
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { client, type Schemas, unwrap } from "../../api/client";
+import { FormDialog } from "../../components/FormDialog";
+import layout from "../../components/layout.module.css";
+import { bodyOf, type Draft, draftOf, fresh, isReady, OPTIONS } from "./providerForm";
+
+interface Fields {
+  draft: Draft;
+  set: (changes: Partial<Draft>) => void;
+}
+
+/** Gives a pool a provider, or changes it. */
+export function ProviderDialog({
+  provider,
+  onClose,
+}: {
+  /** null for a pool that has none yet. */
+  provider: Schemas["ProviderOut"] | null;
+  onClose: () => void;
+}) {
+  const { t } = useTranslation();
+  const queryClient = useQueryClient();
+  const [draft, setDraft] = useState<Draft>(() => (provider ? draftOf(provider) : fresh));
+  const set = (changes: Partial<Draft>): void => setDraft({ ...draft, ...changes });
+  const save = useMutation({
+    mutationFn: () =>
+      unwrap(
+        client.PUT("/api/v1/pools/{name}/provider", {
+          params: { path: { name: draft.name.trim() } },
+          body: bodyOf(draft),
+        }),
+      ),
+    onSuccess: async () => {
+      onClose();
+      await queryClient.invalidateQueries({ queryKey: ["pools"] });
+    },
+  });
+  return (
+    <FormDialog
+      title={provider ? t("provider.changeOf", { name: provider.pool }) : t("provider.add")}
+      size="lg"
+      ready={isReady(draft)}
+      pending={save.isPending}
+      error={save.error}
+      testId="provider-form"
+      onSubmit={() => save.mutate()}
+      onClose={onClose}
+    >
+      <p className={layout["text"]}>{t("provider.lead")}</p>
+      {provider ? null : (
+        <TextInput
+          label={t("nodes.pool")}
+          value={draft.name}
+          onChange={(e) => set({ name: e.currentTarget.value })}
+          maxLength={64}
+          data-autofocus
+        />
+      )}
+      <Size draft={draft} set={set} />
+      <Cost draft={draft} set={set} canRestart={provider !== null} />
+      <Options draft={draft} set={set} />
+    </FormDialog>
+  );
+}
+
+function Size({ draft, set }: Fields) {
+  const { t } = useTranslation();
+  const number = (field: "slots" | "min" | "max" | "hours" | "idleMinutes", min: number) => (
+    <NumberInput
+      label={t(`provider.${field}`)}
+      value={draft[field]}
+      onChange={(value) => set({ [field]: value })}
+      min={min}
+      decimalScale={field === "hours" || field === "idleMinutes" ? 2 : 0}
+      w={130}
+    />
+  );
+  return (
+    <>
+      <div className={layout["fields"]}>
+        {number("slots", 1)}
+        <Select
+          label={t("provider.slotType")}
+          value={draft.slotType}
+          onChange={(value) => set({ slotType: value === "cuda" ? "cuda" : "cpu" })}
+          allowDeselect={false}
+          data={["cpu", "cuda"]}
+          w={110}
+        />
+        {draft.exclusive ? null : number("min", 0)}
+        {number("max", 1)}
+        {number("hours", 0.1)}
+        {number("idleMinutes", 0.2)}
+      </div>
+      <Checkbox
+        label={t("provider.exclusive")}
+        description={t("provider.exclusiveHint")}
+        checked={draft.exclusive}
+        onChange={(e) => set({ exclusive: e.currentTarget.checked })}
+      />
+    </>
+  );
+}
+
+function Cost({ draft, set, canRestart }: Fields & { canRestart: boolean }) {
+  const { t } = useTranslation();
+  return (
+    <>
+      <div className={layout["fields"]}>
+        <NumberInput
+          label={t("provider.maxSlotHours")}
+          value={draft.maxSlotHours}
+          onChange={(value) => set({ maxSlotHours: value })}
+          min={0}
+          placeholder={t("budget.noLimit")}
+          w={200}
+        />
+        <NumberInput
+          label={t("provider.maxCost")}
+          value={draft.maxCost}
+          onChange={(value) => set({ maxCost: value })}
+          min={0}
+          placeholder={t("budget.noLimit")}
+          w={200}
+        />
+      </div>
+      <p className={`dim ${layout["text"]}`}>{t("provider.costHint")}</p>
+      {canRestart ? (
+        <Checkbox
+          label={t("provider.countAnew")}
+          checked={draft.countAnew}
+          onChange={(e) => set({ countAnew: e.currentTarget.checked })}
+        />
+      ) : null}
+    </>
+  );
+}
+
+function Options({ draft, set }: Fields) {
+  const { t } = useTranslation();
+  const { required, optional } = OPTIONS[draft.kind];
+  const option = (name: string, isRequired: boolean) => (
+    <TextInput
+      key={name}
+      label={<span className="mono">{name}</span>}
+      value={draft.options[name] ?? ""}
+      onChange={(e) => set({ options: { ...draft.options, [name]: e.currentTarget.value } })}
+      required={isRequired}
+      maxLength={256}
+      w={220}
+    />
+  );
+  return (
+    <>
+      <p className={`dim ${layout["text"]}`}>{t("provider.optionsHint")}</p>
+      <div className={layout["fields"]}>
+        {required.map((name) => option(name, true))}
+        {optional.map((name) => option(name, false))}
+      </div>
+    </>
+  );
+}
