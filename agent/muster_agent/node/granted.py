@@ -30,12 +30,15 @@ def granted_devices(devices: Sequence[SlotInfo], environment: Mapping[str, str])
 
 def granted_cpus(num_cpus: int, environment: Mapping[str, str]) -> int:
     """Return the CPUs of the job: at most `num_cpus`, which this process may run on."""
-    return min(num_cpus, _number(environment.get("SLURM_CPUS_ON_NODE")) or num_cpus)
+    given = environment.get("SLURM_CPUS_ON_NODE") or environment.get("MUSTER_GRANTED_CPUS")
+    return min(num_cpus, _number(given) or num_cpus)
 
 
 def granted_memory_bytes(total_bytes: int, environment: Mapping[str, str]) -> int:
     """Return the memory of the job in bytes: at most `total_bytes`, which the machine has."""
-    whole = _number(environment.get("SLURM_MEM_PER_NODE"))
+    whole = _number(
+        environment.get("SLURM_MEM_PER_NODE") or environment.get("MUSTER_GRANTED_MEMORY_MIB")
+    )
     per_cpu = _number(environment.get("SLURM_MEM_PER_CPU"))
     cpus = _number(environment.get("SLURM_CPUS_ON_NODE"))
     mib = whole or per_cpu * cpus

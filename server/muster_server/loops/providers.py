@@ -24,7 +24,7 @@ from muster_server.domain.providers import (
     Pilot,
     PilotChange,
     PilotState,
-    SlurmOptions,
+    ProviderOptions,
     follow,
     plan_pilots,
 )
@@ -39,6 +39,7 @@ from muster_server.services.providers.loading import (
 from muster_server.services.providers.management import drop_if_empty
 
 from .base import Loop
+from .batch_systems import choosing
 from .batch_systems.base import (
     BatchSystem,
     BatchSystemUnreachable,
@@ -46,7 +47,6 @@ from .batch_systems.base import (
     PilotJob,
     SubmissionRefused,
 )
-from .batch_systems.slurm import Slurm
 
 log = structlog.get_logger(__name__)
 
@@ -135,7 +135,7 @@ class PilotWorker:
         database: Database,
         lease: Callable[[], Lease | None],
         *,
-        system_of: Callable[[SlurmOptions], BatchSystem] = Slurm,
+        system_of: Callable[[ProviderOptions], BatchSystem] = choosing.system_of,
     ) -> None:
         """Create the worker; `lease` returns the controller's present lease, None while it does not
         lead."""

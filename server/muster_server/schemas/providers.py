@@ -16,7 +16,7 @@ OptionValue = Annotated[SafeStr, Field(max_length=256)]
 class ProviderIn(Input):
     """What submits pilots for a pool. It replaces what was set before; pilots that run stay."""
 
-    kind: Literal["slurm"]
+    kind: Literal["slurm", "ray"]
     slots: Annotated[int, Field(ge=1, le=4096)]
     """Slots of each pilot."""
     slot_type: Literal["cpu", "cuda"] = "cpu"
@@ -29,7 +29,7 @@ class ProviderIn(Input):
     idle_s: Annotated[int, Field(ge=10, le=2_592_000)] = 600
     """A pilot leaves after nothing has run on it for so long, in seconds."""
     options: Annotated[dict[OptionName, OptionValue], Field(max_length=32)]
-    """Options of the jobs; see docs/guides/pilots.md."""
+    """Options of the jobs; see docs/guides/pilots.md and docs/guides/ray.md."""
 
 
 class ProviderOut(Output):

@@ -15,6 +15,14 @@ PoolArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the p
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 
+def _slurm(text: str) -> Any:
+    return typer.Option(help=f"Slurm: {text}")
+
+
+def _ray(text: str, *, metavar: str | None = None) -> Any:
+    return typer.Option(help=f"Ray: {text}", metavar=metavar)
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the commands to those of pools."""
     app.command("create")(create)
@@ -25,30 +33,40 @@ def add_to(app: typer.Typer) -> None:
 
 def create(
     name: PoolArgument,
-    server_url: Annotated[
-        str, typer.Option(help="Address of this server as the compute nodes reach it.")
-    ],
-    folder: Annotated[
-        str, typer.Option(help="Folder for tokens and logs that login and compute nodes share.")
-    ],
-    agent: Annotated[str, typer.Option(help="Path of muster-agent on the compute nodes.")],
-    provider: Annotated[str, typer.Option(help="What supplies the nodes: slurm.")] = "slurm",
+    server_url: Annotated[str, typer.Option(help="Address of this server as the pilots reach it.")],
+    provider: Annotated[str, typer.Option(help="What supplies the nodes: slurm or ray.")] = "slurm",
     nodes: Annotated[str, typer.Option(metavar="MIN:MAX", help="Number of pilots.")] = "0:4",
-    slots: Annotated[int, typer.Option(min=1, help="Slots of each pilot.")] = 1,
+    slots: Annotated[
+        int, typer.Option("--slots", "--slots-per-node", min=1, help="Slots of each pilot.")
+    ] = 1,
     slot_type: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     walltime: Annotated[str, typer.Option(help="Time for which a pilot runs at most.")] = "4h",
     idle: Annotated[str, typer.Option(help="A pilot leaves after being idle for so long.")] = "10m",
-    host: Annotated[str, typer.Option(help="Login node to reach with ssh: ann@login1.")] = "",
+    folder: Annotated[
+        str,
+        _slurm("folder for tokens and logs that login and compute nodes share."),
+    ] = "",
+    agent: Annotated[str, typer.Option(help="Path of muster-agent on the nodes.")] = "",
+    host: Annotated[str, _slurm("login node to reach with ssh: ann@login1.")] = "",
     storage_dir: Annotated[str, typer.Option(help="Shared folder for checkpoints.")] = "",
-    partition: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    account: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    qos: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    constraint: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    reservation: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    exclude: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
-    gres: Annotated[str, typer.Option(help="Option of sbatch, such as gpu:4.")] = "",
-    cpus_per_task: Annotated[str, typer.Option(help="Option of sbatch.")] = "",
+    partition: Annotated[str, _slurm("option of sbatch.")] = "",
+    account: Annotated[str, _slurm("option of sbatch.")] = "",
+    qos: Annotated[str, _slurm("option of sbatch.")] = "",
+    constraint: Annotated[str, _slurm("option of sbatch.")] = "",
+    reservation: Annotated[str, _slurm("option of sbatch.")] = "",
+    exclude: Annotated[str, _slurm("option of sbatch.")] = "",
+    gres: Annotated[str, _slurm("option of sbatch, such as gpu:4.")] = "",
+    cpus_per_task: Annotated[str, _slurm("option of sbatch.")] = "",
     memory_mb: Annotated[str, typer.Option(help="Memory of a pilot in MiB.")] = "",
+    address: Annotated[str, _ray("address of the dashboard: http://10.0.0.7:8265.")] = "",
+    cpus: Annotated[str, _ray("processors of a pilot; one for each slot unless given.")] = "",
+    gpus: Annotated[
+        str, _ray("GPUs of a pilot; one for each slot of the type cuda unless given.")
+    ] = "",
+    resource: Annotated[
+        list[str] | None,
+        _ray("further resource of a pilot; may be repeated.", metavar="NAME=AMOUNT"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create a pool whose nodes a batch system supplies as trials need them (administrators).
@@ -71,6 +89,10 @@ def create(
         "gres": gres,
         "cpus_per_task": cpus_per_task,
         "memory_mb": memory_mb,
+        "address": address,
+        "cpus": cpus,
+        "gpus": gpus,
+        "resources": ",".join(resource or ()),
     }
     body = {
         "kind": provider,

@@ -20,9 +20,9 @@ class PoolProviderRow(Base):
 
     pool: Mapped[str] = mapped_column(String(64), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16))
-    """slurm."""
+    """slurm or ray."""
     options: Mapped[dict[str, Any]]
-    """domain.providers.SlurmOptions as plain values."""
+    """domain.providers.ProviderOptions as plain values."""
     slots: Mapped[int]
     """Slots of each pilot."""
     slot_type: Mapped[str] = mapped_column(String(16))

@@ -1,12 +1,12 @@
 """Which pilots a pool should have, and what became of those that were asked for.
 
 A provider submits pilots, agents inside batch jobs, to a system that people have already, such as
-Slurm. `plan_pilots` says how many are wanted; `follow` moves one pilot on by what its batch system and
+Slurm or Ray. `plan_pilots` says how many are wanted; `follow` moves one pilot on by what its batch system and
 its node show. Both are pure; services.providers and loops.batch_systems do the rest.
 """
 
 from .following import PilotChange, Seen, follow
-from .options import OPTION_NAMES, SlurmOptions, options_of
+from .options import ProviderOptions, RayOptions, SlurmOptions, options_of
 from .planning import Gang, PilotPlan, Provider, plan_pilots
 from .reasons import Reason, reason_of
 from .states import COMING, OPEN, Pilot, PilotState
@@ -14,13 +14,14 @@ from .states import COMING, OPEN, Pilot, PilotState
 __all__ = [
     "COMING",
     "OPEN",
-    "OPTION_NAMES",
     "Gang",
     "Pilot",
     "PilotChange",
     "PilotPlan",
     "PilotState",
     "Provider",
+    "ProviderOptions",
+    "RayOptions",
     "Reason",
     "Seen",
     "SlurmOptions",

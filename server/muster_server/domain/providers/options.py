@@ -1,6 +1,7 @@
 """What may be set for the jobs of a provider.
 
-Every value reaches a shell and a site's scheduler, so each must match a narrow pattern.
+Every value reaches a shell, a site's scheduler or the API of a cluster, so each must match a narrow
+pattern.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 _WORD = r"[A-Za-z0-9_.,:@+%*&|()\[\]-]{1,128}"
 _PATH = r"/[A-Za-z0-9_./@+-]{0,255}"
-_PATTERNS = {
+_URL = (r"https?://[A-Za-z0-9.:\[\]-]{1,255}", "a URL such as http://10.0.0.5:8470")
+_SLURM_PATTERNS = {
     "host": (r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}", "a name such as ann@login1, as ssh takes it"),
-    "server_url": (r"https?://[A-Za-z0-9.:\[\]-]{1,255}", "a URL such as http://10.0.0.5:8470"),
+    "server_url": _URL,
     "folder": (_PATH, "an absolute path that the compute nodes see, such as /home/ann/muster"),
     "storage_dir": (_PATH, "an absolute path that the compute nodes see, such as /scratch/muster"),
     "agent": (_PATH, "the absolute path of muster-agent on the compute nodes"),
@@ -23,6 +26,21 @@ _PATTERNS = {
     "memory_mb": (r"[1-9]\d{0,8}", "a number of MiB"),
 }
 _ANY = (_WORD, "letters, digits and _.,:@+%*&|()[]-")
+
+_RESOURCE = r"[A-Za-z0-9_.:-]{1,64}=\d{1,6}(\.\d{1,4})?"
+_RAY_PATTERNS = {
+    "server_url": _URL,
+    "address": (_URL[0], "the address of Ray's dashboard, such as http://10.0.0.7:8265"),
+    "agent": (_PATH, "the absolute path of muster-agent on the Ray nodes"),
+    "storage_dir": (_PATH, "an absolute path that all Ray nodes see, such as /scratch/muster"),
+    "cpus": (r"\d{1,4}(\.\d{1,3})?", "a number of processors, such as 8"),
+    "gpus": (r"[1-9]\d{0,2}", "a number of GPUs"),
+    "memory_mb": (r"[1-9]\d{0,8}", "a number of MiB"),
+    "resources": (
+        rf"{_RESOURCE}(,{_RESOURCE})*",
+        "resources of Ray's nodes, such as accelerator_type:A100=0.001",
+    ),
+}
 
 
 class InvalidOption(ValueError):
@@ -37,6 +55,9 @@ class InvalidOption(ValueError):
 @dataclass(frozen=True, kw_only=True)
 class SlurmOptions:
     """Options of the provider `slurm`. An empty one is left to Slurm."""
+
+    patterns: ClassVar[Mapping[str, tuple[str, str]]] = _SLURM_PATTERNS
+    required: ClassVar[tuple[str, ...]] = ("server_url", "folder", "agent")
 
     server_url: str
     """Address of this server as the compute nodes reach it."""
@@ -68,26 +89,63 @@ class SlurmOptions:
         return f"Slurm partition {self.partition}" if self.partition else "Slurm"
 
 
-OPTION_NAMES = tuple(field.name for field in fields(SlurmOptions))
-_REQUIRED = ("server_url", "folder", "agent")
+@dataclass(frozen=True, kw_only=True)
+class RayOptions:
+    """Options of the provider `ray`."""
+
+    patterns: ClassVar[Mapping[str, tuple[str, str]]] = _RAY_PATTERNS
+    required: ClassVar[tuple[str, ...]] = ("server_url", "address", "agent", "storage_dir")
+
+    server_url: str
+    """Address of this server as the Ray nodes reach it."""
+    address: str
+    """Address of the cluster's dashboard, which serves its job API."""
+    agent: str
+    """Path of `muster-agent` on the Ray nodes."""
+    storage_dir: str
+    """Folder for checkpoints that all Ray nodes see."""
+    cpus: str = ""
+    """Processors that Ray reserves for a pilot; "" for one for each slot."""
+    gpus: str = ""
+    """GPUs that Ray reserves for a pilot; "" for one for each slot of the type cuda."""
+    memory_mb: str = ""
+    """Memory that Ray reserves for a pilot, in MiB; "" for none."""
+    resources: str = ""
+    """Further resources that Ray reserves: `name=amount,name=amount`."""
+
+    @property
+    def name(self) -> str:
+        """ "Ray cluster 10.0.0.7:8265"."""
+        return f"Ray cluster {self.address.split('://')[1]}"
 
 
-def options_of(given: Mapping[str, object]) -> SlurmOptions:
-    """Return the options. Raises InvalidOption for one that is unknown, missing, or not of its
-    pattern."""
+ProviderOptions = SlurmOptions | RayOptions
+KINDS: Mapping[str, type[ProviderOptions]] = {
+    "slurm": SlurmOptions,
+    "ray": RayOptions,
+}
+
+
+def options_of(given: Mapping[str, object], kind: str = "slurm") -> ProviderOptions:
+    """Return the options of a provider of this kind. Raises InvalidOption for one that is unknown,
+    missing, or not of its pattern."""
+    options = KINDS[kind]
+    names = [field.name for field in fields(options)]
     values: dict[str, str] = {}
     for name, value in given.items():
-        if name not in OPTION_NAMES:
-            known = ", ".join(OPTION_NAMES)
+        if name not in names:
+            known = ", ".join(names)
             raise InvalidOption(name, f"is no option of this provider; there are {known}")
         text = str(value).strip() if value is not None else ""
         if not text:
             continue
-        pattern, example = _PATTERNS.get(name, _ANY)
-        if not re.fullmatch(pattern, text) or (name not in _PATTERNS and text.startswith("-")):
+        pattern, example = options.patterns.get(name, _ANY)
+        if not re.fullmatch(pattern, text) or (
+            name not in options.patterns and text.startswith("-")
+        ):
             raise InvalidOption(name, f"{text[:80]!r} does not work; write {example}")
         values[name] = text
-    for name in _REQUIRED:
+    for name in options.required:
         if name not in values:
-            raise InvalidOption(name, f"is missing; write {_PATTERNS[name][1]}")
-    return SlurmOptions(**values)
+            raise InvalidOption(name, f"is missing; write {options.patterns[name][1]}")
+    return options(**values)

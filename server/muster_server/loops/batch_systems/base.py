@@ -28,6 +28,8 @@ class PilotJob:
     slot_type: str
     walltime_s: int
     idle_s: int
+    once: bool = False
+    """Whether the agent is started with `--once`: it leaves when its first allocation has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)

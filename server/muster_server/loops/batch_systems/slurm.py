@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from muster_server.domain.providers import Pilot, Seen, SlurmOptions
 
@@ -217,6 +217,3 @@ def _seen(ref: str, state: str, reason: str, start: str) -> Seen:
 def _require_reached(answer: Answer) -> None:
     if _AWAY.search(answer.error):
         raise BatchSystemUnreachable(answer.error)
-
-
-ENGINES: Mapping[str, type[Slurm]] = {"slurm": Slurm}

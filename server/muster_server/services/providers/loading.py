@@ -16,7 +16,7 @@ from muster_server.domain.providers import (
     Pilot,
     PilotState,
     Provider,
-    SlurmOptions,
+    ProviderOptions,
     options_of,
 )
 from muster_server.domain.scheduling.views import QueuedTrial
@@ -30,7 +30,7 @@ class ProviderSnapshot:
     pool: str
     slot_type: str
     idle_s: int
-    options: SlurmOptions
+    options: ProviderOptions
     provider: Provider
     pilots: tuple[Pilot, ...]
     gangs: tuple[Gang, ...] = ()
@@ -50,7 +50,7 @@ def load_providers(session: Session, queue: Iterable[QueuedTrial] = ()) -> list[
     pilots = _load_pilots(session)
     found = []
     for row in session.scalars(select(PoolProviderRow).order_by(PoolProviderRow.pool)):
-        options = options_of(row.options)
+        options = options_of(row.options, row.kind)
         trials = waiting.get((row.pool, row.slot_type), [])
         found.append(
             ProviderSnapshot(

@@ -23,7 +23,7 @@ def set_provider(session: Session, pool: str, wanted: ProviderIn, *, now: dt.dat
     """Set the provider of a pool, for pilots that are submitted from now on. A back-off ends. Raises
     InvalidRequest."""
     try:
-        options = options_of(wanted.options)
+        options = options_of(wanted.options, wanted.kind)
     except InvalidOption as error:
         raise InvalidRequest(
             "pools.bad_option", f"options.{error.name}: {error.problem}."
@@ -80,7 +80,7 @@ def get_provider(session: Session, pool: str) -> ProviderOut:
     row = _row(session, pool)
     return ProviderOut.from_row(
         row,
-        name=options_of(row.options).name,
+        name=options_of(row.options, row.kind).name,
         num_pilots=_num_by_state(session, pool),
     )
 
@@ -112,6 +112,6 @@ def _row(session: Session, pool: str) -> PoolProviderRow:
         raise NotFound(
             "pools.no_provider",
             f"The pool {pool[:64]!r} has no provider.",
-            hint="Set one: muster pool create NAME --provider slurm …",
+            hint="Set one: muster pool create NAME --provider …",
         )
     return row
