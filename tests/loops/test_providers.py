@@ -362,6 +362,7 @@ def test_a_provider_that_is_removed_goes_with_the_last_of_its_pilots(
             "options.qos: 'x y'",
         ),
         ({"min_pilots": 4}, "pools.bad_range", "min_pilots is 4"),
+        ({"kind": "ray"}, "pools.bad_option", "folder: is no option of this provider; there are"),
     ],
 )
 def test_bad_input_names_the_field_and_what_would_work(admin_client, changes, code, words):

@@ -194,7 +194,8 @@ def remove(
         _remove_from_cluster(target)
         return
     to = _destination(target, port, identity, ssh_option, recorded=recorded)
-    with _session(to) as (client, remote):
+    else_ = "to remove the node and leave the machine alone, use --only-cluster"
+    with _session(to, else_) as (client, remote):
         machine = remote.probe()
         name = machine.node or target
         node = _find(client, name)
@@ -234,8 +235,11 @@ def _remove_from_cluster(target: str) -> None:
 
 
 @contextmanager
-def _session(to: Destination) -> Iterator[tuple[Client, Remote]]:
-    """Yield the server and the machine; a step that fails ends the command."""
+def _session(to: Destination, else_: str = "") -> Iterator[tuple[Client, Remote]]:
+    """Yield the server and the machine; a step that fails ends the command.
+
+    else_: what else can be done if the machine is out of reach.
+    """
     from muster.bootstrap.steps import StepFailed, connect
 
     with client_of_environment() as client:
@@ -244,7 +248,8 @@ def _session(to: Destination) -> Iterator[tuple[Client, Remote]]:
             with connect(to) as remote:
                 yield client, remote
         except StepFailed as error:
-            raise CommandFailure(f"{error}", error.hint, code="nodes.setup") from None
+            hint = f"{error.hint}; {else_}" if else_ else error.hint
+            raise CommandFailure(f"{error}", hint, code="nodes.setup") from None
         except LookupError as error:
             raise CommandFailure(f"{error}.", code="nodes.setup") from None
 

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import requests
 import urllib3
 
-from muster_server.domain.providers import Pilot, RayOptions, Seen
+from muster_server.domain.providers import Pilot, PilotState, RayOptions, Seen
 
 from .base import BatchSystemUnreachable, Listing, PilotJob, SubmissionRefused
 
@@ -155,7 +155,11 @@ class Ray:
         for pilot in pilots:
             if (job := listed.get(PREFIX + pilot.id)) is not None:
                 jobs[pilot.id] = job
-        missing = [pilot.id for pilot in pilots if pilot.id not in jobs]
+        missing = [
+            pilot.id
+            for pilot in pilots
+            if pilot.id not in jobs and pilot.state is not PilotState.WANTED
+        ]
         for pilot_id in missing[:MAX_DETAILS]:
             found = self._job(PREFIX + pilot_id)
             if found is None:
