@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -34,15 +35,24 @@ def why_missing() -> str:
     return f"{', '.join(missing)} missing: apt-get install openssh-server" if missing else ""
 
 
+def free_port() -> int:
+    """A port that nothing listens on, and that the system gives no client by itself."""
+    rng = random.Random(os.getpid())
+    for _ in range(100):
+        port = rng.randrange(20_000, 31_000)
+        with socket.socket() as one:
+            if one.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+    raise AssertionError("no free port")
+
+
 class Sshd:
     """A server whose sessions see variables that a test chooses, HOME among them."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
         self.folder = folder
         self.variables = dict(variables)
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.port = int(one.getsockname()[1])
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -74,19 +84,18 @@ class Sshd:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where it confines itself
         program = shutil.which("sshd", path=_PATH)
         assert program is not None
-        with (self.folder / "log").open("ab") as log:
+        with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [program, "-D", "-e", "-f", str(self.folder / "conf")],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
-        process = self._process
+        process, words = self._process, self.folder / "log"
 
         def listens() -> bool:
-            assert process.poll() is None, (self.folder / "log").read_text()
-            with socket.socket() as one:
-                return one.connect_ex(("127.0.0.1", self.port)) == 0
+            assert process.poll() is None, words.read_text()
+            return "Server listening" in words.read_text()
 
         wait_for("sshd listens", listens, 20)
 

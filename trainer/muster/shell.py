@@ -26,7 +26,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Shell:
+class PosixShell:
     """`host` is empty for this machine, else what ssh takes."""
 
     host: str = ""

@@ -9,8 +9,8 @@ import pytest
 from muster import __version__
 from muster.bootstrap import programs
 from muster.bootstrap.machine import (
-    Machine,
     Python,
+    RemoteMachine,
     choose_python,
     explain_ssh,
     find_obstacle,
@@ -18,7 +18,7 @@ from muster.bootstrap.machine import (
     write_settings,
 )
 from muster.bootstrap.wheel import NAME, build_wheel
-from muster.shell import Shell, ShellUnreachable
+from muster.shell import PosixShell, ShellUnreachable
 
 GOOD = """
 system=Linux
@@ -45,7 +45,7 @@ setting=MUSTER_AGENT_POOL="default"
 def machine(**changes):
     given = {"system": "Linux", "name": "m", "user": "ann", "home": "/home/ann"}
     python = Python(path="/usr/bin/python3", version=(3, 11, 2), has_venv=True)
-    return Machine(**{**given, "free_bytes": 1 << 40, "pythons": (python,), **changes})
+    return RemoteMachine(**{**given, "free_bytes": 1 << 40, "pythons": (python,), **changes})
 
 
 def python(version, has_venv=True):
@@ -69,13 +69,13 @@ def test_what_a_machine_prints_is_read():
 
 
 def test_garbage_is_a_machine_with_nothing():
-    assert read_machine("motd: welcome\npython=/x nonsense\nfree_kib=-\n=\n") == Machine(
+    assert read_machine("motd: welcome\npython=/x nonsense\nfree_kib=-\n=\n") == RemoteMachine(
         system="", name="", user="", home=""
     )
 
 
 def test_the_probe_reads_this_machine():
-    answer = Shell().run(programs.probe())
+    answer = PosixShell().run(programs.probe())
     found = read_machine(answer.output)
     assert answer.code == 0
     assert found.system == "Linux"
@@ -167,7 +167,7 @@ def test_programs_are_valid_for_a_plain_shell(program):
 
 
 def test_an_installation_that_fails_leaves_nothing_and_says_why(tmp_path):
-    shell = Shell(environment={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    shell = PosixShell(environment={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
     shell.run("mkdir -p ~/.muster/node/wheels")
     program = programs.install(
         digest="a" * 64, wheel=NAME, extras="agent", python="/bin/false", uv="", is_offline=True
@@ -181,7 +181,7 @@ def test_a_unit_is_written_where_systemd_runs_services_of_the_user(tmp_path):
     for name in ("systemctl", "loginctl"):
         (tmp_path / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/told\n')
         (tmp_path / name).chmod(0o755)
-    shell = Shell(environment={"HOME": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"})
+    shell = PosixShell(environment={"HOME": str(tmp_path), "PATH": f"{tmp_path}:/usr/bin:/bin"})
     assert shell.run(programs.start(has_user_units=True, has_linger=False)).output == ""
     unit = tmp_path / ".config/systemd/user/muster-agent.service"
     assert "ExecStart=%h/.muster/node/current/bin/muster-agent run" in unit.read_text()
@@ -212,7 +212,7 @@ def test_a_wheel_has_the_agent_of_this_version_and_is_always_the_same():
 
 
 def test_a_shell_passes_data_and_returns_the_programs_code():
-    answer = Shell().run("cat; exit 3", data=b"bytes\n")
+    answer = PosixShell().run("cat; exit 3", data=b"bytes\n")
     assert (answer.code, answer.output) == (3, "bytes")
     with pytest.raises(ShellUnreachable, match="no answer within"):
-        Shell().run("sleep 5", timeout_s=0.1)
+        PosixShell().run("sleep 5", timeout_s=0.1)

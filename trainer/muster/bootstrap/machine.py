@@ -24,7 +24,7 @@ class Python:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class RemoteMachine:
     """What a machine has said of itself."""
 
     system: str
@@ -67,7 +67,7 @@ class Obstacle:
     hint: str
 
 
-def read_machine(text: str) -> Machine:
+def read_machine(text: str) -> RemoteMachine:
     """Read the lines that the program `probe` prints. What is missing or no number counts as none."""
     values: dict[str, str] = {}
     pythons = []
@@ -87,7 +87,7 @@ def read_machine(text: str) -> Machine:
         text = values.get(key, "")
         return int(text) * 1024 if text.isdigit() else 0
 
-    return Machine(
+    return RemoteMachine(
         system=values.get("system", ""),
         name=values.get("name", "").split(".")[0],
         user=values.get("user", ""),
@@ -116,7 +116,7 @@ def _read_python(text: str) -> Python | None:
     return Python(path=path, version=numbers, has_venv=venv.strip() == "venv")
 
 
-def find_obstacle(machine: Machine, wanted_python: str = "") -> Obstacle | None:
+def find_obstacle(machine: RemoteMachine, wanted_python: str = "") -> Obstacle | None:
     """Return the first thing that keeps an agent from being installed; None if nothing does.
 
     wanted_python: the interpreter that somebody named; "" to look for one.
@@ -160,7 +160,7 @@ def find_obstacle(machine: Machine, wanted_python: str = "") -> Obstacle | None:
     return None
 
 
-def choose_python(machine: Machine) -> str:
+def choose_python(machine: RemoteMachine) -> str:
     """Return the interpreter for the agent; "" if uv is to bring one."""
     fitting = [python for python in machine.pythons if python.version >= OLDEST_PYTHON]
     usable = [python for python in fitting if python.has_venv or machine.uv]

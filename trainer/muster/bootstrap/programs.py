@@ -114,16 +114,17 @@ def install(*, digest: str, wheel: str, extras: str, python: str, uv: str, is_of
         fill = f'"$env/bin/python" -m pip install -q --disable-pip-version-check {where} {what}'
     return f"""{_PRELUDE}
 umask 077
+export UV_CACHE_DIR="$base/cache"
 env=$base/env-{digest[:12]}
 if [ ! -f "$env/digest" ]; then
   rm -rf "$env"
   if ! {{ {make} && {fill} && echo {digest} > "$env/digest"; }} > "$base/install.log" 2>&1; then
     tail -n 12 "$base/install.log" >&2
-    rm -rf "$env" "$base/wheels"
+    rm -rf "$env" "$base/wheels" "$base/cache"
     exit 1
   fi
 fi
-rm -rf "$base/wheels" "$base/install.log"
+rm -rf "$base/wheels" "$base/cache" "$base/install.log"
 ln -sfn "$env" "$base/current.new" && mv -T "$base/current.new" "$base/current" || exit 1
 for old in "$base"/env-*; do
   [ "$old" = "$env" ] || grep -lqsF "$old/" /proc/[0-9]*/cmdline || rm -rf "$old"

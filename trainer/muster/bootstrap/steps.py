@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.shell import Answer, Shell, ShellUnreachable
+from muster.shell import Answer, PosixShell, ShellUnreachable
 
 from . import programs
-from .machine import Machine, choose_python, explain_ssh, find_obstacle, read_machine
+from .machine import RemoteMachine, choose_python, explain_ssh, find_obstacle, read_machine
 from .wheel import NAME, build_wheel
 
 CONNECT_S = 120.0
@@ -67,7 +67,7 @@ def connect(to: Destination) -> Iterator[Remote]:
         for option in to.options:
             options += ["-o", option]
         try:
-            yield Remote(to.host, Shell(to.host, tuple(options)))
+            yield Remote(to.host, PosixShell(to.host, tuple(options)))
         finally:
             subprocess.run(
                 ["ssh", *options, "-O", "exit", "--", to.host],
@@ -81,22 +81,22 @@ def connect(to: Destination) -> Iterator[Remote]:
 class Remote:
     """A machine at the other end of ssh."""
 
-    def __init__(self, host: str, shell: Shell) -> None:
+    def __init__(self, host: str, shell: PosixShell) -> None:
         self.host = host
         self._shell = shell
 
-    def probe(self, python: str = "") -> Machine:
+    def probe(self, python: str = "") -> RemoteMachine:
         """Return what is on the machine. Raises StepFailed."""
         answer = self._run("connecting", programs.probe(python), timeout_s=CONNECT_S)
         return read_machine(answer.output)
 
-    def check(self, machine: Machine, python: str = "") -> None:
+    def check(self, machine: RemoteMachine, python: str = "") -> None:
         """Raise StepFailed if something keeps an agent from the machine."""
         obstacle = find_obstacle(machine, python)
         if obstacle is not None:
             raise StepFailed("checking", self.host, obstacle.message, obstacle.hint)
 
-    def install(self, machine: Machine, wheels: Path | None) -> str:
+    def install(self, machine: RemoteMachine, wheels: Path | None) -> str:
         """Install the agent of this version; return the digest of its wheel. Does nothing if it is
         there. wheels: folder with the wheels that it depends on; None for the machine's package index.
         """
@@ -138,7 +138,7 @@ class Remote:
         program = programs.configure(node=node, settings=settings, token=token)
         self._run("writing the settings", program)
 
-    def start(self, machine: Machine) -> bool:
+    def start(self, machine: RemoteMachine) -> bool:
         """Start the agent, or start it again; return whether it ends when its user logs out."""
         program = programs.start(
             has_user_units=machine.has_user_units, has_linger=machine.has_linger

@@ -18,7 +18,7 @@ from .operations import client_of_environment
 from .output import CommandFailure, JsonOption, printable, report, say
 
 if TYPE_CHECKING:
-    from muster.bootstrap.machine import Machine
+    from muster.bootstrap.machine import RemoteMachine
     from muster.bootstrap.steps import Destination, Remote
     from muster.client import Client
 
@@ -320,7 +320,7 @@ def _url(host: str, given: str, token: dict[str, Any]) -> str:
 # ---------------------------------------------------------------- the machine
 
 
-def _look(remote: Remote, python: str) -> Machine:
+def _look(remote: Remote, python: str) -> RemoteMachine:
     """Return what is on a machine that can have an agent. Raises StepFailed."""
     machine = remote.probe(python)
     remote.check(machine, python)
@@ -330,7 +330,7 @@ def _look(remote: Remote, python: str) -> Machine:
 def _start(
     client: Client,
     remote: Remote,
-    machine: Machine,
+    machine: RemoteMachine,
     name: str,
     before: dict[str, Any] | None,
 ) -> dict[str, Any]:
@@ -359,11 +359,11 @@ def _start(
     return node
 
 
-def _is_fine(machine: Machine, node: dict[str, Any] | None) -> bool:
+def _is_fine(machine: RemoteMachine, node: dict[str, Any] | None) -> bool:
     return machine.is_running and node is not None and node["state"] == "ONLINE"
 
 
-def _require_own_name(host: str, machine: Machine, name: str, *, is_known: bool) -> None:
+def _require_own_name(host: str, machine: RemoteMachine, name: str, *, is_known: bool) -> None:
     if machine.node and machine.node != name:
         raise CommandFailure(
             f"The agent on {host} is the node {machine.node}, not {name}.",

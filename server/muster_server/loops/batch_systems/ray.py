@@ -71,7 +71,7 @@ class Http(Protocol):
     ) -> Reply: ...
 
 
-class Dashboard:
+class RayHttp:
     """The dashboard at an address. The token of a cluster with authentication is in the controller's
     variables, as Ray has them: RAY_AUTH_TOKEN, or RAY_AUTH_TOKEN_PATH for the file with it."""
 
@@ -131,7 +131,7 @@ class Ray:
 
     def __init__(self, options: RayOptions, http: Http | None = None) -> None:
         self._options = options
-        self._http = http or Dashboard(options.address)
+        self._http = http or RayHttp(options.address)
 
     def submit(self, job: PilotJob) -> str:
         files = package(self._options, job)

@@ -29,7 +29,7 @@ class Shell:
 
     def __init__(self, host: str = "") -> None:
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        self._shell = shell.Shell(host, _SSH, environment)
+        self._shell = shell.PosixShell(host, _SSH, environment)
 
     def run(self, program: str, *, timeout_s: float = TIMEOUT_S) -> Answer:
         """Run a program for `sh`. Raises BatchSystemUnreachable."""
