@@ -6,6 +6,7 @@ scripts/test --fast        what takes less than a minute: style, types, imports,
 scripts/test unit api      only these areas
 scripts/test libraries     what public libraries record, their newest and an older version, installed
                            for it: not part of everything
+scripts/test ray             pilots on a real Ray, installed for it: not part of everything
 scripts/test e2e -- -x -k logs     everything after -- goes to pytest
 """
 
@@ -201,14 +202,31 @@ def libraries(manner: Manner) -> bool:
     return ok
 
 
+def ray(manner: Manner) -> bool:
+    """Tests of pilots on a real Ray in an environment of its own: not a part of everything, since it
+    takes 400 MB."""
+    folder = BIN.parent / "ray"
+    python = ["--python", str(folder / "bin" / "python")]
+    wanted = ["-r", str(ROOT / "tests" / "support" / "ray.txt")]
+    return (
+        call(
+            "uv", "venv", "-q", "--allow-existing", "--python", sys.executable, str(folder),
+            manner=manner,
+        )
+        and call("uv", "pip", "install", "-q", *python, *wanted, manner=manner)
+        and call("pytest", "-q", "tests/integration/test_ray.py", manner=manner)
+    )  # fmt: skip
+
+
 CHECKS: dict[str, Callable[[Manner], bool]] = {
     "style": style,
     "types": types,
     "imports": imports,
     "frontend": frontend,
     "libraries": libraries,
+    "ray": ray,
 }
-ON_REQUEST = {"libraries"}
+ON_REQUEST = {"libraries", "ray"}
 
 
 def find_browser() -> str | None:

@@ -515,6 +515,7 @@ def test_pilots_are_submitted_at_once_where_that_is_possible(
         ({"min_pilots": 1, "exclusive": True}, "pools.bad_range", "never kept: set it to 0"),
         ({"max_slot_hours": 3.5}, "pools.bad_cost", "one pilot may use 4 in its wall time"),
         ({"max_cost": 100}, "pools.bad_cost", "slots of pool gpu have no price"),
+        ({"kind": "ray"}, "pools.bad_option", "folder: is no option of this provider; there are"),
     ],
 )
 def test_bad_input_names_the_field_and_what_would_work(admin_client, changes, code, words):

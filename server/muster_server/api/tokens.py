@@ -124,6 +124,7 @@ def create_join_token(
             **JoinTokenOut.from_row(row).model_dump(),
             secret=secret,
             command=_command(config, secret),
+            server_url=config.browser_url(),
             this_machine_only=config.is_for_this_machine_alone(),
         )
 

@@ -131,6 +131,8 @@ class JoinTokenCreated(JoinTokenOut):
     secret: str
     command: str
     """Command to run on the new node."""
+    server_url: str
+    """Address of the server in that command."""
     this_machine_only: bool
     """Whether the address in the command is a loopback address, at which no other machine reaches the
     server. If so, set MUSTER_PUBLIC_URL (`muster up --address`) and create another token."""

@@ -16,7 +16,7 @@ OptionValue = Annotated[SafeStr, Field(max_length=256)]
 class ProviderIn(Input):
     """What submits pilots for a pool. It replaces what was set before; pilots that run stay."""
 
-    kind: Literal["slurm", "kubernetes"]
+    kind: Literal["slurm", "ray", "kubernetes"]
     slots: Annotated[int, Field(ge=1, le=4096)]
     """Slots of each pilot."""
     slot_type: Literal["cpu", "cuda"] = "cpu"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import node_setup
 from .operations import client_of_environment
 from .output import (
     CommandFailure,
@@ -25,7 +26,8 @@ from .output import (
 if TYPE_CHECKING:
     from muster.client import Client
 
-app = typer.Typer(no_args_is_help=True, help="Nodes: health, cordons and preflights.")
+app = typer.Typer(no_args_is_help=True, help="Nodes: add, drain, remove, check.")
+node_setup.add_to(app)
 
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name (or id) of a node.")]
 NUM_EVENTS = 5
@@ -41,7 +43,7 @@ def list_(as_json: JsonOption = False) -> None:
         print_json(found)
         return
     if not found:
-        say("No nodes. Join one: muster agent token")
+        say("No nodes. Join one: muster node add user@host, or muster agent token")
         return
     shown = table(
         "name", "state", "pool", "slots", "cpu", "scheduling", "seen", "health", right=("slots",)
@@ -143,18 +145,6 @@ def release(name: NodeArgument, as_json: JsonOption = False) -> None:
         say(f"{printable(node['name'])} was not quarantined.")
 
 
-@app.command("remove")
-def remove(name: NodeArgument) -> None:
-    """Remove a node that is LOST, has been silent for a minute, or is cordoned and empty.
-
-    Its credential is revoked at once. What ran on a silent node ends there and may start elsewhere.
-    """
-    with client_of_environment() as client:
-        node = find_node(client, name)
-        client.delete(f"/nodes/{node['id']}")
-    say(f"Removed {printable(node['name'])}.")
-
-
 @app.command("preflight")
 def preflight(
     names: Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")],
@@ -219,7 +209,9 @@ def find_node(client: Client, name: str) -> dict[str, Any]:
     names = ", ".join(node["name"] for node in found[:8]) + (", …" if len(found) > 8 else "")
     raise CommandFailure(
         f"There is no node {printable(name)[:64]!r}.",
-        f"there are: {printable(names)}" if found else "join one: muster agent token",
+        f"there are: {printable(names)}"
+        if found
+        else "join one: muster node add user@host, or muster agent token",
         code="nodes.not_found",
     )
 

@@ -23,6 +23,10 @@ def _kubernetes(text: str, *, metavar: str | None = None) -> Any:
     return typer.Option(help=f"Kubernetes: {text}", metavar=metavar)
 
 
+def _ray(text: str, *, metavar: str | None = None) -> Any:
+    return typer.Option(help=f"Ray: {text}", metavar=metavar)
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the commands to those of pools."""
     app.command("create")(create)
@@ -35,10 +39,12 @@ def create(
     name: PoolArgument,
     server_url: Annotated[str, typer.Option(help="Address of this server as the pilots reach it.")],
     provider: Annotated[
-        str, typer.Option(help="What supplies the nodes: slurm or kubernetes.")
+        str, typer.Option(help="What supplies the nodes: slurm, ray or kubernetes.")
     ] = "slurm",
     nodes: Annotated[str, typer.Option(metavar="MIN:MAX", help="Number of pilots.")] = "0:4",
-    slots: Annotated[int, typer.Option(min=1, help="Slots of each pilot.")] = 1,
+    slots: Annotated[
+        int, typer.Option("--slots", "--slots-per-node", min=1, help="Slots of each pilot.")
+    ] = 1,
     slot_type: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     walltime: Annotated[str, typer.Option(help="Time for which a pilot runs at most.")] = "4h",
     idle: Annotated[str, typer.Option(help="A pilot leaves after being idle for so long.")] = "10m",
@@ -61,9 +67,9 @@ def create(
         str,
         _slurm("folder for tokens and logs that login and compute nodes share."),
     ] = "",
-    agent: Annotated[str, _slurm("path of muster-agent on the compute nodes.")] = "",
+    agent: Annotated[str, typer.Option(help="Path of muster-agent on the nodes.")] = "",
     host: Annotated[str, _slurm("login node to reach with ssh: ann@login1.")] = "",
-    storage_dir: Annotated[str, _slurm("shared folder for checkpoints.")] = "",
+    storage_dir: Annotated[str, typer.Option(help="Shared folder for checkpoints.")] = "",
     partition: Annotated[str, _slurm("option of sbatch.")] = "",
     account: Annotated[str, _slurm("option of sbatch.")] = "",
     qos: Annotated[str, _slurm("option of sbatch.")] = "",
@@ -72,14 +78,27 @@ def create(
     exclude: Annotated[str, _slurm("option of sbatch.")] = "",
     gres: Annotated[str, _slurm("option of sbatch, such as gpu:4.")] = "",
     cpus_per_task: Annotated[str, _slurm("option of sbatch.")] = "",
-    memory_mb: Annotated[str, _slurm("memory of a pilot in MiB.")] = "",
+    memory_mb: Annotated[str, typer.Option(help="Memory of a pilot in MiB.")] = "",
+    address: Annotated[str, _ray("address of the dashboard: http://10.0.0.7:8265.")] = "",
+    cpus: Annotated[
+        str,
+        typer.Option(
+            help="Ray, Kubernetes: processors of a pilot, such as 8. Ray takes one for each slot unless given."
+        ),
+    ] = "",
+    gpus: Annotated[
+        str,
+        typer.Option(
+            help="Ray, Kubernetes: GPUs of a pilot; one for each slot of the type cuda unless given."
+        ),
+    ] = "",
+    resource: Annotated[
+        list[str] | None,
+        _ray("further resource of a pilot; may be repeated.", metavar="NAME=AMOUNT"),
+    ] = None,
     namespace: Annotated[str, _kubernetes("namespace of the pilots.")] = "",
     image: Annotated[str, _kubernetes("image that has muster-agent and torch.")] = "",
-    cpus: Annotated[str, _kubernetes("processors of a pilot, such as 8.")] = "",
     memory: Annotated[str, _kubernetes("memory of a pilot, such as 64Gi.")] = "",
-    gpus: Annotated[
-        str, _kubernetes("GPUs of a pilot; one for each slot of the type cuda unless given.")
-    ] = "",
     gpu_resource: Annotated[
         str, _kubernetes("name of the GPUs in the cluster (nvidia.com/gpu).")
     ] = "",
@@ -126,11 +145,13 @@ def create(
         "gres": gres,
         "cpus_per_task": cpus_per_task,
         "memory_mb": memory_mb,
+        "address": address,
+        "cpus": cpus,
+        "gpus": gpus,
+        "resources": ",".join(resource or ()),
         "namespace": namespace,
         "image": image,
-        "cpus": cpus,
         "memory": memory,
-        "gpus": gpus,
         "gpu_resource": gpu_resource,
         "node_selector": ",".join(node_selector or ()),
         "tolerations": ",".join(toleration or ()),

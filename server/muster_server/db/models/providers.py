@@ -20,7 +20,7 @@ class PoolProviderRow(Base):
 
     pool: Mapped[str] = mapped_column(String(64), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16))
-    """slurm or kubernetes."""
+    """slurm, ray or kubernetes."""
     options: Mapped[dict[str, Any]]
     """domain.providers.ProviderOptions as plain values."""
     slots: Mapped[int]

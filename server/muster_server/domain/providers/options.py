@@ -61,6 +61,21 @@ _KUBERNETES_PATTERNS = {
     "context": (r"[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,254}", "a context of the kubeconfig"),
 }
 
+_RESOURCE = r"[A-Za-z0-9_.:-]{1,64}=\d{1,6}(\.\d{1,4})?"
+_RAY_PATTERNS = {
+    "server_url": _URL,
+    "address": (_URL[0], "the address of Ray's dashboard, such as http://10.0.0.7:8265"),
+    "agent": (_PATH, "the absolute path of muster-agent on the Ray nodes"),
+    "storage_dir": (_PATH, "an absolute path that all Ray nodes see, such as /scratch/muster"),
+    "cpus": (r"\d{1,4}(\.\d{1,3})?", "a number of processors, such as 8"),
+    "gpus": (r"[1-9]\d{0,2}", "a number of GPUs"),
+    "memory_mb": (r"[1-9]\d{0,8}", "a number of MiB"),
+    "resources": (
+        rf"{_RESOURCE}(,{_RESOURCE})*",
+        "resources of Ray's nodes, such as accelerator_type:A100=0.001",
+    ),
+}
+
 
 class InvalidOption(ValueError):
     """What is wrong with an option, and what would work."""
@@ -155,9 +170,40 @@ class KubernetesOptions:
         )
 
 
-ProviderOptions = SlurmOptions | KubernetesOptions
+@dataclass(frozen=True, kw_only=True)
+class RayOptions:
+    """Options of the provider `ray`."""
+
+    patterns: ClassVar[Mapping[str, tuple[str, str]]] = _RAY_PATTERNS
+    required: ClassVar[tuple[str, ...]] = ("server_url", "address", "agent", "storage_dir")
+
+    server_url: str
+    """Address of this server as the Ray nodes reach it."""
+    address: str
+    """Address of the cluster's dashboard, which serves its job API."""
+    agent: str
+    """Path of `muster-agent` on the Ray nodes."""
+    storage_dir: str
+    """Folder for checkpoints that all Ray nodes see."""
+    cpus: str = ""
+    """Processors that Ray reserves for a pilot; "" for one for each slot."""
+    gpus: str = ""
+    """GPUs that Ray reserves for a pilot; "" for one for each slot of the type cuda."""
+    memory_mb: str = ""
+    """Memory that Ray reserves for a pilot, in MiB; "" for none."""
+    resources: str = ""
+    """Further resources that Ray reserves: `name=amount,name=amount`."""
+
+    @property
+    def name(self) -> str:
+        """ "Ray cluster 10.0.0.7:8265"."""
+        return f"Ray cluster {self.address.split('://')[1]}"
+
+
+ProviderOptions = SlurmOptions | RayOptions | KubernetesOptions
 KINDS: Mapping[str, type[ProviderOptions]] = {
     "slurm": SlurmOptions,
+    "ray": RayOptions,
     "kubernetes": KubernetesOptions,
 }
 
