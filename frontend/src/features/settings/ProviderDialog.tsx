@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, type Schemas, unwrap } from "../../api/client";
 import { FormDialog } from "../../components/FormDialog";
 import layout from "../../components/layout.module.css";
-import { bodyOf, type Draft, draftOf, fresh, isReady, OPTIONS } from "./providerForm";
+import { bodyOf, type Draft, draftOf, fresh, isReady, KINDS, kindOf, OPTIONS } from "./providerForm";
 
 interface Fields {
   draft: Draft;
@@ -51,15 +51,25 @@ export function ProviderDialog({
       onClose={onClose}
     >
       <p className={layout["text"]}>{t("provider.lead")}</p>
-      {provider ? null : (
-        <TextInput
-          label={t("nodes.pool")}
-          value={draft.name}
-          onChange={(e) => set({ name: e.currentTarget.value })}
-          maxLength={64}
-          data-autofocus
+      <div className={layout["fields"]}>
+        {provider ? null : (
+          <TextInput
+            label={t("nodes.pool")}
+            value={draft.name}
+            onChange={(e) => set({ name: e.currentTarget.value })}
+            maxLength={64}
+            data-autofocus
+          />
+        )}
+        <Select
+          label={t("provider.title")}
+          value={draft.kind}
+          onChange={(value) => set({ kind: kindOf(value ?? "") })}
+          allowDeselect={false}
+          data={KINDS.map((kind) => ({ value: kind, label: t(`provider.kind.${kind}`) }))}
+          w={150}
         />
-      )}
+      </div>
       <Size draft={draft} set={set} />
       <Cost draft={draft} set={set} canRestart={provider !== null} />
       <Options draft={draft} set={set} />

@@ -4,7 +4,7 @@ import type { Schemas } from "../../api/client";
 type Provider = Schemas["ProviderOut"];
 type ProviderIn = Schemas["ProviderIn"];
 
-export const KINDS = ["slurm"] as const satisfies readonly ProviderIn["kind"][];
+export const KINDS = ["slurm", "ray", "kubernetes"] as const satisfies readonly ProviderIn["kind"][];
 
 /** Options that each kind of provider needs, and those that may be left to the batch system. */
 export const OPTIONS: Record<(typeof KINDS)[number], { required: readonly string[]; optional: readonly string[] }> = {
@@ -22,6 +22,28 @@ export const OPTIONS: Record<(typeof KINDS)[number], { required: readonly string
       "reservation",
       "exclude",
       "storage_dir",
+    ],
+  },
+  ray: {
+    required: ["server_url", "address", "agent", "storage_dir"],
+    optional: ["cpus", "gpus", "memory_mb", "resources"],
+  },
+  kubernetes: {
+    required: ["server_url", "namespace", "image", "cpus", "memory"],
+    optional: [
+      "gpus",
+      "gpu_resource",
+      "node_selector",
+      "tolerations",
+      "queue",
+      "priority_class",
+      "service_account",
+      "image_pull_policy",
+      "image_pull_secret",
+      "storage_claim",
+      "grace_s",
+      "user_id",
+      "context",
     ],
   },
 };
@@ -93,6 +115,7 @@ export const bodyOf = (draft: Draft): ProviderIn => ({
   restart_count: draft.countAnew,
   options: Object.fromEntries(
     Object.entries(draft.options)
+      .filter(([name]) => [...OPTIONS[draft.kind].required, ...OPTIONS[draft.kind].optional].includes(name))
       .map(([name, value]): [string, string] => [name, value.trim()])
       .filter(([, value]) => value !== ""),
   ),

@@ -115,7 +115,7 @@ export const settings = {
   provider: {
     title: "Nodes from",
     none: "Own agents",
-    kind: { slurm: "Slurm" },
+    kind: { slurm: "Slurm", ray: "Ray", kubernetes: "Kubernetes" },
     add: "Add provider",
     of: "Pool {{pool}}: {{provider}}",
     changeOf: "Provider of pool {{name}}",
