@@ -30,6 +30,7 @@ DIGESTS = {
     "0021_dismissals.py": "bf8e2f87866aaa42ddcb670bbb8631d2293e6526956990f7615f1468d235ce14",
     "0022_reproduction.py": "d825de08bd0cb394035599da794df331a6393a0dcaf76ca8cf77cfcc06f55f25",
     "0023_pilots.py": "1ab862fc8cfb453efe81ab5e2aefe6170753f11fa5d57c0080bf80b34da373a0",
+    "0025_models.py": "ce56996bfad117dff6562e86074e31917efb20e2a073c2b8852cf43d5d828f6a",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 
