@@ -158,6 +158,15 @@ def register(
     checkpoint: Annotated[
         int | None, typer.Option("--checkpoint", metavar="N", help="Number of a checkpoint.")
     ] = None,
+    best: Annotated[
+        TrialReference | None,
+        typer.Option(
+            "--best",
+            metavar="TRIAL",
+            parser=parse_trial,
+            help="Best checkpoint of a trial: 36.2, or 36 for the best trial of experiment 36.",
+        ),
+    ] = None,
     outputs: Annotated[
         TrialReference | None,
         typer.Option(
@@ -180,15 +189,18 @@ def register(
     Nothing is copied: the checkpoint or the outputs are kept for as long as the version is there. The
     same files once more are the same version. A model that does not exist is created.
     """
-    if (checkpoint is None) == (outputs is None) or (paths and outputs is None):
+    num_sources = sum(source is not None for source in (checkpoint, best, outputs))
+    if num_sources != 1 or (paths and outputs is None):
         raise CommandFailure(
             "A version is made of one checkpoint, or of outputs.",
-            "use --checkpoint N, or --outputs TRIAL [PATH]...",
+            "use --checkpoint N, --best TRIAL, or --outputs TRIAL [PATH]...",
             exit_code=EXIT_USAGE,
         )
     more = _more(tags, notes, project)
     with client_of_environment() as client:
         trial_id = find_trial(client, outputs)["id"] if outputs is not None else None
+        if best is not None:
+            checkpoint = _best_checkpoint(client, best)
         version = client.register_model(
             name, checkpoint_id=checkpoint, trial_id=trial_id, paths=paths or (), **more
         )
@@ -197,6 +209,22 @@ def register(
             say("Waiting for a node to read the checkpoint.")
             version = client.wait_for_model(f"{version['model']}:{version['number']}")
     _report_version(version, is_new=is_new, as_json=as_json)
+
+
+def _best_checkpoint(client: Client, reference: TrialReference) -> int:
+    """Return the number of the best checkpoint of a trial, or of the best trial of an experiment."""
+    trial_id = None
+    if reference.no is None:
+        trial_id = client.experiment(reference.experiment)["best_trial_id"]
+    if trial_id is None:
+        trial_id = find_trial(client, reference)["id"]
+    found = next((c for c in client.checkpoints(trial_id) if c["is_best"]), None)
+    if found is None:
+        raise CommandFailure(
+            f"Trial {reference} has no checkpoint with a finite value of its metric.",
+            "`muster checkpoint list` shows its checkpoints; use --checkpoint N",
+        )
+    return int(found["id"])
 
 
 @app.command("upload")

@@ -10,6 +10,7 @@ import { docs } from "./docs";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { media } from "./media";
+import { models } from "./models";
 import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
@@ -36,6 +37,7 @@ export const pages = {
   ...experiments,
   ...keys,
   ...media,
+  ...models,
   ...notifications,
   ...outputs,
   ...overview,

@@ -14,6 +14,7 @@ import { docs } from "./docs";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { media } from "./media";
+import { models } from "./models";
 import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
@@ -39,6 +40,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...administration,
   ...states,
   ...media,
+  ...models,
   ...notifications,
   ...outputs,
   ...overview,
