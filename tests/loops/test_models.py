@@ -6,7 +6,9 @@ import errno
 import json
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import select, update
@@ -324,11 +326,19 @@ def test_what_goes_wrong_on_the_way_is_clear_and_leaves_nothing(
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with Node(registered, *FILES.values()), monkeypatch.context() as patch:
-        patch.setattr(pulling.shutil, "disk_usage", lambda _: (10, 10, 10))
+    with Node(registered, *FILES.values()) as node, monkeypatch.context() as patch:
+        patch.setattr(pulling.shutil, "disk_usage", lambda _: SimpleNamespace(free=-1))
+        refused = muster("model", "pull", "digits:1", str(to))
+        assert "are still needed" in str(refused.exception)
+        patch.undo()
         patch.setattr(pulling, "_settle", full)
         refused = muster("model", "pull", "digits:1", str(to))
         assert "No space is left" in str(refused.exception)
+        assert [path.name for path in to.iterdir()] == [".muster-pull"]
+        patch.undo()
+        asked = len(node.asked)
+        ok(muster("model", "pull", "digits:1", str(to)))
+        assert len(node.asked) == asked, "what was there is not fetched again"
     for name in ("nothing@production", "digits@nothing", "digits:9", "digits:x"):
         refused = muster("model", "pull", name, str(to))
         assert isinstance(refused.exception, ClientError), name
@@ -373,7 +383,7 @@ def test_large_outputs_are_pulled_in_parts(
     node, experiment_id, allocation_id = ended_on_one
     data = bytes(range(250)) * 10
     parts = [data[at : at + 1000] for at in range(0, len(data), 1000)]
-    file = kept("out/big.safetensors", data, parts=[digest(part) for part in parts])
+    file = replace(kept("out/big.safetensors", data), parts=[digest(part) for part in parts])
     node.send_outputs(allocation_id, [file])
     ok(muster("model", "register", "big", "--outputs", str(experiment_id), "out"))
     with Node(node, *parts) as served:

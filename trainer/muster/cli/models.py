@@ -29,6 +29,9 @@ from .selecting import YesOption
 from .trials import TrialReference, find_trial, parse_trial
 
 if TYPE_CHECKING:
+    from muster.client import Client
+
+if TYPE_CHECKING:
     pass
 
 app = typer.Typer(

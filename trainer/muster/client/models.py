@@ -189,7 +189,7 @@ def pull(
         store = _Cache(cache, cache_bytes or CACHE_BYTES) if cache is not None else None
         wanted = list({file["sha256"]: file for file in missing}.values())
         cached = [file for file in wanted if store and store.take(file["sha256"], drafts)]
-        _require_room(folder, drafts, [file for file in wanted if file not in cached])
+        _require_room(folder, drafts, version, [file for file in wanted if file not in cached])
         for file, draft in _fetched(client, version, wanted, drafts, say):
             if store is not None and file not in cached:
                 store.put(file["sha256"], draft)
@@ -279,9 +279,11 @@ def _note_version(drafts: Path, version: Json, say: Callable[[str], None]) -> No
             path.unlink()
 
 
-def _require_room(folder: Path, drafts: Path, files: Sequence[Json]) -> None:
+def _require_room(folder: Path, drafts: Path, version: Json, files: Sequence[Json]) -> None:
     there = sum(path.stat().st_size for path in drafts.iterdir())
-    need = sum(file["size_bytes"] or 0 for file in files) - there
+    sizes = [file["size_bytes"] for file in files]
+    # Of some checkpoints only the total is known.
+    need = (version["size_bytes"] if None in sizes else sum(sizes)) - there
     free = shutil.disk_usage(folder).free
     if need > free:
         raise NotPulled(
@@ -324,7 +326,7 @@ def _fetch(
     num_parts = file["num_parts"]
     whole = draft.with_name(f"{draft.name}.whole")
     done = draft.with_name(f"{draft.name}.parts")
-    first = 0
+    first, export_id = 0, None
     if num_parts > 1 and whole.is_file() and done.is_file():
         # A part counts once it was added and written down; half of one is cut off.
         first, size = (int(n) for n in done.read_text().split())
@@ -333,7 +335,8 @@ def _fetch(
     for no in range(first, num_parts):
         if num_parts > 1:
             say(f"{file['path']}: part {no + 1} of {num_parts}.")
-        part = _fetch_part(client, version, file, no, draft.with_name(f"{draft.name}.{no}"), say)
+        part = draft.with_name(f"{draft.name}.{no}")
+        export_id = _fetch_part(client, version, file, no, part, say)
         if num_parts == 1:
             part.replace(whole)
             continue
@@ -347,6 +350,7 @@ def _fetch(
     if not _is_same(whole, file["sha256"]):
         whole.unlink()
         done.unlink(missing_ok=True)
+        _drop(client, export_id)  # Or the next pull would get the same bytes.
         raise NotPulled(
             f"{file['path']} does not have the digest of version {version['number']}: what arrived was "
             "dropped.",
@@ -361,8 +365,9 @@ def _fetch(
 
 def _fetch_part(
     client: Connection, version: Json, file: Json, no: int, part: Path, say: Callable[[str], None]
-) -> Path:
-    """Fetch a part, from where an interrupted pull left off; verified if its digest is known."""
+) -> int | None:
+    """Fetch a part, from where an interrupted pull left off; verified if its digest is known. Return the
+    export that it came from; None where the server has it for good."""
     address = f"{_address(version)}/files/content"
     tag = part.with_name(f"{part.name}.tag")
     for attempt in range(1, TRIES + 1):
@@ -396,10 +401,16 @@ def _fetch_part(
                 hint="run it again",
             )
     tag.unlink(missing_ok=True)
-    if ready["export_id"] is not None and file["num_parts"] > 1:
-        # Room for the next parts. Whoever may only look cannot delete; it expires anyway.
-        client.call("DELETE", f"/exports/{ready['export_id']}", accept=(403, 404))
-    return part
+    export_id: int | None = ready["export_id"]
+    if file["num_parts"] > 1:
+        _drop(client, export_id)  # Room for the next parts.
+    return export_id
+
+
+def _drop(client: Connection, export_id: int | None) -> None:
+    """Delete an export. Whoever may only look cannot; it expires anyway."""
+    if export_id is not None:
+        client.call("DELETE", f"/exports/{export_id}", accept=(403, 404))
 
 
 def _ask(client: Connection, version: Json, file: Json, no: int) -> Json:

@@ -51,9 +51,7 @@ function useColumns(name: string): Column<AliasMove>[] {
               {t("models.moved", { alias, version })}
             </Link>
           )}
-          {previous === null ? null : (
-            <span className="dim"> {t("models.movedBefore", { version: previous })}</span>
-          )}
+          {previous === null ? null : <span className="dim"> {t("models.movedBefore", { version: previous })}</span>}
         </span>
       ),
     },

@@ -52,7 +52,14 @@ export function Lineage({ version }: { version: ModelVersion }) {
           },
         ]
       : []),
-    ...(facts.trial_id ? [{ label: t("models.trial"), ...trial(facts, version, t("models.slotHours", { hours: format.num(facts.slot_hours ?? 0, 3) })) }] : []),
+    ...(facts.trial_id
+      ? [
+          {
+            label: t("models.trial"),
+            ...trial(facts, version, t("models.slotHours", { hours: format.num(facts.slot_hours ?? 0, 3) })),
+          },
+        ]
+      : []),
     ...(version.checkpoint_id === null
       ? []
       : [

@@ -51,7 +51,13 @@ function Found({ model }: { model: ModelItem }) {
               <Button variant="default" size="xs" onClick={() => setOpen("describe")} data-testid="model-describe">
                 {t("models.edit")}
               </Button>
-              <Button variant="default" color="red" size="xs" onClick={() => setOpen("delete")} data-testid="model-delete">
+              <Button
+                variant="default"
+                color="red"
+                size="xs"
+                onClick={() => setOpen("delete")}
+                data-testid="model-delete"
+              >
                 {t("models.delete")}
               </Button>
             </>
@@ -81,7 +87,13 @@ function Found({ model }: { model: ModelItem }) {
 function Aliases({ model }: { model: ModelItem }) {
   const { t } = useTranslation();
   return model.aliases.map((alias) => (
-    <Badge key={alias.name} variant="light" tt="none" title={alias.reason || undefined} data-testid={`alias-${alias.name}`}>
+    <Badge
+      key={alias.name}
+      variant="light"
+      tt="none"
+      title={alias.reason || undefined}
+      data-testid={`alias-${alias.name}`}
+    >
       {t("models.moved", { alias: alias.name, version: alias.version })}
     </Badge>
   ));

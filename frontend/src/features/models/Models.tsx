@@ -50,7 +50,9 @@ export function Models() {
             data-testid="models-search"
           />
         }
-      />
+      >
+        {null}
+      </FilterBar>
       <QueryView query={query}>
         {(data) => {
           const items = data.pages.flatMap((page) => page.items);

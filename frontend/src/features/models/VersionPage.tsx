@@ -39,9 +39,7 @@ function Found({ version }: { version: ModelVersion }) {
       <PageHead
         title={t("models.versionTitle", { name: version.model, version: version.number })}
         guide="guides/models"
-        badge={
-          <AliasBadges version={version} onRemove={mayMove ? setRemoving : undefined} />
-        }
+        badge={<AliasBadges version={version} onRemove={mayMove ? setRemoving : undefined} />}
         actions={
           <>
             {mayMove && version.state === "ready" ? (
@@ -92,9 +90,7 @@ function Found({ version }: { version: ModelVersion }) {
       ) : null}
       {open === "alias" ? <AliasDialog version={version} onClose={() => setOpen(null)} /> : null}
       {open === "delete" ? <DeleteVersion version={version} onClose={() => setOpen(null)} /> : null}
-      {removing === null ? null : (
-        <RemoveAlias version={version} alias={removing} onClose={() => setRemoving(null)} />
-      )}
+      {removing === null ? null : <RemoveAlias version={version} alias={removing} onClose={() => setRemoving(null)} />}
     </>
   );
 }

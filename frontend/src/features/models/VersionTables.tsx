@@ -39,7 +39,12 @@ export function FileTable({ version }: { version: ModelVersion }) {
   const address = `/api/v1/models/${version.model}/versions/${version.number}/files/content`;
   const name = (file: ModelFile) =>
     file.is_at_server ? (
-      <Anchor size="sm" href={`${address}?path=${encodeURIComponent(file.path)}`} download className={layout["anywhere"]}>
+      <Anchor
+        size="sm"
+        href={`${address}?path=${encodeURIComponent(file.path)}`}
+        download
+        className={layout["anywhere"]}
+      >
         {file.path}
       </Anchor>
     ) : (

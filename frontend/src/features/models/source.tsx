@@ -19,7 +19,9 @@ export function useSource(): (version: ModelVersionItem) => ReactNode {
       <Link
         to="/trials/$trialId"
         params={{ trialId: String(version.trial_id) }}
-        search={{ tab: version.source === "outputs" ? "outputs" : version.source === "mlflow" ? undefined : "checkpoints" }}
+        search={{
+          tab: version.source === "outputs" ? "outputs" : version.source === "mlflow" ? undefined : "checkpoints",
+        }}
       >
         {t(words[version.source], {
           step: version.step === null ? format.MISSING : format.count(version.step),

@@ -29,7 +29,7 @@ class AliasHolder:
     number: int
     checkpoint_id: int | None
     value: float | None
-    """The same metric of that version; None if it has none. May be NaN or infinite."""
+    """Value of the same metric in that version; None if it has none. May be NaN or infinite."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,7 @@ def _slot_hours(session: Session, trial_id: int, now: dt.datetime) -> float | No
     ).all()
     if not rows:
         return None
-    total_s = sum(
+    total_s: float = sum(
         len(slots) * max(0.0, ((ended or now) - begun).total_seconds())
         for begun, ended, slots in rows
     )

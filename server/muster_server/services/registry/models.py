@@ -27,7 +27,9 @@ from ..core import audit
 from ..core.callers import Caller
 from ..core.lookup import get_project
 from ..core.ownership import is_by, is_in_charge
+from ..quota.projects import find_or_make
 
+DEFAULT_PROJECT = "default"
 VERSIONS_MAX = 10_000
 """Most versions of one model, deleted ones included."""
 
@@ -128,7 +130,12 @@ def find_or_create(session: Session, name: str, project: str, caller: Caller) ->
 def _new(session: Session, body: ModelIn, caller: Caller) -> ModelRow | None:
     """Create a model; None if somebody else was faster."""
     try:
-        project_id = get_project(session, body.project).id
+        # As with a submission, the project that nobody has to name is made when it is needed.
+        project_id = (
+            find_or_make(session, DEFAULT_PROJECT, caller.now)
+            if body.project == DEFAULT_PROJECT
+            else get_project(session, body.project).id
+        )
     except NotFound:
         raise InvalidRequest(
             "models.no_project",

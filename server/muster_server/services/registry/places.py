@@ -43,7 +43,7 @@ class VersionFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contents:
+class VersionContents:
     """What a version consists of."""
 
     files: Sequence[VersionFile] = field(default_factory=tuple)
@@ -70,7 +70,7 @@ class Contents:
         ]
 
 
-def checked(files: Sequence[VersionFile], size_bytes: int | None = None) -> Contents:
+def checked(files: Sequence[VersionFile], size_bytes: int | None = None) -> VersionContents:
     """Return the contents of a version. Raises InvalidRequest for paths that cannot be."""
     if not files:
         raise InvalidRequest("models.no_files", "A version needs at least one file.")
@@ -95,12 +95,14 @@ def checked(files: Sequence[VersionFile], size_bytes: int | None = None) -> Cont
         )
     if size_bytes is None:
         size_bytes = sum(f.size_bytes or 0 for f in files)
-    return Contents(files=tuple(by_path[path] for path in sorted(by_path)), size_bytes=size_bytes)
+    return VersionContents(
+        files=tuple(by_path[path] for path in sorted(by_path)), size_bytes=size_bytes
+    )
 
 
 def of_checkpoint(
     experiment: ExperimentRow, trial: TrialRow, checkpoint: CheckpointRow
-) -> Contents:
+) -> VersionContents:
     """Return the files of a checkpoint; none yet for one of the built-in trainer, whose model a node
     makes into one file first. Raises Conflict and InvalidRequest."""
     if not checkpoint.storage_id and checkpoint.kind != ADOPTED:
@@ -117,7 +119,7 @@ def of_checkpoint(
         listed = {f.path: f for f in decode_files(unpack_base64(part["files"]))}
         return checked(of_outputs(listed, [checkpoint.path], dict.fromkeys(listed, place)))
     if INDEX in checkpoint.files:
-        return Contents()
+        return VersionContents()
     in_store = checkpoint.storage_id == OBJECT_STORE
     found = {
         "kind": "plain",

@@ -79,13 +79,17 @@ def add_rule(session: Session, name: str, body: PromotionIn, caller: Caller) -> 
         )
     metric = body.metric or experiment.metric_name
     goal = body.goal or (experiment.metric_goal if metric == experiment.metric_name else None)
-    if metric is None or goal is None:
-        what = "metric" if metric is None else "goal"
+    if metric is None:
         raise InvalidRequest(
-            f"models.no_{what}",
-            f"Which {'metric' if metric is None else 'values'} of experiment {experiment.id} are "
-            "better is not known.",
-            fields=[FieldProblem(what, "is needed" if metric is None else "must be min or max")],
+            "models.no_metric",
+            f"Experiment {experiment.id} has no search metric.",
+            fields=[FieldProblem("metric", "is needed, and goal with it")],
+        )
+    if goal is None:
+        raise InvalidRequest(
+            "models.no_goal",
+            f"Whether higher or lower values of {metric} are better is not known.",
+            fields=[FieldProblem("goal", "must be min or max")],
         )
     row = session.scalar(
         select(ModelPromotionRow).where(

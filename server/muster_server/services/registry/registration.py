@@ -48,7 +48,7 @@ from .models import (
     record,
     renewed,
 )
-from .places import Contents, VersionFile, checked, of_checkpoint, of_outputs
+from .places import VersionContents, VersionFile, checked, of_checkpoint, of_outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class Draft:
     """A version before it has a number."""
 
     source: str
-    contents: Contents
+    contents: VersionContents
     lineage: Mapping[str, Any]
     metrics: Mapping[str, Any]
     signature: Mapping[str, Any] | None = None
