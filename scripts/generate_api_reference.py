@@ -78,6 +78,7 @@ TITLES = {
     "outputs": "Outputs",
     "media": "Media",
     "checkpoints": "Checkpoints of all trials",
+    "models": "Models",
     "code": "Code bundles",
     "live": "Live hints",
     "description": "Description",

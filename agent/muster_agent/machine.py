@@ -44,7 +44,12 @@ from muster_agent.jobs.orphans import end_orphans
 from muster_agent.jobs.warm import WarmParents
 from muster_agent.node import descriptions, health, inventory
 from muster_agent.node.preflights import PreflightCommand
-from muster_agent.outputs.downloads import WithUncollected, opened_files
+from muster_agent.outputs.downloads import (
+    WithUncollected,
+    checkpoint_file,
+    is_checkpoint_folder,
+    opened_files,
+)
 from muster_agent.outputs.exports import Model
 from muster_agent.outputs.keeper import OutputsKeeper
 from muster_agent.outputs.storage import Storage, require_own_path
@@ -208,9 +213,13 @@ class Machine:
     @contextlib.contextmanager
     def exported(self, wanted: wire.Export) -> Iterator[Model]:
         """Yield one safetensors file of a checkpoint's model, after verifying the checkpoint's
-        files; or files of a trial's outputs, which are verified while they are read. Files fetched
-        from an object store are deleted at the end. Raises RefusedPath, OSError and
-        CheckpointDamaged."""
+        files; or one file of a checkpoint as it is; or files of a trial's outputs, which are verified
+        while they are read. Files fetched from an object store are deleted at the end. Raises
+        RefusedPath, OSError and CheckpointDamaged."""
+        if wanted.files and is_checkpoint_folder(wanted.path):
+            with self._checkpoint(wanted) as folder:
+                yield checkpoint_file(folder, wanted.files[0])
+            return
         if wanted.files:
             work = next(
                 (
@@ -225,19 +234,25 @@ class Machine:
             with contextlib.closing(source):
                 yield opened_files(source, wanted.files)
             return
+        with self._checkpoint(wanted) as folder:
+            if not wanted.storage_url:
+                verify_checkpoint(folder)
+            yield _model(folder)
+
+    @contextlib.contextmanager
+    def _checkpoint(self, wanted: wire.Export) -> Iterator[Path]:
+        """Yield the folder of a checkpoint; of one in an object store a verified copy."""
         if not wanted.storage_url:
-            folder = self._storage.own_folder(
+            yield self._storage.own_folder(
                 wanted.path, storage_id=wanted.storage_id, cluster_id=wanted.cluster_id
             )
-            verify_checkpoint(folder)
-            yield _model(folder)
             return
         require_own_path(wanted.path, wanted.cluster_id)
         url = f"{wanted.storage_url}/muster-{wanted.cluster_id}/{wanted.path}"
         self._home.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="export-", dir=self._home) as copy:
             folder, _ = object_store.fetch(url, Path(copy))
-            yield _model(folder)
+            yield folder
 
     def _outputs_of(self, wanted: wire.Export) -> FolderOutputs | BucketOutputs:
         if wanted.storage_url:

@@ -77,6 +77,11 @@ class Settings(BaseSettings):
     """Most bytes of all exported models that are kept at a time, in the database."""
     export_hours: int = Field(default=24, ge=1)
     """An exported model is deleted this long after it was asked for."""
+    model_file_max_bytes: int = Field(default=2 << 30, ge=1_048_576)
+    """Most bytes of one file of a model that is uploaded. Kept in the database."""
+    models_max_bytes: int = Field(default=16 << 30, ge=1_048_576)
+    """Most bytes of all uploaded files of models. Versions of checkpoints and outputs do not count:
+    their files stay in the storage of the nodes."""
     work_folder_hours: float = Field(default=24.0, ge=0)
     """How long the work folder of an ended trial stays on its node after its files are in the
     storage."""

@@ -46,6 +46,7 @@ PAGES = [
     "/trials/{trial}?full=train%2Floss",
     "/logs",
     "/checkpoints",
+    "/models",
     "/queue",
     "/nodes",
     "/nodes/{node}",

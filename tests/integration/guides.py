@@ -29,7 +29,7 @@ def with_numbers_from(first: int, text: str) -> str:
     """The same commands or documents, about the experiments that are numbered 1, 2, … in them."""
     commands = "show|logs|stop|kill|pause|resume|continue|fork|archive|unarchive|delete|label|budget|move|scaling|outputs list|outputs get|media list|media get"
     several = rf"(?<=muster )(?:{commands})(?: \d+)+"
-    one = r"(?<=muster )priority \d+|--before \d+|\bexperiment: \d+|(?<=--set after=)\d+"
+    one = r"(?<=muster )priority \d+|--before \d+|\bexperiment: \d+|(?<=--set after=)\d+|(?<=--experiment )\d+|(?<=--best )\d+"
 
     def move(match: re.Match[str]) -> str:
         return re.sub(r"\d+", lambda number: str(first - 1 + int(number[0])), match[0])

@@ -15,35 +15,42 @@ from muster.client import Client, Target
 from muster_server.app import create_app
 from support.live import serving
 
-SCRIPT = Path(__file__).with_name("track_with_mlflow.py")
+TRACK = Path(__file__).with_name("track_with_mlflow.py")
+REGISTER = Path(__file__).with_name("register_with_mlflow.py")
+
+
+def run(script, url, token, folder):
+    """Run a script with MLflow's client; return what its last line says."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("MUSTER_", "MLFLOW_"))}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=folder,
+        env=environ
+        | {
+            "PYTHONPATH": os.environ["MUSTER_LIBRARIES"],
+            "MLFLOW_TRACKING_URI": f"{url}/mlflow",
+            "MLFLOW_TRACKING_TOKEN": token,
+            "HOME": str(folder),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.timeout(300)
 def test_a_script_outside_reads_back_what_it_logged(settings, make_user_token, tmp_path):
     token = make_user_token("member")
-    environ = {k: v for k, v in os.environ.items() if not k.startswith(("MUSTER_", "MLFLOW_"))}
     with serving(create_app(settings)) as port:
         url = f"http://127.0.0.1:{port}"
-        done = subprocess.run(
-            [sys.executable, str(SCRIPT)],
-            cwd=tmp_path,
-            env=environ
-            | {
-                "PYTHONPATH": os.environ["MUSTER_LIBRARIES"],
-                "MLFLOW_TRACKING_URI": f"{url}/mlflow",
-                "MLFLOW_TRACKING_TOKEN": token,
-                "HOME": str(tmp_path),
-            },
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
+        told = run(TRACK, url, token, tmp_path)
         with Client(Target(url, token, "test")) as client:
             experiments = {each["name"]: each for each in client.experiments()}
             trial = experiments["parent"]["only_trial_id"]
             series = client.series(trial, "train/loss")
     losses = [[step, 1 / (step + 1)] for step in range(20)]
-    assert json.loads(done.stdout.splitlines()[-1]) == {
+    assert told == {
         "found": ["parent"],
         "history": {"train/loss": losses, "batch": [[n, n] for n in range(1_000)]},
         "params": {"lr": "0.1", "layers": "3", "from": "batch"},
@@ -55,3 +62,42 @@ def test_a_script_outside_reads_back_what_it_logged(settings, make_user_token, t
     }
     assert experiments.keys() == {"parent", "fold"}
     assert [list(row) for row in zip(series["step"], series["value"], strict=True)] == losses
+
+
+@pytest.mark.timeout(300)
+def test_models_are_registered_named_and_loaded_with_the_client(
+    settings, make_user_token, tmp_path
+):
+    token = make_user_token("member")
+    with serving(create_app(settings)) as port:
+        url = f"http://127.0.0.1:{port}"
+        told = run(REGISTER, url, token, tmp_path)
+        with Client(Target(url, token, "test")) as client:
+            version = client.model_version("doubler:2")
+            moves = [
+                (m["alias"], m["previous"], m["version"]) for m in client.model_history("doubler")
+            ]
+            pulled = client.pull_model("doubler:2", tmp_path / "pulled")
+    files = told.pop("files")
+    assert {"MLmodel", "python_model.pkl"} <= set(files)
+    assert told == {
+        "doubled": [[2.0, 2.0, 2.0, 2.0]],
+        "refusals": [
+            "INVALID_PARAMETER_VALUE", "INVALID_PARAMETER_VALUE", "INVALID_PARAMETER_VALUE",
+            "INVALID_STATE", "RESOURCE_DOES_NOT_EXIST",
+        ],
+        "tags": {"team": "vision"},
+        "description": "Doubles.",
+        "aliases": {"production": "2"},
+        "versions": [["2", "Second.", {"checked": "yes"}, "READY"]],
+        "searched": ["doubler"],
+    }  # fmt: skip
+    assert moves == [
+        ("production", 2, None), ("production", 1, 2), ("production", None, 1)
+    ]  # fmt: skip
+    tensor = {"name": "x", "type": "float32", "shape": [-1, 4]}
+    assert version["signature"] == {"inputs": [tensor], "outputs": [tensor]}
+    assert (version["source"], version["metrics"]) == ("mlflow", {"val/loss": 0.5})
+    assert version["is_unsafe"]
+    assert (tmp_path / "pulled/MLmodel").is_file()
+    assert pulled.num_files == version["num_files"]

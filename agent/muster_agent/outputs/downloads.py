@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from muster import wire
-from muster.sdk.checkpoints import CheckpointDamaged
+from muster.sdk.checkpoints import CheckpointDamaged, read_manifest
 from muster_agent.isolation import beneath
 from muster_agent.outputs.store import OutputStore, is_absent
 from muster_agent.outputs.work import MEDIA
 
 _BLOCK = tarfile.BLOCKSIZE
+_CHECKPOINT = re.compile(r".*/step-\d{8,}")
+_READ_BYTES = 2**20
 
 
 class PartSource(Protocol):
@@ -71,6 +74,43 @@ def _uncollected(work: Path, file: wire.OutputFile) -> bytes:
         os.close(root)
     with os.fdopen(fd, "rb") as opened:
         return opened.read(file.size_bytes + 1)
+
+
+def is_checkpoint_folder(path: str) -> bool:
+    """Return whether a path of the storage is the folder of a checkpoint that the SDK saved, which
+    holds its files under their names, unlike those of outputs."""
+    return _CHECKPOINT.fullmatch(path) is not None
+
+
+def checkpoint_file(folder: Path, file: wire.OutputFile) -> tuple[int, Iterator[bytes]]:
+    """Return the size in bytes of a file of a checkpoint's folder, and its content, whose digest is
+    verified on the way: reading raises CheckpointDamaged and OSError.
+
+    Raises CheckpointDamaged for a file that the checkpoint does not have, or has with other content.
+    """
+    manifest = read_manifest(folder)
+    if manifest.files.get(file.path) != file.sha256:
+        raise CheckpointDamaged(
+            f"{folder.name} has other content for {file.path}: it was saved again since"
+        )
+    return manifest.sizes[file.path], _verified(folder, file)
+
+
+def _verified(folder: Path, file: wire.OutputFile) -> Iterator[bytes]:
+    digest = hashlib.sha256()
+    root = beneath.open_root(folder)
+    try:
+        *folders, name = beneath.parts_of(file.path)
+        with beneath.folder(root, folders) as parent:
+            fd = beneath.open_file(name, parent)
+    finally:
+        os.close(root)
+    with os.fdopen(fd, "rb") as opened:
+        while piece := opened.read(_READ_BYTES):
+            digest.update(piece)
+            yield piece
+    if digest.hexdigest() != file.sha256:
+        raise CheckpointDamaged(f"{file.path} does not have the SHA-256 of the manifest")
 
 
 def opened_files(

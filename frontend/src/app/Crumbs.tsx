@@ -37,7 +37,7 @@ export function Crumbs() {
   const { t } = useTranslation();
   const location = useLocation();
   const { pathname, search } = location;
-  const [, section = "", id = ""] = pathname.split("/");
+  const [, section = "", id = "", , below = ""] = pathname.split("/");
   const docTitle = useDocCrumb(section === "docs" ? pathname.slice("/docs/".length) : "");
   const number = Number(id);
   const isId = Number.isInteger(number) && number > 0;
@@ -62,6 +62,10 @@ export function Crumbs() {
   } else if (section === "nodes") {
     crumbs = [{ label: t("nav.nodes"), to: "/nodes" }];
     if (id) crumbs.push({ label: nodeData?.name ?? id });
+  } else if (section === "models") {
+    crumbs = [{ label: t("nav.models"), to: "/models" }];
+    if (id) crumbs.push({ label: id, to: `/models/${id}` });
+    if (below) crumbs.push({ label: t("nav.modelVersion", { version: below }) });
   } else if (section === "preflights") {
     crumbs = [{ label: t("nav.nodes"), to: "/nodes" }, { label: t("nav.preflightOf", { id }) }];
   } else if (section === "docs") {

@@ -2,6 +2,7 @@ import { ActionIcon, Drawer, Menu, Tooltip, useMantineColorScheme } from "@manti
 import {
   IconAdjustmentsHorizontal,
   IconBook2,
+  IconBox,
   IconChartLine,
   IconChevronsLeft,
   IconChevronsRight,
@@ -62,6 +63,7 @@ const NAV = [
   { to: "/compare", key: "compare", icon: IconChartLine },
   { to: "/logs", key: "logs", icon: IconFileText },
   { to: "/checkpoints", key: "checkpoints", icon: IconDeviceFloppy },
+  { to: "/models", key: "models", icon: IconBox },
   { to: "/settings", key: "settings", icon: IconAdjustmentsHorizontal },
   // The route with its rest filled in, which the types of links do not know.
   { to: "/docs/contents" as "/docs/$", key: "docs", icon: IconBook2 },

@@ -8,6 +8,7 @@ export const PAGES = {
   n: { to: "/nodes", key: "nodes" },
   l: { to: "/logs", key: "logs" },
   k: { to: "/checkpoints", key: "checkpoints" },
+  m: { to: "/models", key: "models" },
   s: { to: "/settings", key: "settings" },
   d: { to: "/docs/contents" as "/docs/$", key: "docs" },
 } as const;

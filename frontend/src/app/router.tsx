@@ -15,6 +15,8 @@ import {
   docsSearch,
   experimentsSearch,
   logsSearch,
+  modelSearch,
+  modelsSearch,
   queueSearch,
   runSearch,
   scalingSearch,
@@ -125,6 +127,27 @@ const checkpointsRoute = createRoute({
   component: lazyPage(() => import("../features/experiments/CheckpointsPage"), "CheckpointsPage"),
 });
 
+const modelsRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/models",
+  validateSearch: modelsSearch,
+  component: lazyPage(() => import("../features/models/Models"), "Models"),
+});
+
+const modelRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/models/$name",
+  validateSearch: modelSearch,
+  component: lazyPage(() => import("../features/models/ModelPage"), "ModelPage"),
+});
+
+const modelVersionRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/models/$name/versions/$number",
+  beforeLoad: ({ params }) => numeric(params.number),
+  component: lazyPage(() => import("../features/models/VersionPage"), "VersionPage"),
+});
+
 const experimentRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/experiments/$experimentId",
@@ -210,6 +233,9 @@ const routeTree = rootRoute.addChildren([
     diagnosisRoute,
     logsRoute,
     checkpointsRoute,
+    modelsRoute,
+    modelRoute,
+    modelVersionRoute,
     compareRoute,
     submitRoute,
     settingsRoute,

@@ -130,6 +130,13 @@ export const checkpointsSearch = (search: Record<string, unknown>): CheckpointSe
   project: text(search["project"]),
 });
 
+/** What the list of models is searched for. */
+export const modelsSearch = (search: Record<string, unknown>): { q?: string } => ({ q: text(search["q"]) });
+
+export const modelSearch = (search: Record<string, unknown>): { tab?: "history" | "promotions" } => ({
+  tab: search["tab"] === "history" || search["tab"] === "promotions" ? search["tab"] : undefined,
+});
+
 export interface ExperimentSearch extends CheckpointSearch, LogSearch {
   tab?: string;
   /** A column of the trials, with "-" before it the largest first. */

@@ -25,7 +25,9 @@ from muster_server.middleware.strict_json import Unstorable, check_texts
 from muster_server.services.core.callers import Caller
 from muster_server.services.tracking import artifacts
 from muster_server.services.tracking.models import DatabaseShelf
+from muster_server.services.tracking.registry import MlflowRegistry, is_registry
 from muster_server.services.tracking.store import DatabaseStore
+from muster_server.settings import Settings
 
 router = APIRouter(prefix="/mlflow", include_in_schema=False)
 
@@ -37,18 +39,22 @@ Version = Annotated[str, Path(pattern=r"^[23]\.0$")]
 
 
 @router.get("/api/{version}/mlflow/{path:path}", operation_id="mlflow_read")
-def mlflow_read(version: Version, path: str, request: Request, db: Db, by: By) -> Response:
+def mlflow_read(
+    version: Version, path: str, request: Request, db: Db, by: By, settings: Config
+) -> Response:
     """Answer requests of MLflow's clients that read."""
     body = _query(request.query_params)
-    return _json(_answered(db, by, "GET", _path(request), body, writes=False))
+    return _json(_answered(db, by, settings, "GET", _path(request), body, writes=False))
 
 
 @router.post("/api/{version}/mlflow/{kind}/search", operation_id="mlflow_search")
-async def mlflow_search(version: Version, kind: str, request: Request, db: Db, by: By) -> Response:
+async def mlflow_search(
+    version: Version, kind: str, request: Request, db: Db, by: By, settings: Config
+) -> Response:
     """Answer searches for runs, experiments and models."""
     body = _parsed(await request.body())
     path = _path(request)
-    found = await run_in_threadpool(_answered, db, by, "POST", path, body, writes=False)
+    found = await run_in_threadpool(_answered, db, by, settings, "POST", path, body, writes=False)
     return _json(found)
 
 
@@ -57,11 +63,13 @@ async def mlflow_search(version: Version, kind: str, request: Request, db: Db, b
     methods=["POST", "PATCH", "DELETE"],
     operation_id="mlflow_write",
 )
-async def mlflow_write(version: Version, path: str, request: Request, db: Db, by: By) -> Response:
+async def mlflow_write(
+    version: Version, path: str, request: Request, db: Db, by: By, settings: Config
+) -> Response:
     """Answer requests of MLflow's clients that change something."""
     body = _parsed(await request.body())
     found = await run_in_threadpool(
-        _answered, db, by, request.method, _path(request), body, writes=True
+        _answered, db, by, settings, request.method, _path(request), body, writes=True
     )
     return _json(found)
 
@@ -74,9 +82,9 @@ def mlflow_list_artifacts(db: Db, by: By, path: str = "") -> Response:
 
 
 @router.get(f"{_ARTIFACTS}/{{path:path}}", operation_id="mlflow_get_artifact")
-def mlflow_get_artifact(path: str, db: Db, by: By) -> Response:
+def mlflow_get_artifact(path: str, db: Db, by: By, settings: Config) -> Response:
     """Return an artifact."""
-    size, pieces = artifacts.read(db, by, path)
+    size, pieces = artifacts.read(db, by, path, settings=settings)
     headers = {"Content-Length": str(size), "Content-Disposition": "attachment"}
     return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
@@ -116,9 +124,18 @@ async def mlflow_elsewhere(path: str, request: Request) -> Response:
 
 
 def _answered(
-    db: Database, by: Caller, method: str, path: str, body: Mapping[str, Any], *, writes: bool
+    db: Database,
+    by: Caller,
+    settings: Settings,
+    method: str,
+    path: str,
+    body: Mapping[str, Any],
+    *,
+    writes: bool,
 ) -> dict[str, Any]:
     def answered(session: Session) -> dict[str, Any]:
+        if is_registry(path):
+            return MlflowRegistry(session, by, settings).answer(method, path, body)
         store = DatabaseStore(session, by, writes=writes)
         shelf = DatabaseShelf(session, store)
         found = answer(store, shelf, method, path, body, rank=0)

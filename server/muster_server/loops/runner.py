@@ -51,6 +51,7 @@ from .diagnoses import DiagnosisLoop
 from .heartbeats import Sightings
 from .lifecycle import LifecycleLoop, lifecycle_policy
 from .providers import PilotWorker, ProviderLoop
+from .registry import RegistryLoop
 from .scaling import ScalingLoop
 from .scheduler import SchedulerLoop
 from .search import RoomLoop, search_pass
@@ -103,6 +104,7 @@ class Controller:
             database, scheduler_policy(settings), lambda: self._providers.told
         )
         self._providers = ProviderLoop(database, lambda: self._scheduler.waiting)
+        self._registry = RegistryLoop(database, settings)
         self._scaling = ScalingLoop(database)
         self._rooms = RoomLoop(database, monotonic)
         self._retained_at: dt.datetime | None = None
@@ -143,6 +145,7 @@ class Controller:
             "providers": lambda: self._providers.run(lease=lease, now=now),
             "cleaning": lambda: self._cleaning.run(lease=lease, now=now),
             "diagnoses": lambda: self._diagnoses.run(lease=lease, now=now),
+            "registry": lambda: self._registry.run(lease=lease, now=now),
             "scaling": lambda: self._scaling.run(lease=lease, now=now),
             "stuck": lambda: self._stuck.run(lease=lease, now=now),
         }

@@ -25,7 +25,10 @@ BLOB_TIMEOUT_FACTOR = 60
 """
 
 BLOBS = "/api/v1/blobs/"
-"""Paths to which archives are sent, the only requests of people that are not JSON."""
+"""Paths to which archives are sent."""
+MODEL_BLOBS = "/api/v1/model-blobs/"
+"""Paths to which pieces of a model's files are sent."""
+MODEL_PIECE_MAX_BYTES = 8 << 20
 ARTIFACTS = "/mlflow/api/2.0/mlflow-artifacts/"
 """Paths to which clients of MLflow send files."""
 _AGENTS = "/agent/"
@@ -82,6 +85,8 @@ class RequestLimits:
         timeout_s = self._settings.request_timeout_s
         if path.startswith(BLOBS):
             return self._settings.blob_max_bytes, timeout_s * BLOB_TIMEOUT_FACTOR, timeout_s
+        if path.startswith(MODEL_BLOBS):
+            return MODEL_PIECE_MAX_BYTES, timeout_s * BLOB_TIMEOUT_FACTOR, timeout_s
         if path.startswith(ARTIFACTS):
             size = self._settings.run_artifact_max_bytes
             return size, timeout_s * BLOB_TIMEOUT_FACTOR, timeout_s

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster_server.errors import Malformed
-from muster_server.middleware.limits import BLOBS
+from muster_server.middleware.limits import BLOBS, MODEL_BLOBS
 
 DEPTH_MAX = 64
 INTEGER_MAX = 2**63 - 1
@@ -145,7 +145,7 @@ def _applies(scope: Scope) -> bool:
     if scope["type"] != "http" or scope["method"] not in _METHODS:
         return False
     path = scope["path"]
-    return path.startswith("/api/") and not path.startswith(BLOBS)
+    return path.startswith("/api/") and not path.startswith((BLOBS, MODEL_BLOBS))
 
 
 def _is_json(headers: Headers) -> bool:

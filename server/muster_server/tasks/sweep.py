@@ -14,6 +14,7 @@ from muster_server.services.core import blobs, retention
 from muster_server.services.metrics import compaction
 from muster_server.services.metrics import retention as metrics_retention
 from muster_server.services.notifications import retention as notification_retention
+from muster_server.services.registry import uploads
 
 PART_S = 5.0
 """Seconds after which a part stops; the next sweep goes on."""
@@ -49,6 +50,7 @@ def sweep_once(
         retention.delete_leftovers,
         lambda session, limit: retention.delete_expired(session, now, limit),
         lambda session, limit: blobs.delete_unused(session, now, limit),
+        lambda session, limit: uploads.delete_unused(session, now, limit),
         lambda session, limit: notification_retention.delete_old(session, now, limit),
         old_logs,
     ]

@@ -19,6 +19,7 @@ from . import (
     local,
     logs,
     media,
+    models,
     nodes,
     notifications,
     operations,
@@ -129,5 +130,6 @@ app.add_typer(search.app, name="search")
 app.add_typer(checkpoints.app, name="checkpoint")
 app.add_typer(outputs.app, name="outputs")
 app.add_typer(media.app, name="media")
+app.add_typer(models.app, name="model")
 app.add_typer(cluster.agent_app, name="agent")
 app.add_typer(cluster.token_app, name="token")

@@ -185,6 +185,18 @@ class AsyncClient:
     pin_checkpoint = awaited(Client.pin_checkpoint)
     unpin_checkpoint = awaited(Client.unpin_checkpoint)
     export_checkpoint = awaited(Client.export_checkpoint)
+    models = awaited(Client.models)
+    model_versions = awaited(Client.model_versions)
+    model_version = awaited(Client.model_version)
+    register_model = awaited(Client.register_model)
+    upload_model = awaited(Client.upload_model)
+    wait_for_model = awaited(Client.wait_for_model)
+    set_model_alias = awaited(Client.set_model_alias)
+    delete_model_alias = awaited(Client.delete_model_alias)
+    model_history = awaited(Client.model_history)
+    promote_model = awaited(Client.promote_model)
+    delete_model = awaited(Client.delete_model)
+    pull_model = awaited(Client.pull_model)
     set_search_limits = awaited(Client.set_search_limits)
 
 

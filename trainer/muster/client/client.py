@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from muster.numbers import decode_number
 
-from .connection import RETRY_FOR_S, Connection, Json
+from .connection import RETRY_FOR_S, Connection, Json, quoted
 from .drive import Drive
 from .errors import Refused
 from .frames import Frame
@@ -22,6 +22,7 @@ from .waiting import Looks, streaming, waiting
 if TYPE_CHECKING:
     from muster.code.version import CodeVersion
 
+    from .models import Pulled
     from .outputs import Fetched
 
 LOG_PAGE_LIMIT = 2000
@@ -33,6 +34,7 @@ CURVE_POINTS = 1000
 """Points per curve, unless others are asked for."""
 _NAMES = {"NaN", "Infinity", "-Infinity"}
 
+OnProgress = Callable[[str], None] | None
 Axis = Literal["step", "epoch", "time", "relative"]
 
 
@@ -603,6 +605,156 @@ class Client(Connection):
         path = Path(to)
         self.download_to(f"/exports/{export['id']}/file", path)
         return path
+
+    # ------------------------------------------------------------ models
+
+    def models(self, *, project: str | None = None, text: str | None = None) -> list[Json]:
+        """Return models by name. text: part of the name or the description."""
+        return list(self.pages("/models", project=project, q=text))
+
+    def model_versions(self, name: str) -> list[Json]:
+        """Return the versions of a model, newest first."""
+        return list(self.pages(f"/models/{quoted(name)}/versions"))
+
+    def model_version(self, reference: str) -> Json:
+        """Return a version with its files, lineage and card.
+
+        reference: "NAME:3", "NAME@production", or "NAME" for the newest version.
+        """
+        from .models import find_version
+
+        return find_version(self, reference)
+
+    def register_model(
+        self,
+        name: str,
+        *,
+        checkpoint_id: int | None = None,
+        trial_id: int | None = None,
+        paths: Sequence[str] = (),
+        **more: Any,
+    ) -> Json:
+        """Register a version from a checkpoint, or from outputs of a trial that has ended; the model is
+        created if there is none. The same files once more are the same version.
+
+        paths: files and folders of the outputs; without them, all. more: `notes`, `tags`, `signature`
+            and `project`, as REST takes them.
+        A version of the built-in trainer is ready when a node has read its checkpoint; see
+        `wait_for_model`.
+        """
+        body: Json = {**more}
+        if checkpoint_id is not None:
+            body["checkpoint_id"] = checkpoint_id
+        if trial_id is not None:
+            body |= {"trial_id": trial_id, "paths": list(paths)}
+        return self.post(f"/models/{quoted(name)}/versions", body, repeatable=True)
+
+    def upload_model(
+        self,
+        name: str,
+        source: str | os.PathLike[str],
+        *,
+        on_progress: OnProgress = None,
+        **more: Any,
+    ) -> Json:
+        """Upload a file, or a folder, as a new version. What has arrived already is not sent again.
+
+        more: `notes`, `tags`, `signature`, `metrics` and `project`, as REST takes them.
+        """
+        from .models import upload_files
+
+        files = upload_files(self, Path(source), on_progress=on_progress)
+        body = {"files": files, **more}
+        return self.post(f"/models/{quoted(name)}/versions", body, repeatable=True)
+
+    @waiting
+    def wait_for_model(
+        self, reference: str, *, timeout_s: float | None = None, poll_s: float = 0.5
+    ) -> Looks[Json]:
+        """Return a version once it is ready. Raises TimeoutError, and Refused if it failed."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            version = self.model_version(reference)
+            if version["state"] == "ready":
+                return version
+            if version["state"] == "failed":
+                raise Refused(
+                    f"Version {version['number']} of model {version['model']} failed: "
+                    f"{version['message']}.",
+                    code="models.not_ready",
+                )
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"version {version['number']} is still being made")
+            yield poll_s
+
+    def set_model_alias(self, name: str, alias: str, version: int, *, reason: str = "") -> Json:
+        """Let an alias name a version."""
+        body = {"version": version, "reason": reason}
+        path = f"/models/{quoted(name)}/aliases/{quoted(alias)}"
+        return self._json(self.call("PUT", path, body=body))
+
+    def delete_model_alias(self, name: str, alias: str, *, reason: str = "") -> None:
+        """Remove an alias; its history stays."""
+        path = f"/models/{quoted(name)}/aliases/{quoted(alias)}"
+        self.call("DELETE", path, params={"reason": reason})
+
+    def model_history(self, name: str, *, alias: str | None = None) -> list[Json]:
+        """Return the moves of a model's aliases, newest first."""
+        return list(self.pages(f"/models/{quoted(name)}/history", alias=alias))
+
+    def promote_model(
+        self,
+        name: str,
+        alias: str,
+        experiment_id: int,
+        *,
+        metric: str | None = None,
+        goal: Literal["min", "max"] | None = None,
+    ) -> Json:
+        """Let the best checkpoint of an experiment become an alias when it has ended, if it is better
+        than what the alias names then. metric, goal: by default those of its search."""
+        given = {"metric": metric, "goal": goal}
+        body: Json = {"experiment_id": experiment_id, "alias": alias}
+        body |= {key: value for key, value in given.items() if value is not None}
+        return self.post(f"/models/{quoted(name)}/promotions", body, repeatable=True)
+
+    def delete_model(self, reference: str, *, force: bool = False) -> None:
+        """Delete a version ("NAME:3"), or a model with all its versions ("NAME").
+
+        force: also what an alias names, which is removed.
+        """
+        name, _, number = reference.partition(":")
+        path = f"/models/{quoted(name)}" + (f"/versions/{quoted(number)}" if number else "")
+        self.call("DELETE", path, params={"force": force})
+
+    def pull_model(
+        self,
+        reference: str,
+        folder: str | os.PathLike[str],
+        *,
+        force: bool = False,
+        cache: str | os.PathLike[str] | None = None,
+        cache_bytes: int | None = None,
+        on_progress: OnProgress = None,
+    ) -> Pulled:
+        """Fetch the files of a version into a folder, each verified by its digest. All of them appear
+        there at once, or after an error none; an interrupted pull goes on where it was.
+
+        force: replace files that are there with other content; without it, they raise.
+        cache: folder in which files are kept for further pulls, at most `cache_bytes`.
+        """
+        from .models import pull
+
+        place = None if cache is None else Path(cache)
+        return pull(
+            self,
+            reference,
+            Path(folder),
+            force=force,
+            cache=place,
+            cache_bytes=cache_bytes,
+            on_progress=on_progress,
+        )
 
     # ------------------------------------------------------------ searches
 

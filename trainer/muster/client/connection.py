@@ -102,6 +102,7 @@ class Connection:
         params: Mapping[str, Any] | None = None,
         body: Any = None,
         content: Path | None = None,
+        data: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (),
         repeatable: bool | None = None,
@@ -126,7 +127,7 @@ class Connection:
                     f"{api}{path}",
                     params=cleaned,
                     json=body,
-                    content=file,
+                    content=file if data is None else data,
                     headers=dict(headers or {}),
                 )
             except httpx.UnsupportedProtocol:
@@ -277,6 +278,39 @@ class Connection:
         finally:
             draft.unlink(missing_ok=True)
         return expected
+
+    def continue_to(
+        self, path: str, draft: Path, *, etag: str = "", params: Mapping[str, Any] | None = None
+    ) -> str:
+        """Fetch a file into `draft`, from where that ends if the server still has the file of this tag;
+        else from the beginning. Return the tag of what it has sent, without quotes.
+
+        After an error `draft` holds what has arrived. Raises Unreachable, Refused and OSError.
+        """
+        there = draft.stat().st_size if etag and draft.is_file() else 0
+        headers = {"Range": f"bytes={there}-", "If-Range": f'"{etag}"'} if there else {}
+        cleaned = {k: v for k, v in (params or {}).items() if v is not None}
+        try:
+            with self._http.stream(
+                "GET", f"/api/v1{path}", params=cleaned, headers=headers
+            ) as reply:
+                if reply.status_code >= 400:
+                    reply.read()
+                    raise refused_by(reply, self.target)
+                with draft.open("ab" if reply.status_code == 206 else "wb") as file:
+                    for piece in reply.iter_bytes():
+                        file.write(piece)
+                return str(reply.headers.get("ETag", "")).strip('"')
+        except httpx.TransportError as error:
+            raise Unreachable(
+                f"The download from {self.target.url} ended early ({_describe(error)}).",
+                code="client.unreachable",
+                hint="run it again: it continues where it was cut off",
+            ) from error
+
+    def send_piece(self, path: str, data: bytes, *, params: Mapping[str, Any]) -> Json:
+        """Send bytes; done again, it changes nothing. Raises Unreachable and Refused."""
+        return self._json(self.call("PUT", path, params=params, data=data))
 
     @staticmethod
     def _json(reply: httpx.Response) -> Json:

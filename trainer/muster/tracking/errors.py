@@ -29,7 +29,8 @@ def no_endpoint(method: str, path: str) -> TrackingError:
     hint = ""
     if "registered-models" in path or "model-versions" in path:
         hint = (
-            " There is no model registry: models that are logged are kept with the trial's outputs."
+            " A job has no access to the model registry: its models are kept with the trial's outputs, "
+            "which `muster model register` makes a version of."
         )
     elif "trace" in path:
         hint = " Traces are not kept."

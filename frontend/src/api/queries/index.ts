@@ -5,6 +5,7 @@ export * from "./checkpoints";
 export * from "./cluster";
 export * from "./experiments";
 export * from "./media";
+export * from "./models";
 export * from "./outputs";
 export * from "./panels";
 export * from "./notifications";

@@ -1,5 +1,5 @@
 import { ActionIcon, Badge, Button, Menu, SegmentedControl } from "@mantine/core";
-import { IconDots, IconGitFork, IconPin, IconPinnedOff } from "@tabler/icons-react";
+import { IconBox, IconDots, IconGitFork, IconPin, IconPinnedOff } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
@@ -19,6 +19,7 @@ import * as format from "../../lib/format";
 import { CleaningDialog } from "../../common/checkpoints/CleaningDialog";
 import { FromScript } from "../../common/checkpoints/FromScript";
 import { Pinned, usePin } from "../../common/checkpoints/PinButton";
+import { RegisterDialog } from "../../common/models/RegisterDialog";
 import css from "./table.module.css";
 import layout from "../../components/layout.module.css";
 
@@ -144,6 +145,7 @@ function Marks({ checkpoint }: { checkpoint: Item }) {
 function Actions({ checkpoint }: { checkpoint: Item }) {
   const { t } = useTranslation();
   const { isPinned, change, label } = usePin(checkpoint);
+  const [isRegistering, setIsRegistering] = useState(false);
   const menu = t("checkpointList.actions", { step: checkpoint.step });
   return (
     <>
@@ -176,8 +178,21 @@ function Actions({ checkpoint }: { checkpoint: Item }) {
           >
             {label}
           </Menu.Item>
+          <Menu.Item
+            leftSection={<IconBox size={14} aria-hidden />}
+            onClick={() => setIsRegistering(true)}
+            data-testid="register"
+          >
+            {t("models.register")}
+          </Menu.Item>
         </Menu.Dropdown>
       </Menu>
+      {isRegistering ? (
+        <RegisterDialog
+          source={{ checkpointId: checkpoint.id, step: checkpoint.step }}
+          onClose={() => setIsRegistering(false)}
+        />
+      ) : null}
     </>
   );
 }

@@ -22,6 +22,7 @@ import { CleaningDialog } from "../../common/checkpoints/CleaningDialog";
 import { FromScript } from "../../common/checkpoints/FromScript";
 import { ExportButton } from "./ExportButton";
 import { Pinned, PinButton } from "../../common/checkpoints/PinButton";
+import { RegisterButton } from "../../common/models/RegisterButton";
 import css from "./trials.module.css";
 
 export function Checkpoints({ trial }: { trial: TrialDetail }) {
@@ -164,6 +165,7 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
               mayAsk={mayChange}
               isModel={c.kind !== "adopted"}
             />
+            {mayChange ? <RegisterButton source={{ checkpointId: c.id, step: c.step }} /> : null}
             {mayChange ? (
               <LinkButton
                 variant="subtle"

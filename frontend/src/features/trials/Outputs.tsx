@@ -5,6 +5,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import {
+  me,
   type OutputFile,
   outputFiles,
   type OutputSort,
@@ -21,6 +22,7 @@ import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
 import css from "./trials.module.css";
+import { RegisterButton } from "../../common/models/RegisterButton";
 import { DownloadOutputs } from "./DownloadOutputs";
 import { OutputPreview } from "./OutputPreview";
 import { OutputsRetention } from "./OutputsRetention";
@@ -63,6 +65,8 @@ function NothingYet({ state }: { state: OutputsSummary["state"] }) {
 
 function Files({ trial, summary }: { trial: TrialDetail; summary: OutputsSummary }) {
   const { t } = useTranslation();
+  const user = useQuery(me).data;
+  const mayChange = user !== undefined && user.role !== "viewer";
   const [typed, setTyped] = useState("");
   const [text] = useDebouncedValue(typed, TYPING_MS);
   const [onlyLeftOut, setOnlyLeftOut] = useState(false);
@@ -93,7 +97,10 @@ function Files({ trial, summary }: { trial: TrialDetail; summary: OutputsSummary
           data-testid="outputs-search"
         />
         {summary.num_files > 0 ? (
-          <DownloadOutputs trialId={trial.id} paths={null} label={t("outputs.downloadAll")} />
+          <Group gap="xs">
+            {mayChange ? <RegisterButton source={{ trialId: trial.id }} variant="default" /> : null}
+            <DownloadOutputs trialId={trial.id} paths={null} label={t("outputs.downloadAll")} />
+          </Group>
         ) : null}
       </Group>
       <QueryView query={query}>

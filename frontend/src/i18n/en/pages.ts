@@ -11,6 +11,7 @@ import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { logs } from "./logs";
 import { media } from "./media";
+import { models } from "./models";
 import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
@@ -39,6 +40,7 @@ export const pages = {
   ...keys,
   ...logs,
   ...media,
+  ...models,
   ...notifications,
   ...outputs,
   ...overview,

@@ -15,6 +15,7 @@ import { experiments } from "./experiments";
 import { keys } from "./keys";
 import { logs } from "./logs";
 import { media } from "./media";
+import { models } from "./models";
 import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
@@ -42,6 +43,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...states,
   ...logs,
   ...media,
+  ...models,
   ...notifications,
   ...outputs,
   ...overview,

@@ -60,6 +60,16 @@ from .notifications import (
 from .outputs import TrialOutputsRow
 from .profiles import ProfilePieceRow, ProfileRow
 from .providers import PilotRow, PoolProviderRow
+from .registry import (
+    ModelAliasMoveRow,
+    ModelAliasRow,
+    ModelBlobChunkRow,
+    ModelBlobRow,
+    ModelFileRow,
+    ModelPromotionRow,
+    ModelRow,
+    ModelVersionRow,
+)
 from .scaling import ScalingReportRow
 from .secrets import SecretRow
 from .storage import ClusterIdentityRow, FileDeletionRow
@@ -110,6 +120,14 @@ __all__ = [
     "MetricBlockRow",
     "MetricSeriesRow",
     "MetricSpanRow",
+    "ModelAliasMoveRow",
+    "ModelAliasRow",
+    "ModelBlobChunkRow",
+    "ModelBlobRow",
+    "ModelFileRow",
+    "ModelPromotionRow",
+    "ModelRow",
+    "ModelVersionRow",
     "NodeRow",
     "NodeSampleRow",
     "NodeSlotRow",

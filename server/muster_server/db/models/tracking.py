@@ -101,6 +101,8 @@ class RunArtifactRow(Base):
     """Below the folder of the run: `artifacts/…` or `models/<name>/…`. One that begins with `.upload`
     is not complete."""
     size_bytes: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[str] = mapped_column(String(64), default="")
+    """Empty for one of an earlier version of Muster."""
     created_at: Mapped[dt.datetime]
 
     __table_args__ = (UniqueConstraint("trial_id", "path"),)

@@ -50,6 +50,8 @@ class CheckpointView:
     """A fork that has not ended starts from it."""
     is_pinned: bool = False
     """Somebody wants it to stay, whatever the policy."""
+    used_by: str = ""
+    """Version of a model whose files it has, "version 3 of model digits"; "" for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +86,10 @@ def judge(
 
     pinned = {(c.trial_id, c.step) for c in ordered if c.is_pinned}
     note((c for c in living if (c.trial_id, c.step) in pinned), PINNED)
+    used = {(c.trial_id, c.step): c.used_by for c in ordered if c.used_by}
+    for checkpoint in ordered:
+        if user := used.get((checkpoint.trial_id, checkpoint.step)):
+            note([checkpoint], f"{user} consists of it")
     for mine in trials.values():
         if not mine[-1].trial_ended:
             note(mine[-NEWEST_IN_USE:], "its trial may go on from it")

@@ -28,7 +28,7 @@ from ..core.callers import Caller, note
 from ..core.events import add_event
 from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
-from . import exports, file_deletions
+from . import exports, file_deletions, holds
 from .lookup import ADOPTED, OBJECT_STORE, store_of, trial_folder
 
 SHOWN_MAX = 1000
@@ -91,6 +91,7 @@ def verdicts(session: Session, experiment: ExperimentRow, keep: KeepPolicy) -> l
         .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
         .where(TrialRow.experiment_id == experiment.id, CheckpointRow.state == "complete")
     )
+    used = holds.held_checkpoints(session, experiment.id)
     views = [
         CheckpointView(
             id=row.id,
@@ -103,6 +104,7 @@ def verdicts(session: Session, experiment: ExperimentRow, keep: KeepPolicy) -> l
             trial_ended=row.state in TERMINAL_TRIAL,
             is_needed=row.id in needed,
             is_pinned=row.pinned_at is not None,
+            used_by=used.get(row.id, ""),
         )
         for row in rows
     ]

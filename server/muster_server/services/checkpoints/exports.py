@@ -329,7 +329,7 @@ def take_result(
         _tell(session, node, row, now)
     session.flush()
     wake_nodes(session, {row.storage_id})
-    touch(session, f"trial:{row.trial_id}")
+    touch(session, f"trial:{row.trial_id}", "loops")
     return ExportReply(taken=True)
 
 

@@ -31,7 +31,7 @@ from muster_server.errors import Conflict, FieldProblem, InvalidRequest
 from muster_server.schemas.experiments import ExperimentIn
 from muster_server.schemas.operations import ContinueIn
 
-from ..checkpoints import lookup
+from ..checkpoints import holds, lookup
 from ..core import idempotency
 from ..core.callers import Caller, note
 from ..core.events import add_event
@@ -74,6 +74,7 @@ def check(session: Session, experiment: ExperimentRow) -> bool:
     """Return True if the experiment can continue as it is. Raises Conflict if it cannot."""
     require_managed(experiment, "continued")
     require_ended(experiment, "continued")
+    holds.require_outputs_unused(session, experiment.id)
     _plan(session, experiment, ContinueIn(), list(_ended_trials(session, experiment)))
     return True
 
@@ -95,6 +96,7 @@ def continue_experiment(
     require_charge(session, caller.principal, experiment)
     require_managed(experiment, "continued")
     require_ended(experiment, "continued")
+    holds.require_outputs_unused(session, experiment.id)
     overrides = [*_length_overrides(experiment, body), *body.overrides]
     config = _resolve(session, experiment, overrides, caller)
     if any(o.partition("=")[0].strip().split(".")[0] == "budget" for o in overrides):

@@ -64,7 +64,7 @@ from muster_server.schemas.operations import (
     StorageShare,
 )
 
-from ..checkpoints import file_deletions, pins
+from ..checkpoints import file_deletions, holds, pins
 from ..checkpoints.lookup import OBJECT_STORE, experiment_folder, store_of
 from ..core.callers import Caller, note
 from ..core.lookup import get_experiment
@@ -124,6 +124,7 @@ def check(session: Session, experiment: ExperimentRow) -> bool:
             f"Experiment {experiment.id} has {num_pinned} pinned checkpoints.",
             hint="Unpin them first: somebody wanted them to stay.",
         )
+    holds.require_no_version(session, experiment.id)
     needed = _needed_by(session, experiment.id)
     if needed is not None:
         raise Conflict(

@@ -89,7 +89,7 @@ def request(
     chosen = _chosen(trial, read_union(rows), wanted.paths)
     if wanted.part is not None:
         entry, file = _part(chosen, wanted.part)
-        made = [_row(trial, _place(session, rows, entry), [file], caller, settings)]
+        made = [_row(trial, place_of(session, rows, entry), [file], caller, settings)]
     else:
         made = list(_archives(session, trial, rows, chosen, caller, settings))
     return OutputsExportOut(
@@ -109,7 +109,7 @@ def request_preview(
         raise _no_preview(path)
     first = max(1, num_bytes)
     row = _row(
-        trial, _place(session, rows, entry), [_renamed(entry)], caller, settings, first=first
+        trial, place_of(session, rows, entry), [_renamed(entry)], caller, settings, first=first
     )
     return exports.request_outputs(session, row, settings=settings)
 
@@ -129,13 +129,13 @@ def request_media(
     session: Session, trial: TrialRow, stored: StoredMedia, caller: Caller, *, settings: Settings
 ) -> ExportOut:
     """Have the content of a media item sent. Raises Conflict when there is no room for it."""
-    row = _row(trial, _place_of(session, trial, stored), [_file_of(stored)], caller, settings)
+    row = _row(trial, _place_of_media(session, trial, stored), [_file_of(stored)], caller, settings)
     return exports.request_outputs(session, row, settings=settings)
 
 
 def find_media(session: Session, trial: TrialRow, stored: StoredMedia) -> int | None:
     """Return the id of the newest export of a media item's content; None for none."""
-    key = _key_of(_place_of(session, trial, stored), [_file_of(stored)], 0)
+    key = _key_of(_place_of_media(session, trial, stored), [_file_of(stored)], 0)
     return session.scalar(
         select(ExportRow.id)
         .where(ExportRow.trial_id == trial.id, ExportRow.request_key == key)
@@ -144,7 +144,31 @@ def find_media(session: Session, trial: TrialRow, stored: StoredMedia) -> int | 
     )
 
 
-def _place_of(session: Session, trial: TrialRow, stored: StoredMedia) -> _Place:
+def request_file(
+    session: Session,
+    trial: TrialRow,
+    place: StoragePlace,
+    file: OutputFile,
+    caller: Caller,
+    *,
+    settings: Settings,
+) -> ExportOut:
+    """Have one file sent that a version of a model consists of. Raises Conflict when there is no room
+    for it."""
+    row = _row(trial, place, [file], caller, settings)
+    return exports.request_outputs(session, row, settings=settings)
+
+
+def part_of(file: OutputFile, part: int) -> OutputFile:
+    """Return a file that consists of one part of another, which has that part."""
+    size_bytes = min(OUTPUT_PART_BYTES, file.size_bytes - part * OUTPUT_PART_BYTES)
+    digest = file.parts[part]
+    return dataclasses.replace(
+        file, size_bytes=size_bytes, sha256=digest, parts=[digest], state="kept"
+    )
+
+
+def _place_of_media(session: Session, trial: TrialRow, stored: StoredMedia) -> _Place:
     url = ""
     if stored.storage_id == OBJECT_STORE:
         url = store_of(session.get_one(ExperimentRow, trial.experiment_id).config)
@@ -242,12 +266,7 @@ def _part(chosen: Sequence[OutputEntry], part: int) -> tuple[OutputEntry, Output
         raise InvalidRequest(
             "outputs.no_part", f"{entry.name} has parts 0 to {len(file.parts) - 1}, not {part}."
         )
-    size_bytes = min(OUTPUT_PART_BYTES, file.size_bytes - part * OUTPUT_PART_BYTES)
-    digest = file.parts[part]
-    piece = dataclasses.replace(
-        file, path=entry.name, size_bytes=size_bytes, sha256=digest, parts=[digest], state="kept"
-    )
-    return entry, piece
+    return entry, part_of(_renamed(entry), part)
 
 
 def _archives(
@@ -263,7 +282,7 @@ def _archives(
     places: dict[int, TrialOutputsRow] = {}
     online = online_storages(session)
     for entry in chosen:
-        place = _place(session, rows, entry, online)
+        place = place_of(session, rows, entry, online)
         places[place.node_rank] = place
         by_rank[place.node_rank].append(entry)
     batches = [
@@ -314,7 +333,7 @@ def _renamed(entry: OutputEntry) -> OutputFile:
     return dataclasses.replace(entry.file, path=entry.name)
 
 
-def _place(
+def place_of(
     session: Session,
     rows: Sequence[TrialOutputsRow],
     entry: OutputEntry,

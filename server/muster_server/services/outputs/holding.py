@@ -17,6 +17,8 @@ from muster_server.db.models import (
 )
 from muster_server.domain.states import TERMINAL_TRIAL
 
+from ..checkpoints import holds
+
 
 def held_trials(
     session: Session, experiment_id: int, *, trial_id: int | None = None
@@ -26,7 +28,8 @@ def held_trials(
     trial_id: the only trial to look at; None for all.
 
     Held are trials that may still run, whose last files are not in the storage yet, of which a
-    checkpoint is pinned, or that somebody downloads at this moment.
+    checkpoint is pinned, whose files a version of a model consists of, or that somebody downloads at
+    this moment.
     """
     wanted = TrialRow.experiment_id == experiment_id
     if trial_id is not None:
@@ -44,6 +47,8 @@ def held_trials(
     )
     for pinned_id, step in pinned:
         held.setdefault(pinned_id, f"its checkpoint of step {step} is pinned")
+    for used_id, user in holds.held_outputs(session, wanted).items():
+        held.setdefault(used_id, f"{user} consists of them")
     downloads = session.scalars(
         select(ExportRow.trial_id)
         .join(TrialRow, TrialRow.id == ExportRow.trial_id)

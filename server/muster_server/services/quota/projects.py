@@ -16,6 +16,7 @@ from muster_server.db.models import (
     BudgetAlertRow,
     EventRow,
     ExperimentRow,
+    ModelRow,
     ProjectRow,
     SpendingRow,
     TrialRow,
@@ -152,6 +153,15 @@ def delete_project(session: Session, name: str) -> None:
             "projects.in_use",
             f"Project {name!r} has {num:,} experiments.",
             hint="Delete them first; archived ones count too.",
+        )
+    num_models = session.scalar(
+        select(func.count()).select_from(ModelRow).where(ModelRow.project_id == project.id)
+    )
+    if num_models:
+        raise Conflict(
+            "projects.in_use",
+            f"Project {name!r} has {num_models:,} models.",
+            hint="Delete them first: `muster model delete NAME`.",
         )
     # What deleted experiments of it spent belongs to nobody now; on SQLite its id may come again.
     session.execute(

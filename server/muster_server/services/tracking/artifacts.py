@@ -6,6 +6,7 @@ gets its own name when it is complete.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 from collections.abc import Iterator
@@ -18,13 +19,18 @@ from muster.tracking import TrackingError, invalid, missing
 from muster_server.db.engine import Database
 from muster_server.db.models import (
     LoggedModelRow,
+    ModelFileRow,
+    ModelRow,
+    ModelVersionRow,
     RunArtifactChunkRow,
     RunArtifactRow,
     UnmanagedRunRow,
 )
+from muster_server.settings import Settings
 
 from ..core import chunks
 from ..core.callers import Caller
+from ..registry import fetching
 from .store import DatabaseStore
 
 CHUNK_BYTES = 1 << 20
@@ -32,6 +38,8 @@ FILES_MAX = 10_000
 """Most artifacts of one run."""
 LISTED_MAX = 10_000
 PATH_MAX_CHARS = 900
+REGISTRY = "registry"
+"""Beginning of the paths under which versions of models are read: registry/<id of the version>/…"""
 _UPLOAD = ".upload-"
 _PART = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
 
@@ -88,16 +96,19 @@ def put(
         session.add(upload)
         session.flush()
         upload_id = upload.id
+    digest = hashlib.sha256()
     try:
         for index in range((size_bytes + CHUNK_BYTES - 1) // CHUNK_BYTES):
             with database.transaction() as session:
                 piece = file.read(CHUNK_BYTES)
+                digest.update(piece)
                 session.add(RunArtifactChunkRow(artifact_id=upload_id, idx=index, data=piece))
         with database.transaction() as session:
             run = session.get_one(UnmanagedRunRow, trial_id, with_for_update=True)
             _remove(session, run, RunArtifactRow.path == inner)
             _check_room(run, size_bytes, run_max_bytes)
-            session.get_one(RunArtifactRow, upload_id).path = inner
+            stored = session.get_one(RunArtifactRow, upload_id)
+            stored.path, stored.sha256 = inner, digest.hexdigest()
             run.num_artifacts += 1
             run.artifact_bytes += size_bytes
     except BaseException:
@@ -106,8 +117,12 @@ def put(
         raise
 
 
-def read(database: Database, caller: Caller, path: str) -> tuple[int, Iterator[bytes]]:
+def read(
+    database: Database, caller: Caller, path: str, *, settings: Settings
+) -> tuple[int, Iterator[bytes]]:
     """Return the size of a file and its content. Raises TrackingError."""
+    if path.strip("/").startswith(f"{REGISTRY}/"):
+        return _read_version(database, caller, path, settings)
     with database.read() as session:
         trial_id, inner = _file(session, caller, path, writes=False)
         row = session.scalars(
@@ -131,14 +146,21 @@ def entries(session: Session, caller: Caller, path: str) -> list[dict[str, Any]]
     """Return the entries of a folder as MLflow shows them; none for a file or for nothing.
 
     Raises TrackingError for a folder of more than `LISTED_MAX`."""
-    trial_id, inner = place(session, caller, path, writes=False)
-    found: dict[str, dict[str, Any]] = {}
-    rows = session.execute(
-        select(RunArtifactRow.path, RunArtifactRow.size_bytes).where(
+    if path.strip("/").startswith(f"{REGISTRY}/"):
+        _, version, inner = _version_at(session, path)
+        files = select(ModelFileRow.path, ModelFileRow.size_bytes).where(
+            ModelFileRow.version_id == version.id
+        )
+        rows = [(f"/{file}" if not inner else file, size) for file, size in session.execute(files)]
+        rows = [(file, size) for file, size in rows if file.startswith(f"{inner}/")]
+    else:
+        trial_id, inner = place(session, caller, path, writes=False)
+        artifacts = select(RunArtifactRow.path, RunArtifactRow.size_bytes).where(
             RunArtifactRow.trial_id == trial_id,
             RunArtifactRow.path.startswith(f"{inner}/", autoescape=True),
         )
-    )
+        rows = [(file, size) for file, size in session.execute(artifacts)]
+    found: dict[str, dict[str, Any]] = {}
     for file, size in rows:
         name, _, rest = file.removeprefix(f"{inner}/").partition("/")
         entry: dict[str, Any] = {"path": name, "is_dir": bool(rest)}
@@ -160,8 +182,65 @@ def remove_model(session: Session, run: UnmanagedRunRow, model_id: str) -> None:
     _remove(session, run, inside)
 
 
+def _version_at(session: Session, path: str) -> tuple[ModelRow, ModelVersionRow, str]:
+    """Return the model, the version and the path within it for registry/<id>/…"""
+    _, number, *inner = path.strip("/").split("/")
+    found = session.execute(
+        select(ModelRow, ModelVersionRow)
+        .join(ModelVersionRow, ModelVersionRow.model_id == ModelRow.id)
+        .where(ModelVersionRow.id == (int(number) if re.fullmatch(r"\d{1,9}", number) else 0))
+    ).one_or_none()
+    if found is None:
+        raise missing(f"There is no version of a model under {path[:200]}.")
+    return found[0], found[1], "/".join(inner)
+
+
+def _read_version(
+    database: Database, caller: Caller, path: str, settings: Settings
+) -> tuple[int, Iterator[bytes]]:
+    """Return a file of a version, which a node reads first if the server lacks it: clients repeat what is
+    answered with 503."""
+    with database.transaction() as session:
+        model, version, inner = _version_at(session, path)
+        file = fetching.file_of(session, model, version, inner)
+        if fetching.num_parts(file) > 1:
+            raise invalid(
+                f"{inner} is fetched in parts, which MLflow's client cannot do: use `muster model pull "
+                f"{model.name}:{version.number} DIR`"
+            )
+        fetched = fetching.request(session, version, file, 0, caller, settings=settings)
+        if fetched.state == "ready":
+            content = fetching.find_content(session, file, export_id=fetched.export_id)
+            return content.size_bytes, content.stream(database, 0)
+    if fetched.state == "failed":
+        raise invalid(f"{inner} cannot be read: {fetched.message}")
+    raise TrackingError(
+        503, "TEMPORARILY_UNAVAILABLE", f"{inner} is being read by {fetched.waits_for}"
+    )
+
+
+def _require_unused(session: Session, mine: Any) -> None:
+    """Raise TrackingError if a version of a model consists of one of these artifacts."""
+    user = session.execute(
+        select(ModelRow.name, ModelVersionRow.number, RunArtifactRow.path)
+        .join(ModelVersionRow, ModelVersionRow.model_id == ModelRow.id)
+        .join(ModelFileRow, ModelFileRow.version_id == ModelVersionRow.id)
+        .join(RunArtifactRow, RunArtifactRow.id == ModelFileRow.artifact_id)
+        .where(*mine)
+        .limit(1)
+    ).one_or_none()
+    if user is not None:
+        raise TrackingError(
+            400,
+            "INVALID_STATE",
+            f"{user.path} belongs to version {user.number} of model {user.name}: it can be neither "
+            "replaced nor deleted. Delete that version first",
+        )
+
+
 def _remove(session: Session, run: UnmanagedRunRow, where: Any) -> None:
     mine = [RunArtifactRow.trial_id == run.trial_id, where]
+    _require_unused(session, mine)
     num, size = session.execute(
         select(func.count(), func.coalesce(func.sum(RunArtifactRow.size_bytes), 0)).where(*mine)
     ).one()

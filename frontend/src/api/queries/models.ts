@@ -1,0 +1,99 @@
+/** Models, their versions and aliases. */
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+
+import { client, type Schemas, unwrap } from "../client";
+import { PAGE } from "./pages";
+
+export type ModelItem = Schemas["ModelItem"];
+export type ModelVersionItem = Schemas["ModelVersionItem"];
+export type ModelVersion = Schemas["ModelVersionOut"];
+export type ModelFile = Schemas["ModelFileOut"];
+export type AliasMove = Schemas["ModelAliasMoveOut"];
+export type Promotion = Schemas["ModelPromotionOut"];
+
+const POLL_MS = 2000;
+
+export const modelList = (text: string | undefined) =>
+  infiniteQueryOptions({
+    queryKey: ["models", text ?? ""],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/models", {
+          params: { query: { q: text === "" ? undefined : text, limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    placeholderData: keepPreviousData,
+  });
+
+export const model = (name: string) =>
+  queryOptions({
+    queryKey: ["model", name],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/v1/models/{name}", { params: { path: { name } }, signal })),
+  });
+
+export const modelVersions = (name: string) =>
+  infiniteQueryOptions({
+    queryKey: ["model", name, "versions"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/models/{name}/versions", {
+          params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+/** Asked again while it is being made, in case no hint comes. */
+export const modelVersion = (name: string, number: number) =>
+  queryOptions({
+    queryKey: ["model", name, "version", number],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/models/{name}/versions/{number}", { params: { path: { name, number } }, signal })),
+    refetchInterval: (query) => (query.state.data?.state === "making" ? POLL_MS : false),
+  });
+
+export const modelHistory = (name: string) =>
+  infiniteQueryOptions({
+    queryKey: ["model", name, "history"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/models/{name}/history", {
+          params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+export const modelPromotions = (name: string) =>
+  infiniteQueryOptions({
+    queryKey: ["model", name, "promotions"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/models/{name}/promotions", {
+          params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+/** The versions that an experiment produced. */
+export const experimentVersions = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "model-versions"],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/model-versions", {
+          params: { path: { experiment_id: id }, query: { limit: PAGE } },
+          signal,
+        }),
+      ),
+  });

@@ -1,0 +1,62 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
+
+import { type AliasMove, modelHistory } from "../../api/queries";
+import { Empty } from "../../components/basics";
+import type { Column } from "../../components/DataTable";
+import { PagedTable } from "../../components/PagedTable";
+import { QueryView } from "../../components/QueryView";
+import { Stamp } from "../../components/Time";
+import layout from "../../components/layout.module.css";
+
+/** Which version each alias named when, who moved it, and why. */
+export function AliasHistory({ name }: { name: string }) {
+  const { t } = useTranslation();
+  const query = useInfiniteQuery(modelHistory(name));
+  const columns = useColumns(name);
+  return (
+    <QueryView query={query}>
+      {(data) => {
+        const items = data.pages.flatMap((page) => page.items);
+        if (items.length === 0) return <Empty title={t("models.noHistory")}>{t("models.noHistoryHint")}</Empty>;
+        return (
+          <PagedTable
+            query={query}
+            rows={items}
+            rowKey={(move) => move.id}
+            label={t("models.tab.history")}
+            testId="alias-history"
+            columns={columns}
+          />
+        );
+      }}
+    </QueryView>
+  );
+}
+
+function useColumns(name: string): Column<AliasMove>[] {
+  const { t } = useTranslation();
+  return [
+    {
+      id: "move",
+      header: t("models.move"),
+      lead: true,
+      cell: ({ alias, version, previous }) => (
+        <span className={layout["nowrap"]}>
+          {version === null ? (
+            t("models.removed", { alias })
+          ) : (
+            <Link to="/models/$name/versions/$number" params={{ name, number: String(version) }}>
+              {t("models.moved", { alias, version })}
+            </Link>
+          )}
+          {previous === null ? null : <span className="dim"> {t("models.movedBefore", { version: previous })}</span>}
+        </span>
+      ),
+    },
+    { id: "by", header: t("models.by"), cell: (move) => move.by },
+    { id: "why", header: t("models.why"), cell: (move) => move.reason },
+    { id: "at", header: t("models.when"), align: "right", cell: (move) => <Stamp at={move.at} /> },
+  ];
+}

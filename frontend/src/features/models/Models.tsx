@@ -1,0 +1,131 @@
+import { Badge, TextInput } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { IconSearch } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { useTranslation } from "react-i18next";
+
+import { useLiveQueries } from "../../api/liveHooks";
+import { type ModelItem, modelList } from "../../api/queries";
+import { Code, Empty, PageHead } from "../../components/basics";
+import type { Column } from "../../components/DataTable";
+import { FilterBar } from "../../components/FilterBar";
+import { PagedTable } from "../../components/PagedTable";
+import { QueryView } from "../../components/QueryView";
+import { Ago } from "../../components/Time";
+import * as format from "../../lib/format";
+import layout from "../../components/layout.module.css";
+
+const TYPING_MS = 250;
+
+/** All models of the server. */
+export function Models() {
+  const { t } = useTranslation();
+  const search = useSearch({ from: "/app/models" });
+  const navigate = useNavigate({ from: "/models" });
+  const [typed, setTyped] = useState(search.q ?? "");
+  const [text] = useDebouncedValue(typed.trim(), TYPING_MS);
+  useEffect(() => {
+    void navigate({ search: { q: text === "" ? undefined : text }, replace: true });
+  }, [text, navigate]);
+  const query = useInfiniteQuery(modelList(text));
+  useLiveQueries("models", ["models"]);
+  const columns = useColumns();
+  return (
+    <>
+      <PageHead guide="guides/models" title={t("nav.models")} sub={t("models.hint")} />
+      <FilterBar
+        numActive={0}
+        find={
+          <TextInput
+            size="xs"
+            aria-label={t("models.search")}
+            placeholder={t("models.search")}
+            leftSection={<IconSearch size={14} aria-hidden />}
+            value={typed}
+            maxLength={200}
+            onChange={(event) => setTyped(event.currentTarget.value)}
+            data-filter
+            data-testid="models-search"
+          />
+        }
+      >
+        {null}
+      </FilterBar>
+      <QueryView query={query}>
+        {(data) => {
+          const items = data.pages.flatMap((page) => page.items);
+          if (items.length === 0) return text ? <Empty title={t("models.noMatch")} /> : <None />;
+          return (
+            <PagedTable
+              query={query}
+              rows={items}
+              rowKey={(each) => each.id}
+              label={t("nav.models")}
+              testId="models"
+              columns={columns}
+            />
+          );
+        }}
+      </QueryView>
+    </>
+  );
+}
+
+function None() {
+  const { t } = useTranslation();
+  return (
+    <Empty title={t("models.none")} action={<Code text="muster model register digits --checkpoint 1" />}>
+      {t("models.noneHint")}
+    </Empty>
+  );
+}
+
+function useColumns(): Column<ModelItem>[] {
+  const { t } = useTranslation();
+  return [
+    {
+      id: "name",
+      header: t("models.name"),
+      lead: true,
+      cell: (each) => (
+        <Link to="/models/$name" params={{ name: each.name }} title={each.description || undefined}>
+          {each.name}
+        </Link>
+      ),
+    },
+    {
+      id: "aliases",
+      header: t("models.aliases"),
+      cell: (each) =>
+        each.aliases.length === 0 ? (
+          <span className="dim">{t("models.noAliases")}</span>
+        ) : (
+          <span className={`${layout["inline"]} ${layout["tight"]}`}>
+            {each.aliases.map((alias) => (
+              <Badge key={alias.name} size="sm" variant="light" tt="none">
+                {t("models.moved", { alias: alias.name, version: alias.version })}
+              </Badge>
+            ))}
+          </span>
+        ),
+    },
+    {
+      id: "latest",
+      header: t("models.latest"),
+      align: "right",
+      cell: (each) => (each.latest_version === null ? format.MISSING : each.latest_version),
+    },
+    {
+      id: "versions",
+      header: t("models.versions"),
+      align: "right",
+      phone: false,
+      cell: (each) => format.count(each.num_versions),
+    },
+    { id: "project", header: t("models.project"), cell: (each) => each.project },
+    { id: "owner", phone: false, header: t("models.owner"), cell: (each) => each.owner ?? format.MISSING },
+    { id: "changed", header: t("models.changed"), align: "right", cell: (each) => <Ago at={each.updated_at} /> },
+  ];
+}

@@ -1,0 +1,86 @@
+import { Badge } from "@mantine/core";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
+
+import { modelPromotions, type Promotion } from "../../api/queries";
+import { Code, Empty } from "../../components/basics";
+import type { Column } from "../../components/DataTable";
+import { PagedTable } from "../../components/PagedTable";
+import { QueryView } from "../../components/QueryView";
+import { Ago } from "../../components/Time";
+
+const COLORS = { waiting: "gray", moved: "green", kept: "blue", refused: "yellow" } as const;
+
+/** The rules that move aliases when an experiment has ended, and what became of them. */
+export function Promotions({ name }: { name: string }) {
+  const { t } = useTranslation();
+  const query = useInfiniteQuery(modelPromotions(name));
+  const columns = useColumns();
+  return (
+    <QueryView query={query}>
+      {(data) => {
+        const items = data.pages.flatMap((page) => page.items);
+        if (items.length === 0)
+          return (
+            <Empty
+              title={t("models.noPromotions")}
+              action={<Code text={`muster model promote ${name} --experiment 1 --to candidate`} />}
+            >
+              {t("models.noPromotionsHint")}
+            </Empty>
+          );
+        return (
+          <PagedTable
+            query={query}
+            rows={items}
+            rowKey={(rule) => rule.id}
+            label={t("models.tab.promotions")}
+            testId="promotions"
+            columns={columns}
+          />
+        );
+      }}
+    </QueryView>
+  );
+}
+
+function useColumns(): Column<Promotion>[] {
+  const { t } = useTranslation();
+  return [
+    { id: "alias", header: t("models.alias"), lead: true, cell: (rule) => rule.alias },
+    {
+      id: "experiment",
+      header: t("models.experiment"),
+      cell: (rule) => (
+        <Link to="/experiments/$experimentId" params={{ experimentId: String(rule.experiment_id) }}>
+          {`#${rule.experiment_id}`}
+        </Link>
+      ),
+    },
+    {
+      id: "metric",
+      header: t("models.metric"),
+      cell: (rule) => t(rule.goal === "max" ? "models.goal.max" : "models.goal.min", { metric: rule.metric }),
+    },
+    {
+      id: "outcome",
+      header: t("models.outcome"),
+      cell: (rule) => (
+        <>
+          <Badge size="xs" variant="light" color={COLORS[rule.state]} tt="none">
+            {t(`models.outcomes.${rule.state}`)}
+          </Badge>{" "}
+          <span lang="en">{rule.message}</span>
+        </>
+      ),
+    },
+    { id: "by", phone: false, header: t("models.by"), cell: (rule) => rule.created_by },
+    {
+      id: "at",
+      header: t("models.when"),
+      align: "right",
+      cell: (rule) => <Ago at={rule.decided_at ?? rule.created_at} />,
+    },
+  ];
+}

@@ -1,0 +1,120 @@
+import { Anchor } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+
+import type { ModelFile, ModelVersion } from "../../api/queries";
+import { DataTable } from "../../components/DataTable";
+import * as format from "../../lib/format";
+import layout from "../../components/layout.module.css";
+
+export function MetricTable({ version }: { version: ModelVersion }) {
+  const { t } = useTranslation();
+  const rows = Object.entries(version.metrics).sort(([a], [b]) => a.localeCompare(b));
+  if (rows.length === 0) return <p className="dim">{t("models.noMetrics")}</p>;
+  return (
+    <div className={layout["narrow"]}>
+      <DataTable
+        rows={rows}
+        rowKey={([name]) => name}
+        label={t("models.metrics")}
+        testId="version-metrics"
+        cards={false}
+        columns={[
+          { id: "name", header: t("models.metric"), cell: ([name]) => <span className="mono">{name}</span> },
+          {
+            id: "value",
+            header: t("models.metrics"),
+            quiet: true,
+            align: "right",
+            cell: ([name, value]) => format.metric(name, value),
+          },
+        ]}
+      />
+    </div>
+  );
+}
+
+/** Files with their digests; those that the server has can be saved from here. */
+export function FileTable({ version }: { version: ModelVersion }) {
+  const { t } = useTranslation();
+  const address = `/api/v1/models/${version.model}/versions/${version.number}/files/content`;
+  const name = (file: ModelFile) =>
+    file.is_at_server ? (
+      <Anchor
+        size="sm"
+        href={`${address}?path=${encodeURIComponent(file.path)}`}
+        download
+        className={layout["anywhere"]}
+      >
+        {file.path}
+      </Anchor>
+    ) : (
+      <span className={layout["anywhere"]}>{file.path}</span>
+    );
+  return (
+    <DataTable
+      rows={version.files}
+      rowKey={(file) => file.path}
+      label={t("models.files")}
+      testId="version-files"
+      columns={[
+        { id: "path", header: t("models.file"), lead: true, cell: name },
+        {
+          id: "size",
+          header: t("models.size"),
+          align: "right",
+          cell: (file) => (file.size_bytes === null ? format.MISSING : format.bytes(file.size_bytes)),
+        },
+        {
+          id: "sha256",
+          header: t("models.digest"),
+          cell: (file) => (
+            <span className="mono" title={file.sha256}>
+              {file.sha256.slice(0, 16)}…
+            </span>
+          ),
+        },
+      ]}
+    />
+  );
+}
+
+interface Tensor {
+  side: "input" | "output";
+  name: string;
+  type: string;
+  shape: number[] | null;
+}
+
+export function SignatureTable({ signature }: { signature: Record<string, unknown> }) {
+  const { t } = useTranslation();
+  const of = (side: Tensor["side"]) =>
+    ((signature[`${side}s`] ?? []) as Omit<Tensor, "side">[]).map((tensor) => ({ ...tensor, side }));
+  const rows = [...of("input"), ...of("output")].map((tensor, position) => ({ ...tensor, position }));
+  const shape = (sizes: number[] | null) =>
+    sizes === null ? t("models.anyShape") : `[${sizes.map((size) => (size < 0 ? "?" : size)).join(", ")}]`;
+  return (
+    <div className={layout["narrow"]}>
+      <DataTable
+        rows={rows}
+        rowKey={(tensor) => tensor.position}
+        label={t("models.signature")}
+        testId="version-signature"
+        cards={false}
+        columns={[
+          { id: "side", header: t("models.signature"), quiet: true, cell: (tensor) => t(`models.${tensor.side}`) },
+          {
+            id: "name",
+            header: t("models.tensorName"),
+            cell: (tensor) => tensor.name || <span className="dim">{t("models.unnamed")}</span>,
+          },
+          { id: "type", header: t("models.tensorType"), cell: (tensor) => <span className="mono">{tensor.type}</span> },
+          {
+            id: "shape",
+            header: t("models.tensorShape"),
+            cell: (tensor) => <span className="mono">{shape(tensor.shape)}</span>,
+          },
+        ]}
+      />
+    </div>
+  );
+}
