@@ -30,6 +30,7 @@ DIGESTS = {
     "0021_dismissals.py": "bf8e2f87866aaa42ddcb670bbb8631d2293e6526956990f7615f1468d235ce14",
     "0022_reproduction.py": "d825de08bd0cb394035599da794df331a6393a0dcaf76ca8cf77cfcc06f55f25",
     "0023_pilots.py": "1ab862fc8cfb453efe81ab5e2aefe6170753f11fa5d57c0080bf80b34da373a0",
+    "0026_pool_containers.py": "71bc2d2345d3e9547926391ecfe6cd6fe53e71433b3a7e3c12e7df42de5bbd9a",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

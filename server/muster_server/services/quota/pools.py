@@ -112,6 +112,8 @@ def _show(session: Session, names: list[str]) -> list[PoolOut]:
             price_per_slot_hour=settings[name].price_per_slot_hour if name in settings else 0.0,
             currency=get_settings().currency,
             min_isolation=settings[name].min_isolation if name in settings else "none",
+            requires_containers=name in settings and settings[name].requires_containers,
+            allowed_images=settings[name].allowed_images if name in settings else [],
             num_nodes=sum(nodes[name].values()),
             num_nodes_online=nodes[name].get(NodeState.ONLINE, 0),
             num_nodes_too_weak=too_weak[name],

@@ -23,6 +23,7 @@ from muster_server.domain.runtime.progress import (
 from muster_server.domain.scheduling import QueuedTrial, RunningTrial
 from muster_server.domain.scheduling.resources import (
     NodeView,
+    PoolImages,
     Request,
     SlotView,
     request_of,
@@ -74,6 +75,8 @@ NODES = (
         NodeRow.inventory["isolation"].as_string().label("isolation"),
         NodeRow.inventory["container_runtime"].as_string().label("container_runtime"),
         PoolRow.min_isolation.label("pool_isolation"),
+        PoolRow.requires_containers,
+        PoolRow.allowed_images,
     )
     .outerjoin(PoolRow, PoolRow.name == NodeRow.pool)
     .order_by(NodeRow.name)
@@ -98,6 +101,9 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
         isolation=node.isolation or "none",
         pool_isolation=node.pool_isolation or "none",
         container_runtime=node.container_runtime or "",
+        pool_images=PoolImages(
+            is_required=bool(node.requires_containers), allowed=tuple(node.allowed_images or ())
+        ),
         slots=tuple(
             SlotView(
                 idx=slot.idx,
