@@ -162,12 +162,14 @@ class ShimFactory:
         environment: dict[str, str] | None = None,
         arguments: tuple[str, ...] = (),
         pass_fds: tuple[int, ...] = (),
+        variables: dict[str, str] | None = None,
         **changes: Any,
     ) -> RunningShim:
+        """Start a shim. environment: of the shim, besides our own. variables: those of the document."""
         if script is not None:
             (self.code / "main.py").write_text(script)
             changes.setdefault("code", wire.CodeSpec(kind="installed", path=str(self.code)))
-        spec = spec or make_spec(**changes)
+        spec = spec or make_spec(environment=variables or {}, **changes)
         folder = AllocationFolder(self.home, spec.allocation_id)
         folder.create(spec)
         folder.write_options(

@@ -375,7 +375,7 @@ def test_requirements_and_setup_are_laid_over_the_image(
         "launcher": "torchrun",
         "options": {"environments": str(tmp_path / "environments"), "uv": find_uv()},
         "config": {"environment": section},
-        "environment": {"UV_FIND_LINKS": str(wheels), "UV_NO_INDEX": "1", "UV_OFFLINE": "1"},
+        "variables": {"UV_FIND_LINKS": str(wheels), "UV_NO_INDEX": "1", "UV_OFFLINE": "1"},
     }
     script = (
         "import os, sys, tinypkg, torch\n"
@@ -436,7 +436,7 @@ def test_a_build_on_an_image_that_fails_says_why(
         begin=False,
         options={"environments": str(tmp_path / "environments"), "uv": find_uv()},
         config={"environment": section},
-        environment={"UV_NO_INDEX": "1", "UV_OFFLINE": "1"},
+        variables={"UV_NO_INDEX": "1", "UV_OFFLINE": "1"},
     )
     state = shim.wait_state("PREPARE_FAILED", timeout_s=120)
     assert (state.blames, said in state.message) == (blames, True), state

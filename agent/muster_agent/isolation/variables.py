@@ -49,7 +49,7 @@ PASSED: tuple[VariableGroup, ...] = (
           ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
            "http_proxy", "https_proxy", "all_proxy", "no_proxy")),
     VariableGroup("package indexes, unless a password is in the address",
-          ("UV_*INDEX*", "UV_INSECURE_*")),
+          ("UV_*INDEX*", "UV_INSECURE_*", "UV_OFFLINE")),
     VariableGroup("uv", ("UV_*",), is_of_machine=True),
     VariableGroup("certificate authorities",
           ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
