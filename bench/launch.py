@@ -37,6 +37,7 @@ from sqlalchemy import func, select
 
 from muster.wire import Assignment
 from muster_server.db.models import ExperimentRow, TrialRow
+from support import containers
 from support.processes import ControlPlane, Kind, NoPostgres, control_plane
 from support.stack import Stack, processes_of, scripted, wait_for
 from support.swarm import Behaviour, Swarm, quantiles
@@ -61,7 +62,14 @@ def report(what: str, seconds: Sequence[float]) -> None:
 
 
 def first_step(given: argparse.Namespace) -> None:
-    """The plain example by hand and through Muster, in turn."""
+    """The plain example by hand and through Muster, in turn; with --containers in a container as well."""
+    if given.containers:
+        engine, reason = containers.find_engine()
+        if engine is None:
+            raise SystemExit(reason)
+        os.environ.update({k: v for k, v in engine.environment.items() if "CONTAINER" in k})
+        os.environ["MUSTER_AGENT_CONTAINERS"] = engine.kind
+    contained: list[float] = []
     by_hand: list[float] = []
     through: list[float] = []
     accepted: list[float] = []
@@ -84,6 +92,12 @@ def first_step(given: argparse.Namespace) -> None:
                 marks = folder / f"hand-{number}", folder / f"muster-{number}"
                 took = _by_hand(code, marks[0], stack)
                 submitted, ran = _through_muster(code, marks[1], stack)
+                if given.containers:
+                    mounts = [*containers.MOUNTS, f"{folder}:{folder}:rw"]
+                    section = containers.section(mounts=mounts)
+                    _, inside = _through_muster(code, folder / f"in-{number}", stack, section)
+                    if number:
+                        contained.append(inside)
                 if number:  # the first of each warms the file cache
                     by_hand.append(took)
                     through.append(ran)
@@ -95,6 +109,8 @@ def first_step(given: argparse.Namespace) -> None:
     report("torchrun typed by hand until the first step", by_hand)
     report("muster submit typed by hand until the first step", through)
     report("  of which until the submit has returned", accepted)
+    if contained:
+        report("the same in a container until the first step", contained)
     print(
         f"  ratio of each pair: median {statistics.median(ratios):.2f}, "
         f"{min(ratios):.2f} to {max(ratios):.2f}"
@@ -135,12 +151,15 @@ def _by_hand(code: Path, mark: Path, stack: Stack) -> float:
     return at - began
 
 
-def _through_muster(code: Path, mark: Path, stack: Stack) -> tuple[float, float]:
+def _through_muster(
+    code: Path, mark: Path, stack: Stack, environment: dict[str, Any] | None = None
+) -> tuple[float, float]:
     document = {
         "name": "first-step",
         "entrypoint": ["first_step.py", str(mark), "train.py", "--epochs=1"],
         "code": {"path": "."},
         "resources": {"slots": 2},
+        "environment": environment or {},
     }
     path = code / "experiment.yaml"
     path.write_text(json.dumps(document))
@@ -458,6 +477,9 @@ def main() -> None:
     sub = command("first-step", first_step, simulated=False)
     sub.add_argument("--times", type=int, default=5)
     sub.add_argument("--warm", action="store_true", help="fork workers from warm parents")
+    sub.add_argument(
+        "--containers", action="store_true", help="run it in a container of a real engine, too"
+    )
     sub.add_argument(
         "--imports",
         default="sklearn.datasets",

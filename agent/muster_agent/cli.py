@@ -38,7 +38,9 @@ LIFELINE_EXIT_S = 10.0
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     _configure_logging()
-    given = {k: v for k, v in vars(options).items() if v is not None and k != "command"}
+    given = {
+        k: v for k, v in vars(options).items() if v is not None and k not in ("command", "delete")
+    }
     try:
         settings = AgentSettings(**given)
     except ValidationError as error:
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     make_home(settings.home)
     if options.command == "check":
         return _check(settings)
+    if options.command == "images":
+        return _images(settings, deletes=options.delete)
     lock = _lock_home(settings.home)
     if lock is None:
         _say(f"another agent uses {settings.home}; set MUSTER_AGENT_HOME to run a second one")
@@ -145,6 +149,34 @@ def _check(settings: AgentSettings) -> int:
     return 0
 
 
+def _images(settings: AgentSettings, *, deletes: bool) -> int:
+    """Print the images that this agent has pulled, the one used last first, as JSON; with `deletes`,
+    delete those that exceed the limit before. Return 1 if one could not be deleted."""
+    from muster_agent.containers import engines
+    from muster_agent.containers.cache import IMAGES_FOLDER, ImageCache
+
+    cache = ImageCache(settings.home / IMAGES_FOLDER, limit_bytes=settings.images_limit_bytes)
+    deleted: list[str] = []
+    problems: list[str] = []
+    if deletes:
+        found = engines.find(settings.containers, os.environ)
+        if found.engine is None:
+            _say(found.reason)
+            return 1
+        images, problems = cache.trim(found.engine)
+        deleted = [image.names[0] for image in images]
+    images = cache.list()
+    shown = {
+        "limit_bytes": cache.limit_bytes,
+        "size_bytes": sum(image.size_bytes for image in images),
+        "images": [dataclasses.asdict(image) for image in images],
+        "deleted": deleted,
+        "problems": problems,
+    }
+    sys.stdout.write(json.dumps(shown, indent=2) + "\n")
+    return 1 if problems else 0
+
+
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="muster-agent",
@@ -156,6 +188,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     for name, text in (
         ("run", "join and run"),
         ("check", "print settings, inventory and what jobs see of the environment, then end"),
+        (
+            "images",
+            "list the container images that this agent has pulled, and which it would delete",
+        ),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("--server", dest="server_url", help="address of the server")
@@ -195,6 +231,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         command.add_argument(
             "--provider-ref", help="what the batch system calls this agent: slurm:lab:1234"
         )
+        if name == "images":
+            command.add_argument(
+                "--limit-bytes",
+                dest="images_limit_bytes",
+                metavar="BYTES",
+                help="try another limit than MUSTER_AGENT_IMAGES_LIMIT_BYTES",
+            )
+            command.add_argument(
+                "--delete",
+                action="store_true",
+                help="delete what exceeds the limit now (default: only say what would be deleted)",
+            )
     return parser.parse_args(arguments)
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 import psutil
+import structlog
 
 import muster
 from muster import wire
@@ -20,6 +21,8 @@ from muster.sdk import object_store, shards
 from muster.sdk.checkpoints import CheckpointDamaged, verify_checkpoint
 from muster_agent import clock
 from muster_agent.containers import engines, upkeep
+from muster_agent.containers.cache import IMAGES_FOLDER, ImageCache
+from muster_agent.containers.client import EngineFailed
 from muster_agent.environments.build import find_uv
 from muster_agent.environments.interpreters import activated, choose, is_our_own
 from muster_agent.isolation import variables as environment
@@ -58,6 +61,8 @@ from muster_agent.outputs.work import find_work
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.fetch import FetchResult, needs_fetch
 from muster_agent.shim.prepare import LOOPBACK_INTERFACE
+
+log = structlog.get_logger("muster.agent")
 
 
 class Machine:
@@ -132,7 +137,14 @@ class Machine:
 
     def usage(self) -> wire.NodeUsage:
         """Return the node's use since the previous call."""
-        return self._usage.read()
+        found = self._usage.read()
+        if self._containers.engine is None:
+            return found
+        limit_bytes = self._settings.images_limit_bytes
+        images = ImageCache(self._home / IMAGES_FOLDER, limit_bytes=limit_bytes)
+        return dataclasses.replace(
+            found, images_bytes=images.size_bytes, images_limit_bytes=limit_bytes
+        )
 
     @cached_property
     def _history(self) -> AllocationHistory:
@@ -158,7 +170,10 @@ class Machine:
         found, num_survivors = end_orphans(owner, is_ours)
         if self._containers.engine is not None:
             mark = owner.partition("@")[0]
-            found += upkeep.remove(self._containers.engine, owner=mark, is_kept=is_ours)
+            try:
+                found += upkeep.remove_orphans(self._containers.engine, owner=mark, is_kept=is_ours)
+            except EngineFailed as error:  # Tried again with the next sweep.
+                log.warning("containers_left", error=str(error))
         return sorted(set(found)), num_survivors
 
     @cached_property
@@ -331,7 +346,8 @@ class Machine:
             work_restore_max_bytes=settings.work_restore_max_bytes,
             isolation=self._walls_of(spec),
             engine=self._containers.engine if environment_of(spec).image is not None else None,
-            locks=str(self._home / "image-locks"),
+            images=str(self._home / IMAGES_FOLDER),
+            images_limit_bytes=settings.images_limit_bytes,
             memory_share_bytes=self._memory_share(spec),
         )
 

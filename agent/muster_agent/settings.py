@@ -16,7 +16,7 @@ _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-ContainerSetting = Literal["auto", "podman", "docker", "none"]
+ContainerSetting = Literal["auto", "podman", "docker", "apptainer", "none"]
 
 
 class AgentSettings(BaseSettings):
@@ -99,8 +99,13 @@ class AgentSettings(BaseSettings):
     machine's memory as much as of its slots. A job that uses more is ended."""
     containers: ContainerSetting = "auto"
     """Container engine for jobs that name an image. `auto`: Podman where it can run a container, else
-    Docker where it can. An engine is tried when the agent starts, with an empty image named
+    Docker where it can; Apptainer has to be named. An engine is tried when the agent starts, with an empty image named
     `localhost/muster-probe`."""
+    images_limit_bytes: int = Field(100 * 10**9, ge=0)
+    """Limit in bytes of the container images that this agent has pulled. Past it, those not used for
+    the longest time are deleted after a pull, except those that a container uses. Images that
+    somebody else has pulled, built or tagged are never deleted. `muster-agent images` shows what
+    would be deleted."""
     once: bool = False
     """Leave the cluster when the first allocation on this node has ended. Nothing is placed here any
     more then, and what runs is finished first. With this or one of the next three the agent is a

@@ -17,7 +17,12 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
+import muster
 from muster import wire
+from muster_agent.containers import upkeep
+from muster_agent.isolation import walls
+from muster_agent.isolation.containers import Engine
+from muster_agent.isolation.walls import CannotIsolate, Isolation
 from muster_agent.jobs.folder import (
     AllocationFolder,
     ShimOptions,
@@ -27,12 +32,13 @@ from muster_agent.jobs.folder import (
 )
 from muster_agent.jobs.process import Cgroup, kill_all
 from muster_agent.records.spool import read_records
+from muster_agent.settings import AgentSettings
 from muster_agent.shim.control import send_command
 
 sys.path.insert(0, str(Path(__file__).parent))
 from control_plane import JOIN_TOKEN, TestControlPlane
 
-from support import preloaded
+from support import containers, preloaded
 from support.work_folders import CLUSTER, TRIAL
 
 T = TypeVar("T")
@@ -156,12 +162,14 @@ class ShimFactory:
         environment: dict[str, str] | None = None,
         arguments: tuple[str, ...] = (),
         pass_fds: tuple[int, ...] = (),
+        variables: dict[str, str] | None = None,
         **changes: Any,
     ) -> RunningShim:
+        """Start a shim. environment: of the shim, besides our own. variables: those of the document."""
         if script is not None:
             (self.code / "main.py").write_text(script)
             changes.setdefault("code", wire.CodeSpec(kind="installed", path=str(self.code)))
-        spec = spec or make_spec(**changes)
+        spec = spec or make_spec(environment=variables or {}, **changes)
         folder = AllocationFolder(self.home, spec.allocation_id)
         folder.create(spec)
         folder.write_options(
@@ -352,3 +360,62 @@ def attempt(make_spec: Any) -> Callable[..., wire.AllocationSpec]:
         return make_spec(f"a{number}", **fields)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    found, reason = containers.find_engine()
+    if found is None:
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture
+def contained(shims: ShimFactory, engine: Engine, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Starts the shim of a job in a container; afterwards no container is left."""
+    sdk = tmp_path / "sdk"
+    sdk.mkdir()
+    (sdk / "muster").symlink_to(Path(muster.__file__).parent)
+    started = []
+
+    def start(script: str, *, begin: bool = True, options: Any = None, **changes: Any) -> Any:
+        config = changes.pop("config", {})
+        environment = containers.section(**config.pop("environment", {}))
+        changes.setdefault("python", environment["python"])
+        given = {"engine": engine, "images": str(tmp_path / "images"), "sdk_path": str(sdk)}
+        shim = shims(
+            script,
+            options={**given, **(options or {})},
+            config={"name": "digits", "environment": environment, **config},
+            **changes,
+        )
+        started.append(shim)
+        if begin:
+            shim.start()
+        return shim
+
+    yield start
+    for shim in started:
+        shim.process.kill()
+        shim.process.wait()
+        owner = shim.folder.owner.partition("@")[0]
+        upkeep.remove_orphans(engine, owner=owner, is_kept=lambda _: False)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Isolation:
+    """The level that an agent with its home in `tmp_path` would offer."""
+    home = tmp_path / "home"
+    home.mkdir()
+    # Other users do not reach temporary folders of tests.
+    settings = AgentSettings(
+        server_url="http://127.0.0.1",
+        home=home,
+        isolation="sandbox",
+        job_reads=(tmp_path / "code",),
+    )
+    try:
+        offer = walls.choose(settings, has_devices=False)
+    except CannotIsolate as error:
+        pytest.skip(str(error))
+    return dataclasses.replace(offer, home=str(home / "homes" / "p1"))

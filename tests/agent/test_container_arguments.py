@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import make_spec
+from muster.document.running import EnvironmentSection
+from muster.image_names import full_name
+from muster_agent.containers.images import pull_file_command
 from muster_agent.isolation.containers import (
     Container,
     Engine,
     Mount,
     exec_argv,
-    full_name,
     registry_of,
     run_argv,
 )
 from muster_agent.isolation.levels import Walls, enter
 from muster_agent.isolation.variables import not_of_machine
+from muster_agent.isolation.walls import Isolation
 from muster_agent.jobs.launch import LaunchContext, build_commands, why_cold
+from muster_agent.shim.failures import PrepareFailed
+from muster_agent.shim.image import check_plain
 
 PODMAN = Engine(kind="podman", path="/usr/bin/podman")
+APPTAINER = Engine(kind="apptainer", path="/usr/bin/apptainer", is_rootless=True, has_limits=False)
 DOCKER = Engine(kind="docker", path="/usr/bin/docker")
 
 
@@ -184,3 +191,61 @@ def test_devices_in_a_container_are_numbered_from_zero_and_workers_start_cold() 
     assert why_cold(dataclasses.replace(spec, launcher="torchrun")) == (
         "environment.image starts them in a container"
     )
+
+
+def test_apptainer_is_given_the_same_paths_and_marks() -> None:
+    container = make_container(
+        APPTAINER,
+        image="/home/agent/images/ab.sif",
+        mounts=[Mount.parse("/data"), Mount.parse("/scratch/ann:/scratch:rw")],
+        memory_bytes=10**9,
+    )
+    assert argv_of(container, read=["/code"], write=["/w"]) == (
+        "/usr/bin/apptainer exec --contain --ipc --cleanenv --no-home --pwd / "
+        "--env MUSTER_ALLOCATION_ID=a1 --env MUSTER_OWNER=0a@host --env MUSTER_CONTAINER=muster-0a-a1 "
+        "--bind /code:/code:ro --bind /data:/data:ro --bind /scratch/ann:/scratch:rw "
+        "--bind /s/tmp:/tmp:rw --bind /w:/w:rw /home/agent/images/ab.sif python3 -I x.py"
+    )
+    gpus = argv_of(
+        dataclasses.replace(container, slots=[1]),
+        is_confined=True,
+        devices=["/dev/infiniband", "/dev/nvidia0", "/dev/nvidiactl"],
+    )
+    assert "--pwd / --no-privs --nv --env" in gpus
+    assert "--bind /dev/infiniband:/dev/infiniband" in gpus
+    assert "/dev/nvidia" not in gpus
+    assert APPTAINER.user(None, own=1000) == 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "login", "source"),
+    [
+        ("docker.io/library/python:3.12", "", "docker://docker.io/library/python:3.12"),
+        ("reg.example:5000/a/b:1@sha256:0f", "", "docker://reg.example:5000/a/b@sha256:0f"),
+        ("ghcr.io/a/b@sha256:0f", "ann:pass:word", "docker://ghcr.io/a/b@sha256:0f"),
+    ],
+)
+def test_apptainer_pulls_into_a_file_with_a_login_that_no_command_line_shows(
+    tmp_path: Path, name: str, login: str, source: str
+) -> None:
+    argv, variables = pull_file_command(APPTAINER, name, login=login, target=tmp_path / "x")
+    assert argv == ["/usr/bin/apptainer", "pull", "--force", str(tmp_path / "x"), source]
+    assert variables.get("APPTAINER_DOCKER_PASSWORD", "") == login.partition(":")[2]
+    assert variables == {} or variables["SINGULARITY_DOCKER_USERNAME"] == "ann"
+
+
+@pytest.mark.parametrize(
+    ("section", "uid", "words"),
+    [
+        ({"network": "none"}, None, "gives containers the network of the host"),
+        ({"shm_size": "1GiB"}, None, "cannot set the size of /dev/shm"),
+        ({}, 400_001, "starts no container"),
+    ],
+)
+def test_what_apptainer_cannot_do_is_refused_before_the_start(
+    section: dict[str, str], uid: int | None, words: str
+) -> None:
+    wanted = EnvironmentSection(image="a/b", **section)  # type: ignore[arg-type]
+    with pytest.raises(PrepareFailed, match=words):
+        check_plain(wanted, Isolation(uid=uid))
+    check_plain(EnvironmentSection(image="a/b"), Isolation())

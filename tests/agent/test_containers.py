@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
+import io
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tarfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-import muster
 from muster import wire
 from muster_agent.containers import upkeep
-from muster_agent.containers.client import call
+from muster_agent.containers.client import EngineFailed, call
+from muster_agent.environments.build import find_uv
 from muster_agent.isolation import walls
-from muster_agent.isolation.containers import ALLOCATION_LABEL, Container, Engine
+from muster_agent.isolation.containers import (
+    ALLOCATION_LABEL,
+    OWNER_LABEL,
+    Container,
+    Engine,
+)
 from muster_agent.isolation.levels import Walls
 from muster_agent.isolation.walls import CannotIsolate
 from muster_agent.records.logs import launcher_log
 from muster_agent.settings import AgentSettings
 from support import containers
+from support.wheels import make_wheel
 
 pytestmark = pytest.mark.timeout(180)
 
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
-
-
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    found, reason = containers.find_engine()
-    if found is None:
-        pytest.skip(reason)
-    return found
 
 
 def containers_of(engine: Engine, allocation_id: str) -> list[str]:
@@ -51,35 +53,9 @@ Start = Callable[..., Any]
 
 
 @pytest.fixture
-def run(shims: Any, engine: Engine, tmp_path: Path) -> Iterator[Start]:
+def run(contained: Start) -> Start:
     """Starts the shim of a job in a container; afterwards no container is left."""
-    sdk = tmp_path / "sdk"
-    sdk.mkdir()
-    (sdk / "muster").symlink_to(Path(muster.__file__).parent)
-    started = []
-
-    def start(script: str, *, begin: bool = True, options: Any = None, **changes: Any) -> Any:
-        config = changes.pop("config", {})
-        environment = containers.section(**config.pop("environment", {}))
-        changes.setdefault("python", environment["python"])
-        given = {"engine": engine, "locks": str(tmp_path / "locks"), "sdk_path": str(sdk)}
-        shim = shims(
-            script,
-            options={**given, **(options or {})},
-            config={"name": "digits", "environment": environment, **config},
-            **changes,
-        )
-        started.append(shim)
-        if begin:
-            shim.start()
-        return shim
-
-    yield start
-    for shim in started:
-        shim.process.kill()
-        shim.process.wait()
-        owner = shim.folder.owner.partition("@")[0]
-        upkeep.remove(engine, owner=owner, is_kept=lambda _: False)
+    return contained
 
 
 def relatives(container: str) -> dict[str, list[psutil.Process]]:
@@ -148,16 +124,6 @@ def test_a_code_of_the_program_is_not_taken_for_one_of_the_engine(run: Start, co
     assert (info.cause, info.message) == ("user_error", f"rank 0 exited with code {code}")
 
 
-def test_a_rank_killed_by_sigkill_is_told_apart(run: Start, wait_for: Any) -> None:
-    shim = run(WAIT)
-    shim.wait_state("RUNNING")
-    wait_for(lambda: len(shim.of(wire.WorkerRecord)) == 2)
-    os.kill(shim.of(wire.WorkerRecord)[1].pid, signal.SIGKILL)
-    info = shim.wait_exit()
-    assert info.cause == "killed_by_signal"
-    assert "rank 1 was killed by SIGKILL" in info.message
-
-
 def test_a_container_that_cannot_start_is_the_engines_failure(
     run: Start, engine: Engine, tmp_path: Path
 ) -> None:
@@ -180,19 +146,6 @@ def test_a_container_that_cannot_start_is_the_engines_failure(
         assert "gone" in info.message
 
 
-def test_workers_hear_of_a_stop_and_may_save(run: Start, wait_for: Any) -> None:
-    shim = run(
-        "import signal, sys, time\n"
-        "def end(*_): time.sleep(0.3); print('saved', flush=True); sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, end)\nprint('up', flush=True)\ntime.sleep(600)\n"
-    )
-    shim.wait_state("RUNNING")
-    wait_for(lambda: all(shim.log(rank).read_text() == "up\n" for rank in (0, 1)))
-    shim.command("stop", reason="a test")
-    assert shim.wait_exit().cause == "stopped"
-    assert [shim.log(rank).read_text() for rank in (0, 1)] == ["up\nsaved\n"] * 2
-
-
 @pytest.mark.parametrize("victim", ["client", "watcher", "shim"])
 def test_nothing_survives_the_death_of_what_runs_a_container(
     run: Start, engine: Engine, wait_for: Any, victim: str
@@ -205,10 +158,10 @@ def test_nothing_survives_the_death_of_what_runs_a_container(
         shim.process.wait()
         assert shim.folder.processes()  # The container goes on without it.
         owner = shim.folder.owner.partition("@")[0]
-        assert upkeep.remove(engine, owner="another", is_kept=lambda _: False) == []
-        assert upkeep.remove(engine, owner=owner, is_kept=lambda id: id == "a1") == []
+        assert upkeep.remove_orphans(engine, owner="another", is_kept=lambda _: False) == []
+        assert upkeep.remove_orphans(engine, owner=owner, is_kept=lambda id: id == "a1") == []
         assert len(containers_of(engine, "a1")) == 1
-        assert upkeep.remove(engine, owner=owner, is_kept=lambda _: False) == ["a1"]
+        assert upkeep.remove_orphans(engine, owner=owner, is_kept=lambda _: False) == ["a1"]
     else:
         found = relatives(name_of(shim))[victim]
         if not found:
@@ -366,6 +319,136 @@ def test_a_node_that_isolates_jobs_gives_a_container_the_projects_user_and_no_fo
     assert "MUSTER_AGENT_JOB_WRITES" in refused.wait_state("PREPARE_FAILED").message
 
 
+def test_removals_at_the_same_moment_leave_no_container(engine: Engine, tmp_path: Path) -> None:
+    owner = f"test{os.getpid()}"
+    ids = [f"busy{number}" for number in range(6)]
+    for allocation_id in ids:
+        labels = (f"{OWNER_LABEL}={owner}", f"{ALLOCATION_LABEL}={allocation_id}")
+        call(engine, "create", *(f"--label={label}" for label in labels), containers.IMAGE, "/true")
+    with ThreadPoolExecutor(len(ids)) as pool:
+        one = partial(upkeep.remove, engine, owner=owner)
+        removed = list(pool.map(lambda id: one(allocation_id=id), ids))
+    assert removed == [True] * len(ids)
+    assert [containers_of(engine, id) for id in ids] == [[]] * len(ids)
+    assert upkeep.remove_orphans(engine, owner=owner, is_kept=lambda _: False) == []
+
+
+@pytest.mark.parametrize("num_failures", [2, 99])
+def test_a_removal_is_tried_again_and_never_fails_in_silence(
+    engine: Engine, tmp_path: Path, num_failures: int
+) -> None:
+    """The client of a busy engine, which cannot be made to fail at will."""
+    client, count = tmp_path / "podman", tmp_path / "count"
+    count.write_text("0")
+    client.write_text(
+        "#!/bin/sh\n"
+        f"n=$(cat {count})\n"
+        f"if [ $1 = rm ]; then echo $((n + 1)) > {count}; [ $n -lt {num_failures} ] &&"
+        " { echo 'Error: container state improper' >&2; exit 2; }; exit 0; fi\n"
+        f"[ $n -gt {num_failures} ] || echo abc\n"
+    )
+    client.chmod(0o755)
+    busy = dataclasses.replace(engine, path=str(client))
+    if num_failures == 2:
+        assert upkeep.remove(busy, owner="o", allocation_id="a1")
+        assert count.read_text() == "3\n"
+    else:
+        with pytest.raises(EngineFailed, match="allocation a1: container state improper"):
+            upkeep.remove(busy, owner="o", allocation_id="a1")
+
+
+def test_requirements_and_setup_are_laid_over_the_image(
+    run: Start, engine: Engine, tmp_path: Path
+) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    make_wheel(wheels, "tinypkg", "1.0")
+    section = {
+        "requirements": ["tinypkg"],
+        "setup": ["echo made in $MUSTER_CONTAINER > $VIRTUAL_ENV/made"],
+        "network": "none",
+        "mounts": [*containers.MOUNTS, str(wheels)],
+    }
+    given: dict[str, Any] = {
+        "slots": [0],
+        "world_size": 1,
+        "launcher": "torchrun",
+        "options": {"environments": str(tmp_path / "environments"), "uv": find_uv()},
+        "config": {"environment": section},
+        "variables": {"UV_FIND_LINKS": str(wheels), "UV_NO_INDEX": "1", "UV_OFFLINE": "1"},
+    }
+    script = (
+        "import os, sys, tinypkg, torch\n"
+        "print(tinypkg.VERSION, torch.__file__, open(os.environ['VIRTUAL_ENV'] + '/made').read(),"
+        " sys.prefix, sep='|', flush=True)\n"
+    )
+    first = run(script, **copy.deepcopy(given))
+    assert first.wait_exit(timeout_s=120).cause == "success", first.words()
+    version, torch, made, prefix = first.log(0).read_text().rstrip("\n").split("|")
+    assert (version, torch.startswith(sys.prefix)) == ("1.0", True)
+    assert made.startswith("made in muster-")
+    assert prefix.startswith(str(tmp_path / "environments"))
+    (environment,) = [s.environment for s in first.of(wire.StateRecord) if s.environment]
+    assert "tinypkg==1.0" in environment.packages
+    words = launcher_log(first.folder.logs, "stdout").read_text()
+    assert words.count("[setup] building an environment for") == 1
+    assert "[setup] $ echo made in" in words
+
+    again = run(script, allocation_id="a2", **copy.deepcopy(given))
+    assert again.wait_exit(timeout_s=120).cause == "success"
+    assert not launcher_log(again.folder.logs, "stdout").exists() or "building" not in (
+        launcher_log(again.folder.logs, "stdout").read_text()
+    )
+    # Another image under the same name: an environment of its own.
+    changed = copy.deepcopy(given)
+    changed["config"]["environment"]["image"] = "localhost/muster-other:1"
+    empty = io.BytesIO()
+    with tarfile.open(fileobj=empty, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("other"))
+    subprocess.run(
+        [engine.path, "import", "-", "localhost/muster-other:1"],
+        input=empty.getvalue(), env=walls.outer_environment_of(engine), check=True,
+        capture_output=True,
+    )  # fmt: skip
+    try:
+        other = run(script, allocation_id="a3", **changed)
+        assert other.wait_exit(timeout_s=120).cause == "success", other.words()
+        assert other.log(0).read_text().rpartition("|")[2].strip() != prefix
+    finally:
+        upkeep.remove_orphans(
+            engine, owner=first.folder.owner.partition("@")[0], is_kept=lambda _: False
+        )
+        call(engine, "rmi", "localhost/muster-other:1")
+
+
+@pytest.mark.parametrize(
+    ("section", "blames", "said"),
+    [
+        ({"requirements": ["no-such-package-here"]}, "document", "no-such-package-here"),
+        ({"setup": ["echo it broke >&2; exit 3"]}, "document", "exited with code 3: it broke"),
+    ],
+)
+def test_a_build_on_an_image_that_fails_says_why(
+    run: Start, tmp_path: Path, section: dict[str, Any], blames: str, said: str
+) -> None:
+    shim = run(
+        WAIT,
+        begin=False,
+        options={"environments": str(tmp_path / "environments"), "uv": find_uv()},
+        config={"environment": section},
+        variables={"UV_NO_INDEX": "1", "UV_OFFLINE": "1"},
+    )
+    state = shim.wait_state("PREPARE_FAILED", timeout_s=120)
+    assert (state.blames, said in state.message) == (blames, True), state
+    assert "[setup] failed:" in launcher_log(shim.folder.logs, "stdout").read_text()
+
+
+def test_a_node_whose_engine_is_gone_says_so(run: Start) -> None:
+    shim = run(WAIT, begin=False, options={"engine": None})
+    state = shim.wait_state("PREPARE_FAILED")
+    assert "needs a container engine, and none works on this node now" in state.message
+
+
 ALL_REDUCE = """
 import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -378,7 +461,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.torch
-def test_a_gang_of_two_nodes_meets_in_containers(run: Start, engine: Engine, wait_for: Any) -> None:
+def test_a_gang_of_two_nodes_meets_in_containers(run: Start, engine: Engine) -> None:
     nodes = [
         run(
             ALL_REDUCE,
@@ -405,5 +488,8 @@ def test_a_gang_of_two_nodes_meets_in_containers(run: Start, engine: Engine, wai
         if "gang" in path.read_text()
     )  # fmt: skip
     assert said == ["0 2 2 gang0\n", "1 2 2 gang1\n"]
-    for allocation_id in ("gang0", "gang1"):
-        wait_for(lambda: not containers_of(engine, allocation_id), timeout_s=60)  # noqa: B023
+    for node in nodes:
+        node.process.wait(60)
+    owner = nodes[0].folder.owner.partition("@")[0]
+    label = f"label={OWNER_LABEL}={owner}"
+    assert call(engine, "ps", "--all", "--quiet", "--filter", label) == ""

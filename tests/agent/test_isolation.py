@@ -45,20 +45,6 @@ def place() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Isolation:
-    """The level that an agent with its home in `tmp_path` would offer."""
-    home = tmp_path / "home"
-    home.mkdir()
-    # Other users do not reach temporary folders of tests.
-    settings = make_settings(home=home, isolation="sandbox", job_reads=(tmp_path / "code",))
-    try:
-        offer = walls.choose(settings, has_devices=False)
-    except CannotIsolate as error:
-        pytest.skip(str(error))
-    return dataclasses.replace(offer, home=str(home / "homes" / "p1"))
-
-
 def run(shims: Any, script: str, isolation: Isolation, **changes: Any) -> Any:
     shim = shims(script, options={"isolation": isolation}, **changes)
     shim.start()
@@ -104,34 +90,6 @@ def test_exit_code_of_a_rank_in_a_sandbox_is_the_cause(shims: Any, sandbox: Isol
     info = shim.wait_exit()
     assert (info.cause, info.message) == ("user_error", "rank 1 exited with code 7")
     assert {w.rank: w.signal for w in info.workers}[0] == signal.SIGTERM
-
-
-def test_a_rank_killed_by_sigkill_in_a_sandbox_is_told_apart(
-    shims: Any, sandbox: Isolation, wait_for: Any
-) -> None:
-    shim = run(shims, WAIT, sandbox)
-    shim.wait_state("RUNNING")
-    wait_for(lambda: len(shim.of(wire.WorkerRecord)) == 2)
-    os.kill(shim.of(wire.WorkerRecord)[1].pid, signal.SIGKILL)
-    info = shim.wait_exit()
-    assert info.cause == "killed_by_signal"
-    assert "rank 1 was killed by SIGKILL" in info.message
-
-
-def test_a_stop_lets_the_sigterm_handler_of_a_sandboxed_script_run(
-    shims: Any, sandbox: Isolation, wait_for: Any
-) -> None:
-    shim = run(
-        shims,
-        "import signal, sys, time\n"
-        "def end(*_):\n    print('saved', flush=True); sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, end)\nprint('up', flush=True)\ntime.sleep(600)\n",
-        sandbox,
-    )
-    wait_for(lambda: all(shim.log(r).exists() and shim.log(r).read_text() for r in (0, 1)))
-    shim.command("stop", reason="a test")
-    assert shim.wait_exit().cause == "stopped"
-    assert [shim.log(rank).read_text() for rank in (0, 1)] == ["up\nsaved\n"] * 2
 
 
 def test_a_sandbox_dies_with_its_shim_and_leaves_nothing(

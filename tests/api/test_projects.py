@@ -35,12 +35,13 @@ def submit(client, name="vision"):
     return answer.json()["id"]
 
 
-def add_node(database, name, *, pool="default", slots=2, state="ONLINE"):
+def add_node(database, name, *, pool="default", slots=2, state="ONLINE", inventory=None):
     with database.transaction() as session:
         session.add(
             NodeRow(
                 id=name, name=name, pool=pool, state=state, credential_hash=name,
                 registered_at=NOW, last_seen_at=NOW, lease_expires_at=clock.now(),
+                inventory=inventory or {},
             )
         )  # fmt: skip
         session.flush()
@@ -178,6 +179,37 @@ def test_a_pool_requires_a_level_of_isolation(admin_client, member_client, datab
     assert (waits["fits_now"], waits["is_impossible"]) == (False, True)
     admin_client.put(url, json={"min_isolation": "none"})
     assert preview()["fits_now"]
+
+
+def test_a_pool_requires_containers_of_allowed_images(admin_client, member_client, database):
+    add_node(database, "n1", inventory={"container_runtime": "podman"})
+    url = f"{API}/pools/default"
+    rules = {"requires_containers": True, "allowed_images": ["ghcr.io/acme", "docker.io/library"]}
+    found = PoolOut.model_validate(admin_client.put(url, json=rules).json())
+    assert (found.requires_containers, found.allowed_images) == tuple(rules.values())
+    assert member_client.put(url, json={"requires_containers": False}).status_code == 403
+    for wrong in ("ghcr.io/acme/", "https://ghcr.io", "ghcr.io/x@sha256:1", ""):
+        refused = admin_client.put(url, json={"allowed_images": [wrong]})
+        assert refused.status_code == 422, wrong
+
+    def fit(image):
+        document = "name: x\ntrainer: {}\n" + (
+            f"environment: {{image: {image}}}\n" if image else ""
+        )
+        body = {"document": document}
+        answer = member_client.post(f"{API}/experiments:preview", json=body).json()
+        return answer["fits_now"], answer["is_impossible"], answer["fit_reason"]
+
+    assert fit("python:3.12")[:2] == (True, False)
+    is_now, is_impossible, reason = fit("")
+    assert (is_now, is_impossible) == (False, True)
+    assert "jobs there must run in containers" in reason
+    is_now, is_impossible, reason = fit("quay.io/x/y")
+    assert (is_now, is_impossible) == (False, True)
+    assert "the image quay.io/x/y is not among those that the pool allows" in reason
+    changed = admin_client.put(url, json={"requires_containers": False, "allowed_images": []})
+    assert changed.json()["allowed_images"] == []
+    assert fit("")[0]
 
 
 @pytest.mark.parametrize("price", [-1, "NaN", "", 1e12])

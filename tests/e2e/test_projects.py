@@ -53,6 +53,9 @@ def test_a_project_is_made_and_its_quota_keeps_a_trial_waiting(
         client.wait(experiment["id"], timeout_s=60)
 
 
+OPEN = {"min_isolation": "none", "requires_containers": False, "allowed_images": []}
+
+
 def test_the_price_of_a_pool_says_for_what_it_holds(
     signed_in: BrowserContext, stack: Stack, page: Page
 ) -> None:
@@ -63,6 +66,8 @@ def test_the_price_of_a_pool_says_for_what_it_holds(
     form.get_by_label("USD per slot-hour").fill("1.75")
     form.get_by_label("Least isolation").click()
     page.get_by_role("option", name="Sandbox").click()
+    form.get_by_label("Require containers").check()
+    form.get_by_label("Allowed images").fill("ghcr.io/acme\ndocker.io/library")
     with stack.client() as client:
         try:
             form.get_by_role("button", name="Save").click()
@@ -70,9 +75,12 @@ def test_the_price_of_a_pool_says_for_what_it_holds(
             expect(page.get_by_test_id("pools")).to_contain_text("2 nodes are weaker")
             (pool,) = [p for p in client.get("/pools")["items"] if p["name"] == "default"]
             assert (pool["price_per_slot_hour"], pool["min_isolation"]) == (1.75, "sandbox")
+            assert pool["requires_containers"]
+            assert pool["allowed_images"] == ["ghcr.io/acme", "docker.io/library"]
+            expect(page.get_by_test_id("pools")).to_contain_text("images from 2 places")
         finally:
             # The other tests of this stack start trials on its nodes.
-            client.call("PUT", "/pools/default", body={"min_isolation": "none"})
+            client.call("PUT", "/pools/default", body=OPEN)
 
 
 def test_a_provider_is_given_to_a_pool_changed_and_removed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -42,6 +43,35 @@ def contained(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack
         yield stack
     finally:
         stack.close()
+
+
+def test_the_same_document_gives_the_same_losses_in_containers(
+    contained: Stack, tmp_path: Path
+) -> None:
+    document: dict[str, Any] = {
+        "name": "losses",
+        "trainer": {
+            "model": "mlp",
+            "data": "synthetic",
+            "steps": 12,
+            "batch_size": 16,
+            "options": {"seed": 7, "rows_per_s": 0},
+        },
+        "resources": {"slots": 2, "nodes": 2},
+    }
+    curves = []
+    with contained.client() as client:
+        for environment in ({}, containers.section()):
+            path = tmp_path / "losses.yaml"
+            path.write_text(yaml.safe_dump({**document, "environment": environment}))
+            submitted = contained.cli("submit", str(path))
+            assert submitted.returncode == 0, submitted.stderr
+            number = int(submitted.stdout)
+            assert client.wait(number, timeout_s=180)["state"] == "COMPLETED"
+            (trial,) = client.trials(number)
+            curves.append(client.series(trial["id"], "train/loss"))
+    assert len(curves[0]["value"]) >= 2
+    assert curves[0]["value"] == curves[1]["value"]
 
 
 def test_a_gang_of_two_agents_runs_in_containers_and_can_be_repeated(

@@ -6,6 +6,7 @@ Podman is tried, or the engine that the variable MUSTER_TEST_ENGINE names (`dock
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import sys
@@ -37,6 +38,15 @@ def find_engine() -> tuple[Engine | None, str]:
 def variables() -> dict[str, str]:
     """Return the variables with which Podman works on machines with few rights."""
     return {"CONTAINERS_CONF": str(Path(__file__).with_suffix(".conf"))}
+
+
+def with_registry(engine: Engine, address: str, folder: Path) -> Engine:
+    """Return the engine as one that trusts the registry at `address` without TLS, as Docker trusts
+    everything on the loopback interface. folder: for the file that says so."""
+    registries = folder / "registries.conf"
+    registries.write_text(f'[[registry]]\nlocation = "{address}"\ninsecure = true\n')
+    environment = {**engine.environment, "CONTAINERS_REGISTRIES_CONF": str(registries)}
+    return dataclasses.replace(engine, environment=environment)
 
 
 def section(**more: object) -> dict[str, object]:

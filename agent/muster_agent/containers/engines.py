@@ -12,10 +12,10 @@ import os
 import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import get_args
 
 from muster.wire import Inventory
 from muster_agent.containers.client import EngineFailed, call, call_json, last_words
@@ -26,10 +26,12 @@ from muster_agent.settings import ContainerSetting
 PROBE_TIMEOUT_S = 60.0
 PROBE_IMAGE = "localhost/muster-probe:1"
 """Name of an image without files, in which a program of this node is run."""
+_AUTOMATIC: tuple[EngineKind, ...] = ("podman", "docker")
+"""Engines that are chosen without being named. Apptainer lacks what jobs may ask for."""
 _PROGRAM = "/usr/bin/true"
 _CLIENT_VARIABLES = (
     "PATH", "HOME", "USER", "TMPDIR", "XDG_*", "DBUS_SESSION_BUS_ADDRESS", "CONTAINERS_*",
-    "CONTAINER_HOST", "DOCKER_*", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy",
+    "CONTAINER_HOST", "DOCKER_*", "APPTAINER_*", "SINGULARITY_*", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy",
     "https_proxy", "no_proxy",
 )  # fmt: skip
 _CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
@@ -58,14 +60,14 @@ def find(wanted: ContainerSetting, environment: Mapping[str, str]) -> EngineProb
     if wanted == "none":
         return EngineProbe(reason="MUSTER_AGENT_CONTAINERS is none.")
     reasons = []
-    kinds: tuple[EngineKind, ...] = get_args(EngineKind) if wanted == "auto" else (wanted,)
+    kinds: tuple[EngineKind, ...] = _AUTOMATIC if wanted == "auto" else (wanted,)
     variables = {
         name: value
         for name, value in environment.items()
         if any(fnmatchcase(name, pattern) for pattern in _CLIENT_VARIABLES)
     }
     for kind in kinds:
-        path = shutil.which(kind, path=environment.get("PATH"))
+        path = _path_of(kind, environment.get("PATH"))
         if path is None:
             if wanted != "auto":
                 reasons.append(f"{kind} is not installed.")
@@ -80,7 +82,19 @@ def find(wanted: ContainerSetting, environment: Mapping[str, str]) -> EngineProb
     return EngineProbe(reason=" ".join(reasons) or "Neither Podman nor Docker is installed.")
 
 
+def _path_of(kind: EngineKind, path: str | None) -> str | None:
+    """Return the program of an engine; that of Apptainer may have its older name."""
+    found = shutil.which(kind, path=path)
+    if found is None and kind == "apptainer":
+        found = shutil.which("singularity", path=path)
+    return found
+
+
 def _describe(engine: Engine) -> Engine:
+    if engine.is_plain:
+        words = call(engine, "--version").split()
+        version = words[-1] if words else ""
+        return dataclasses.replace(engine, version=version, is_rootless=True, has_limits=False)
     info = call_json(engine, "info", "--format", "{{json .}}")
     has_cdi = any(any(Path(folder).glob("*nvidia*")) for folder in _CDI_FOLDERS)
     if engine.kind == "podman":
@@ -109,14 +123,24 @@ def _describe(engine: Engine) -> Engine:
 
 def _probe(engine: Engine) -> None:
     """Run a program in a container. Raises EngineFailed."""
+    if engine.is_plain:
+        with tempfile.TemporaryDirectory(prefix="muster-probe-") as image:
+            for name in ("dev", "etc", "lib", "lib64", "proc", "sys", "tmp", "usr", "var"):
+                (Path(image) / name).mkdir()
+            _run_probe(engine, image)
+        return
     try:
         call(engine, "image", "inspect", PROBE_IMAGE)
     except EngineFailed:
         _make_probe_image(engine)
+    _run_probe(engine, PROBE_IMAGE)
+
+
+def _run_probe(engine: Engine, image: str) -> None:
     libraries = [path for path in ("/usr", "/lib", "/lib64") if Path(path).is_dir()]
     container = Container(
         engine=engine,
-        image=PROBE_IMAGE,
+        image=image,
         name=f"muster-probe-{os.getpid()}",
         owner="probe",
         allocation_id="probe",

@@ -8,6 +8,9 @@ A shared lock is held for as long as a job uses an environment. The lock is inhe
 programs that build, so a builder that is killed leaves no environment that somebody else repairs
 while its uv still writes.
 
+On top of an image, everything happens in a container of it, by the same program: the interpreter is
+the image's, and the name of an environment includes the image.
+
 Where jobs are isolated, each project has a cache of its own: setup commands and builds of packages
 are code of the project, and what they leave, also in uv's cache, is used by later builds.
 """
@@ -29,6 +32,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import packaging
+
+import muster
+import muster_agent
 from muster.document.running import EnvironmentSection
 from muster_agent.environments.builder import STEP_TIMEOUT_S, BuildRequest
 from muster_agent.environments.cleaning import UV_CACHE, collect, marker_of, size_on_disk
@@ -39,6 +46,8 @@ POLL_S = 0.1
 END_S = 5.0
 """Seconds that a builder is given to end what it has started."""
 MAX_ANSWER_BYTES = 16_384
+_PACKAGES = [Path(package.__file__).parent for package in (muster, muster_agent, packaging)]
+"""What the builder imports, for a container."""
 _KEY = re.compile(r"[0-9a-f]{24}")
 
 
@@ -142,6 +151,11 @@ class EnvironmentCache:
             log=log,
             is_canceled=is_canceled,
         )
+        container = self._walls.isolation.container
+        if container is not None:
+            build.request = dataclasses.replace(
+                build.request, image_id=container.image, log=str(log)
+            )
         path = self._folder / build.key()
         lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
         build.request = dataclasses.replace(build.request, path=path, lock=lock)
@@ -266,22 +280,42 @@ class _Build:
     def _start(self, what: str, *, own: list[Path]) -> dict[str, str]:
         """Run the builder and return its answer. Raises BuildFailed, BuildCanceled and OSError."""
         lock = self.request.lock
+        isolation = self.walls.isolation
+        container = isolation.container
         with contextlib.ExitStack() as held:
-            answer = held.enter_context(tempfile.TemporaryFile())
+            answer = held.enter_context(tempfile.NamedTemporaryFile(dir=self.log.parent))
             question = held.enter_context(tempfile.TemporaryFile())
-            question.write(self.request.to_json().encode())
-            question.seek(0)
             # Opened for reading, too: the builder reads there what uv has said.
             log = held.enter_context(self.log.open("a+b"))
-            builder = [sys.executable, "-P", "-m", "muster_agent.environments.builder"]
+            python, result, request = sys.executable, str(answer.fileno()), self.request
+            environment = dict(self.environment)
+            read = [Path(self.request.uv), *self.walls.read]
+            written = [path for path in (*own, *self.walls.write) if path.exists()]
+            if container is not None:
+                # It can write these files, and not replace what they are outside.
+                python, result = container.python, answer.name
+                request = dataclasses.replace(request, lock=-1)
+                files = [Path(answer.name), self.log]
+                if isolation.uid is not None:
+                    for file in files:
+                        os.chown(file, isolation.uid, isolation.uid)
+                written += files
+                read += _PACKAGES
+                environment["PYTHONPATH"] = ":".join(
+                    dict.fromkeys(str(folder.parent) for folder in _PACKAGES)
+                )
+            question.write(request.to_json().encode())
+            question.seek(0)
+            builder = [python, "-P", "-m", "muster_agent.environments.builder"]
             started = held.enter_context(
                 program(
-                    self.walls.isolation,
-                    [*builder, what, str(answer.fileno())],
-                    environment=self.environment,
+                    isolation,
+                    [*builder, what, result],
+                    environment=environment,
                     folder="/",
-                    read=[self.request.uv, *self.walls.read],
-                    own=[path for path in (*own, *self.walls.write) if path.exists()],
+                    read=read,
+                    own=written,
+                    takes_stdin=True,
                 )
             )
             process = subprocess.Popen(

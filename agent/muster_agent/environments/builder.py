@@ -1,6 +1,7 @@
 """The program that builds an environment, behind the walls of the job that asks for it.
 
     python -m muster_agent.environments.builder key|build RESULT_FD < request
+    python -m muster_agent.environments.builder key|build RESULT_FILE < request
 
 Everything that runs code of the job, or reads and writes files that such code may have replaced,
 is done here: asking the interpreter, reading requirement files, uv, setup commands, and the files
@@ -9,7 +10,11 @@ and whether it is complete.
 
 The request is JSON (`BuildRequest`). So is the answer, which is written to RESULT_FD: `{"key": "…"}`,
 `{}` for a finished environment, or `{"failed": "…", "fault": "document"}`. The log is standard
-output, which is read again to explain a failure, so it is a file.
+output, which is read again to explain a failure, so it is a file. A container inherits no
+descriptors: there, the answer is a file, and the request names the file of the log.
+
+The interpreter of a container's image runs this program, so what it imports needs nothing but the
+standard library, `muster`, and the packages that muster_agent.environments.build brings along.
 
 An environment is laid over the interpreter of the node: what is installed there, torch above all,
 is used and not installed again. A `.pth` file adds the base's packages, and copies of their
@@ -68,9 +73,13 @@ class BuildRequest:
     """Folder of the environment, which exists and is empty. Only for a build."""
     lock: int
     """Descriptor that the programs of a build inherit: the environment stays locked while they run,
-    whatever becomes of this process."""
+    whatever becomes of this process. -1 for none."""
     environment: dict[str, str]
     """Variables of uv and of the setup commands."""
+    image_id: str = ""
+    """Image that the interpreter is in; "" for one of the node."""
+    log: str = ""
+    """File of the log; "" if standard output is that file already."""
 
     def to_json(self) -> str:
         plain = {**vars(self), "wanted": dump(self.wanted)}
@@ -84,8 +93,13 @@ class BuildRequest:
 
 
 def main() -> int:
-    what, result_fd = sys.argv[1], int(sys.argv[2])
+    what, result = sys.argv[1:]
+    result_fd = int(result) if result.isdigit() else os.open(result, os.O_WRONLY)
     request = BuildRequest.from_json(sys.stdin.read())
+    if request.log:
+        log = os.open(request.log, os.O_RDWR | os.O_APPEND)
+        os.dup2(log, _LOG_FD)
+        os.dup2(log, 2)
     # The job runs as another user where the agent is root, and reads what is built here.
     os.umask(0o022)
     answer: dict[str, str]
@@ -99,6 +113,7 @@ def main() -> int:
                     code=request.code,
                     code_id=request.code_id,
                     environment=request.environment,
+                    image_id=request.image_id,
                 )
             }
         else:
@@ -242,7 +257,7 @@ class _Recipe:
                 env=environment,
                 cwd=self._request.code,
                 stdin=subprocess.DEVNULL,
-                pass_fds=(self._request.lock,),
+                pass_fds=(self._request.lock,) if self._request.lock >= 0 else (),
             )
         except OSError as error:
             raise BuildFailed(

@@ -25,8 +25,12 @@ def key_of(
     code: Path,
     code_id: str,
     environment: Mapping[str, str],
+    image_id: str = "",
 ) -> str:
-    """Return a name that differs whenever the environment could. Raises BuildFailed."""
+    """Return a name that differs whenever the environment could. Raises BuildFailed.
+
+    image_id: image that the interpreter is in; "" for one of the node.
+    """
     texts: dict[str, str] = {}
     for item in wanted.requirements:
         if is_requirements_file(item):
@@ -50,6 +54,7 @@ def key_of(
         "setup": wanted.setup,
         "code": (code_id or str(code)) if is_of_code else "",
         "base": [os.path.realpath(base.python), base.version, base.platform, base.sites],
+        **({"image": image_id} if image_id else {}),
         "packages": [folder.name for folder in base.metadata()],
         "indexes": {
             name: value

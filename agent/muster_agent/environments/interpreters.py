@@ -207,16 +207,27 @@ def activated(environment: Mapping[str, str], python: str) -> dict[str, str]:
     executable = shutil.which(python)
     if executable is None:
         return dict(environment)
-    programs = Path(executable).absolute().parent
-    prefix = programs.parent
+    prefix = Path(executable).absolute().parent.parent
+    variable = ""
+    if (prefix / "pyvenv.cfg").is_file():
+        variable = "VIRTUAL_ENV"
+    elif (prefix / "conda-meta").is_dir():
+        variable = "CONDA_PREFIX"
+    return activated_at(environment, Path(executable).absolute().parent, variable)
+
+
+def activated_at(
+    environment: Mapping[str, str], programs: Path, variable: str = "VIRTUAL_ENV"
+) -> dict[str, str]:
+    """Return `environment` with `programs` first on PATH, and with `variable`, unless it is "", naming
+    the folder above. The environment may lie over the interpreter of an image, which the node does
+    not have."""
     others = environment.get("PATH", os.defpath).split(os.pathsep)
     path = [str(programs), *(folder for folder in others if folder != str(programs))]
     found = {k: v for k, v in environment.items() if k not in _ACTIVATION}
     found["PATH"] = os.pathsep.join(path)
-    if (prefix / "pyvenv.cfg").is_file():
-        found["VIRTUAL_ENV"] = str(prefix)
-    elif (prefix / "conda-meta").is_dir():
-        found["CONDA_PREFIX"] = str(prefix)
+    if variable:
+        found[variable] = str(programs.parent)
     return found
 
 

@@ -1,8 +1,11 @@
-"""A container as the walls of a job: the argument lists for Podman and Docker. Pure.
+"""A container as the walls of a job: the argument lists for Podman, Docker and Apptainer. Pure.
 
 The engine's client is started in the foreground, like bubblewrap. Everything that the job is given
 stands at the same path inside as outside, so that nothing else has to know about containers. Ending
 the client does not end the container, which muster_agent.containers.upkeep does.
+
+Containers of Apptainer are plain processes below the client, with the pids of the node: nothing knows
+them by name, and they are found and ended like any process of a job.
 """
 
 from __future__ import annotations
@@ -11,14 +14,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from muster.image_names import HUB, full_name
+
 OWNER_LABEL = "muster.owner"
 """Label of a container: the mark of its agent. Other agents may use the same engine."""
 ALLOCATION_LABEL = "muster.allocation"
+_BOUND_DEVICES = frozenset({"/dev/infiniband"})
+"""Devices that a container of Apptainer does not have by itself, GPUs aside."""
 NAME_VARIABLE = "MUSTER_CONTAINER"
 """Variable of every process of a container: its name."""
 
-EngineKind = Literal["podman", "docker"]
-_HUB = "docker.io"
+EngineKind = Literal["podman", "docker", "apptainer"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +43,11 @@ class Engine:
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that its client needs."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether its containers are plain processes of the agent's user, and its images files."""
+        return self.kind == "apptainer"
+
     def user(self, uid: int | None, *, own: int) -> int:
         """Return the user in the container.
 
@@ -45,6 +56,8 @@ class Engine:
         """
         if uid is not None:
             return uid
+        if self.is_plain:
+            return own
         return 0 if self.is_rootless else own
 
 
@@ -70,7 +83,7 @@ class Container:
 
     engine: Engine
     image: str
-    """Id of the image. A tag may mean another image by now."""
+    """Id of the image, or its file. A tag may mean another image by now."""
     name: str
     owner: str
     """Mark of the agent, without its host."""
@@ -105,19 +118,10 @@ def helper_of(container: Container, name: str, *, takes_stdin: bool = False) -> 
     )
 
 
-def full_name(image: str) -> str:
-    """Return the name of an image with its registry. Podman asks no registry about a name without
-    one, and Docker only its own."""
-    first, slash, _ = image.partition("/")
-    if slash and ("." in first or ":" in first or first == "localhost"):
-        return image
-    return f"{_HUB}/{image}" if slash else f"{_HUB}/library/{image}"
-
-
 def registry_of(image: str) -> str:
     """Return the key under which engines look up a login for an image."""
     registry = full_name(image).partition("/")[0]
-    return "https://index.docker.io/v1/" if registry == _HUB else registry
+    return "https://index.docker.io/v1/" if registry == HUB else registry
 
 
 def run_argv(
@@ -138,6 +142,13 @@ def run_argv(
     folder that stands at /tmp. devices: device files.
     """
     engine = container.engine
+    volumes = _mounts(container, read=read, write=write, tmp=tmp)
+    if engine.is_plain:
+        binds = [
+            *volumes,
+            *(f"{device}:{device}" for device in devices if device in _BOUND_DEVICES),
+        ]
+        return _apptainer_argv(container, argv, is_confined=is_confined, binds=binds)
     found = [
         engine.path, "run", "--name", container.name, "--init", "--pull", "never",
         "--network", container.network, "--log-driver", "none",
@@ -161,8 +172,27 @@ def run_argv(
     for name, value in {**container.marks, NAME_VARIABLE: container.name}.items():
         found += ["--env", f"{name}={value}"]
     found += _devices(container, devices)
-    found += _mounts(container, read=read, write=write, tmp=tmp)
+    found += [word for volume in volumes for word in ("--volume", volume)]
     return [*found, "--entrypoint", argv[0], container.image, *argv[1:]]
+
+
+def _apptainer_argv(
+    container: Container, argv: Sequence[str], *, is_confined: bool, binds: Sequence[str]
+) -> list[str]:
+    """Return the command for Apptainer. It has no pid namespace, so that the job's processes are found
+    as they are without a container. `--nv` shows all GPUs of the node: which of them the job uses is
+    CUDA_VISIBLE_DEVICES' to say."""
+    found = [
+        container.engine.path, "exec", "--contain", "--ipc", "--cleanenv", "--no-home", "--pwd", "/",
+    ]  # fmt: skip
+    if is_confined:
+        found.append("--no-privs")
+    if container.slots:
+        found.append("--nv")
+    for name, value in {**container.marks, NAME_VARIABLE: container.name}.items():
+        found += ["--env", f"{name}={value}"]
+    found += [word for bind in binds for word in ("--bind", bind)]
+    return [*found, container.image, *argv]
 
 
 def exec_argv(
@@ -216,4 +246,4 @@ def _mounts(
         mounts.setdefault(mount.target, f"{mount.source}:{mount.target}:{mode}")
     # Outer ones first: they would cover the inner ones.
     ordered = sorted(mounts, key=lambda path: (path.count("/"), path))
-    return [word for path in ordered for word in ("--volume", mounts[path])]
+    return [mounts[path] for path in ordered]

@@ -48,7 +48,9 @@ PASSED: tuple[VariableGroup, ...] = (
     VariableGroup("proxies, unless a password is in the address",
           ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
            "http_proxy", "https_proxy", "all_proxy", "no_proxy")),
-    VariableGroup("package indexes and uv, unless a password is in the address", ("UV_*",), is_of_machine=True),
+    VariableGroup("package indexes, unless a password is in the address",
+          ("UV_*INDEX*", "UV_INSECURE_*", "UV_OFFLINE")),
+    VariableGroup("uv", ("UV_*",), is_of_machine=True),
     VariableGroup("certificate authorities",
           ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
            "AWS_CA_BUNDLE"), is_of_machine=True),
@@ -87,12 +89,15 @@ def passed(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str
 
 def not_of_machine(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `environment` that mean the same in a container."""
-    patterns = [name for group in PASSED if group.is_of_machine for name in group.names]
-    return {
-        name: value
-        for name, value in environment.items()
-        if name != MARK and not any(fnmatchcase(name, pattern) for pattern in patterns)
-    }
+
+    def is_of_machine(name: str) -> bool:
+        """The first group with the name decides."""
+        for group in PASSED:
+            if any(fnmatchcase(name, pattern) for pattern in group.names):
+                return group.is_of_machine
+        return False
+
+    return {k: v for k, v in environment.items() if k != MARK and not is_of_machine(k)}
 
 
 def withheld(environment: Mapping[str, str], more: Iterable[str] = ()) -> list[str]:

@@ -545,12 +545,14 @@ def program(
     read: Iterable[Path | str] = (),
     write: Iterable[Path] = (),
     own: Iterable[Path] = (),
+    takes_stdin: bool = False,
 ) -> Iterator[Program]:
     """Yield how to start a short program of a job, or with an interpreter that a document names, at
     this level. It must have ended when the block ends.
 
     write: folders of the agent that are handed over to the job's user. own: folders to write that
-    are this user's already.
+    are this user's already. takes_stdin: whether it reads its standard input, as only a container
+    has to know.
     """
     if not isolation.is_on:
         yield Program(argv=list(argv), environment=dict(environment), folder=str(folder))
@@ -558,7 +560,8 @@ def program(
     given = {k: v for k, v in environment.items() if k not in ("TMPDIR", "TMP", "TEMP")}
     container = isolation.container
     if container is not None:
-        isolation = replace(isolation, container=helper_of(container, uuid.uuid4().hex[:8]))
+        helper = helper_of(container, uuid.uuid4().hex[:8], takes_stdin=takes_stdin)
+        isolation = replace(isolation, container=helper)
     base = {"PATH": OUTER_PATH} if container is None else container.environment
     process = {
         "argv": list(argv),

@@ -22,6 +22,7 @@ import structlog
 from muster import wire
 from muster.launch import lifeline
 from muster_agent.containers import upkeep
+from muster_agent.containers.client import EngineFailed
 from muster_agent.isolation.containers import Container
 from muster_agent.jobs.folder import (
     AllocationFolder,
@@ -230,7 +231,10 @@ class Allocation:
             raise CannotOpen("The job's processes have not been started yet.")
         isolation = self.folder.read_options().isolation
         if session.get("container") is not None:
-            isolation = replace(isolation, container=wire.load(Container, session["container"]))
+            container = wire.load(Container, session["container"])
+            if container.engine.is_plain:
+                raise CannotOpen("Apptainer cannot start commands in a container that runs.")
+            isolation = replace(isolation, container=container)
         return Job(
             environment=session["environment"],
             folder=session["folder"],
@@ -320,7 +324,10 @@ class Allocation:
             return
         if engine is not None:
             mark = self.folder.owner.partition("@")[0]
-            upkeep.remove(engine, owner=mark, is_kept=lambda id: id != self.allocation_id)
+            try:
+                upkeep.remove(engine, owner=mark, allocation_id=self.allocation_id)
+            except EngineFailed as error:  # The sweep for orphans tries again.
+                log.warning("container_left", allocation_id=self.allocation_id, error=str(error))
 
     def _own_shim(self) -> Identity | None:
         if self._shim is None or self._shim.poll() is not None:

@@ -40,6 +40,7 @@ from muster_agent.records.masking import Mask
 
 MIN_DISK_FREE_BYTES = 64 * 2**20
 """Free disk space in bytes below which an allocation refuses to prepare."""
+IMAGES_LIMIT_BYTES = 100 * 10**9
 _ALLOCATION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -81,8 +82,9 @@ class ShimOptions:
     min_disk_free_bytes: int = MIN_DISK_FREE_BYTES
     engine: Engine | None = None
     """Engine for the job's container; None for a job that names no image."""
-    locks: str = ""
-    """Folder of the locks by which only one job pulls an image."""
+    images: str = ""
+    """Folder of what the agent knows of the images that it has pulled."""
+    images_limit_bytes: int = IMAGES_LIMIT_BYTES
     memory_share_bytes: int = 0
     """Limit of memory of a document that declares none; 0: no limit."""
 

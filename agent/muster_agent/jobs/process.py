@@ -136,13 +136,15 @@ def tagged(allocation_id: str, owner: str) -> set[Identity]:
     }
 
 
-def init_of(container: str) -> int:
+def init_of(container: str, *, is_plain: bool = False) -> int:
     """Return the pid, as this process sees it, of the first process of a container; 0 if it is not
-    seen yet."""
-    for identity, environment in _environments():
-        if environment.get(NAME_VARIABLE) == container and own_pid(identity.pid) == 1:
-            return identity.pid
-    return 0
+    seen yet. is_plain: whether it has the pids of the node, so that the oldest one is the first."""
+    found = [
+        identity
+        for identity, environment in _environments()
+        if environment.get(NAME_VARIABLE) == container and (is_plain or own_pid(identity.pid) == 1)
+    ]
+    return min(found, key=lambda identity: identity.start_ticks).pid if found else 0
 
 
 def is_of_user(identity: Identity) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ import psutil
 from muster import wire
 from muster.launch.entering import spaces_of
 from muster_agent.containers import upkeep
+from muster_agent.containers.client import EngineFailed
 from muster_agent.containers.upkeep import Fate
 from muster_agent.isolation import walls
 from muster_agent.isolation.containers import NAME_VARIABLE, Container, helper_of
@@ -30,6 +32,8 @@ from muster_agent.jobs.launch import Command, LaunchContext, data_of
 from muster_agent.jobs.process import Cgroup, Child, Children, init_of
 from muster_agent.records.logs import launcher_log, tail
 from muster_agent.shim.failures import PrepareFailed
+
+log = logging.getLogger("muster.shim")
 
 JOB_TMP = "tmp"
 """Folder beside the sockets that stands at /tmp in the job."""
@@ -69,6 +73,10 @@ class Confinement:
     @property
     def container(self) -> Container | None:
         return self._isolation.container
+
+    @property
+    def _is_plain(self) -> bool:
+        return self.container is not None and self.container.engine.is_plain
 
     @property
     def is_on(self) -> bool:
@@ -115,6 +123,8 @@ class Confinement:
         else:
             # Outside the storage it is the document's own, which the node allows (see `check`).
             own.append(Path(place.checkpoint_dir))
+            if place.base_python:
+                interpreters.append(Path(place.python).parent.parent)
         return walls.make_walls(
             self._isolation,
             tmp=tmp,
@@ -317,8 +327,8 @@ class Confinement:
         """Return the processes that are the sandbox itself: a signal to one of them would end it."""
         if self._started is None or (self._started.status is None and self.container is None):
             return set()
-        self.launcher_pid()
-        return {self._started.child.pid, self._init_pid}
+        pid = self.launcher_pid()
+        return {self._started.child.pid, self._init_pid} - ({pid} if self._is_plain else set())
 
     def launcher_pid(self) -> int:
         """Return the pid of the job's first process, as this process sees it; 0 while it is not
@@ -327,7 +337,10 @@ class Confinement:
             return 0
         if self.container is not None:
             if not self._init_pid and not self._started.child.has_ended:
-                self._init_pid = init_of(self.container.name)
+                is_plain = self.container.engine.is_plain
+                self._init_pid = init_of(self.container.name, is_plain=is_plain)
+            if self.container.engine.is_plain:
+                return self._init_pid
         elif self._started.status is None:
             return self._started.child.pid
         elif not self._init_pid:
@@ -346,11 +359,11 @@ class Confinement:
         if self._started is not None and self._started.status is not None:
             self._started.status.close()
         if self._engine is not None:
-            upkeep.remove(
-                self._engine,
-                owner=self._folder.owner.partition("@")[0],
-                is_kept=lambda allocation_id: allocation_id != self._spec.allocation_id,
-            )
+            owner = self._folder.owner.partition("@")[0]
+            try:
+                upkeep.remove(self._engine, owner=owner, allocation_id=self._spec.allocation_id)
+            except EngineFailed as error:
+                log.error("%s; the agent will try again", error)
 
     def kill(self) -> None:
         """Kill what runs in the container, which ending its client does not. Blocks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,8 +11,10 @@ import psutil
 
 from muster import wire
 from muster.byte_sizes import parse_size
+from muster.document.running import EnvironmentSection
 from muster_agent.containers import images
-from muster_agent.isolation.containers import Container, Mount
+from muster_agent.containers.cache import ImageCache
+from muster_agent.isolation.containers import Container, Engine, Mount
 from muster_agent.isolation.variables import MARK
 from muster_agent.isolation.walls import Isolation, why_not_readable
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
@@ -42,23 +45,29 @@ def open_image(
     engine = options.engine
     if engine is None:
         raise PrepareFailed(
-            "environment.image needs Podman or Docker, and neither works on this node now"
+            "environment.image needs a container engine, and none works on this node now"
         )
+    if engine.is_plain:
+        check_plain(wanted, options.isolation)
     mounts = [Mount.parse(text) for text in wanted.mounts]
     for mount in mounts:
         _check_mount(mount, options.isolation)
+    cache = ImageCache(Path(options.images), limit_bytes=options.images_limit_bytes)
+    log = launcher_log(folder.logs, "stdout")
     try:
         image = images.get(
             engine,
             wanted.image,
             policy=wanted.pull_policy,
             login=secrets.get(wanted.registry_login or "", ""),
-            locks=Path(options.locks),
-            log=launcher_log(folder.logs, "stdout"),
+            cache=cache,
+            log=log,
             is_canceled=is_canceled,
         )
     except images.NoImage as error:
         raise PrepareFailed(str(error), blames=error.fault, passes=error.fault == "node") from error
+    if image.was_pulled:
+        _trim(cache, engine, log=log, tell=tell)
     limits = limits_of(spec, memory_share_bytes=options.memory_share_bytes)
     if (limits.memory_bytes or limits.processes) and not engine.has_limits:
         tell(
@@ -73,7 +82,7 @@ def open_image(
         marks[MARK] = os.environ[MARK]
     container = Container(
         engine=engine,
-        image=image.id,
+        image=image.file or image.id,
         name=f"muster-{owner}-{spec.allocation_id}",
         owner=owner,
         allocation_id=spec.allocation_id,
@@ -87,6 +96,43 @@ def open_image(
         slots=list(spec.slots) if spec.slot_type == "cuda" else [],
     )
     return container, image
+
+
+def check_plain(wanted: EnvironmentSection, isolation: Isolation) -> None:
+    """Raise PrepareFailed if Apptainer cannot do what a document or this node wants."""
+    if wanted.network != "host":
+        raise PrepareFailed(
+            f"environment.network is {wanted.network}, and Apptainer, which this node has, gives "
+            "containers the network of the host"
+        )
+    if wanted.shm_size is not None:
+        raise PrepareFailed(
+            "environment.shm_size is set, and Apptainer, which this node has, cannot set the size of "
+            "/dev/shm"
+        )
+    if isolation.uid is not None:
+        raise PrepareFailed(
+            "this node runs jobs as other users, as which Apptainer starts no container: run its "
+            "agent without root, or set MUSTER_AGENT_ISOLATION=none there"
+        )
+
+
+def _trim(cache: ImageCache, engine: Engine, *, log: Path, tell: Tell) -> None:
+    """Delete images that exceed the limit of the node, and say so."""
+    try:
+        deleted, problems = cache.trim(engine)
+    except OSError as error:  # The job has its image all the same.
+        deleted, problems = [], [f"images could not be deleted: {error}"]
+    limit = f"MUSTER_AGENT_IMAGES_LIMIT_BYTES ({cache.limit_bytes / 1e9:,.1f} GB)"
+    lines = [
+        f"deleted the image {image.names[0]} ({image.size_bytes / 1e9:,.1f} GB), which was not used "
+        f"for the longest time: the images pulled on this node exceeded {limit}"
+        for image in deleted
+    ]
+    for line in lines:
+        tell("info", line)
+    with contextlib.suppress(OSError), log.open("a") as file:
+        file.writelines(f"[setup] {line}\n" for line in [*lines, *problems])
 
 
 def _python_of(wanted: str | None) -> str:

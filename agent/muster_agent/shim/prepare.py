@@ -32,6 +32,7 @@ from muster_agent.environments.interpreters import (
     Interpreter,
     InterpreterError,
     activated,
+    activated_at,
     choose,
     describe,
     find_missing,
@@ -134,8 +135,10 @@ def prepare(
         _check_interpreter(spec, python, options, is_base=True)
         built = _build(spec, options, folder, python, work_dir, inherited, is_canceled)
         python, lock = built.python, built.lock
-        inherited = activated(inherited, python)
-    below = prefixes_of(base_python) if base_python else []
+        inherited = activated_at(inherited, Path(python).parent)
+    below = prefixes_of(base_python) if base_python and container is None else []
+    if base_python and container is not None:
+        below = [Path(python).parent.parent]
     interpreter = _check_interpreter(spec, python, options, read=below)
     is_own = container is None and is_our_own(python)
     sdk_path = "" if is_own else options.sdk_path
@@ -182,7 +185,7 @@ def prepare(
                 attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),
                 loopback_interface=LOOPBACK_INTERFACE,
                 inherited=inherited,
-                has_own_devices=container is not None,
+                has_own_devices=container is not None and not container.engine.is_plain,
             ),
         ),
     )
@@ -311,7 +314,7 @@ def _build(
         uv=options.uv,
         limit_bytes=options.environments_limit_bytes,
         project_id=spec.project_id,
-        walls=_walls_of_build(spec, options.isolation, work_dir),
+        walls=_walls_of_build(spec, _with_network(options.isolation), work_dir),
     )
     of_user = {name: expand(value, inherited) for name, value in spec.environment.items()}
     marks = {TOKEN_VARIABLE: spec.allocation_id, OWNER_VARIABLE: folder.owner}
@@ -340,6 +343,15 @@ def _build(
         raise PrepareFailed(
             str(error), blames="node" if is_nodes else "document", passes=is_nodes
         ) from error
+
+
+def _with_network(isolation: Isolation) -> Isolation:
+    """Return the walls with the host's network, from which packages are installed, also around a job
+    that has none in its container."""
+    if isolation.container is None:
+        return isolation
+    container = dataclasses.replace(isolation.container, network="host")
+    return dataclasses.replace(isolation, container=container)
 
 
 def _walls_of_build(spec: wire.AllocationSpec, isolation: Isolation, work_dir: Path) -> BuildWalls:
@@ -385,7 +397,7 @@ def _facts(
     spec: wire.AllocationSpec, interpreter: Interpreter, work_dir: Path, image: Image | None
 ) -> wire.NodeFacts:
     return wire.NodeFacts(
-        image_id=image.id if image is not None else "",
+        image_id=image.id if image is not None and not image.file else "",
         python_version=interpreter.python_version,
         torch_version=interpreter.torch_version,
         cuda_version=interpreter.cuda_version,
@@ -399,7 +411,7 @@ def _job_environment(
 ) -> wire.JobEnvironment:
     return wire.JobEnvironment(
         image=image.name if image is not None else "",
-        image_id=image.id if image is not None else "",
+        image_id=image.id if image is not None and not image.file else "",
         image_digest=image.digest if image is not None else "",
         python=python,
         python_version=interpreter.python_version,

@@ -44,6 +44,8 @@ SENTENCES: Mapping[str, str] = {
     "pending.avoids": "the other nodes have no room for it",
     "pending.no_isolation": "no node offers isolation level {level}",
     "pending.pool_isolation": "no node there offers isolation level {level}, which the pool requires",
+    "pending.pool_containers": "jobs there must run in containers, and the document names no image",
+    "pending.pool_images": "the image {image} is not among those that the pool allows ({allowed})",
     "pending.no_container": "no node there has a container engine that works, which `environment.image` needs",
     "pending.free": "{slots} free on {nodes:node}",
     "pending.none_free": "none free",
@@ -95,6 +97,8 @@ SENTENCES: Mapping[str, str] = {
     "help.isolation": "Lower `resources.isolation`, or set `MUSTER_AGENT_ISOLATION` on a node that meets the other conditions.",
     "help.container": "Install Podman or Docker on a node that meets the other conditions (`muster node show` says what is wrong there), or leave out `environment.image`.",
     "help.pool_isolation": "Set `MUSTER_AGENT_ISOLATION` on its nodes, choose another pool, or have an administrator lower the level of pool {pool} (`muster pool isolation`).",
+    "help.pool_containers": "Set `environment.image`, or choose another pool than {pool}.",
+    "help.pool_images": "Choose an image that pool {pool} allows, or have an administrator allow it (`muster pool containers`).",
     "help.uneven_now": "Set `resources.uneven: true` to start it now.",
     "help.uneven": "Set `resources.uneven: true` to make it fit.",
     "help.any_nodes": "Remove `resources.nodes` and `max_nodes` to make it fit.",
@@ -207,6 +211,10 @@ SENTENCES: Mapping[str, str] = {
     "plan.too_weak": (
         "Memory and byte counts are unknown: no node in pool {pool} isolates jobs as required, and "
         "listing the layers runs your code."
+    ),
+    "plan.containers": (
+        "Memory and byte counts are unknown: jobs in pool {pool} must run in containers, and the layers of "
+        "your own models are listed outside of them."
     ),
     "plan.old_agents": (
         "No online agent in pool {pool} can list the layers of the model: update the agents to this server's version."

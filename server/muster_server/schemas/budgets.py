@@ -117,6 +117,13 @@ class ProjectOut(Output):
     created_at: dt.datetime
 
 
+ImagePrefix = Annotated[
+    str,
+    Field(max_length=255, pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*$"),
+]
+"""A registry, with a path or without: no tag, no digest and no slash at the end."""
+
+
 class PoolIn(Input):
     """Changes to a pool. A field that is left out stays as it is."""
 
@@ -125,6 +132,11 @@ class PoolIn(Input):
     min_isolation: IsolationLevel | None = None
     """Weakest level of isolation at which jobs may run in the pool. Trials that run already go on;
     others are placed only on nodes of this level or a stronger one."""
+    requires_containers: bool | None = None
+    """Whether only jobs with an image may run in the pool. Trials that run already go on."""
+    allowed_images: Annotated[list[ImagePrefix], Field(max_length=64)] | None = None
+    """Registries, parts of registries and repositories whose images may run in the pool, such as
+    `ghcr.io/acme`; an empty list allows all images."""
 
 
 class PoolOut(Output):
@@ -135,6 +147,10 @@ class PoolOut(Output):
     """Weakest level of isolation at which jobs may run in it."""
     provider: str | None
     """Kind of what supplies its nodes, such as "slurm"; null if they join by themselves."""
+    requires_containers: bool
+    """Whether only jobs with an image may run in it."""
+    allowed_images: list[str]
+    """What images may begin with; empty for all images."""
     num_nodes: int
     num_nodes_online: int
     num_nodes_too_weak: int
@@ -143,4 +159,4 @@ class PoolOut(Output):
     """Slot type → slots of all its nodes."""
     num_slots_used: int
     changed_at: dt.datetime | None
-    """When the price or the level was last set."""
+    """When the price or a requirement was last set."""

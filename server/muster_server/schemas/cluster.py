@@ -78,7 +78,7 @@ class NodeOut(Output):
     isolation_reason: str
     """Why the level is no stronger one; "" for the strongest."""
     container_runtime: str
-    """Container engine that works on this node, `podman` or `docker`; "" for none."""
+    """Container engine that works on this node, `podman`, `docker` or `apptainer`; "" for none."""
     container_version: str
     container_reason: str
     """Why there is none, or what it does not do; "" for neither."""

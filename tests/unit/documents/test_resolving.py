@@ -469,12 +469,6 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "name an image",
         ),
         (
-            BASE + "environment: {image: a/b, requirements: [einops]}",
-            "environment.requirements",
-            "environment.image",
-            "install them in the image",
-        ),
-        (
             BASE + "environment: {image: a/b, network: bridge}\nresources: {slots: 2}",
             "environment.network",
             "could not reach each other",

@@ -6,6 +6,7 @@ from muster_server.domain.catalogue import SENTENCES
 from muster_server.domain.messages import Message, Rendered
 from muster_server.domain.quota.budgets import waiting_reason
 from muster_server.domain.scheduling import ProjectView, Wait
+from muster_server.domain.scheduling.resources import PoolImages
 from muster_server.domain.scheduling.unsatisfiable import NEVER, is_impossible
 from support.scheduling import make_node, make_queued, make_running, run
 
@@ -47,9 +48,27 @@ CASES = {
         "on a node that meets the other conditions.",
     ),
     "no container engine": (
-        TWO_NODES, [make_queued(1, 1, is_contained=True)], {},
+        TWO_NODES, [make_queued(1, 1, image="a/b")], {},
         "pending.no_container", "help.container", True,
         "or leave out `environment.image`.",
+    ),
+    "containers of the pool": (
+        [make_node("a", 2, container_runtime="podman", pool_images=PoolImages(is_required=True))],
+        [make_queued(1, 1)], {},
+        "pending.pool_containers", "help.pool_containers", True,
+        "Set `environment.image`, or choose another pool than default.",
+    ),
+    "containers of the pool, and no engine": (
+        [make_node("a", 2, pool_images=PoolImages(is_required=True))],
+        [make_queued(1, 1, image="a/b")], {},
+        "pending.no_container", "help.container", True,
+        "or leave out `environment.image`.",
+    ),
+    "images of the pool": (
+        [make_node("a", 2, container_runtime="podman", pool_images=PoolImages(allowed=("ghcr.io",)))],
+        [make_queued(1, 1, image="a/b")], {},
+        "pending.pool_images", "help.pool_images", True,
+        "or have an administrator allow it (`muster pool containers`).",
     ),
     "isolation of the pool": (
         [make_node("a", 2, pool_isolation="user"), make_node("b", 2, pool_isolation="user")],

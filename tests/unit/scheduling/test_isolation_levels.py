@@ -10,7 +10,13 @@ from muster.document.codec import load
 from muster.document.running import EnvironmentSection, ResourcesSection
 from muster_server.domain.scheduling import Placement, Wait
 from muster_server.domain.scheduling.nodes import could_hold
-from muster_server.domain.scheduling.resources import NodeView, Request, is_isolated, request_of
+from muster_server.domain.scheduling.resources import (
+    NodeView,
+    PoolImages,
+    Request,
+    is_isolated,
+    request_of,
+)
 from muster_server.domain.scheduling.room import num_fitting
 from muster_server.domain.scheduling.unsatisfiable import is_impossible
 from support.scheduling import make_node, make_queued, make_running, run
@@ -114,12 +120,38 @@ def test_the_level_is_taken_from_the_document() -> None:
 
 def test_a_trial_with_an_image_starts_only_where_a_container_engine_works() -> None:
     nodes = [*NODES, make_node("engine", 1, container_runtime="podman")]
-    (found,) = run(nodes, [make_queued(1, 1, is_contained=True)])
+    (found,) = run(nodes, [make_queued(1, 1, image="a/b")])
     assert isinstance(found, Placement)
     assert [share.node_id for share in found.shares] == ["id-engine"]
-    (waits,) = run(nodes, [make_queued(1, 2, is_contained=True)])
+    (waits,) = run(nodes, [make_queued(1, 2, image="a/b")])
     assert isinstance(waits, Wait)
     assert "on nodes with a container engine" in waits.reason.english
     image = EnvironmentSection(image="ghcr.io/o/n:1")
     assert request_of(ResourcesSection(), image).is_contained
     assert not request_of(ResourcesSection(), EnvironmentSection()).is_contained
+
+
+@pytest.mark.parametrize(
+    ("rules", "image", "starts"),
+    [
+        (PoolImages(is_required=True), "", False),
+        (PoolImages(is_required=True), "python:3.12", True),
+        (PoolImages(allowed=("ghcr.io/acme",)), "", True),
+        (PoolImages(allowed=("ghcr.io/acme",)), "ghcr.io/acme/train:2", True),
+        (PoolImages(allowed=("ghcr.io/acme/",)), "ghcr.io/acme@sha256:" + "a" * 64, True),
+        (PoolImages(allowed=("ghcr.io/acme",)), "ghcr.io/acme-2/train", False),
+        (PoolImages(allowed=("docker.io/library",)), "python:3.12", True),
+        (PoolImages(allowed=("docker.io/library/python",)), "python:3.12", True),
+        (PoolImages(allowed=("docker.io",)), "reg.example:5000/docker.io/x", False),
+        (PoolImages(allowed=("reg.example:5000",)), "reg.example:5000/x:1", True),
+    ],
+)
+def test_a_pool_runs_only_jobs_with_images_that_it_takes(
+    rules: PoolImages, image: str, starts: bool
+) -> None:
+    nodes = [make_node("engine", 2, container_runtime="podman", pool_images=rules)]
+    (found,) = run(nodes, [make_queued(1, 1, image=image)])
+    assert isinstance(found, Placement if starts else Wait)
+    slots = {node.id: len(node.slots) for node in nodes}
+    assert num_fitting(Request(slots=1, image=image), nodes, slots, at_most=9) == 2 * starts
+    assert could_hold(Request(slots=2, image=image), nodes) == starts

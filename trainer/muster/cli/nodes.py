@@ -240,6 +240,12 @@ def _versions(node: dict[str, Any]) -> str:
 def _containers(node: dict[str, Any]) -> str:
     engine = f"{node['container_runtime']} {node['container_version']}".strip() or "none"
     reason = node["container_reason"]
+    usage = node["usage"] or {}
+    if usage.get("images_bytes") is not None:
+        images = (
+            f"{usage['images_bytes'] / 1e9:,.1f} of {usage['images_limit_bytes'] / 1e9:,.0f} GB"
+        )
+        engine += f", images pulled: {images}"
     return f"{engine} ({reason})" if reason else engine
 
 

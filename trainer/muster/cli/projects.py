@@ -28,7 +28,9 @@ from .output import (
 from .selecting import YesOption
 
 project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")
-pool_app = typer.Typer(no_args_is_help=True, help="Pools of nodes: prices, isolation, providers.")
+pool_app = typer.Typer(
+    no_args_is_help=True, help="Pools of nodes: prices, isolation, containers, providers."
+)
 providers.add_to(pool_app)
 
 SlotHoursOption = Annotated[
@@ -249,15 +251,16 @@ def project_delete(name: NameArgument, yes: YesOption = False, as_json: JsonOpti
 
 @pool_app.command("list")
 def pool_list(as_json: JsonOption = False) -> None:
-    """List pools with their price, the isolation they require, and what is in them."""
+    """List pools with their price, what they require of jobs, and what is in them."""
     with client_of_environment() as client:
         found = list(client.pages("/pools"))
     if as_json:
         print_json(found)
         return
     shown = table(
-        "name", "nodes", "slots", "used", "per slot-hour", "isolation", right=("nodes", "used")
-    )
+        "name", "nodes", "slots", "used", "per slot-hour", "isolation", "containers",
+        right=("nodes", "used"),
+    )  # fmt: skip
     for pool in found:
         slots = ", ".join(f"{n} {kind}" for kind, n in sorted(pool["num_slots"].items()))
         shown.add_row(
@@ -267,6 +270,7 @@ def pool_list(as_json: JsonOption = False) -> None:
             str(pool["num_slots_used"]),
             f"{pool['price_per_slot_hour']:,.4g} {pool['currency']}",
             _isolation(pool),
+            "required" if pool["requires_containers"] else "optional",
         )
     console().print(shown)
 
@@ -310,7 +314,45 @@ def pool_isolation(
         say(f"{nodes} less and get no new trials; `muster node show NAME` shows its level.")
 
 
+@pool_app.command("containers")
+def pool_containers(
+    name: NameArgument,
+    rule: Annotated[
+        Literal["required", "optional"],
+        typer.Argument(help="Whether every job must name an image."),
+    ],
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Registry, part of one, or repository whose images may run, such as "
+            "ghcr.io/acme. Repeatable; replaces those allowed before."
+        ),
+    ] = None,
+    allow_all: Annotated[
+        bool, typer.Option("--allow-all", help="Let images of all registries run again.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Require containers of jobs, and say which images may run (administrators).
+
+    Running trials continue.
+    """
+    if allow and allow_all:
+        raise CommandFailure("--allow and --allow-all exclude each other.", exit_code=EXIT_USAGE)
+    changes: dict[str, Any] = {"requires_containers": rule == "required"}
+    if allow or allow_all:
+        changes["allowed_images"] = allow or []
+    pool = _change_pool(name, **changes)
+    report(pool, f"Pool {name}: {_container_rule(pool)}", as_json=as_json)
+
+
 # ---------------------------------------------------------------- helpers
+
+
+def _container_rule(pool: dict[str, Any]) -> str:
+    rule = "required" if pool["requires_containers"] else "optional"
+    allowed = ", ".join(pool["allowed_images"])
+    return f"containers {rule}, images from {allowed or 'all registries'}"
 
 
 def _change_pool(name: str, **changes: Any) -> dict[str, Any]:

@@ -222,7 +222,8 @@ class EnvironmentSection:
     requirements: Annotated[tuple[Text, ...], Bounds(max_length=256)] = ()
     """Packages that uv installs beside those of the interpreter, before the start and once per node:
     `requirements.txt`, `pyproject.toml` or `uv.lock` in the code folder, or a list of packages
-    (`[einops, "torchmetrics>=1.4"]`)."""
+    (`[einops, "torchmetrics>=1.4"]`). With `image`, they are installed on top of the image, once per
+    node and image."""
     setup: Annotated[
         tuple[Annotated[str, Bounds(max_length=4096)], ...], Bounds(max_length=32)
     ] = ()

@@ -51,7 +51,7 @@ class Inventory:
     isolation_reason: str = ""
     """Why it is no stronger one, as a sentence; "" if it is the strongest."""
     container_runtime: str = ""
-    """Container engine that works on this node, "podman" or "docker"; "" for none."""
+    """Container engine that works on this node, "podman", "docker" or "apptainer"; "" for none."""
     container_version: str = ""
     container_reason: str = ""
     """Why there is none, or what it does not do, as a sentence; "" for neither."""
@@ -177,6 +177,10 @@ class NodeUsage:
     gpus: list[GpuUsage] | None = None
     """Use of the NVIDIA devices; None if unknown, and `gpu_problem` gives the reason."""
     gpu_problem: str = ""
+    images_bytes: int | None = None
+    """Bytes of the container images that the agent has pulled; None on a node without an engine."""
+    images_limit_bytes: int | None = None
+    """Bytes above which it deletes those that were not used for the longest time."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,6 +145,8 @@ function pilotFact(label: string, open: string, node: Node): [string, ReactNode]
 /** What the node is: its addresses, versions and labels. */
 function NodeFacts({ node }: { node: Node }) {
   const { t } = useTranslation();
+  const pulled = usageOf(node)?.images;
+  const images = pulled ? { bytes: format.bytes(pulled.bytes), limit: format.bytes(pulled.limit) } : null;
   return (
     <KeyValues
       items={[
@@ -188,6 +190,7 @@ function NodeFacts({ node }: { node: Node }) {
           t("nodes.containers"),
           <span key="c" title={node.container_reason}>
             {`${node.container_runtime} ${node.container_version}`.trim() || t("nodes.noContainers")}
+            {images ? <span className="dim"> · {t("nodes.images", images)}</span> : null}
             {node.container_reason ? <span className="dim"> · {node.container_reason}</span> : null}
           </span>,
         ],

@@ -13,6 +13,8 @@ export interface Usage {
   sent: number;
   received: number;
   load: number;
+  /** Container images that the agent has pulled, and its limit for them; null without an engine. */
+  images: { bytes: number; limit: number } | null;
 }
 
 const number = (value: unknown): number => (typeof value === "number" && Number.isFinite(value) ? value : 0);
@@ -35,5 +37,9 @@ export function usageOf(node: Node): Usage | null {
     sent,
     received,
     load: number(raw["load_1m"]),
+    images:
+      typeof raw["images_bytes"] === "number"
+        ? { bytes: raw["images_bytes"], limit: number(raw["images_limit_bytes"]) }
+        : null,
   };
 }

@@ -19,6 +19,7 @@ import { PoolProvider } from "./PoolProvider";
 import { kindOf } from "./providerForm";
 import { ProviderDialog } from "./ProviderDialog";
 import layout from "../../components/layout.module.css";
+import { bodyOf, PoolContainersCell, PoolContainersFields, rulesOf } from "./PoolContainers";
 
 /** Pools with what is in them, what their slots cost, what supplies their nodes; one provider whole below. */
 export function Pools() {
@@ -81,6 +82,7 @@ export function Pools() {
         </>
       ),
     },
+    { id: "containers", header: t("nodes.containers"), cell: (pool) => <PoolContainersCell pool={pool} /> },
     { id: "changed", header: t("pools.changed"), align: "right", cell: (pool) => <Ago at={pool.changed_at} /> },
     ...(user?.role === "admin"
       ? [
@@ -175,12 +177,13 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   const queryClient = useQueryClient();
   const [price, setPrice] = useState<number | string>(pool.price_per_slot_hour);
   const [level, setLevel] = useState(pool.min_isolation);
+  const [rules, setRules] = useState(rulesOf(pool));
   const save = useMutation({
     mutationFn: () =>
       unwrap(
         client.PUT("/api/v1/pools/{name}", {
           params: { path: { name: pool.name } },
-          body: { price_per_slot_hour: Number(price), min_isolation: level },
+          body: { price_per_slot_hour: Number(price), min_isolation: level, ...bodyOf(rules) },
         }),
       ),
     onSuccess: async () => {
@@ -217,6 +220,7 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
         allowDeselect={false}
         data={LEVELS.map((one) => ({ value: one, label: t(`pools.level.${one}`) }))}
       />
+      <PoolContainersFields rules={rules} onChange={setRules} />
     </FormDialog>
   );
 }

@@ -71,6 +71,7 @@ export const cluster = {
       sandbox: "Sandbox",
     },
     containers: "Containers",
+    images: "images pulled: {{bytes}} of {{limit}}",
     noContainers: "Not available",
     labels: "Labels",
     registered: "Joined",

@@ -73,6 +73,7 @@ export const cluster: Same<typeof english> = {
       sandbox: "沙箱",
     },
     containers: "容器",
+    images: "已拉取的镜像：{{bytes}}，上限 {{limit}}",
     noContainers: "不可用",
     labels: "标签",
     registered: "加入时间",

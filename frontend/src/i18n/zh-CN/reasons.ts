@@ -21,6 +21,8 @@ export const parts: Readonly<Record<string, string>> = {
   "pending.too_few": "那里一共只有 {{slots}} 个",
   "pending.indivisible": "{{nodes}} 个节点上的槽位无法这样划分",
   "pending.no_domain": "即使没有别的任务，也没有一个 {{key}} 放得下",
+  "pending.pool_containers": "那里的作业必须在容器中运行，而文档没有指定镜像",
+  "pending.pool_images": "镜像 {{image}} 不在资源池允许的范围内（{{allowed}}）",
   "pending.no_container": "没有节点具备可用的容器引擎，而 `environment.image` 需要它",
   "pending.no_isolation": "没有节点提供隔离级别 {{level}}",
   "pending.pool_isolation": "那里没有节点提供资源池要求的隔离级别 {{level}}",
@@ -86,6 +88,8 @@ export const parts: Readonly<Record<string, string>> = {
   "help.container":
     "请在满足其他条件的节点上安装 Podman 或 Docker（`muster node show` 会说明该节点的问题），或去掉 `environment.image`",
   "help.isolation": "请降低 `resources.isolation`，或在满足其他条件的节点上设置 `MUSTER_AGENT_ISOLATION`",
+  "help.pool_containers": "请设置 `environment.image`，或选择资源池 {{pool}} 以外的资源池",
+  "help.pool_images": "请选择资源池 {{pool}} 允许的镜像，或请管理员允许它（`muster pool containers`）",
   "help.pool_isolation":
     "请在其节点上设置 `MUSTER_AGENT_ISOLATION`，选择其他资源池，或请管理员降低资源池 {{pool}} 的级别（`muster pool isolation`）",
   "help.uneven_now": "设置 `resources.uneven: true` 即可立即启动",
@@ -134,6 +138,7 @@ export const parts: Readonly<Record<string, string>> = {
   "plan.config": "按现在的写法无法训练：{{message}}",
   "plan.no_code": "模型在自己的代码里，而代码没有上传：请运行 `muster plan`，它会上传 `code.path`",
   "plan.no_node": "在资源池 {{pool}} 有节点加入之前，内存和字节数未知，因为模型的各层由节点列出：请启动一个代理",
+  "plan.containers": "内存和字节数未知：资源池 {{pool}} 中的作业必须在容器中运行，而您自己模型的各层是在容器之外列出的",
   "plan.too_weak": "内存和字节数未知：资源池 {{pool}} 中没有节点达到要求的作业隔离级别，而列出各层需要运行您的代码",
   "plan.old_agents": "资源池 {{pool}} 中没有在线的代理能列出模型的各层：请把代理更新到本服务器的版本",
   "plan.listing": "节点 {{node}} 正在列出模型的各层，请稍候",

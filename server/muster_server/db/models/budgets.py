@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 from sqlalchemy import BigInteger, String
 from sqlalchemy.orm import Mapped, mapped_column
@@ -22,6 +23,10 @@ class PoolRow(Base):
     """In the currency of the settings."""
     min_isolation: Mapped[IsolationLevel] = mapped_column(String(16), default="none")
     """Weakest level of isolation (muster.wire.ISOLATION_LEVELS) at which jobs may run in it."""
+    requires_containers: Mapped[bool] = mapped_column(default=False)
+    """Whether only jobs with an image may run in it."""
+    allowed_images: Mapped[list[Any]] = mapped_column(default=list)
+    """What images may begin with; empty for all images."""
     changed_at: Mapped[dt.datetime]
 
 

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from muster_server.domain.messages import Message
+from muster_server.domain.messages import Message, shortened
 from muster_server.domain.scheduling.fitting import Shares, fit
 from muster_server.domain.scheduling.offers import Offer
-from muster_server.domain.scheduling.resources import Request
+from muster_server.domain.scheduling.resources import PoolImages, Request
 
-from .nodes import GroupNodes, NodeSection, fit_in
+from .nodes import GroupNodes, NodeSection, fit_in, may_use
 from .reservation import Reservation
 from .running import GroupRunning
 from .views import RunningTrial
@@ -113,8 +113,10 @@ class Explainer:
 
     def _lacks_container(self, request: Request) -> bool:
         """Return whether nodes would be allowed if the document named no image."""
-        anywhere = self._nodes.section(replace(request, is_contained=False))
-        return request.is_contained and len(anywhere.ordinals) > 0
+        plain = replace(request, image="")
+        return request.is_contained and any(
+            may_use(plain, replace(node, pool_images=PoolImages())) for node in self._nodes.nodes
+        )
 
     def _ends_too_soon(self, request: Request, section: NodeSection) -> Message | None:
         """Return that nodes would hold the request if they did not end before its time limit; None if
@@ -126,6 +128,21 @@ class Explainer:
         if not request.limit_s:
             return Message("pending.ends_soon", nodes=num)
         return Message("pending.ends_before", nodes=num, minutes=round(request.limit_s / 60, 1))
+
+    def _refused_image(self, request: Request) -> tuple[Message, Message] | None:
+        """Return why the pool does not take the image of a request, or takes none without one, and
+        what helps; None if the image is not the reason."""
+        rules = self._nodes[0].pool_images
+        if rules.allow(request.image):
+            return None
+        if not request.is_contained:
+            return Message("pending.pool_containers"), Message(
+                "help.pool_containers", pool=request.pool
+            )
+        reason = Message(
+            "pending.pool_images", image=request.image, allowed=shortened(rules.allowed)
+        )
+        return reason, Message("help.pool_images", pool=request.pool)
 
     def _lacks_isolation(self, request: Request) -> bool:
         """Return whether nodes would be allowed if the request did not ask for isolation."""
@@ -159,6 +176,8 @@ class Explainer:
                 Message("pending.pool_isolation", level=level),
                 Message("help.pool_isolation", pool=request.pool),
             )
+        if not totals and (refusal := self._refused_image(request)) is not None:
+            return because(*refusal)
         if not totals and self._lacks_isolation(request):
             return because(
                 Message("pending.no_isolation", level=request.isolation), Message("help.isolation")

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from muster_server.domain.scheduling.fitting import Shares, fit
 from muster_server.domain.scheduling.offers import Offer
-from muster_server.domain.scheduling.resources import NodeView, Owner, Request, is_isolated
+from muster_server.domain.scheduling.resources import (
+    NodeView,
+    Owner,
+    PoolImages,
+    Request,
+    is_isolated,
+)
 
 Ints = NDArray[np.int64]
 
@@ -38,6 +44,7 @@ class Node:
     isolation: str
     pool_isolation: str
     container_runtime: str
+    pool_images: PoolImages
     ends_at: float | None
     """When it leaves at the latest, in seconds since 1970; None if it stays."""
     owner: Owner | None
@@ -62,6 +69,7 @@ class Node:
             isolation=view.isolation,
             pool_isolation=view.pool_isolation,
             container_runtime=view.container_runtime,
+            pool_images=view.pool_images,
             ends_at=None if view.ends_at is None else view.ends_at.timestamp(),
             owner=view.owner,
             total=len(slots),
@@ -73,7 +81,8 @@ class Node:
     def is_like(self) -> tuple[object, ...]:
         """What decides its ordinal, its sections and its number of slots: it rarely changes."""
         kind = (self.name, self.host, self.labels, self.container_runtime, self.ends_at)
-        return (*kind, self.isolation, self.pool_isolation, self.owner, self.total)
+        how = (self.isolation, self.pool_isolation, self.pool_images)
+        return (*kind, *how, self.owner, self.total)
 
     @property
     def is_too_weak(self) -> bool:
@@ -131,6 +140,7 @@ class GroupNodes:
         self._expiring: dict[tuple[object, ...], float] = {}
         """Section → when the first of its nodes has too little time left for it."""
         self._has_ends = any(node.ends_at is not None for node in self.nodes)
+        self._checks_images = any(node.pool_images != PoolImages() for node in self.nodes)
         self._now: float | None = None
         self.whole = self._add_whole()
 
@@ -230,10 +240,10 @@ class GroupNodes:
         engine and the time that they have left decide. at_any_time: whether to leave out the last of
         these."""
         names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
-        how = (request.isolation, request.is_contained)
+        how = (request.isolation, request.image if self._checks_images else request.is_contained)
         is_timed = self._has_ends and self._now is not None and not at_any_time
-        is_plain = not (request.labels or any(names) or how != ("none", False))
-        if is_plain and request.owner is None and not is_timed:
+        is_plain = not (request.labels or any(names) or is_timed or self._checks_images)
+        if is_plain and how == ("none", False) and request.owner is None:
             return self.whole
         needed_s = request.limit_s + request.grace_s + END_MARGIN_S if is_timed else None
         key = (tuple(sorted(request.labels.items())), *names, *how, request.owner, needed_s)
@@ -283,8 +293,8 @@ class GroupNodes:
 
 
 def may_use(request: Request, node: Node | NodeView) -> bool:
-    """Return whether owner, labels, names, isolation and container engine allow a gang of `request` on
-    the node."""
+    """Return whether owner, labels, names, isolation, container engine and the images of the pool
+    allow a gang of `request` on the node."""
     if node.owner != request.owner:
         return False
     if request.allow_nodes and node.name not in request.allow_nodes:
@@ -296,6 +306,8 @@ def may_use(request: Request, node: Node | NodeView) -> bool:
     if not is_isolated(node.isolation, node.pool_isolation):
         return False
     if request.is_contained and not node.container_runtime:
+        return False
+    if not node.pool_images.allow(request.image):
         return False
     return all(node.labels.get(key) == value for key, value in request.labels.items())
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from muster.document.experiment import ExperimentConfig
 from muster.document.running import EnvironmentSection, ResourcesSection
+from muster.image_names import is_allowed
 from muster.wire import ISOLATION_LEVELS
 
 from ..durations import parse_duration
@@ -52,8 +53,8 @@ class Request:
 
     isolation: str = "none"
     """Weakest level of isolation, one of ISOLATION_LEVELS, that its nodes may have."""
-    is_contained: bool = False
-    """Whether its nodes need a container engine."""
+    image: str = ""
+    """Container image that it runs in, for which its nodes need an engine; "" for none."""
     limit_s: float = 0.0
     """Time in seconds that it may run by its document, `resources.max_duration`; 0 for no limit.
     A node that ends before is not for it."""
@@ -66,6 +67,11 @@ class Request:
     def least_slots(self) -> int:
         """The fewest slots it can start with: `min_slots` of an elastic request, else `slots`."""
         return self.slots if self.min_slots is None else min(self.min_slots, self.slots)
+
+    @property
+    def is_contained(self) -> bool:
+        """Whether it runs in containers."""
+        return bool(self.image)
 
     @property
     def elastic(self) -> bool:
@@ -120,6 +126,22 @@ class SlotView:
     only into slots that have been free for a while."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class PoolImages:
+    """What a pool requires of the images of its jobs."""
+
+    is_required: bool = False
+    """Whether every job must run in a container."""
+    allowed: tuple[str, ...] = ()
+    """Registries, parts of registries and repositories whose images may run; empty for all."""
+
+    def allow(self, image: str) -> bool:
+        """Return whether a job with this image, "" for none, may run in the pool."""
+        if not image:
+            return not self.is_required
+        return not self.allowed or is_allowed(image, self.allowed)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NodeView:
     """A node as the scheduler sees it. Compared by identity, see `scheduler.Scheduler`."""
@@ -143,6 +165,8 @@ class NodeView:
     """Weakest level of isolation, one of ISOLATION_LEVELS, at which its pool lets jobs run."""
     container_runtime: str = ""
     """Its container engine; "" for none."""
+    pool_images: PoolImages = PoolImages()
+    """What its pool requires of the images of jobs."""
     ends_at: dt.datetime | None = None
     """When the node leaves at the latest; None for one that stays."""
     owner: Owner | None = None
@@ -190,7 +214,7 @@ def request_of(
         uneven=resources.uneven,
         labels=resources.labels,
         isolation=resources.isolation,
-        is_contained=environment is not None and environment.image is not None,
+        image=(environment.image or "") if environment is not None else "",
         limit_s=_limit_s(resources),
         allow_nodes=tuple(sorted(resources.allow_nodes)),
         deny_nodes=tuple(sorted(resources.deny_nodes)),

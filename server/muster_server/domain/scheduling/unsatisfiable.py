@@ -12,6 +12,8 @@ NEVER = frozenset(
         "pending.no_container",
         "pending.no_isolation",
         "pending.pool_isolation",
+        "pending.pool_containers",
+        "pending.pool_images",
         "pending.too_few",
         "pending.indivisible",
         "pending.no_domain",

@@ -439,13 +439,6 @@ def _image(document: ExperimentConfig) -> Iterator[FieldProblem]:
                     "name an image, or leave it out",
                 )
         return
-    for name in ("requirements", "setup"):
-        if getattr(environment, name):
-            yield FieldProblem(
-                f"environment.{name}",
-                Message("field.beside", other="environment.image"),
-                "install them in the image",
-            )
     if environment.shm_size is not None:
         try:
             parse_size(environment.shm_size)

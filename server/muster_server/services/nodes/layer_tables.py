@@ -230,6 +230,8 @@ def _able_nodes(session: Session, question: Question) -> list[NodeRow]:
 
 def _is_isolated(session: Session, node: NodeRow, question: Question) -> bool:
     pool = session.get(PoolRow, node.pool)
+    if pool is not None and pool.requires_containers:
+        return False  # The agent lists layers with its own Python, in no container.
     levels = (question.isolation, pool.min_isolation if pool is not None else "none")
     return all(is_isolated(node.inventory.get("isolation", "none"), level) for level in levels)
 
@@ -260,6 +262,9 @@ def _why_none(session: Session, question: Question) -> Message:
     if question.is_own:
         online = online.where(NodeRow.pool == pool)
     able = [n for n in session.scalars(online) if DESCRIBES in (n.inventory.get("chores") or ())]
+    row = session.get(PoolRow, pool)
+    if able and row is not None and row.requires_containers:
+        return Message("plan.containers", pool=pool)
     if able:
         return Message("plan.too_weak", pool=pool)
     if session.scalar(online.limit(1)):

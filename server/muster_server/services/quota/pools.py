@@ -123,6 +123,8 @@ def _show(session: Session, names: list[str]) -> list[PoolOut]:
             currency=get_settings().currency,
             min_isolation=settings[name].min_isolation if name in settings else "none",
             provider=providers.get(name),
+            requires_containers=name in settings and settings[name].requires_containers,
+            allowed_images=settings[name].allowed_images if name in settings else [],
             num_nodes=sum(nodes[name].values()),
             num_nodes_online=nodes[name].get(NodeState.ONLINE, 0),
             num_nodes_too_weak=too_weak[name],

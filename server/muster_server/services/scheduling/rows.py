@@ -24,6 +24,7 @@ from muster_server.domain.scheduling import QueuedTrial, RunningTrial
 from muster_server.domain.scheduling.resources import (
     NodeView,
     Owner,
+    PoolImages,
     Request,
     SlotView,
     request_of,
@@ -77,6 +78,8 @@ NODES = (
         PoolRow.min_isolation.label("pool_isolation"),
         PilotRow.trial_id.label("owner_trial_id"),
         PilotRow.attempt_no.label("owner_attempt_no"),
+        PoolRow.requires_containers,
+        PoolRow.allowed_images,
     )
     .outerjoin(PoolRow, PoolRow.name == NodeRow.pool)
     .outerjoin(PilotRow, PilotRow.id == NodeRow.name)
@@ -103,6 +106,9 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
         pool_isolation=node.pool_isolation or "none",
         container_runtime=node.container_runtime or "",
         owner=None if node.owner_trial_id is None else (node.owner_trial_id, node.owner_attempt_no),
+        pool_images=PoolImages(
+            is_required=bool(node.requires_containers), allowed=tuple(node.allowed_images or ())
+        ),
         slots=tuple(
             SlotView(
                 idx=slot.idx,
