@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-import subprocess
 import sys
 import time
 import zlib
@@ -19,6 +18,7 @@ import pytest
 
 import muster
 from muster import wire
+from muster.launch.forkserver import ForkedProgram
 from muster_agent.containers import upkeep
 from muster_agent.isolation import walls
 from muster_agent.isolation.containers import Engine
@@ -42,7 +42,6 @@ from support import containers, preloaded
 from support.work_folders import CLUSTER, TRIAL
 
 T = TypeVar("T")
-Process = preloaded.ForkedProcess | subprocess.Popen[bytes]
 
 
 def wait_for(condition: Callable[[], T], *, timeout_s: float = 30.0, what: str = "") -> T:
@@ -94,7 +93,7 @@ def make_spec(allocation_id: str = "a1", **changes: Any) -> wire.AllocationSpec:
 @dataclass
 class RunningShim:
     folder: AllocationFolder
-    process: Process
+    process: ForkedProgram
 
     @property
     def records(self) -> list[wire.NumberedRecord]:
@@ -225,7 +224,7 @@ class RunningAgent:
     plane: TestControlPlane
     home: Path
     environment: dict[str, str] = field(default_factory=dict)
-    process: Process | None = None
+    process: ForkedProgram | None = None
     pass_fds: tuple[int, ...] = ()
 
     def start(self) -> None:

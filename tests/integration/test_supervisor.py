@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
 from muster_server.local import supervisor as module
@@ -45,23 +46,35 @@ time.sleep(600)
 FAILS = "import sys; print('bad luck', file=sys.stderr); sys.exit(3)"
 
 
+PARTS = ["valkey", "server", "controller"]
+IS_FORKED = sys.platform == "linux"
+if IS_FORKED:
+    PARTS.append("forkserver")
+
+
 @pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Part name → Python program; change it before starting."""
     programs = {"server": ANSWERS, "controller": SLEEPS}
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setattr(module, "shared_imports", lambda _options: ["http.server"])
 
     def parts(environment: Mapping[str, str], listen_fd: int, instance: str) -> list[ProcessSpec]:
         given = {"MUSTER_LISTEN_FD": str(listen_fd), "MUSTER_INSTANCE": instance}
+        for name, code in programs.items():
+            (folder / f"{name}_part.py").write_text(code)
         return [
             ProcessSpec(
                 name=name,
                 title=name.title(),
-                command=[sys.executable, "-c", code],
+                command=[sys.executable, "-m", f"{name}_part"],
                 environment={**environment, **given},
                 descriptors=(listen_fd,),
                 stop_s=0.5,
             )
-            for name, code in programs.items()
+            for name in programs
         ]
 
     monkeypatch.setattr(module, "server_parts", parts)
@@ -101,9 +114,9 @@ def test_it_starts_says_where_and_leaves_nothing(tmp_path: Path, programs: dict[
         stored = json.loads((tmp_path / "cli.json").read_text())
         assert stored == {"url": access.url, "token": access.cli_token}
         state = supervisor.home.read_state()
-        assert [p["name"] for p in state["parts"]] == ["valkey", "server", "controller"]
-        assert {u.part for u in usage(state)} == {"muster up", "valkey", "server", "controller"}
-        assert len(list(marked(tmp_path))) == 3
+        assert [p["name"] for p in state["parts"]] == PARTS
+        assert {u.part for u in usage(state)} == {"muster up", *PARTS}
+        assert len(list(marked(tmp_path))) == len(PARTS)
     assert list(marked(tmp_path)) == []
     assert [x.split(":")[0] for x in said[-4:-1]] == ["Controller", "Server", "Valkey"]
     assert said[-1] == "Nothing is left running."
@@ -120,7 +133,7 @@ def test_a_closed_terminal_ends_it_as_ctrl_c_does(
         supervisor.start()
         os.kill(os.getpid(), number)
         supervisor.run()  # returns
-        assert len(list(marked(tmp_path))) == 3
+        assert len(list(marked(tmp_path))) == len(PARTS)
     assert list(marked(tmp_path)) == []
 
 
@@ -191,6 +204,38 @@ def test_a_part_that_crashes_is_started_again_and_said(
         wait = supervisor.running["controller"].restart_at
         assert wait is not None
         assert wait > time.monotonic() + 0.2
+
+
+@pytest.mark.skipif(not IS_FORKED, reason="parts are forked on Linux alone")
+def test_parts_outlive_the_process_they_were_forked_from_and_start_without_it(
+    tmp_path: Path, programs: dict[str, str]
+) -> None:
+    with supervise(options(tmp_path), lambda _text: None) as supervisor:
+        supervisor.start()
+        pids = {p["name"]: p["pid"] for p in supervisor.home.read_state()["parts"]}
+        server, controller = (psutil.Process(pids[name]) for name in ("server", "controller"))
+        assert server.cmdline() == [sys.executable, "-m", "server_part"]
+        assert server.ppid() == controller.ppid() == os.getpid()
+        os.kill(pids["forkserver"], signal.SIGKILL)
+        first = supervisor.running["controller"].process
+        first.kill()
+        until(supervisor, lambda: supervisor.running["controller"].process is not first)
+        parts = supervisor.home.read_state()["parts"]
+        assert "forkserver" not in [p["name"] for p in parts]
+        assert server.is_running()
+        second = psutil.Process(supervisor.running["controller"].process.pid)
+        until(supervisor, lambda: second.cmdline() == [sys.executable, "-m", "controller_part"])
+    assert list(marked(tmp_path)) == []
+
+
+def test_parts_start_without_a_fork_server_where_there_is_none(
+    tmp_path: Path, programs: dict[str, str]
+) -> None:
+    chosen = LocalOptions(root=tmp_path, port=0, num_agents=0, shares_code=False)
+    with supervise(chosen, lambda _text: None) as supervisor:
+        supervisor.start()
+        parts = supervisor.home.read_state()["parts"]
+        assert [p["name"] for p in parts] == ["valkey", "server", "controller"]
 
 
 def test_a_part_that_cannot_start_is_named_with_its_last_words(

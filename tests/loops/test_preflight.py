@@ -178,6 +178,7 @@ def test_a_failing_pair_ends_the_attempt_and_is_named(prepared, nodes, controlle
 def test_the_next_attempt_has_a_preflight_of_its_own(
     prepared, nodes, controller, show, time_machine
 ):
+    time_machine.move_to(clock.now(), tick=False)  # the wait before the retry must not pass yet
     prepared("preflight: {network: true}")
     report_all(nodes, "listen", port=0, problems=["its disk is full"])
     controller.tick()
@@ -189,7 +190,7 @@ def test_the_next_attempt_has_a_preflight_of_its_own(
     now = clock.now()
     for _ in range(60):
         now += dt.timedelta(seconds=5)
-        time_machine.move_to(now)
+        time_machine.move_to(now, tick=False)
         for node in nodes:
             node.beat()
         controller.tick()

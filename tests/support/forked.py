@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from muster.launch import warm
+from muster.launch import label, warm
 
 ROOM_BYTES = 16_384
 ANSWER_TIMEOUT_S = 120.0
@@ -87,7 +87,7 @@ class Parent:
             }
             self._process = subprocess.Popen(
                 [sys.executable, warm.__file__, json.dumps(given)],
-                env={warm.ROOM_VARIABLE: " " * ROOM_BYTES, **self.environment},
+                env={label.ROOM_VARIABLE: " " * ROOM_BYTES, **self.environment},
                 stdin=subprocess.DEVNULL,
                 pass_fds=(listener.fileno(), lifeline_read),
             )

@@ -165,7 +165,7 @@ class WarmParents:
                 with self.words.open("ab") as words:
                     process = subprocess.Popen(
                         [python, str(SCRIPT), json.dumps(given)],
-                        # It must be first, see muster.launch.warm.Label.
+                        # It must be first, see muster.launch.label.Label.
                         env={ROOM_VARIABLE: " " * ROOM_BYTES, **environment},
                         stdin=subprocess.DEVNULL,
                         stdout=words,

@@ -7,5 +7,6 @@
     supervisor.py  starts, restarts and stops them
     processes.py   finds what runs, and what was left behind
 
-Nothing of the server proper is imported in the supervising process: it stays small.
+Nothing of the server proper is imported in the supervising process: it stays small. On Linux the parts
+are forked from a process that has imported all of it once (muster.launch.forkserver).
 """

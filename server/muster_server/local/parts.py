@@ -30,6 +30,8 @@ class LocalOptions:
     """Name or IPv4 address at which other machines reach this one; None serves this one alone."""
     environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Environment of single parts, by their name, over what they would have."""
+    shares_code: bool = sys.platform == "linux"
+    """Whether the parts are forked from one process that has imported their code."""
 
     @property
     def listen_on(self) -> str:
@@ -47,6 +49,38 @@ class ProcessSpec:
     """Seconds that it may take to end when asked."""
     descriptors: Sequence[int] = ()
     """Open files it inherits, besides the lifeline."""
+
+    @property
+    def module(self) -> Sequence[str]:
+        """Name and arguments of the Python module that it is; empty for another program."""
+        return self.command[2:] if self.command[:2] == [sys.executable, "-m"] else []
+
+
+SERVER_IMPORTS = (
+    "muster_server.local.prepare",
+    "muster_server.db.migrations",
+    "muster_server.serve",
+    "muster_server.loops.runner",
+    "muster_server.tasks.runner",
+    "muster_server.telemetry.process",
+    # The worker asks for these by name.
+    "celery.bin.celery",
+    "celery.apps.worker",
+    "celery.concurrency.thread",
+    "kombu.transport.redis",
+)
+AGENT_IMPORTS = (
+    "muster_agent.cli",
+    "muster_agent.loop",
+    "muster_agent.machine",
+    "muster_agent.node.joining",
+)
+"""What the parts import before they do anything. None of it reads settings, starts a thread or opens
+a file: what is forked from a process that has imported it has its own."""
+
+
+def shared_imports(options: LocalOptions) -> list[str]:
+    return [*SERVER_IMPORTS, *(AGENT_IMPORTS if options.num_agents else ())]
 
 
 def url_of(port: int, address: str | None = None) -> str:
@@ -132,6 +166,16 @@ def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> ProcessSpec:
             "--set-proc-title", "no",  # it would write over its environment, and our mark in it
         ],
     )  # fmt: skip
+
+
+def prepare_part(environment: Mapping[str, str]) -> ProcessSpec:
+    """Return the process that runs before the others, see prepare.py."""
+    return ProcessSpec(
+        name="prepare",
+        title="The preparation of the database",
+        command=[sys.executable, "-m", "muster_server.local.prepare"],
+        environment=environment,
+    )
 
 
 def server_parts(

@@ -21,6 +21,9 @@ class ProcessUsage:
     part: str
     pid: int
     rss_bytes: int
+    memory_bytes: int
+    """Its share of the memory: what several processes share is divided among them. The same as
+    `rss_bytes` where the system does not tell."""
     num_processes: int
 
 
@@ -70,7 +73,15 @@ def usage(state: dict[str, Any]) -> list[ProcessUsage]:
             below = [] if part["pid"] == state.get("pid") else process.children(recursive=True)
             family = [process, *(p for p in below if p.pid not in pids)]
             rss = sum(p.memory_info().rss for p in family)
+            share = sum(_share_bytes(p) for p in family)
         except (psutil.Error, TypeError, ValueError):
             continue
-        found.append(ProcessUsage(part["name"], part["pid"], rss, len(family)))
+        found.append(ProcessUsage(part["name"], part["pid"], rss, share, len(family)))
     return found
+
+
+def _share_bytes(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_full_info().pss)
+    except (psutil.AccessDenied, AttributeError):  # another user's; not Linux
+        return int(process.memory_info().rss)

@@ -14,13 +14,14 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
+from muster.launch.forkserver import CannotFork, ForkServer
 from muster_server.errors import SCHEMA_MISMATCH_EXIT
 from muster_server.security.stack_secrets import new_key
 
@@ -41,8 +42,10 @@ from .parts import (
     ProcessSpec,
     agent_parts,
     base_environment,
+    prepare_part,
     server_environment,
     server_parts,
+    shared_imports,
     url_of,
     valkey_part,
 )
@@ -77,10 +80,21 @@ class Access:
     cli_token: str
 
 
+class Process(Protocol):
+    """A child of ours, started or forked."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self) -> int: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
 @dataclass
 class Running:
     part: ProcessSpec
-    process: subprocess.Popen[bytes]
+    process: Process
     started_at: float
     num_restarts: int = 0
     restart_at: float | None = None
@@ -120,6 +134,7 @@ class Supervisor:
         self._logs_looked_at = time.monotonic()
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._environment = base_environment(home, self._lifeline_read)
+        self._fork_server: ForkServer | None = None
 
     # ------------------------------------------------------------ start
 
@@ -128,12 +143,14 @@ class Supervisor:
         leftovers = sweep(self.home.root, grace_s=LEFTOVER_GRACE_S)
         for process in leftovers:
             self.say(f"Stopped a process that an earlier run left behind: {process}")
+        self._start_fork_server()
         if not self.home.secrets_key.exists():
             write_private(self.home.secrets_key, new_key() + "\n")
         environment = server_environment(self.home, self.port, self._socket, self.options)
         self._socket.unlink(missing_ok=True)
         self._start_part(valkey_part(self.home, self._socket, self._lifeline_read))
-        prepared = self._prepare({**environment, **self.options.environment.get("server", {})})
+        own = self.options.environment.get("server", {})
+        prepared = self._prepare(prepare_part({**environment, **own}))
         access = self._access(prepared)
         if prepared["join_token"] is not None:
             write_private(self.home.join_token, prepared["join_token"])
@@ -160,24 +177,39 @@ class Supervisor:
         self._write_state()
         return access
 
-    def _prepare(self, environment: Mapping[str, str]) -> dict[str, Any]:
+    def _start_fork_server(self) -> None:
+        """Begin to import the code that the parts share, where they can be forked."""
+        if self.options.shares_code:
+            with contextlib.suppress(OSError), self._open_log("forkserver") as log:
+                self._fork_server = ForkServer(
+                    shared_imports(self.options),
+                    environment=self._environment,
+                    output=log,
+                    folder=self.home.root,
+                )
+
+    def _prepare(self, part: ProcessSpec) -> dict[str, Any]:
         """Migrate and make the tokens in a process of its own: it needs the whole server code."""
-        log = self._open_log("prepare")
         request = {"cli_token": self._stored_cli_token(), "join_uses": self.options.num_agents}
-        with log:
-            done = subprocess.run(
-                [sys.executable, "-m", "muster_server.local.prepare"],
-                input=json.dumps(request).encode(),
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**self._environment, **environment},
-                pass_fds=(self._lifeline_read,),
-                check=False,
-                start_new_session=True,
-            )
-        if done.returncode != 0:
-            raise self._failure("The database cannot be prepared", "prepare")
-        answer: dict[str, Any] = json.loads(done.stdout)
+        request_read, request_write = os.pipe()
+        answer_read, answer_write = os.pipe()
+        with (
+            os.fdopen(answer_read, "rb") as answering,
+            os.fdopen(request_write, "wb") as asking,
+            os.fdopen(request_read, "rb") as stdin,
+            os.fdopen(answer_write, "wb") as stdout,
+            self._open_log(part.name) as log,
+        ):
+            process = self._launch(part, stdin, stdout, log)
+            stdin.close()
+            stdout.close()
+            with contextlib.suppress(BrokenPipeError):  # it has ended; its code says so below
+                asking.write(json.dumps(request).encode())
+                asking.close()
+            data = answering.read()
+        if process.wait() != 0:
+            raise self._failure("The database cannot be prepared", part.name)
+        answer: dict[str, Any] = json.loads(data)
         return answer
 
     def _stored_cli_token(self) -> str | None:
@@ -270,33 +302,61 @@ class Supervisor:
     def _start_part(self, part: ProcessSpec) -> None:
         self.running[part.name] = Running(part, self._spawn(part), time.monotonic())
 
-    def _spawn(self, part: ProcessSpec) -> subprocess.Popen[bytes]:
-        with self._open_log(part.name) as log:
-            return subprocess.Popen(
-                list(part.command),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={
-                    **self._environment,
-                    **part.environment,
-                    **self.options.environment.get(part.name, {}),
-                },
-                cwd=self.home.root,
-                pass_fds=(self._lifeline_read, *part.descriptors),
-                # Ctrl-C is for us alone: we stop the parts in order.
-                start_new_session=True,
-            )
+    def _spawn(self, part: ProcessSpec) -> Process:
+        with self._open_log(part.name) as log, Path(os.devnull).open("rb") as nothing:
+            return self._launch(part, nothing, log, log)
+
+    def _launch(
+        self, part: ProcessSpec, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> Process:
+        """Fork the part from the fork server where it is made of shared code, else start it anew. It
+        gets a session of its own: Ctrl-C is for us alone, we stop the parts in order."""
+        own = self.options.environment.get(part.name, {})
+        environment = {**self._environment, **part.environment, **own}
+        descriptors = (self._lifeline_read, *part.descriptors)
+        # Other variables may be for the interpreter or a library, which read them when they start.
+        if (
+            self._fork_server is not None
+            and part.module
+            and all(k.startswith("MUSTER_") for k in own)
+        ):
+            try:
+                return self._fork_server.spawn(
+                    part.module,
+                    environment=environment,
+                    folder=self.home.root,
+                    stdin=stdin.fileno(),
+                    stdout=stdout.fileno(),
+                    stderr=stderr.fileno(),
+                    descriptors=descriptors,
+                )
+            except CannotFork:  # its log says why; it only makes starting cheaper
+                self._close_fork_server()
+        return subprocess.Popen(
+            list(part.command),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=environment,
+            cwd=self.home.root,
+            pass_fds=descriptors,
+            start_new_session=True,
+        )
+
+    def _close_fork_server(self) -> None:
+        if self._fork_server is not None:
+            self._fork_server.close()
+            self._fork_server = None
 
     def _write_state(self) -> None:
+        parts = [(name, e.part.title, e.process.pid) for name, e in self.running.items()]
+        if self._fork_server is not None:
+            parts.append(("forkserver", "Shared code", self._fork_server.pid))
         state = {
             "pid": os.getpid(),
             "url": self.url,
             "started_at": self._started_at,
-            "parts": [
-                {"name": name, "title": entry.part.title, "pid": entry.process.pid}
-                for name, entry in self.running.items()
-            ],
+            "parts": [{"name": name, "title": title, "pid": pid} for name, title, pid in parts],
         }
         with contextlib.suppress(OSError):  # a full disk must not take the parts down
             write_private(self.home.state, json.dumps(state, indent=1))
@@ -333,6 +393,7 @@ class Supervisor:
         agents = [n for n in self.running if n.startswith("agent-")]
         for group in (agents, ["worker", "controller"], ["server"], ["valkey"]):
             self._stop_group([self.running[n] for n in group if n in self.running])
+        self._close_fork_server()
         self._listening.close()
         # Training processes outlive their agent on purpose; without the lifeline they end too.
         os.close(self._lifeline_write)

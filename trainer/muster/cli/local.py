@@ -258,6 +258,7 @@ def _print_status(root: Path, *, as_json: bool) -> None:
                     "name": u.part,
                     "pid": u.pid,
                     "rss_bytes": u.rss_bytes,
+                    "memory_bytes": u.memory_bytes,
                     "num_processes": u.num_processes,
                 }
                 for u in used
@@ -271,9 +272,9 @@ def _print_status(root: Path, *, as_json: bool) -> None:
             entry.part,
             str(entry.pid),
             str(entry.num_processes),
-            f"{entry.rss_bytes / 1e6:.0f} MB",
+            f"{entry.memory_bytes / 1e6:.0f} MB",
         )
-    total = sum(u.rss_bytes for u in used)
+    total = sum(u.memory_bytes for u in used)
     shown.add_row("all", "", str(sum(u.num_processes for u in used)), f"{total / 1e6:.0f} MB")
     print(f"{state['url']}  up for {duration(time.time() - state['started_at'])}  home {root}")
     console().print(shown)

@@ -37,7 +37,7 @@ import socket
 import time
 import types
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 IMPORTS = (
     "torch",
@@ -52,9 +52,6 @@ IMPORTS = (
 )
 """Modules that a training with torch imports sooner or later: the first optimizer brings
 torch._dynamo. An interpreter without the built-in trainer's requirements starts without them."""
-ROOM_VARIABLE = "MUSTER_WARM_ROOM"
-"""Variable that is first in the parent's environment and long: room for the marks of forked
-processes."""
 ALIAS = "__mp_main__"
 """Second name of `__main__`, which multiprocessing gives it."""
 _PR_SET_CHILD_SUBREAPER = 36
@@ -62,67 +59,25 @@ _LOG_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _HERE = str(Path(__file__).absolute())
 
 
-class Unfit(Exception):
-    """This process cannot be a parent, or not of this worker; the message is one sentence."""
+def _sibling(name: str) -> Any:
+    """Return the module that lies beside this file."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location(f"_{name}", Path(_HERE).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-# ---------------------------------------------------------------- what the machine shows of us
-
-
-class Label:
-    """Command line and environment of this process as other processes see them in procfs.
-
-    A forked process keeps those of its parent. The kernel reads both from the process's own
-    memory, where they lie since its start: what is written there is seen, and inherited by
-    whatever forks from it. So a forked worker carries the marks by which it is found.
-    """
-
-    def __init__(self) -> None:
-        """Find the room. Raises Unfit if it was not left, or procfs does not say where it is."""
-        room = os.environ.pop(ROOM_VARIABLE, "")
-        try:
-            stat = Path("/proc/self/stat").read_bytes()
-        except OSError as error:
-            raise Unfit(f"/proc/self/stat cannot be read: {error}") from error
-        fields = stat[stat.rindex(b")") + 2 :].split()
-        self._argv, self._argv_end, self._room = (int(fields[i]) for i in (45, 46, 47))
-        self._size = len(ROOM_VARIABLE) + 1 + len(room)
-        begin = ctypes.string_at(self._room, len(ROOM_VARIABLE)) if self._room else b""
-        if not room or begin != ROOM_VARIABLE.encode():
-            raise Unfit("the environment does not begin with the room for marks")
-
-    def write(self, title: str, variables: dict[str, str]) -> None:
-        """Show this command line, and these variables before those of the parent's start.
-
-        Raises Unfit when they do not fit.
-        """
-        block = b"".join(os.fsencode(f"{k}={v}") + b"\0" for k, v in variables.items())
-        filler = os.fsencode(ROOM_VARIABLE) + b"="
-        rest = self._size - len(block) - len(filler)
-        if rest < 0:
-            raise Unfit(
-                f"its own environment variables are {len(block)} bytes, and there is room for "
-                f"{self._size - len(filler)}"
-            )
-        # The NUL that ends the first variable stays where it is, behind this.
-        ctypes.memmove(self._room, block + filler + b" " * rest, self._size)
-        # Without a NUL at its end the kernel takes the command line for one text up to a NUL.
-        size = self._argv_end - self._argv
-        text = os.fsencode(title)[: size - 2]
-        ctypes.memmove(self._argv, text + b"\0" * (size - 1 - len(text)) + b" ", size)
-
-
-def _check_is_alone() -> None:
-    """Raise Unfit if there are threads: only the one that forks lives on in the child, with the
-    locks that the others held."""
-    # Forking ends the threads of OpenBLAS, which starts them again when they are needed.
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
-    threads = len(list(Path("/proc/self/task").iterdir()))
-    if threads > 1:
-        raise Unfit(f"importing left {threads - 1} threads running")
+# Loaded by its path too, see above.
+if TYPE_CHECKING:
+    from muster.launch.label import ROOM_VARIABLE, Label, Unfit, check_is_alone
+else:
+    _label = _sibling("label")
+    ROOM_VARIABLE, Label, Unfit = _label.ROOM_VARIABLE, _label.Label, _label.Unfit
+    check_is_alone = _label.check_is_alone
 
 
 def _check_has_no_device() -> None:
@@ -153,7 +108,7 @@ def main() -> tuple[dict[str, Any], int] | None:
             importlib.import_module(name)
         except Exception as error:  # whatever a library raises that does not work here
             sys.stderr.write(f"not imported: {name}: {type(error).__name__}: {error}\n")
-    _check_is_alone()
+    check_is_alone()
     _check_has_no_device()
     gc.collect()
     gc.freeze()  # collecting would write to, and so copy, every page that has an object
@@ -258,13 +213,7 @@ def _keep(
 def _go_behind(walls: dict[str, Any], connection: socket.socket) -> int:
     """Go behind the walls of the job, without any right. Return the pid of the process that goes on
     there as the parent of this one sees it; 0 in a new process."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    spec = spec_from_file_location("_entering", Path(_HERE).with_name("entering.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    entering = module_from_spec(spec)
-    spec.loader.exec_module(entering)
+    entering = _sibling("entering")
     # With the parent's socket, the job could take the requests of others.
     null = os.open(os.devnull, os.O_RDWR)
     for target in (0, 1, 2):
