@@ -8831,9 +8831,9 @@ export interface components {
             idle_s: number;
             /**
              * Kind
-             * @constant
+             * @enum {string}
              */
-            kind: "slurm";
+            kind: "slurm" | "kubernetes";
             /** Max Pilots */
             max_pilots: number;
             /**
