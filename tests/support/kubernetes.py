@@ -30,7 +30,7 @@ _SHM = "/dev/shm"
 
 
 @dataclass
-class Machine:
+class ClusterNode:
     """A node of the cluster."""
 
     name: str
@@ -41,7 +41,7 @@ class Machine:
 
 
 @dataclass
-class _Running:
+class _Container:
     process: subprocess.Popen[bytes]
     log: Path
     kill_at: float | None = None
@@ -57,14 +57,15 @@ class KubernetesLab:
         self.folder = folder
         self.api = ApiServer()
         self.machines = [
-            Machine(f"k{k}", {"cpu": 2.0, "memory": 8 * 1024.0**3}, {"zone": "a"}) for k in (1, 2)
+            ClusterNode(f"k{k}", {"cpu": 2.0, "memory": 8 * 1024.0**3}, {"zone": "a"})
+            for k in (1, 2)
         ]
         self.kubeconfig = folder / "kubeconfig"
         self.pod_quota_cpus: float | None = None
         """A quota on the processors of all pods."""
         self.programs = Path(sys.executable).parent
         """Folder of the programs that are in the image."""
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _Container] = {}
         self._num_pods = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -262,7 +263,7 @@ class KubernetesLab:
         ]
         return False
 
-    def _misfit(self, machine: Machine, spec: Object, wanted: dict[str, float]) -> str:
+    def _misfit(self, machine: ClusterNode, spec: Object, wanted: dict[str, float]) -> str:
         if not spec.get("nodeSelector", {}).items() <= machine.labels.items():
             return "node(s) didn't match Pod's node affinity/selector"
         if machine.taint and machine.taint not in [t["key"] for t in spec.get("tolerations", ())]:
@@ -329,7 +330,7 @@ class KubernetesLab:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._running[pod["metadata"]["name"]] = _Running(process, log)
+        self._running[pod["metadata"]["name"]] = _Container(process, log)
         status["phase"] = "Running"
         self._set_state(pod, {"running": {"startedAt": now()}})
 
@@ -411,7 +412,7 @@ def _processes(folder: Path) -> list[psutil.Process]:
     return found
 
 
-def _kill(running: _Running) -> None:
+def _kill(running: _Container) -> None:
     """End a container: everything in it."""
     for process in _processes(running.log.parent):
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -25,7 +25,7 @@ from muster_server.loops.batch_systems.kubernetes_manifests import (
     secret_manifest,
     toleration,
 )
-from support.kubernetes import IMAGE, KubernetesLab, Machine
+from support.kubernetes import IMAGE, ClusterNode, KubernetesLab
 from support.kubernetes_schema import invalid_fields, schema_problems
 
 GIVEN = {
@@ -251,7 +251,7 @@ def test_the_words_of_the_scheduler_reach_the_reason(lab, system, look):
         "nvidia.com/gpu)",
     )
     lab.machines.append(
-        Machine("k3", {"cpu": 8, "memory": 2**40, "nvidia.com/gpu": 1}, taint="gpu")
+        ClusterNode("k3", {"cpu": 8, "memory": 2**40, "nvidia.com/gpu": 1}, taint="gpu")
     )
     assert "1 node(s) had untolerated taint(s)" in look()[1]
 

@@ -50,7 +50,7 @@ class ApiRefusal(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Access:
+class ClusterAccess:
     """Where a cluster is, and whom we are there."""
 
     server: str
@@ -59,7 +59,7 @@ class Access:
     """Bearer token; "" for a client certificate."""
 
 
-def find_access(kubeconfig: Path | None, context: str) -> Access:
+def find_access(kubeconfig: Path | None, context: str) -> ClusterAccess:
     """Return the access that a kubeconfig describes, or without one the service account of this pod.
 
     It is read again each time, since tokens are replaced while Muster runs. Raises
@@ -75,21 +75,21 @@ def find_access(kubeconfig: Path | None, context: str) -> Access:
         raise BatchSystemUnreachable(f"{kubeconfig} is no kubeconfig ({error!r})") from error
 
 
-def _of_pod() -> Access:
+def _of_pod() -> ClusterAccess:
     host = os.environ.get("KUBERNETES_SERVICE_HOST")
     if not host:
         raise BatchSystemUnreachable(
             "the controller runs in no pod; set MUSTER_KUBECONFIG to a kubeconfig"
         )
     host = f"[{host}]" if ":" in host else host
-    return Access(
+    return ClusterAccess(
         server=f"https://{host}:{os.environ.get('KUBERNETES_SERVICE_PORT', '443')}",
         tls=ssl.create_default_context(cafile=str(SERVICE_ACCOUNT / "ca.crt")),
         token=(SERVICE_ACCOUNT / "token").read_text().strip(),
     )
 
 
-def _of_kubeconfig(path: Path, context: str) -> Access:
+def _of_kubeconfig(path: Path, context: str) -> ClusterAccess:
     config = yaml.safe_load(path.read_text())
     if not isinstance(config, dict):
         raise ValueError("is no kubeconfig")
@@ -117,7 +117,7 @@ def _of_kubeconfig(path: Path, context: str) -> Access:
         token = (path.parent / str(file)).read_text().strip()
     if not token and not certificate:
         raise ValueError("its user has neither a token nor a client certificate")
-    return Access(server=str(cluster["server"]).rstrip("/"), tls=tls, token=token)
+    return ClusterAccess(server=str(cluster["server"]).rstrip("/"), tls=tls, token=token)
 
 
 def _named(config: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
