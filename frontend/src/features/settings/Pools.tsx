@@ -34,18 +34,7 @@ export function Pools() {
     {
       id: "provider",
       header: t("provider.title"),
-      cell: (pool) =>
-        pool.provider === null ? (
-          <span className="dim">{t("provider.none")}</span>
-        ) : (
-          <Link
-            to="/settings"
-            search={{ tab: "pools", pool: pool.name }}
-            aria-current={pool.name === chosen || undefined}
-          >
-            {t(`provider.kind.${kindOf(pool.provider)}`)}
-          </Link>
-        ),
+      cell: (pool) => <ProviderCell pool={pool} isChosen={pool.name === chosen} />,
     },
     {
       id: "nodes",
@@ -140,6 +129,16 @@ export function Pools() {
       </Section>
       {chosen === undefined ? null : <PoolProvider key={chosen} name={chosen} />}
     </>
+  );
+}
+
+function ProviderCell({ pool, isChosen }: { pool: Pool; isChosen: boolean }) {
+  const { t } = useTranslation();
+  if (pool.provider === null) return <span className="dim">{t("provider.none")}</span>;
+  return (
+    <Link to="/settings" search={{ tab: "pools", pool: pool.name }} aria-current={isChosen || undefined}>
+      {t(`provider.kind.${kindOf(pool.provider)}`)}
+    </Link>
   );
 }
 
