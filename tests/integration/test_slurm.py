@@ -264,7 +264,8 @@ def test_pilots_of_an_exclusive_pool_are_one_job_array_and_end_with_their_attemp
 ) -> None:
     lab.set_node("n3", "drain", "disk")
     try:
-        create_pool(stack, lab, "own", exclusive="", idle="10m", **{"max-slot-hours": "2"})
+        more = {"max-slot-hours": "2", "cpus-per-task": "2"}
+        create_pool(stack, lab, "own", exclusive="", idle="10m", **more)
         script = [{"wait_for_stop": 300, "exit": 0}]
         resources = {"slots": 4, "nodes": 2, "pool": "own"}
         first = submit(stack, scripted("alone", script, resources=resources))
