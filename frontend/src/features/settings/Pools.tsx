@@ -16,7 +16,7 @@ import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { PoolProvider } from "./PoolProvider";
-import { kindOf } from "./providerForm";
+import { kindOf, NAMES } from "./providerForm";
 import { ProviderDialog } from "./ProviderDialog";
 import layout from "../../components/layout.module.css";
 
@@ -137,7 +137,7 @@ function ProviderCell({ pool, isChosen }: { pool: Pool; isChosen: boolean }) {
   if (pool.provider === null) return <span className="dim">{t("provider.none")}</span>;
   return (
     <Link to="/settings" search={{ tab: "pools", pool: pool.name }} aria-current={isChosen || undefined}>
-      {t(`provider.kind.${kindOf(pool.provider)}`)}
+      {NAMES[kindOf(pool.provider)]}
     </Link>
   );
 }

@@ -115,7 +115,6 @@ export const settings = {
   provider: {
     title: "Nodes from",
     none: "Own agents",
-    kind: { slurm: "Slurm" },
     add: "Add provider",
     of: "Pool {{pool}}: {{provider}}",
     changeOf: "Provider of pool {{name}}",
