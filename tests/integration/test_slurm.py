@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -174,6 +175,9 @@ def test_a_canceled_job_and_a_lost_controller_cost_a_trial_no_restart(
         return [pilot for pilot in pilots_of(stack) if pilot["state"] == "up"]
 
     wait_for("it runs", runs, 180)
+    # From an older state it would start the pilots once more, and their attempt would be lost.
+    since = time.time()
+    wait_for("slurmctld has saved that they run", lambda: lab.has_saved(since), 30)
     lab.kill_controller()
     lab.start_controller()
     wait_for("both pilots are known to be up", lambda: len(pilots_up()) == 2, 60)
@@ -245,7 +249,7 @@ def start_again(lab: SlurmLab, job: str, folder: Path) -> None:
     """Start the script of a job that runs a second time: on its machine, and as if on another one. The
     server lets neither in, and the first is left alone."""
     script = lab.run("scontrol", "write", "batch_script", job, "-")
-    for codes, variables in (({4}, {}), ({3}, {"TMPDIR": str(folder)})):
+    for codes, variables in (({4}, {"TMPDIR": ""}), ({3}, {"TMPDIR": str(folder)})):
         done = subprocess.run(
             ["bash"],
             input=script,
@@ -264,7 +268,8 @@ def test_pilots_of_an_exclusive_pool_are_one_job_array_and_end_with_their_attemp
 ) -> None:
     lab.set_node("n3", "drain", "disk")
     try:
-        create_pool(stack, lab, "own", exclusive="", idle="10m", **{"max-slot-hours": "2"})
+        more = {"max-slot-hours": "2", "cpus-per-task": "2"}
+        create_pool(stack, lab, "own", exclusive="", idle="10m", **more)
         script = [{"wait_for_stop": 300, "exit": 0}]
         resources = {"slots": 4, "nodes": 2, "pool": "own"}
         first = submit(stack, scripted("alone", script, resources=resources))

@@ -101,6 +101,11 @@ class SlurmLab:
     def start_controller(self, *options: str) -> None:
         self._daemons["ctld"] = self._spawn("slurmctld", "-D", *options)
 
+    def has_saved(self, since: float) -> bool:
+        """Whether slurmctld has written its jobs to disk after this Unix time; it is told to soon."""
+        self.run("scontrol", "update", f"jobid={self.jobs()[0]}", f"comment={since}")
+        return (self.folder / "state" / "job_state").stat().st_mtime > since
+
     def kill_controller(self) -> None:
         self._daemons["ctld"].kill()
         self._daemons["ctld"].wait()

@@ -130,7 +130,9 @@ class World:
         if self.happens(0.02) and self.running():  # the machine is cut off, and comes back
             self.rng.choice(self.running()).is_listed = False
         for job in self.jobs:
-            if job.state == "ended":  # The controller forgets it, at times before anybody has asked.
+            if (
+                job.state == "ended"
+            ):  # The controller forgets it, at times before anybody has asked.
                 job.is_listed = job.is_listed and self.rng.random() > 0.2
             else:
                 job.is_listed = job.is_listed or self.rng.random() < 0.02

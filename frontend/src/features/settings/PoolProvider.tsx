@@ -217,7 +217,7 @@ function Pilots({ pool }: { pool: string }) {
           format.MISSING
         ) : (
           <Link to="/trials/$trialId" params={{ trialId: String(pilot.trial_id) }}>
-            {t("provider.attempt", { trial: pilot.trial_id, no: pilot.attempt_no })}
+            {t("provider.attempt", { trial: pilot.trial_id, no: pilot.attempt_no ?? 0 })}
           </Link>
         ),
     },

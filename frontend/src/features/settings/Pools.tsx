@@ -16,7 +16,7 @@ import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { PoolProvider } from "./PoolProvider";
-import { kindOf } from "./providerForm";
+import { kindOf, NAMES } from "./providerForm";
 import { ProviderDialog } from "./ProviderDialog";
 import layout from "../../components/layout.module.css";
 import { bodyOf, PoolContainersCell, PoolContainersFields, rulesOf } from "./PoolContainers";
@@ -35,18 +35,7 @@ export function Pools() {
     {
       id: "provider",
       header: t("provider.title"),
-      cell: (pool) =>
-        pool.provider === null ? (
-          <span className="dim">{t("provider.none")}</span>
-        ) : (
-          <Link
-            to="/settings"
-            search={{ tab: "pools", pool: pool.name }}
-            aria-current={pool.name === chosen || undefined}
-          >
-            {t(`provider.kind.${kindOf(pool.provider)}`)}
-          </Link>
-        ),
+      cell: (pool) => <ProviderCell pool={pool} isChosen={pool.name === chosen} />,
     },
     {
       id: "nodes",
@@ -142,6 +131,16 @@ export function Pools() {
       </Section>
       {chosen === undefined ? null : <PoolProvider key={chosen} name={chosen} />}
     </>
+  );
+}
+
+function ProviderCell({ pool, isChosen }: { pool: Pool; isChosen: boolean }) {
+  const { t } = useTranslation();
+  if (pool.provider === null) return <span className="dim">{t("provider.none")}</span>;
+  return (
+    <Link to="/settings" search={{ tab: "pools", pool: pool.name }} aria-current={isChosen || undefined}>
+      {NAMES[kindOf(pool.provider)]}
+    </Link>
   );
 }
 

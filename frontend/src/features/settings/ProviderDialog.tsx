@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, type Schemas, unwrap } from "../../api/client";
 import { FormDialog } from "../../components/FormDialog";
 import layout from "../../components/layout.module.css";
-import { bodyOf, type Draft, draftOf, fresh, isReady, KINDS, kindOf, OPTIONS } from "./providerForm";
+import { bodyOf, type Draft, draftOf, fresh, isReady, KINDS, kindOf, NAMES, OPTIONS } from "./providerForm";
 
 interface Fields {
   draft: Draft;
@@ -66,7 +66,7 @@ export function ProviderDialog({
           value={draft.kind}
           onChange={(value) => set({ kind: kindOf(value ?? "") })}
           allowDeselect={false}
-          data={KINDS.map((kind) => ({ value: kind, label: t(`provider.kind.${kind}`) }))}
+          data={KINDS.map((kind) => ({ value: kind, label: NAMES[kind] }))}
           w={150}
         />
       </div>

@@ -6,6 +6,13 @@ type ProviderIn = Schemas["ProviderIn"];
 
 export const KINDS = ["slurm", "ray", "kubernetes"] as const satisfies readonly ProviderIn["kind"][];
 
+/** The names of batch systems, which are the same in every language. */
+export const NAMES: Record<(typeof KINDS)[number], string> = {
+  slurm: "Slurm",
+  ray: "Ray",
+  kubernetes: "Kubernetes",
+};
+
 /** Options that each kind of provider needs, and those that may be left to the batch system. */
 export const OPTIONS: Record<(typeof KINDS)[number], { required: readonly string[]; optional: readonly string[] }> = {
   slurm: {

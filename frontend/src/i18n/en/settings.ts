@@ -123,7 +123,6 @@ export const settings = {
   provider: {
     title: "Nodes from",
     none: "Own agents",
-    kind: { slurm: "Slurm", ray: "Ray", kubernetes: "Kubernetes" },
     add: "Add provider",
     of: "Pool {{pool}}: {{provider}}",
     changeOf: "Provider of pool {{name}}",

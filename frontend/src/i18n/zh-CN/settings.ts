@@ -115,7 +115,6 @@ export const settings: Same<typeof english> = {
   provider: {
     title: "节点来源",
     none: "自有代理",
-    kind: { slurm: "Slurm", ray: "Ray", kubernetes: "Kubernetes" },
     add: "添加提供者",
     of: "资源池 {{pool}}：{{provider}}",
     changeOf: "资源池 {{name}} 的提供者",
