@@ -7087,6 +7087,10 @@ export interface components {
             gpu_problem: string;
             /** Gpus */
             gpus?: components["schemas"]["GpuUsage"][] | null;
+            /** Images Bytes */
+            images_bytes?: number | null;
+            /** Images Limit Bytes */
+            images_limit_bytes?: number | null;
             /** Interfaces */
             interfaces?: components["schemas"]["InterfaceUsage"][];
             /**
@@ -8259,13 +8263,19 @@ export interface components {
          * @description Changes to a pool. A field that is left out stays as it is.
          */
         PoolIn: {
+            /** Allowed Images */
+            allowed_images?: string[] | null;
             /** Min Isolation */
             min_isolation?: ("none" | "user" | "sandbox") | null;
             /** Price Per Slot Hour */
             price_per_slot_hour?: number | null;
+            /** Requires Containers */
+            requires_containers?: boolean | null;
         };
         /** PoolOut */
         PoolOut: {
+            /** Allowed Images */
+            allowed_images: string[];
             /** Changed At */
             changed_at: string | null;
             /** Currency */
@@ -8291,6 +8301,8 @@ export interface components {
             num_slots_used: number;
             /** Price Per Slot Hour */
             price_per_slot_hour: number;
+            /** Requires Containers */
+            requires_containers: boolean;
         };
         /**
          * PoolUtilizationOut
