@@ -165,7 +165,7 @@ def _images(settings: AgentSettings, *, deletes: bool) -> int:
             return 1
         images, problems = cache.trim(found.engine)
         deleted = [image.names[0] for image in images]
-    images = cache.list()
+    images = cache.entries()
     shown = {
         "limit_bytes": cache.limit_bytes,
         "size_bytes": sum(image.size_bytes for image in images),

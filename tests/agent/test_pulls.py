@@ -131,7 +131,7 @@ def test_a_pull_that_fails_says_why_and_whose_fault_it_is(
         node.get(reference, login=login)
     assert raised.value.fault == fault
     assert "could not be pulled: " in str(raised.value)
-    assert node.cache.list() == []
+    assert node.cache.entries() == []
     assert "wrong" not in node.words() + str(raised.value)
 
 
@@ -174,7 +174,7 @@ def test_the_least_recently_used_images_are_deleted_and_only_ours(node: Node) ->
     found = [node.get(f"acme/i{number}:1") for number in range(4)]
     ours, (first, second, third, theirs) = found[:3], found
     assert theirs.lock is None
-    assert [image.id for image in node.cache.list()] == [i.id for i in (third, second, first)]
+    assert [image.id for image in node.cache.entries()] == [i.id for i in (third, second, first)]
     assert node.cache.size_bytes == sum(image.size_bytes for image in ours)
     small = ImageCache(node.log.parent / "images", limit_bytes=third.size_bytes + 1)
     assert small.trim(node.engine) == ([], []), "jobs use them all"
@@ -184,7 +184,7 @@ def test_the_least_recently_used_images_are_deleted_and_only_ours(node: Node) ->
         os.close(image.lock)
     os.utime(small._file(first.id), (1, 1))
     os.utime(small._file(second.id), (2, 2))
-    assert [image.is_excess for image in small.list()] == [False, True, True]
+    assert [image.is_excess for image in small.entries()] == [False, True, True]
     container = call(
         node.engine, "create", "--name", f"keeps-{os.getpid()}", first.id, "/hello"
     ).strip()
@@ -199,7 +199,7 @@ def test_the_least_recently_used_images_are_deleted_and_only_ours(node: Node) ->
     deleted, problems = none.trim(node.engine)
     assert ([image.id for image in deleted], problems) == ([first.id], [])
     assert [node.has(image) for image in found] == [False, False, True, True]
-    assert none.list() == [], "what somebody has named is not ours any more"
+    assert none.entries() == [], "what somebody has named is not ours any more"
 
 
 def test_images_go_from_the_least_recently_used_one_on_until_the_rest_fits() -> None:

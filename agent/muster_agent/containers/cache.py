@@ -81,7 +81,7 @@ class ImageCache:
         fcntl.flock(lock, fcntl.LOCK_SH)
         return lock
 
-    def list(self) -> list[CachedImage]:
+    def entries(self) -> list[CachedImage]:
         """Return the images, the one used last first."""
         found = []
         for path in self._folder.glob("*.json"):
@@ -115,7 +115,7 @@ class ImageCache:
         """Delete the least recently used images until the rest fits; return those that were deleted,
         and sentences about those that could not be. Blocks."""
         deleted, problems = [], []
-        for image in self.list():
+        for image in self.entries():
             if not image.is_excess:
                 continue
             try:

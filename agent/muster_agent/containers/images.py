@@ -181,7 +181,7 @@ def pull_file_command(
         path, slash, last = repository.rpartition("/")
         name = f"{path}{slash}{last.partition(':')[0]}@{digest}"
     user, _, password = login.partition(":")
-    variables = {}
+    variables: dict[str, str] = {}
     for tool in ("APPTAINER", "SINGULARITY") if login else ():
         variables |= {f"{tool}_DOCKER_USERNAME": user, f"{tool}_DOCKER_PASSWORD": password}
     return [engine.path, "pull", "--force", str(target), f"docker://{name}"], variables
@@ -197,7 +197,8 @@ def _pull(
     is_canceled: Callable[[], bool],
 ) -> None:
     with contextlib.ExitStack() as stack:
-        argv, variables = [engine.path, "pull", name], {}
+        argv = [engine.path, "pull", name]
+        variables: dict[str, str] = {}
         partial = target = Path()
         if engine.is_plain:
             target = cache.image_file(hashlib.sha256(name.encode()).hexdigest())

@@ -46,7 +46,7 @@ POLL_S = 0.1
 END_S = 5.0
 """Seconds that a builder is given to end what it has started."""
 MAX_ANSWER_BYTES = 16_384
-_PACKAGES = [Path(package.__file__).parent for package in (muster, muster_agent, packaging)]
+_PACKAGES = [Path(package.__path__[0]) for package in (muster, muster_agent, packaging)]
 """What the builder imports, for a container."""
 _KEY = re.compile(r"[0-9a-f]{24}")
 
