@@ -28,11 +28,10 @@ export function RegisterDialog({ source, onClose }: { source: RegisterSource; on
     mutationFn: () => {
       const listed = paths.split("\n").map((path) => path.trim());
       const what = isCheckpoint
-        ? { checkpoint_id: source.checkpointId }
+        ? { checkpoint_id: source.checkpointId, paths: [] }
         : { trial_id: source.trialId, paths: listed.filter((path) => path !== "") };
-      return unwrap(
-        client.POST("/api/v1/models/{name}/versions", { params: { path: { name } }, body: { ...what, notes } }),
-      );
+      const body = { ...what, notes, files: [], metrics: {}, tags: {} };
+      return unwrap(client.POST("/api/v1/models/{name}/versions", { params: { path: { name } }, body }));
     },
     onSuccess: async () => {
       await queryClient.invalidateQueries({ queryKey: ["models"] });
