@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
+from muster.launch import forkserver
 from muster.launch.forkserver import CannotFork, ForkedProgram, ForkServer
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forked on Linux alone")
@@ -133,7 +134,7 @@ def test_it_finds_what_a_new_interpreter_finds_and_the_imports(
     assert (tmp_path / "err").read_text() == "to the log\n"
 
 
-def test_it_is_a_child_of_who_asked_and_outlives_the_template(
+def test_it_is_a_child_of_who_asked_and_outlives_the_fork_server(
     make_server: Callable[..., ForkServer], spawn: Spawn, tmp_path: Path
 ) -> None:
     server = make_server()
@@ -151,6 +152,17 @@ def test_it_is_a_child_of_who_asked_and_outlives_the_template(
     program.terminate()
     assert program.wait(20) == -signal.SIGTERM
     program.kill()  # nobody: it has been waited for
+
+
+def test_one_that_does_not_answer_is_not_waited_for(
+    make_server: Callable[..., ForkServer], spawn: Spawn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forkserver, "ANSWER_TIMEOUT_S", 0.1)
+    server = make_server()
+    assert spawn(server, "pass").wait(20) == 0
+    os.kill(server.pid, signal.SIGSTOP)
+    with pytest.raises(CannotFork, match="timed out"):
+        spawn(server, SLEEPS)
 
 
 def test_a_fault_of_one_is_not_the_next_ones(
@@ -183,7 +195,7 @@ def test_code_that_cannot_be_shared_is_not(
     assert reason in (tmp_path / "forkserver.log").read_text()
 
 
-def test_the_template_ends_with_who_started_it(tmp_path: Path) -> None:
+def test_the_fork_server_ends_with_who_started_it(tmp_path: Path) -> None:
     starts = (
         "import os, sys; from muster.launch.forkserver import ForkServer\n"
         "server = ForkServer(['json'], environment=os.environ)\n"

@@ -35,8 +35,10 @@ from typing import IO, Any
 
 from muster.launch.label import ROOM_VARIABLE, Label, check_is_alone
 
-ANSWER_TIMEOUT_S = 120.0
-"""Seconds for an answer: the first one comes after the imports, perhaps on a busy machine."""
+IMPORT_TIMEOUT_S = 120.0
+"""Seconds for the first answer, which comes after the imports, perhaps on a busy machine."""
+ANSWER_TIMEOUT_S = 10.0
+"""Seconds for any other answer: who waits does nothing else meanwhile."""
 POLL_S = 0.02
 ROOM = " " * 2_048
 """Room for the command lines of forked programs."""
@@ -118,7 +120,7 @@ class ForkServer:
                 start_new_session=True,
                 pass_fds=(theirs.fileno(),),
             )
-        self._control.settimeout(ANSWER_TIMEOUT_S)
+        self._control.settimeout(IMPORT_TIMEOUT_S)
 
     @property
     def pid(self) -> int:
@@ -155,6 +157,7 @@ class ForkServer:
                 )
                 self._control.sendall(body)
                 answer = json.loads(_receive(self._control) or b"null")
+                self._control.settimeout(ANSWER_TIMEOUT_S)
         except OSError as error:
             raise CannotFork(str(error)) from error
         if answer is None:
