@@ -10,6 +10,7 @@ export function Confirm({
   title,
   children,
   action,
+  dismiss,
   danger = true,
   ready = true,
   typed,
@@ -22,6 +23,8 @@ export function Confirm({
   title: string;
   children: ReactNode;
   action: string;
+  /** The button that leaves everything as it is, where "Cancel" could mean the action itself. */
+  dismiss?: string;
   /** False for what can be undone by another click. */
   danger?: boolean;
   /** False while it cannot be done, or is not known what it would do. */
@@ -57,7 +60,7 @@ export function Confirm({
       {error ? <ErrorNotice error={error} /> : null}
       <Group justify="flex-end" mt="md">
         <Button variant="default" onClick={onClose} data-autofocus>
-          {t("common.cancel")}
+          {dismiss ?? t("common.cancel")}
         </Button>
         <Button
           color={danger ? "red" : undefined}

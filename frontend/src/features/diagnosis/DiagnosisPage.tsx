@@ -1,6 +1,7 @@
 import { Button, Select } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
@@ -11,8 +12,9 @@ import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
 import { AdviceList } from "./AdviceList";
+import { CancelDialog } from "./CancelDialog";
 import { MeasuredTable, SharesTable } from "./DiagnosisTables";
-import { interval, probeName } from "./words";
+import { interval, probeName, probesOver } from "./words";
 import layout from "../../components/layout.module.css";
 
 /** What a trial is bound by, with the evidence, the advice and what came of it. */
@@ -94,6 +96,7 @@ function Actions({
   const user = useQuery(me).data;
   const queryClient = useQueryClient();
   const navigate = useNavigate({ from: "/trials/$trialId/diagnosis" });
+  const [isAsked, setAsked] = useState(false);
   const refresh = async (): Promise<void> => {
     await queryClient.invalidateQueries({ queryKey: ["trial-diagnoses", data.id] });
     await navigate({ search: {}, replace: true });
@@ -108,23 +111,11 @@ function Actions({
       ),
     onSuccess: refresh,
   });
-  const cancel = useMutation({
-    mutationFn: (id: number) =>
-      unwrap(client.POST("/api/v1/diagnoses/{diagnosis_id}:cancel", { params: { path: { diagnosis_id: id } } })),
-    onSuccess: refresh,
-  });
   if (user?.role !== "member" && user?.role !== "admin") return null;
-  const error = begin.error ?? cancel.error;
   return (
     <>
       {running ? (
-        <Button
-          color="red"
-          variant="light"
-          loading={cancel.isPending}
-          onClick={() => cancel.mutate(running.id)}
-          data-testid="diagnosis-cancel"
-        >
+        <Button color="red" variant="light" onClick={() => setAsked(true)} data-testid="diagnosis-cancel">
           {t("diagnosis.cancel")}
         </Button>
       ) : (
@@ -137,7 +128,10 @@ function Actions({
           {first ? t("diagnosis.run") : t("diagnosis.again")}
         </Button>
       )}
-      {error ? <ErrorNotice error={error} /> : null}
+      {begin.error ? <ErrorNotice error={begin.error} /> : null}
+      {isAsked && running ? (
+        <CancelDialog diagnosis={running} onCanceled={refresh} onClose={() => setAsked(false)} />
+      ) : null}
     </>
   );
 }
@@ -221,9 +215,7 @@ function Verdict({ found }: { found: Diagnosis }) {
 
 function Running({ found }: { found: Diagnosis }) {
   const { t } = useTranslation();
-  const over = found.probes.filter(
-    (probe) => probe.state !== null && ["COMPLETED", "FAILED", "CANCELED"].includes(probe.state),
-  );
+  const over = probesOver(found);
   const next = found.probes.find((probe) => !over.includes(probe));
   const done = { done: over.length, all: found.probes.length };
   return (

@@ -19,6 +19,12 @@ export function gainOf(gain: Estimate): { value: string; low: string; high: stri
 
 export { signed };
 
+const OVER: ReadonlySet<string> = new Set(["COMPLETED", "FAILED", "CANCELED"]);
+
+/** The probes that have ended, however they did. */
+export const probesOver = (found: Diagnosis): Diagnosis["probes"] =>
+  found.probes.filter((probe) => probe.state !== null && OVER.has(probe.state));
+
 const KINDS = ["as_is", "no_sync", "synthetic", "alone"] as const;
 
 /** "bucket:4" and the like as people say it. */

@@ -13,8 +13,9 @@ import axe from "axe-core";
 import { afterEach, beforeAll, expect, test, vi } from "vitest";
 
 import { type ExperimentDetail, me } from "../../api/queries";
-import type { ScalingReport } from "../../api/scaling";
+import type { ScalingReport, ScalingReportItem } from "../../api/scaling";
 import { showTexts } from "../../testing/texts";
+import { CancelDialog } from "./CancelDialog";
 import { Report } from "./Report";
 import { StartDialog } from "../../common/scaling/StartDialog";
 
@@ -252,4 +253,13 @@ test("the dialog says how many runs there will be, and refuses lists that are no
     rules: { "color-contrast": { enabled: false }, region: { enabled: false } },
   });
   expect(violations.map((found) => `${found.id}: ${found.nodes[0]?.html}`)).toEqual([]);
+});
+
+test("a report is canceled only once it was said what is lost", async () => {
+  const running = { id: 5, state: "running", num_runs: 6, num_over: 2 } as unknown as ScalingReportItem;
+  await show(<CancelDialog report={running} onClose={() => {}} />);
+  expect(screen.getByTestId("cancel-text")).toHaveTextContent("4 runs are not measured.");
+  expect(screen.getByText(/The measurements of 2 of 6 runs are kept/)).toBeVisible();
+  expect(screen.getByRole("button", { name: "Keep measuring" })).toBeVisible();
+  expect(screen.getByRole("button", { name: "Cancel report" })).toBeEnabled();
 });

@@ -1,17 +1,17 @@
 import { Button, Select } from "@mantine/core";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
 import { experiment, type ExperimentDetail, me } from "../../api/queries";
 import { exportAddress, scalingReport, type ScalingReportItem, scalingReports } from "../../api/scaling";
 import { Empty, PageHead } from "../../components/basics";
-import { ErrorNotice, QueryView } from "../../components/QueryView";
+import { QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
 import { mayChange } from "../../lib/access";
+import { CancelDialog } from "./CancelDialog";
 import { Report } from "./Report";
 import { askedIn } from "../../common/scaling/scalingData";
 import { StartDialog } from "../../common/scaling/StartDialog";
@@ -95,14 +95,8 @@ function Actions({
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const search = useSearch({ from: "/app/experiments/$experimentId/scaling" });
-  const queryClient = useQueryClient();
-  const [asked, setAsked] = useState(false);
+  const [asked, setAsked] = useState<"start" | "cancel" | null>(null);
   const running = reports?.find((one) => one.state === "running");
-  const cancel = useMutation({
-    mutationFn: (id: number) =>
-      unwrap(client.POST("/api/v1/scaling-reports/{report_id}:cancel", { params: { path: { report_id: id } } })),
-    onSuccess: () => queryClient.invalidateQueries({ queryKey: ["scaling", data.id] }),
-  });
   const save = (format: "markdown" | "csv", label: string) =>
     shown === undefined ? null : (
       <Button
@@ -120,26 +114,20 @@ function Actions({
       {save("markdown", t("scaling.asMarkdown"))}
       {save("csv", t("scaling.asCsv"))}
       {!reports || !mayChange(user, data.owner) ? null : running ? (
-        <Button
-          color="red"
-          variant="light"
-          loading={cancel.isPending}
-          onClick={() => cancel.mutate(running.id)}
-          data-testid="scaling-cancel"
-        >
+        <Button color="red" variant="light" onClick={() => setAsked("cancel")} data-testid="scaling-cancel">
           {t("scaling.cancel")}
         </Button>
       ) : (
         <Button
           variant={reports.length === 0 ? "filled" : "default"}
-          onClick={() => setAsked(true)}
+          onClick={() => setAsked("start")}
           data-testid="scaling-start"
         >
           {reports.length === 0 ? t("scaling.start") : t("scaling.again")}
         </Button>
       )}
-      {cancel.error ? <ErrorNotice error={cancel.error} /> : null}
-      {asked ? <StartDialog experiment={data} onClose={() => setAsked(false)} /> : null}
+      {asked === "start" ? <StartDialog experiment={data} onClose={() => setAsked(null)} /> : null}
+      {asked === "cancel" && running ? <CancelDialog report={running} onClose={() => setAsked(null)} /> : null}
     </>
   );
 }

@@ -11,7 +11,18 @@ export const diagnosis = {
     observedWhat:
       "Parts of your own script cannot be left out, so the diagnosis uses the trial's measurements and is immediate.",
     none: "Not diagnosed yet",
-    cancel: "Cancel",
+    cancel: "Cancel…",
+    ask: {
+      title: "Cancel diagnosis {{id}}?",
+      action: "Cancel diagnosis",
+      dismiss: "Keep running",
+      lost_one:
+        "The diagnosis ends without a result: {{done}} of {{count}} probe has ended, and all of them are needed.",
+      lost_other:
+        "The diagnosis ends without a result: {{done}} of {{count}} probes have ended, and all of them are needed. " +
+        "The one in progress is killed.",
+      kept: "The trial itself is not affected. Another diagnosis runs all probes again.",
+    },
     by: "by {{who}}",
     earlier: "Earlier diagnoses",
     state: { running: "running", complete: "complete", canceled: "canceled" },

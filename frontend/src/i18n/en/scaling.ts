@@ -12,7 +12,19 @@ export const scaling = {
       "efficiency and step time, and predicts larger clusters.",
     mayNot: "Only its owner and administrators can start one.",
     earlier: "Reports",
-    cancel: "Cancel",
+    cancel: "Cancel…",
+    ask: {
+      title: "Cancel scaling report {{id}}?",
+      action: "Cancel report",
+      dismiss: "Keep measuring",
+      lost_one: "{{count}} run is not measured. If it is in progress, it is killed and has no result.",
+      lost_other: "{{count}} runs are not measured. The one in progress is killed and has no result.",
+      intervals: "With fewer repeats, intervals are wider and predictions may be missing.",
+      kept_one:
+        "The measurement of {{count}} of {{all}} runs is kept. A canceled report cannot be continued; you can start another.",
+      kept_other:
+        "The measurements of {{count}} of {{all}} runs are kept. A canceled report cannot be continued; you can start another.",
+    },
     by: "by {{who}}",
     state: { running: "running", done: "done", canceled: "canceled", failed: "failed" },
     mode: { weak: "weak scaling", strong: "strong scaling" },
