@@ -1,12 +1,15 @@
+import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
+import type { TrialDetail } from "../../api/queries";
 import { readPalette } from "../../charts/palette";
 import { Empty, Section } from "../../components/basics";
 import * as format from "../../lib/format";
 import { LEAST_SHARE, STEP_PARTS } from "../../lib/perf";
 import css from "./compare.module.css";
-import { Delta, Heads } from "./CompareTables";
+import { Delta } from "./CompareTables";
 import { recentOf } from "./compareData";
+import { Matrix, type MatrixRow, useTrialColumns } from "./Matrix";
 import type { Compared } from "./TrialChips";
 
 const COST = [
@@ -57,6 +60,14 @@ export function ComparePerformance({ compared, base }: { compared: Compared[]; b
   );
 }
 
+/** How many values stand behind the one that is shown. */
+function countText(t: TFunction, entry: TrialDetail["summary"][string] | undefined): string | undefined {
+  if (entry === undefined) return undefined;
+  return entry.recent_mean === null || entry.recent_mean === undefined
+    ? t("compare.over", { count: entry.count, step: format.count(entry.step) })
+    : t("compare.recent", { count: entry.recent_count });
+}
+
 /** The steps as bars in their parts, all on one scale. */
 function PartBars({ compared }: { compared: Compared[] }) {
   const { t } = useTranslation();
@@ -104,50 +115,36 @@ function Numbers<Name extends string>({
   compared,
   base,
   names,
-  label = (name) => name,
+  label,
   testId,
 }: {
   compared: Compared[];
   base: number;
   names: readonly Name[];
+  /** What a metric is called; without it by its name. */
   label?: (name: Name) => string;
   testId: string;
 }) {
   const { t } = useTranslation();
+  const columns = useTrialColumns(compared, base);
   const there = names.filter((name) => compared.some(({ trial }) => recentOf(trial.summary, name) !== null));
   if (there.length === 0) return <p className="dim">{t("compare.noMetrics")}</p>;
+  const rowOf = (name: Name): MatrixRow => {
+    const values = compared.map(({ trial }) => recentOf(trial.summary, name));
+    const own = values[compared.findIndex((one) => one.id === base)] ?? null;
+    const goal = MORE_IS_BETTER.includes(name) ? "max" : "min";
+    const cells = compared.map(({ id, trial }, i) => ({
+      content: (
+        <>
+          {format.metric(name, values[i])}
+          {id === base ? null : <Delta name={name} value={values[i] ?? null} base={own} goal={goal} />}
+        </>
+      ),
+      title: countText(t, trial.summary[name]),
+    }));
+    return { key: name, label: label?.(name), cells };
+  };
   return (
-    // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
-    <div className={css["scroller"]} tabIndex={0}>
-      <table className={css["matrix"]} data-testid={`perf-${testId}`}>
-        <Heads compared={compared} first={t("compare.metric")} base={base} number />
-        <tbody>
-          {there.map((name) => {
-            const values = compared.map(({ trial }) => recentOf(trial.summary, name));
-            const own = values[compared.findIndex((one) => one.id === base)] ?? null;
-            return (
-              <tr key={name}>
-                <th scope="row" title={name} data-words={label(name) !== name || undefined}>
-                  {label(name)}
-                </th>
-                {values.map((value, i) => (
-                  <td key={compared[i]?.id} data-number>
-                    {format.metric(name, value)}
-                    {compared[i]?.id === base ? null : (
-                      <Delta
-                        name={name}
-                        value={value}
-                        base={own}
-                        goal={MORE_IS_BETTER.includes(name) ? "max" : "min"}
-                      />
-                    )}
-                  </td>
-                ))}
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </div>
+    <Matrix first={t("compare.metric")} columns={columns} rows={there.map(rowOf)} isNumeric testId={`perf-${testId}`} />
   );
 }

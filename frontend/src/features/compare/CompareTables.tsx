@@ -8,34 +8,8 @@ import * as format from "../../lib/format";
 import { compareSpecs, goalOf } from "../../lib/series";
 import { bestOf, change, differences, settingsOf, type Statistic, STATISTICS, valueText } from "./compareData";
 import css from "./compare.module.css";
-import { type Compared, Swatch } from "./TrialChips";
-
-export function Heads({
-  compared,
-  first,
-  base,
-  number,
-}: {
-  compared: Compared[];
-  first: string;
-  base: number;
-  number?: true;
-}) {
-  const { t } = useTranslation();
-  return (
-    <thead>
-      <tr>
-        <th scope="col">{first}</th>
-        {compared.map(({ id, name, color }) => (
-          <th key={id} scope="col" title={name} data-number={number}>
-            <Swatch color={color} /> {name}
-            {id === base ? <small> {t("compare.baseline")}</small> : null}
-          </th>
-        ))}
-      </tr>
-    </thead>
-  );
-}
+import { Matrix, type MatrixRow, useTrialColumns } from "./Matrix";
+import type { Compared } from "./TrialChips";
 
 /** Of a difference many times the baseline, how many times: such percentages nobody can read. */
 const shareText = (share: number, sign: string, isAbove: boolean): string =>
@@ -80,6 +54,7 @@ export function ConfigTable({
   onAll: (all: boolean) => void;
 }) {
   const { t } = useTranslation();
+  const columns = useTrialColumns(compared, base);
   const rows = differences(compared.map(({ trial }) => settingsOf(trial)));
   const shown = all ? rows : rows.filter((row) => row.differs);
   const same = rows.filter((row) => !row.differs).length;
@@ -96,30 +71,19 @@ export function ConfigTable({
       {shown.length === 0 ? (
         <Empty title={t("compare.same")} />
       ) : (
-        // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
-        <div className={css["scroller"]} tabIndex={0}>
-          <table className={css["matrix"]} data-testid="config-diff">
-            <Heads compared={compared} first={t("compare.key")} base={base} />
-            <tbody>
-              {shown.map((row) => (
-                <tr key={row.key}>
-                  <th scope="row" title={row.key}>
-                    {row.key}
-                  </th>
-                  {row.values.map((value, i) => (
-                    <td
-                      key={compared[i]?.id}
-                      title={valueText(value)}
-                      data-differs={(row.differs && valueText(value) !== valueText(row.values[baseAt])) || undefined}
-                    >
-                      {value === undefined ? format.MISSING : valueText(value)}
-                    </td>
-                  ))}
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Matrix
+          first={t("compare.key")}
+          columns={columns}
+          rows={shown.map((row) => ({
+            key: row.key,
+            cells: row.values.map((value) => ({
+              content: value === undefined ? format.MISSING : valueText(value),
+              title: valueText(value),
+              differs: row.differs && valueText(value) !== valueText(row.values[baseAt]),
+            })),
+          }))}
+          testId="config-diff"
+        />
       )}
     </>
   );
@@ -143,6 +107,7 @@ export function SummaryTable({
 }) {
   const { t } = useTranslation();
   const [text, setText] = useTyped(find, 200, onFind);
+  const columns = useTrialColumns(compared, base);
   const all = compareSpecs([...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))]).map(
     ({ id }) => id,
   );
@@ -150,6 +115,22 @@ export function SummaryTable({
   const wanted = (find ?? "").toLowerCase();
   const names = all.filter((name) => name.toLowerCase().includes(wanted));
   const baseAt = compared.findIndex((one) => one.id === base);
+  const rowOf = (name: string): MatrixRow => {
+    const entries = compared.map(({ trial }) => trial.summary[name]);
+    const values = entries.map((entry) => format.fromWire(entry?.[statistic]));
+    const best = bestOf(values, goalOf(name));
+    const cells = values.map((value, i) => ({
+      content: (
+        <>
+          {format.metric(name, value)}
+          {i === baseAt ? null : <Delta name={name} value={value} base={values[baseAt] ?? null} goal={goalOf(name)} />}
+        </>
+      ),
+      title: entries[i] && t("compare.over", { count: entries[i].count, step: format.count(entries[i].step) }),
+      isBest: i === best,
+    }));
+    return { key: name, cells };
+  };
   return (
     <>
       <div className={css["bar"]}>
@@ -170,33 +151,7 @@ export function SummaryTable({
         <span className="dim">{t("compare.bestHint")}</span>
       </div>
       {names.length === 0 ? <Empty title={t("metrics.noMatch", { text: find ?? "" })} /> : null}
-      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable */}
-      <div className={css["scroller"]} tabIndex={0}>
-        <table className={css["matrix"]} data-testid="summary">
-          <Heads compared={compared} first={t("compare.metric")} base={base} number />
-          <tbody>
-            {names.map((name) => {
-              const values = compared.map(({ trial }) => format.fromWire(trial.summary[name]?.[statistic]));
-              const best = bestOf(values, goalOf(name));
-              return (
-                <tr key={name}>
-                  <th scope="row" title={name}>
-                    {name}
-                  </th>
-                  {values.map((value, i) => (
-                    <td key={compared[i]?.id} data-number data-best={i === best || undefined}>
-                      {format.metric(name, value)}
-                      {i === baseAt ? null : (
-                        <Delta name={name} value={value} base={values[baseAt] ?? null} goal={goalOf(name)} />
-                      )}
-                    </td>
-                  ))}
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
+      <Matrix first={t("compare.metric")} columns={columns} rows={names.map(rowOf)} isNumeric testId="summary" />
     </>
   );
 }

@@ -6,7 +6,8 @@ import { compareSpecs, goalOf } from "../../lib/series";
 import { bestOf, colorsOf, meanOf } from "./compareData";
 import { GroupSelect } from "./GroupSelect";
 import css from "./compare.module.css";
-import { type Compared, Swatch } from "./TrialChips";
+import { Matrix, type MatrixRow } from "./Matrix";
+import type { Compared } from "./TrialChips";
 import { useGroups } from "./useGroups";
 
 /** The mean of each metric's last values by group, with the standard deviation; the best group stands out. */
@@ -28,6 +29,25 @@ export function GroupSummary({
     ({ id }) => id,
   );
   const byId = new Map(compared.map((one) => [one.id, one.trial]));
+  const rowOf = (name: string): MatrixRow => {
+    const means = groups.map(({ ids }) => meanOf(ids.map((id) => format.fromWire(byId.get(id)?.summary[name]?.last))));
+    const best = bestOf(
+      means.map((one) => one?.mean ?? null),
+      goalOf(name),
+    );
+    const content = (one: (typeof means)[number], size: number) => (
+      <>
+        {format.metric(name, one?.mean)}
+        {one?.sd ? <small> ± {format.metric(name, one.sd)}</small> : null}
+        {/* A mean of fewer trials than the head names is not to be taken for one of all of them. */}
+        {one && one.n < size ? <small> {t("compare.someOf", { n: one.n, count: size })}</small> : null}
+      </>
+    );
+    return {
+      key: name,
+      cells: means.map((one, i) => ({ content: content(one, groups[i]?.ids.length ?? 0), isBest: i === best })),
+    };
+  };
   if (names.length === 0) return <Empty title={t("compare.noMetrics")} />;
   return (
     <>
@@ -35,45 +55,22 @@ export function GroupSummary({
         <GroupSelect grouping={grouping} onGroup={onGroup} />
         <span className="dim">{t("compare.groupHint")}</span>
       </div>
-      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable */}
-      <div className={css["scroller"]} tabIndex={0}>
-        <table className={css["matrix"]} data-testid="group-summary">
-          <thead>
-            <tr>
-              <th scope="col">{t("compare.metric")}</th>
-              {groups.map(({ label, ids }, i) => (
-                <th key={label} scope="col" title={label} data-number>
-                  <Swatch color={colors.get(i) ?? i} /> {label} <small>{t("compare.sub", { count: ids.length })}</small>
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {names.map((name) => {
-              const means = groups.map(({ ids }) =>
-                meanOf(ids.map((id) => format.fromWire(byId.get(id)?.summary[name]?.last))),
-              );
-              const best = bestOf(
-                means.map((one) => one?.mean ?? null),
-                goalOf(name),
-              );
-              return (
-                <tr key={name}>
-                  <th scope="row" title={name}>
-                    {name}
-                  </th>
-                  {means.map((one, i) => (
-                    <td key={groups[i]?.label} data-number data-best={i === best || undefined}>
-                      {format.metric(name, one?.mean)}
-                      {one?.sd ? <small> ± {format.metric(name, one.sd)}</small> : null}
-                    </td>
-                  ))}
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
+      <Matrix
+        first={t("compare.metric")}
+        columns={groups.map(({ label, ids }, i) => ({
+          key: label,
+          title: label,
+          color: colors.get(i) ?? i,
+          name: (
+            <>
+              {label} <small>{t("compare.sub", { count: ids.length })}</small>
+            </>
+          ),
+        }))}
+        rows={names.map(rowOf)}
+        isNumeric
+        testId="group-summary"
+      />
     </>
   );
 }

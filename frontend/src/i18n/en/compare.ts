@@ -55,6 +55,11 @@ export const compare = {
     statistic: "Value",
     statistics: { last: "Last", min: "Min", max: "Max" },
     metric: "Metric",
+    over_one: "{{count}} value, at step {{step}}",
+    over_other: "{{count}} values, the last at step {{step}}",
+    recent_one: "{{count}} measurement",
+    recent_other: "Mean of the latest {{count}} measurements",
+    someOf: "n={{n}} of {{count}}",
     bestHint: "Bold: best value, where the metric has a clear direction.",
   },
 } as const;

@@ -49,6 +49,11 @@ export const compare: Same<typeof english> = {
     statistic: "取值",
     statistics: { last: "最后", min: "最小", max: "最大" },
     metric: "指标",
+    over_one: "{{count}} 个值，在第 {{step}} 步",
+    over_other: "{{count}} 个值，最后一个在第 {{step}} 步",
+    recent_one: "{{count}} 次测量",
+    recent_other: "最近 {{count}} 次测量的平均值",
+    someOf: "n={{n}}（共 {{count}} 个）",
     bestHint: "粗体：明确以小或以大为好的指标中的最佳值。",
   },
 };
