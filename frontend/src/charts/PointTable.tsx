@@ -6,6 +6,7 @@ import { type XKind, xOf } from "../lib/axis";
 import * as format from "../lib/format";
 import { indexAt, union } from "../lib/series";
 import css from "./chart.module.css";
+import { extentText } from "./chartWords";
 import type { Source } from "./lines";
 import { xText } from "./plotOptions";
 
@@ -34,14 +35,13 @@ export function PointTable({
   const x = union(own);
   const shown = Array.from(x.slice(-TABLE_ROWS)).toReversed();
   const cut =
-    x.length > shown.length ? (
-      <caption>{t("chart.newest", { n: format.count(shown.length), all: format.count(x.length) })}</caption>
-    ) : null;
+    x.length > shown.length ? t("chart.newest", { n: format.count(shown.length), all: format.count(x.length) }) : "";
+  const about = [extentText(lines, t), cut].filter(Boolean).join(" · ");
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
     <div className={css["table"]} style={{ height }} tabIndex={0}>
       <table>
-        {cut}
+        <caption>{about}</caption>
         <thead>
           <tr>
             <th scope="col">{xName}</th>

@@ -3,7 +3,7 @@ import type { TFunction } from "i18next";
 
 import { outside, type XKind } from "../lib/axis";
 import * as format from "../lib/format";
-import { nonFinite, stepsOf } from "../lib/series";
+import { type Columns, gapsOf, nonFinite, stepsOf } from "../lib/series";
 import { pointAt } from "./legend";
 import { fillLegend } from "./legendKeys";
 import type { Laid, Line } from "./lines";
@@ -82,15 +82,20 @@ export function summaryText(shown: Shown, title: string): string {
   });
 }
 
-/** The first value that is no number, if there is one. */
+/** The first value that is no number, if there is one, and how many there are where that is known. */
 export function nonFiniteText({ lines, t }: Shown): string | null {
-  const first = lines.flatMap((line) => nonFinite(line.columns)).toSorted((a, b) => a.step - b.step)[0];
-  return first ? t("chart.nonFinite", { kind: first.kind, step: format.count(first.step) }) : null;
+  const all = lines.flatMap((line) => nonFinite(line.columns));
+  const first = all.toSorted((a, b) => a.step - b.step)[0];
+  if (!first) return null;
+  const text = t("chart.nonFinite", { kind: first.kind, step: format.count(first.step) });
+  if (all.length === 1 || lines.some((line) => line.columns.bucketSteps > 1)) return text;
+  const total = lines.reduce((sum, line) => sum + line.columns.step.length, 0);
+  return t("chart.nonFiniteOf", { text, n: format.count(all.length), all: format.count(total) });
 }
 
 /** The value of a line at a place of the axis, or its latest; between its points the one before, with its place. */
 function valueText(
-  { x, metric, zone }: Shown,
+  { x, metric, zone, t }: Shown,
   line: Line,
   own: Float64Array | undefined,
   at: number | null,
@@ -100,7 +105,10 @@ function valueText(
   // Where a line has begun but not ended it is between its points; behind its end it has nothing to say.
   const isBehind = found !== null && !found.isThere && found.index === xs.length - 1;
   if (found === null || isBehind) return { text: format.MISSING, isPast: false };
-  const value = format.metric(metric, line.columns.mean[found.index] as number);
+  const mean = format.metric(metric, line.columns.mean[found.index] as number);
+  // Of several points or curves: of how many, where somebody looks.
+  const isMean = at !== null && (line.band === true || line.columns.bucketSteps > 1);
+  const value = isMean ? t("chart.meanOf", { value: mean, n: format.count(line.columns.count[found.index]) }) : mean;
   return found.isThere
     ? { text: value, isPast: false }
     : { text: `${value} (${xText(x, xs[found.index] ?? 0, zone)})`, isPast: true };
@@ -108,23 +116,43 @@ function valueText(
 
 /** What stands below a chart: how many points or buckets, what the band is, what the axis leaves out. */
 export function footText({ lines, laid, t }: Shown): string {
-  const main = lines[0];
-  if (!main || !laid) return "";
-  const coarse = Math.max(...lines.map((line) => line.columns.bucketSteps), 1);
-  const parts =
-    coarse > 1
-      ? [
-          t(main.faint || main.band ? "chart.bucketsOnly" : "chart.buckets", {
-            n: format.count(main.columns.step.length),
-            steps: format.count(coarse),
-          }),
-        ]
-      : [pointsText(lines, t)];
+  if (lines.length === 0 || !laid) return "";
+  const parts = [extentText(lines, t)];
   if (lines.some((line) => line.band)) parts.push(t("chart.band"));
   if (lines.some((line) => line.columns.downsampled)) parts.push(t("chart.downsampled"));
   const cut = laid.cut ? outside(laid.values, laid.cut) : 0;
   if (cut > 0) parts.push(t("chart.outside", { count: cut, n: format.count(cut) }));
   return parts.join(" · ");
+}
+
+/** How much is drawn, and what of it is missing: points, or buckets of several steps. "" without lines. */
+export function extentText(lines: readonly Line[], t: TFunction): string {
+  const main = lines[0];
+  if (!main) return "";
+  const coarse = Math.max(...lines.map((line) => line.columns.bucketSteps), 1);
+  if (coarse === 1) return pointsText(lines, t);
+  const buckets = t(main.faint || main.band ? "chart.bucketsOnly" : "chart.buckets", {
+    n: format.count(lines.reduce((sum, line) => sum + line.columns.numPoints, 0)),
+    steps: format.count(coarse),
+  });
+  const gaps = lines.length === 1 && !main.band ? gapsOf(main.columns) : null;
+  return gaps
+    ? `${buckets} · ${t("chart.bucketGaps", { count: gaps.missing, n: format.count(gaps.missing), step: format.count(gaps.after) })}`
+    : buckets;
+}
+
+/** "17 of 22 steps": what a curve in a rhythm leaves out. */
+function gapsText(columns: Columns, t: TFunction): string | null {
+  const gaps = gapsOf(columns);
+  if (gaps === null) return null;
+  const counts = {
+    n: format.count(columns.step.length),
+    all: format.count(columns.step.length + gaps.missing),
+    step: format.count(gaps.after),
+  };
+  return gaps.every === 1
+    ? t("chart.stepGaps", counts)
+    : t("chart.valueGaps", { ...counts, every: format.count(gaps.every) });
 }
 
 /** "200 points", or of few lines each by name: "train 200 · val 64 points". */
@@ -133,6 +161,8 @@ function pointsText(lines: readonly Line[], t: TFunction): string {
   const steps = main && lines.length === 1 ? stepsOf(main) : null;
   if (main && steps !== null && steps > main.numPoints)
     return t("chart.pointsOfSteps", { n: format.count(main.numPoints), all: format.count(steps) });
+  const missing = main && lines.length === 1 && !lines[0]?.band ? gapsText(main, t) : null;
+  if (missing !== null) return missing;
   const total = lines.reduce((sum, line) => sum + line.columns.numPoints, 0);
   const all = t("chart.points", { count: total, n: format.count(total) });
   if (lines.length === 1 || lines.length > MAX_NAMED) return all;

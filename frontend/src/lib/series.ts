@@ -198,6 +198,46 @@ export function stepsOf({ name, bucketSteps, step }: Columns): number | null {
   return (step.at(-1) ?? 0) - (step[0] ?? 0) + 1;
 }
 
+export interface Gaps {
+  /** The rhythm: one value in so many steps, or a bucket in so many steps. */
+  every: number;
+  /** How many values, or buckets with values, it leaves out. */
+  missing: number;
+  /** The step before the first of them. */
+  after: number;
+}
+
+/** Of so few values no rhythm can be told. */
+const LEAST_VALUES = 8;
+/** So large a part of the distances must be the same for them to be a rhythm. */
+const RHYTHM_SHARE = 0.8;
+
+/**
+ * Where a series with a rhythm, such as a value every 10 steps, leaves values out. A gap is a distance of several beats
+ * between two of one beat; what reports in another rhythm from some step on, or in none, has no gaps. Null without any,
+ * and for what Muster measures, whose rows cover all steps since the previous one.
+ */
+export function gapsOf(columns: Columns): Gaps | null {
+  const { name, step } = columns;
+  if (step.length < LEAST_VALUES || MEASURED.some((group) => name.startsWith(group))) return null;
+  const width = Math.max(1, columns.bucketSteps);
+  const place = step.map((at) => Math.floor(at / width));
+  const counts = new Map<number, number>();
+  const apart = (i: number): number => (place[i + 1] ?? 0) - (place[i] ?? 0);
+  for (let i = 0; i + 1 < place.length; i += 1) counts.set(apart(i), (counts.get(apart(i)) ?? 0) + 1);
+  const [beat, times] = [...counts].reduce((most, one) => (one[1] > most[1] ? one : most));
+  if (beat < 1 || times < RHYTHM_SHARE * (place.length - 1)) return null;
+  let missing = 0;
+  let after: number | null = null;
+  for (let i = 1; i + 2 < place.length; i += 1) {
+    const left = Math.round(apart(i) / beat) - 1;
+    if (left < 1 || apart(i - 1) !== beat || apart(i + 1) !== beat) continue;
+    missing += left;
+    after ??= step[i] ?? 0;
+  }
+  return after === null ? null : { every: beat * width, missing, after };
+}
+
 /**
  * Whether less or more of a metric is better, by what it is called; null when that says nothing, as of an expression
  * of several: the least of a difference is not the best.

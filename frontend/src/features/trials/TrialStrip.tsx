@@ -123,6 +123,7 @@ function useLosses(trial: TrialDetail): Figure[] {
         title: t("trial.stat.lossTitle", {
           step: format.count(entry.step),
           best: format.num(bestOf(name, entry, trial)),
+          count: entry.count,
         }),
         tone: bad > 0 ? ("bad" as const) : undefined,
         isVital: isFirst,

@@ -7,7 +7,7 @@ type Entry = Pick<Schemas["MetricSummary"], "last" | "recent_mean" | "recent_cou
 
 export interface Recent {
   mean: number;
-  /** How many steps it is over. */
+  /** How many values it is over, each of one step or the mean of several. */
   count: number;
 }
 
