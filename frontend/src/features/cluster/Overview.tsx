@@ -1,4 +1,10 @@
-import { useInfiniteQuery, useQuery, type UseQueryResult } from "@tanstack/react-query";
+import {
+  type InfiniteData,
+  useInfiniteQuery,
+  type UseInfiniteQueryResult,
+  useQuery,
+  type UseQueryResult,
+} from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
@@ -24,6 +30,8 @@ import { Utilization } from "./Utilization";
 
 /** Above so many nodes each one is a cell, not a row. */
 const MAX_ROWS = 24;
+/** So few nodes stand beside the utilization; the queue is then below what runs, as wide as the page. */
+const FEW_NODES = 6;
 
 export function Overview() {
   const { t } = useTranslation();
@@ -40,7 +48,10 @@ export function Overview() {
     (list) => list.data?.pages.flatMap((page) => page.items) ?? [],
   ) as [Experiment[], Experiment[], Experiment[]];
   const latest = newest.data?.pages[0]?.items[0];
-  const hasNode = (nodeList.data?.length ?? 0) > 0;
+  const numNodes = nodeList.data?.length ?? 0;
+  const hasNode = numNodes > 0;
+  const areFew = hasNode && numNodes <= FEW_NODES;
+  const waiting = state.data?.num_trials_queued ?? 0;
   const isNew = nodeList.data?.length === 0 || (newest.data !== undefined && isFirst(latest));
   return (
     <>
@@ -50,35 +61,20 @@ export function Overview() {
         {(data) => <Numbers cluster={data} />}
       </QueryView>
       <DemoNotice />
-      {isNew ? <FirstRun hasNode={hasNode} latest={latest} /> : null}
-      {hasNode ? (
-        <div className={css["beside"]}>
-          <Utilization since={firstJoined(nodeList.data ?? [])} />
-          <QueueSummary cluster={state.data} />
-        </div>
-      ) : null}
-      <Section
-        title={t("overview.running")}
-        note={
-          <Link to="/experiments">
-            {active.hasNextPage
-              ? t("overview.allOf", { count: state.data?.num_experiments_running ?? 0 })
-              : t("overview.all")}
-          </Link>
-        }
-      >
-        <QueryView query={active}>
-          {(data) => {
-            const items = data.pages.flatMap((page) => page.items);
-            return items.length === 0 ? (
-              <Empty title={t("overview.idle")} action={<SubmitLink />} />
-            ) : (
-              <RunningTable items={items} />
-            );
-          }}
-        </QueryView>
-      </Section>
-      <Slots query={nodeList} />
+      <div className={hasNode ? css["beside"] : undefined}>
+        {/* Before anything was trained there is no utilization to speak of, but something to do. */}
+        {isNew ? (
+          <FirstRun hasNode={hasNode} latest={latest} />
+        ) : hasNode ? (
+          <Utilization since={firstJoined(nodeList.data ?? [])} isLow={areFew} />
+        ) : null}
+        {!hasNode ? null : areFew ? <Slots query={nodeList} isNarrow /> : <QueueSummary cluster={state.data} />}
+      </div>
+      {isNew && activeItems.length === 0 ? null : (
+        <Running query={active} items={activeItems} count={state.data?.num_experiments_running ?? 0} />
+      )}
+      {areFew && waiting > 0 ? <QueueSummary cluster={state.data} isWide /> : null}
+      {areFew || (isNew && !hasNode) ? null : <Slots query={nodeList} />}
       {endedItems.length > 0 ? (
         <Section title={t("overview.recent")}>
           <RecentTable items={lastEnded(endedItems, 6)} />
@@ -88,14 +84,43 @@ export function Overview() {
   );
 }
 
+interface RunningProps {
+  query: UseInfiniteQueryResult<InfiniteData<{ items: Experiment[] }>>;
+  items: Experiment[];
+  /** How many there are, of which `items` may be the first. */
+  count: number;
+}
+
+/** What runs now; when nothing does, the way to submit something. */
+function Running({ query, items, count }: RunningProps) {
+  const { t } = useTranslation();
+  return (
+    <Section
+      title={t("overview.running")}
+      note={<Link to="/experiments">{query.hasNextPage ? t("overview.allOf", { count }) : t("overview.all")}</Link>}
+    >
+      <QueryView query={query}>
+        {() =>
+          items.length === 0 ? (
+            <Empty title={t("overview.idle")} action={<SubmitLink />} />
+          ) : (
+            <RunningTable items={items} />
+          )
+        }
+      </QueryView>
+    </Section>
+  );
+}
+
 /** What every slot is used for; of many nodes, how full each one is. */
-function Slots({ query }: { query: UseQueryResult<Node[]> }) {
+function Slots({ query, isNarrow = false }: { query: UseQueryResult<Node[]>; isNarrow?: boolean }) {
   const { t } = useTranslation();
   const isMany = (query.data?.length ?? 0) > MAX_ROWS;
+  const note = t(isMany ? "overview.nodesNote" : "overview.slotsNote");
   return (
     <Section
       title={t(isMany ? "overview.nodes" : "overview.slots")}
-      note={t(isMany ? "overview.nodesNote" : "overview.slotsNote")}
+      note={isNarrow ? <Link to="/nodes">{t("nav.nodes")}</Link> : note}
     >
       <QueryView query={query}>
         {(data) =>
@@ -108,6 +133,7 @@ function Slots({ query }: { query: UseQueryResult<Node[]> }) {
           )
         }
       </QueryView>
+      {isNarrow ? <p className={css["stripNote"]}>{note}</p> : null}
     </Section>
   );
 }

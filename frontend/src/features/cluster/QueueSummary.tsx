@@ -9,8 +9,8 @@ import { QueryView } from "../../components/QueryView";
 import { Until } from "../../components/Time";
 import css from "./cluster.module.css";
 
-/** What waits: how much, and what is next. */
-export function QueueSummary({ cluster }: { cluster: Cluster | undefined }) {
+/** What waits: how much, and what is next. isWide: a line for each, with the whole reason. */
+export function QueueSummary({ cluster, isWide = false }: { cluster: Cluster | undefined; isWide?: boolean }) {
   const { t } = useTranslation();
   const query = useQuery(queueHead);
   const waiting = cluster?.num_trials_queued ?? 0;
@@ -33,7 +33,7 @@ export function QueueSummary({ cluster }: { cluster: Cluster | undefined }) {
                 : null}
             </p>
           ) : (
-            <ol className={css["next"]}>
+            <ol className={css["next"]} data-wide={isWide || undefined}>
               {items.map((item) => (
                 <Next key={item.trial_id} item={item} />
               ))}

@@ -12,7 +12,7 @@ import * as format from "../../lib/format";
 import { usePref } from "../../lib/prefs";
 import { parseAt, serverNow, stamp, type TimeZone } from "../../lib/time";
 import css from "./cluster.module.css";
-import { area, instants, meanShare, PERIODS_H, usualPeriod } from "./utilization";
+import { area, fromFirstKnown, instants, meanShare, PERIODS_H, usualPeriod } from "./utilization";
 
 /** One pool alone is as tall as five rows of the queue beside it. */
 const ALONE_PX = 200;
@@ -22,8 +22,8 @@ const PERIOD_KEYS = { 1: "h1", 6: "h6", 24: "h24", 168: "h168" } as const;
 const GUTTER_PX = 30;
 const FOOT_PX = 18;
 
-/** How many slots of each pool were in use over time. since: when the first of the nodes joined. */
-export function Utilization({ since }: { since: string | null }) {
+/** How many slots of each pool were in use over time. since: when the first of the nodes joined; isLow: little is beside it. */
+export function Utilization({ since, isLow }: { since: string | null; isLow: boolean }) {
   const { t } = useTranslation();
   const [pref, setPref] = usePref("utilization-hours");
   const hours = PERIODS_H.find((period) => String(period) === pref) ?? usualPeriod(parseAt(since), serverNow());
@@ -46,38 +46,40 @@ export function Utilization({ since }: { since: string | null }) {
       testId="utilization"
     >
       <QueryView query={query} skeleton={<Skeleton rows={5} />}>
-        {(data) => (
-          <>
-            <div className={css["pools"]}>
-              {data.pools.map((pool) => (
-                <PoolFigure
-                  key={`${pool.pool}/${pool.slot_type}`}
-                  pool={pool}
-                  data={data}
-                  hours={hours}
-                  height={data.pools.length === 1 ? ALONE_PX : data.pools.length > 2 ? LOW_PX : TALL_PX}
-                />
-              ))}
-            </div>
-            {data.complete_since ? <p className="dim">{t("overview.utilizationCut")}</p> : null}
-          </>
-        )}
+        {(data) => <Pools data={data} since={since} isLow={isLow} />}
       </QueryView>
     </Section>
   );
 }
 
-function PoolFigure({
-  pool,
-  data,
-  hours,
-  height,
-}: {
-  pool: PoolUtilization;
-  data: Data;
-  hours: number;
-  height: number;
-}) {
+/** A drawing for each pool, from when something is known on: a young cluster is not a small corner of an empty hour. */
+function Pools({ data, since, isLow }: { data: Data; since: string | null; isLow: boolean }) {
+  const { t } = useTranslation();
+  const zone = useTimeZone();
+  const shown = fromFirstKnown(data);
+  const num = shown.pools.length;
+  const isYoung = shown !== data && !data.complete_since && since !== null;
+  return (
+    <>
+      <div className={css["pools"]}>
+        {shown.pools.map((pool) => (
+          <PoolFigure
+            key={`${pool.pool}/${pool.slot_type}`}
+            pool={pool}
+            data={shown}
+            height={num === 1 && !isLow ? ALONE_PX : num > 2 ? LOW_PX : TALL_PX}
+          />
+        ))}
+      </div>
+      {data.complete_since ? <p className="dim">{t("overview.utilizationCut")}</p> : null}
+      {isYoung ? (
+        <p className={css["stripNote"]}>{t("overview.utilizationSince", { at: stamp(parseAt(since) ?? 0, zone) })}</p>
+      ) : null}
+    </>
+  );
+}
+
+function PoolFigure({ pool, data, height }: { pool: PoolUtilization; data: Data; height: number }) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const title = t("overview.poolSlots", { pool: pool.pool, type: pool.slot_type });
@@ -104,7 +106,7 @@ function PoolFigure({
       }}
       testId={`utilization-${pool.pool}-${pool.slot_type}`}
     >
-      {(width) => <Drawing {...{ pool, data, hours, height, width, most, zone }} />}
+      {(width) => <Drawing {...{ pool, data, height, width, most, zone }} />}
     </SvgFigure>
   );
 }
@@ -112,14 +114,13 @@ function PoolFigure({
 interface DrawingProps {
   pool: PoolUtilization;
   data: Data;
-  hours: number;
   height: number;
   width: number;
   most: number;
   zone: TimeZone;
 }
 
-function Drawing({ pool, data, hours, height, width, most, zone }: DrawingProps) {
+function Drawing({ pool, data, height, width, most, zone }: DrawingProps) {
   const wide = Math.max(0, width - GUTTER_PX);
   const from = parseAt(data.times[0]) ?? 0;
   const to = from + data.times.length * data.bucket_s * 1000;
@@ -155,7 +156,7 @@ function Drawing({ pool, data, hours, height, width, most, zone }: DrawingProps)
       <g transform={`translate(${GUTTER_PX} ${top})`}>
         <path d={area(pool.held, wide, tall, most)} fill="var(--run)" fillOpacity={0.22} stroke="var(--run)" />
       </g>
-      {instants(from, to, hours, shift).map((at) => (
+      {instants(from, to, shift).map((at) => (
         <text
           key={at}
           x={x(at)}

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { area, firstJoined, instants, meanShare, usualPeriod } from "./utilization";
+import { area, firstJoined, fromFirstKnown, instants, meanShare, usualPeriod } from "./utilization";
 
 test("an area goes up and down in steps, full slots at the top", () => {
   expect(area([0, 4, 2], 30, 40, 4)).toBe("M0.0 40V40.0H10.0V0.0H20.0V20.0H30.0V40Z");
@@ -17,8 +17,33 @@ test("more than there are slots now stays inside", () => {
 
 test("ticks stand at round times of the local clock", () => {
   const hour = 3_600_000;
-  expect(instants(hour / 2, 6.5 * hour, 6, 0)).toEqual([1, 2, 3, 4, 5, 6].map((n) => n * hour));
-  expect(instants(0, 24 * hour, 24, hour / 2)).toEqual([3.5, 7.5, 11.5, 15.5, 19.5, 23.5].map((n) => n * hour));
+  expect(instants(hour / 2, 6.5 * hour, 0)).toEqual([1, 2, 3, 4, 5, 6].map((n) => n * hour));
+  expect(instants(0, 24 * hour, hour / 2)).toEqual([3.5, 7.5, 11.5, 15.5, 19.5, 23.5].map((n) => n * hour));
+  expect(instants(0, 3.5 * 60_000, 0)).toEqual([0, 1, 2, 3].map((n) => n * 60_000));
+  expect(instants(hour, 169 * hour, 0)).toHaveLength(7);
+});
+
+test("what was before the first node is not drawn", () => {
+  const pool = (held: (number | null)[]) => ({
+    pool: "default",
+    slot_type: "cpu",
+    num_slots: 4,
+    num_slots_used: 0,
+    held,
+  });
+  const data = (...pools: ReturnType<typeof pool>[]) => ({
+    bucket_s: 60,
+    times: ["a", "b", "c", "d", "e", "f"],
+    complete_since: null,
+    pools,
+  });
+  const young = fromFirstKnown(data(pool([null, null, null, null, null, 1])));
+  expect(young.times).toEqual(["c", "d", "e", "f"]);
+  expect(young.pools[0]?.held).toEqual([null, null, null, 1]);
+  const two = fromFirstKnown(data(pool([null, null, null, null, null, 1]), pool([null, 2, 2, 2, 2, 2])));
+  expect(two.pools.map(({ held }) => held.length)).toEqual([5, 5]);
+  for (const whole of [data(pool([0, 1, 1, 1, 1, 1])), data(pool([null, null, null, null, null, null])), data()])
+    expect(fromFirstKnown(whole)).toBe(whole);
 });
 
 test("the mean is over what is known", () => {

@@ -1,15 +1,13 @@
 /** Slots in use over time, as an area: its outline, its ticks and its numbers. Pure. */
-import type { PoolUtilization } from "../../api/queries";
+import type { PoolUtilization, Utilization } from "../../api/queries";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 1440 * MINUTE_MS;
-/** Distance of the ticks below the area by the length of the period in hours. */
-const TICK_MS: Readonly<Record<number, number>> = {
-  1: 10 * MINUTE_MS,
-  6: 60 * MINUTE_MS,
-  24: 240 * MINUTE_MS,
-  168: DAY_MS,
-};
+/** Distances that ticks below the area may have. */
+const TICKS_MS = [1, 2, 5, 10, 30, 60, 120, 240, 720, 1440].map((minutes) => minutes * MINUTE_MS);
+const MAX_TICKS = 7;
+/** A younger cluster is shown with some time before it, so that one value does not fill the picture. */
+const LEAST_BUCKETS = 4;
 export const PERIODS_H = [1, 6, 24, 168] as const;
 
 /** When the first of the nodes joined. */
@@ -41,9 +39,18 @@ export function area(held: readonly (number | null)[], width: number, height: nu
   return isOpen ? `${path}V${height}Z` : path;
 }
 
-/** Round instants of the period, in milliseconds, by the clock that is `shiftMs` ahead of UTC. */
-export function instants(from: number, to: number, hours: number, shiftMs: number): number[] {
-  const by = TICK_MS[hours] ?? DAY_MS;
+/** The period from the first value on that is known of any pool, with some buckets at least; all of it if none is. */
+export function fromFirstKnown(data: Utilization): Utilization {
+  const firsts = data.pools.map(({ held }) => held.findIndex((value) => value !== null)).filter((at) => at >= 0);
+  const start = firsts.length === 0 ? 0 : Math.max(0, Math.min(...firsts, data.times.length - LEAST_BUCKETS));
+  if (start === 0) return data;
+  const pools = data.pools.map((pool) => ({ ...pool, held: pool.held.slice(start) }));
+  return { ...data, times: data.times.slice(start), pools };
+}
+
+/** Round instants of the period, in milliseconds, at most MAX_TICKS, by the clock that is `shiftMs` ahead of UTC. */
+export function instants(from: number, to: number, shiftMs: number): number[] {
+  const by = TICKS_MS.find((one) => (to - from) / one <= MAX_TICKS) ?? DAY_MS;
   const out: number[] = [];
   for (let at = Math.ceil((from + shiftMs) / by) * by - shiftMs; at < to; at += by) out.push(at);
   return out;
