@@ -6,7 +6,7 @@ import * as format from "../lib/format";
 import { Reason } from "./Message";
 import { KeyValues, Notice } from "./basics";
 import { Stamp, Until } from "./Time";
-import css from "./ui.module.css";
+import css from "./figures.module.css";
 import layout from "./layout.module.css";
 
 type Budget = Schemas["BudgetOut"];

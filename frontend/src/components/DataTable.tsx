@@ -2,7 +2,7 @@ import { IconArrowDown, IconArrowUp, IconArrowsSort } from "@tabler/icons-react"
 import type { ReactNode } from "react";
 
 import { useDensity } from "../lib/density";
-import css from "./ui.module.css";
+import css from "./dataTable.module.css";
 
 export interface Column<T> {
   id: string;
@@ -57,6 +57,7 @@ export function DataTable<T>({
         className={`${css["table"]} ${cards ? css["cards"] : ""}`}
         aria-label={label}
         data-testid={testId}
+        data-rows={rows.length}
         data-density={density}
       >
         <thead>

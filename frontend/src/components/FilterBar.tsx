@@ -3,7 +3,7 @@ import { IconAdjustmentsHorizontal, IconChevronDown, IconX } from "@tabler/icons
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import css from "./ui.module.css";
+import css from "./filters.module.css";
 
 /** One row above a table: what is looked for, how it is narrowed, what is shown. On a phone it is folded. */
 export function FilterBar({

@@ -1,7 +1,7 @@
 import { useMediaQuery } from "@mantine/hooks";
 import type { ReactNode } from "react";
 
-import css from "./ui.module.css";
+import css from "./filters.module.css";
 
 /** As narrow as tables become cards; see ui.module.css. */
 const PHONE = "(max-width: 720px)";

@@ -7,7 +7,7 @@ import { canHide, shownIds, toggledId } from "../lib/columns";
 import { DENSITIES, type Density, useDensity } from "../lib/density";
 import { usePref } from "../lib/prefs";
 import type { Column } from "./DataTable";
-import css from "./ui.module.css";
+import css from "./filters.module.css";
 
 /** The columns of a table that somebody has not hidden, and the button that chooses them. */
 export function useColumnChoice<T>(

@@ -7,6 +7,7 @@ import { count, pct } from "../lib/format";
 import { lookOf, TRIAL_STATES } from "../lib/states";
 import { GuideLink } from "./GuideLink";
 import { stateWord } from "./StateBadge";
+import figureCss from "./figures.module.css";
 import css from "./ui.module.css";
 import layout from "./layout.module.css";
 
@@ -162,12 +163,12 @@ export interface StatItem {
 
 export function Stats({ items, compact = false }: { items: StatItem[]; compact?: boolean }) {
   return (
-    <div className={`${css["stats"]} ${compact ? css["compact"] : ""}`}>
+    <div className={`${figureCss["stats"]} ${compact ? figureCss["compact"] : ""}`}>
       {items.map((item) => (
         <div key={String(item.testId ?? item.label)} data-testid={item.testId} title={item.title}>
-          <div className={css["statLabel"]}>{item.label}</div>
-          <div className={css["statValue"]}>{item.value}</div>
-          <div className={css["statNote"]} data-tone={item.tone}>
+          <div className={figureCss["statLabel"]}>{item.label}</div>
+          <div className={figureCss["statValue"]}>{item.value}</div>
+          <div className={figureCss["statNote"]} data-tone={item.tone}>
             {item.note}
           </div>
         </div>
@@ -187,7 +188,7 @@ export function TrialsBar({ byState, planned }: { byState: Record<string, number
     .map((state) => `${byState[state]} ${stateWord(t, state)}`)
     .join(", ");
   return (
-    <span className={css["bar"]} role="img" aria-label={text} title={text}>
+    <span className={figureCss["bar"]} role="img" aria-label={text} title={text}>
       {states
         .filter((state) => byState[state] && state !== "QUEUED")
         .map((state) => (
@@ -214,9 +215,9 @@ export function Meter({
 }) {
   const shown = text ?? pct(value);
   return (
-    <span className={css["meter"]}>
+    <span className={figureCss["meter"]}>
       <span
-        className={css["bar"]}
+        className={figureCss["bar"]}
         role="progressbar"
         aria-label={label}
         aria-valuemin={0}
@@ -290,7 +291,7 @@ export function LoadMore({
   if (!hasMore) return null;
   return (
     <div className={css["more"]}>
-      <Button size="xs" variant="default" onClick={onMore} loading={loading}>
+      <Button size="xs" variant="default" onClick={onMore} loading={loading} data-testid="load-more">
         {t("common.more")}
       </Button>
       <span className="num">

@@ -16,7 +16,7 @@ import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { useColumnChoice } from "../../components/TableOptions";
 import { Ago, Until } from "../../components/Time";
-import uiCss from "../../components/ui.module.css";
+import tableCss from "../../components/dataTable.module.css";
 import { Reason } from "../../components/Message";
 import { mayChange } from "../../lib/access";
 import css from "./cluster.module.css";
@@ -166,7 +166,7 @@ function useColumns(places: ReturnType<typeof placesOf>, { onProject, onMove, on
       id: "slots",
       header: t("queue.asks"),
       cell: (item) => (
-        <span className={uiCss["tight"]}>
+        <span className={tableCss["tight"]}>
           {t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", {
             min: item.min_slots,
             count: item.num_slots,
@@ -202,7 +202,7 @@ function useColumns(places: ReturnType<typeof placesOf>, { onProject, onMove, on
       cell: (item) => (
         <button
           type="button"
-          className={uiCss["sort"]}
+          className={tableCss["sort"]}
           onClick={() => onProject(item.project)}
           title={t("experiments.onlyProject", { project: item.project })}
           data-testid="project"

@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 import type { Experiment } from "../../api/queries";
 import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import type { Ticks } from "../../components/DataTable";
-import uiCss from "../../components/ui.module.css";
+import tableCss from "../../components/dataTable.module.css";
 import { cell, headText, type Narrow } from "./cells";
 import { ROW_PX, useDensity } from "../../lib/density";
 import css from "./table.module.css";
@@ -352,7 +352,7 @@ function Head({
       {by === null ? (
         label
       ) : (
-        <button type="button" className={uiCss["sort"]} onClick={() => onSort(column.id, by)}>
+        <button type="button" className={tableCss["sort"]} onClick={() => onSort(column.id, by)}>
           {label}
           {up ? <IconArrowUp size={12} aria-hidden /> : down ? <IconArrowDown size={12} aria-hidden /> : null}
         </button>

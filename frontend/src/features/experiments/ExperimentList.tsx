@@ -8,7 +8,7 @@ import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import { LoadMore } from "../../components/basics";
 import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { ExperimentLink } from "../../components/ExperimentLink";
-import uiCss from "../../components/ui.module.css";
+import tableCss from "../../components/dataTable.module.css";
 import * as format from "../../lib/format";
 import type { Selection } from "./bulk";
 import { BulkBar } from "./BulkBar";
@@ -160,7 +160,7 @@ function cardColumn(
       header: name,
       lead: true,
       cell: (item) => (
-        <span className={uiCss["named"]}>
+        <span className={tableCss["named"]}>
           <ExperimentLink item={item} />
           <span className="dim num">#{item.id}</span> <UnmanagedBadge client={item.unmanaged} />
         </span>

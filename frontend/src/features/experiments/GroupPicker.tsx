@@ -5,7 +5,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { experimentColumns } from "../../api/queries";
-import uiCss from "../../components/ui.module.css";
+import filterCss from "../../components/filters.module.css";
 import { named } from "./ColumnPicker";
 import css from "./table.module.css";
 
@@ -43,7 +43,7 @@ export function GroupPicker({
           variant="default"
           size="xs"
           leftSection={<IconStack2 size={14} aria-hidden />}
-          className={uiCss["filterButton"]}
+          className={filterCss["filterButton"]}
           data-active={by !== undefined || undefined}
           onClick={() => setOpened(!opened)}
           data-testid="group-by"

@@ -13,6 +13,7 @@ import { ExperimentLink } from "../../components/ExperimentLink";
 import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge, stateWord } from "../../components/StateBadge";
+import filterCss from "../../components/filters.module.css";
 import uiCss from "../../components/ui.module.css";
 import { ExperimentLog } from "./LogsTab";
 import layout from "../../components/layout.module.css";
@@ -52,7 +53,7 @@ export function LogsPage() {
             </Empty>
           ) : (
             <>
-              <div className={uiCss["filters"]}>
+              <div className={filterCss["filters"]}>
                 <Select
                   aria-label={t("logs.choose")}
                   placeholder={t("logs.choose")}
@@ -73,7 +74,7 @@ export function LogsPage() {
                   <button
                     key={item.id}
                     type="button"
-                    className={uiCss["chip"]}
+                    className={filterCss["chip"]}
                     aria-pressed={item.id === chosen}
                     onClick={() => choose(item.id)}
                   >

@@ -4,7 +4,7 @@ import type { TFunction } from "i18next";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import uiCss from "../../components/ui.module.css";
+import filterCss from "../../components/filters.module.css";
 import css from "./table.module.css";
 import { MAX_CONDITIONS } from "./Conditions";
 import { canSort, conditionsOf, isNamed, MAX_SHOWN, TRIAL_BUILT_INS, trialColumnName } from "./trialColumns";
@@ -172,7 +172,7 @@ export function TrialConditions({
         <button
           key={condition}
           type="button"
-          className={uiCss["chip"]}
+          className={filterCss["chip"]}
           aria-pressed
           aria-label={t("table.where.remove", { condition })}
           onClick={() => onChange(conditions.filter((one) => one !== condition))}

@@ -12,7 +12,7 @@ import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { FlagBadge, StateBadge, stateWord } from "../../components/StateBadge";
 import { Elapsed, Stamp } from "../../components/Time";
-import uiCss from "../../components/ui.module.css";
+import filterCss from "../../components/filters.module.css";
 import { reasonText } from "../../components/Message";
 import * as format from "../../lib/format";
 import { pickStates, TRIAL_STATES } from "../../lib/states";
@@ -58,12 +58,12 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
   const isNarrowed = states.length > 0 || where.length > 0;
   return (
     <>
-      <div className={uiCss["filters"]}>
+      <div className={filterCss["filters"]}>
         {present.map((state) => (
           <button
             key={state}
             type="button"
-            className={uiCss["chip"]}
+            className={filterCss["chip"]}
             aria-pressed={states.includes(state)}
             onClick={() => toggle(state)}
           >
@@ -233,7 +233,7 @@ function useColumns(
 function TickedBar({ ticked, onClear }: { ticked: readonly number[]; onClear: () => void }) {
   const { t } = useTranslation();
   return (
-    <div className={uiCss["filters"]} role="group" aria-label={t("bulk.label")}>
+    <div className={filterCss["filters"]} role="group" aria-label={t("bulk.label")}>
       <b role="status" className="num">
         {t("trials.selected", { count: ticked.length })}
       </b>

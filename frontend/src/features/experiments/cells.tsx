@@ -7,6 +7,7 @@ import { Headline } from "../../common/headline/Headline";
 import { Meter, TrialsBar } from "../../components/basics";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
+import tableCss from "../../components/dataTable.module.css";
 import uiCss from "../../components/ui.module.css";
 import * as format from "../../lib/format";
 import { shownState, slotsText } from "../../lib/held";
@@ -97,7 +98,7 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
       return (
         <button
           type="button"
-          className={uiCss["sort"]}
+          className={tableCss["sort"]}
           onClick={() => narrow.onProject(item.project)}
           title={t("experiments.onlyProject", { project: item.project })}
         >

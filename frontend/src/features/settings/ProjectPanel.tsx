@@ -13,6 +13,7 @@ import { Confirm } from "../../components/Confirm";
 import { Events } from "../../components/Events";
 import { QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
+import filterCss from "../../components/filters.module.css";
 import uiCss from "../../components/ui.module.css";
 import { Reason } from "../../components/Message";
 import * as format from "../../lib/format";
@@ -92,7 +93,7 @@ function Panel({ project }: { project: Project }) {
       testId="project"
       note={
         user?.role === "admin" ? (
-          <span className={`${uiCss["filters"]} ${layout["text"]}`}>
+          <span className={`${filterCss["filters"]} ${layout["text"]}`}>
             {button("share", t("projects.change"))}
             {button("budget", t(project.budget ? "budget.edit" : "budget.add"))}
             {button("anew", t("projects.anew"))}

@@ -9,11 +9,13 @@ import { diagnosis } from "./diagnosis";
 import { docs } from "./docs";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
+import { logs } from "./logs";
 import { media } from "./media";
 import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
 import { panels } from "./panels";
+import { performance } from "./performance";
 import { pipeline } from "./pipeline";
 import { planner } from "./planner";
 import { profiles } from "./profiles";
@@ -35,11 +37,13 @@ export const pages = {
   ...docs,
   ...experiments,
   ...keys,
+  ...logs,
   ...media,
   ...notifications,
   ...outputs,
   ...overview,
   ...panels,
+  ...performance,
   ...pipeline,
   ...planner,
   ...profiles,

@@ -13,11 +13,13 @@ import { diagnosis } from "./diagnosis";
 import { docs } from "./docs";
 import { experiments } from "./experiments";
 import { keys } from "./keys";
+import { logs } from "./logs";
 import { media } from "./media";
 import { notifications } from "./notifications";
 import { outputs } from "./outputs";
 import { overview } from "./overview";
 import { panels } from "./panels";
+import { performance } from "./performance";
 import { planner } from "./planner";
 import { pipeline } from "./pipeline";
 import { profiles } from "./profiles";
@@ -38,6 +40,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...access,
   ...administration,
   ...states,
+  ...logs,
   ...media,
   ...notifications,
   ...outputs,
@@ -53,6 +56,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...diagnosis,
   ...docs,
   ...keys,
+  ...performance,
   ...planner,
   ...pipeline,
   ...profiles,
