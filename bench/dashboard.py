@@ -1,15 +1,16 @@
 """How soon pages of the dashboard can be used, in a headless browser on a real server and database.
 
-    python bench/dashboard.py [--only table,metrics,charts,logs,search,entry] [--experiments N] [--points N]
+    python bench/dashboard.py [--only table,metrics,charts,logs,search,scroll,entry] [--experiments N] [--points N]
                               [--lines N] [--trials N] [--repeat N] [--chrome PATH]
 
 Each time is from the navigation to the moment the page shows what is named, seen by the browser in
 a frame of its own: table, the first rows of N experiments that a click then selects, and the same
 reached by a click on another page; metrics, a trial with 2,000 metrics whose first chart is drawn and whose filter takes text; charts, 12 charts
 of N points each, painted on one screen; logs, the last lines of a log of N lines; search, all
-charts of a search of N trials, on one high screen. Code of the page
-is in the browser's cache, as it is for everybody who has been there before; entry says how much
-that is. The data are put into the database beforehand and are not part of a time.
+charts of a search of N trials, on one high screen. scroll moves through the experiments, the trials
+of the search and the log by a screen in each frame, with more rows as they come, and says how long
+the longest frame was. Code of the page is in the browser's cache, as it is for everybody who has
+been there before; entry says how much that is. The data are put into the database beforehand and are not part of a time.
 """
 
 from __future__ import annotations
@@ -183,6 +184,61 @@ def search_page(database: Database, num: int) -> str:
     return f"/experiments/{id_}?tab=search"
 
 
+# ---------------------------------------------------------------- scrolling
+
+SLOW_FRAME_MS = 50
+SCROLLED = {
+    # Part of the page, pixels by frame, what says how many rows there are.
+    "table": ("[data-testid=experiments]", 600, "dataset.rows"),
+    "trials": ("[data-testid=trials]", 600, "dataset.rows"),
+    "logs": ("[data-testid=log]", -600, "dataset.numRows"),
+}
+SCROLL = """([part, px, rows, maxFrames]) => new Promise((done) => {
+    const found = document.querySelector(part);
+    const scrolls = (one) => one.scrollHeight > one.clientHeight + 1
+        && /auto|scroll/.test(getComputedStyle(one).overflowY);
+    let box = found;
+    while (box && !scrolls(box)) box = box.parentElement;
+    box ??= document.scrollingElement;
+    const times = [];
+    let last = null;
+    let idle = 0;
+    const frame = (now) => {
+        if (last !== null) times.push(now - last);
+        last = now;
+        const before = box.scrollTop;
+        box.scrollTop += px;
+        idle = box.scrollTop === before ? idle + 1 : 0;
+        // At the end of what is there more comes by itself, or when it is asked for.
+        const more = document.querySelector("[data-testid=load-more]:not([data-loading])");
+        if (idle > 0 && more) more.click();
+        if (idle > 300 || times.length >= maxFrames) {
+            const num = rows.split(".").reduce((at, key) => at?.[key], document.querySelector(part));
+            done({ times, rows: Number(num) });
+        } else requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+})"""
+MAX_FRAMES = 6_000
+
+
+def scroll(context: BrowserContext, name: str, url: str) -> None:
+    """Print the longest frame while a page is scrolled to its end, or for MAX_FRAMES frames."""
+    part, pixels, rows = SCROLLED[name]
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_function(READY[name], timeout=120_000)
+    page.wait_for_load_state("networkidle")
+    found = page.evaluate(SCROLL, [part, pixels, rows, MAX_FRAMES])
+    page.close()
+    times = found["times"]
+    slow = sum(time > SLOW_FRAME_MS for time in times)
+    print(
+        f"scroll {name:8} {max(times):5.0f} ms (longest frame), {slow} of {len(times):,} over "
+        f"{SLOW_FRAME_MS} ms, {found['rows']:,} rows, goal none over {SLOW_FRAME_MS} ms"
+    )
+
+
 # ---------------------------------------------------------------- pages
 
 READY: dict[str, str] = {
@@ -204,6 +260,7 @@ READY: dict[str, str] = {
         && ['history', 'parallel', 'slice', 'contour', 'timeline'].every((name) =>
             document.querySelector(`[data-testid=search-${name}-canvas][data-painted]`))
         && document.querySelector('[data-testid=importance-canvas][data-painted]') !== null""",
+    "trials": "() => document.querySelector('[data-testid=trials] tbody tr') !== null",
     "logs": "() => /step/.test(document.querySelector('[data-testid=log]')?.textContent ?? '')",
 }
 
@@ -285,7 +342,7 @@ def browse(
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--only", default="table,metrics,charts,logs,search,entry")
+    arguments.add_argument("--only", default="table,metrics,charts,logs,search,scroll,entry")
     arguments.add_argument("--experiments", type=int, default=10_000)
     arguments.add_argument("--points", type=int, default=1_000_000)
     arguments.add_argument("--lines", type=int, default=1_000_000)
@@ -307,13 +364,22 @@ def main() -> None:
         "search": lambda database: search_page(database, given.trials),
     }
     with control_plane("sqlite", controllers=0) as plane:
-        paths = {name: fill(plane.database) for name, fill in fillers.items() if name in wanted}
+        scrolled = {"table", "logs", "search"} if "scroll" in wanted else set()
+        paths = {
+            name: fill(plane.database)
+            for name, fill in fillers.items()
+            if name in wanted or name in scrolled
+        }
 
         def visit(context: BrowserContext, url: str) -> None:
-            for name, path in paths.items():
-                measure(context, name, url + path, given.repeat)
+            for name in [name for name in paths if name in wanted]:
+                measure(context, name, url + paths[name], given.repeat)
                 if given.shots:
-                    keep(context.new_page(), url + path, given.shots / f"{name}.png")
+                    keep(context.new_page(), url + paths[name], given.shots / f"{name}.png")
+            if scrolled:
+                scroll(context, "table", url + paths["table"])
+                scroll(context, "trials", url + paths["search"].replace("=search", "=trials"))
+                scroll(context, "logs", url + paths["logs"])
 
         browse(plane, given.chrome, visit)
     print(f"at the end: load {os.getloadavg()[0]:.1f}")
