@@ -1,9 +1,8 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import type { ExperimentDetail } from "../../api/queries";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmAction } from "../../components/ConfirmAction";
 import { Lines, Notice } from "../../components/basics";
 import * as format from "../../lib/format";
 import { effects, touched } from "./operations";
@@ -21,17 +20,6 @@ export function OperationDialog({
   onClose: () => void;
 }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
-  const run = useMutation({
-    mutationFn: () =>
-      unwrap(
-        client.POST(`/api/v1/experiments/{experiment_id}:${kind}`, { params: { path: { experiment_id: data.id } } }),
-      ),
-    onSuccess: async () => {
-      onClose();
-      await queryClient.invalidateQueries();
-    },
-  });
   const grace = Number(data.config["stop_grace_s"]);
   const slots = t("trial.slots", { count: data.spending.slots_held });
   const lines =
@@ -41,15 +29,16 @@ export function OperationDialog({
           t(`operation.effect.${key}`, { count, slots, grace: format.duration(grace) }),
         );
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       onClose={onClose}
       title={t(`operation.ask.${kind}`, { name: data.name, id: data.id })}
       action={t(`operation.${kind}`)}
       danger={kind === "stop" || kind === "kill" || kind === "close"}
-      pending={run.isPending}
-      error={run.error}
-      onConfirm={() => run.mutate()}
+      run={() =>
+        unwrap(
+          client.POST(`/api/v1/experiments/{experiment_id}:${kind}`, { params: { path: { experiment_id: data.id } } }),
+        )
+      }
     >
       <div data-testid="operation-effect">
         <Lines items={lines} />
@@ -67,6 +56,6 @@ export function OperationDialog({
           {t(`operation.after.${kind}`)}
         </p>
       </div>
-    </Confirm>
+    </ConfirmAction>
   );
 }

@@ -9,7 +9,7 @@ import { me, type Panel, panels } from "../../api/queries";
 import chartCss from "../../charts/chart.module.css";
 import { type Command, FullScreen } from "../../charts/SeriesChart";
 import { readRanges, withRange } from "../../charts/yRanges";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmAction } from "../../components/ConfirmAction";
 import { ErrorNotice } from "../../components/QueryView";
 import { ExportPage, type PageContent } from "./ExportPage";
 import { PanelDialog, type Scope } from "./PanelDialog";
@@ -118,26 +118,16 @@ interface MenuProps {
 
 function DeletePanel({ panel, onClose }: { panel: Panel; onClose: () => void }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
-  const remove = useMutation({
-    mutationFn: () => unwrap(client.DELETE("/api/v1/panels/{panel_id}", { params: { path: { panel_id: panel.id } } })),
-    onSuccess: async () => {
-      await queryClient.invalidateQueries({ queryKey: ["panels"] });
-      onClose();
-    },
-  });
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       title={t("panels.deleteTitle", { title: panel.title })}
       action={t("panels.delete")}
-      pending={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate()}
+      run={() => unwrap(client.DELETE("/api/v1/panels/{panel_id}", { params: { path: { panel_id: panel.id } } }))}
+      changes={["panels"]}
       onClose={onClose}
     >
       {panel.experiment_id === null ? t("panels.deleteShared", { project: panel.project }) : t("panels.deleteOwn")}
-    </Confirm>
+    </ConfirmAction>
   );
 }
 

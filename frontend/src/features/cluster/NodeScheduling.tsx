@@ -1,12 +1,12 @@
 import { Button } from "@mantine/core";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { node as nodeQuery, type Node } from "../../api/queries";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmAction } from "../../components/ConfirmAction";
 import { heldBy } from "./nodeUse";
 import layout from "../../components/layout.module.css";
 
@@ -42,23 +42,15 @@ export function NodeScheduling({ node }: { node: Node }) {
 
 function Asked({ node: shown, step, onClose }: { node: Node; step: Step; onClose: () => void }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
   const navigate = useNavigate();
   // The list goes on changing while the question stands.
   const node = useQuery(nodeQuery(shown.id)).data ?? shown;
   const path = { params: { path: { node_id: node.id } } };
-  const run = useMutation({
-    mutationFn: async () => {
-      if (step === "remove") await unwrap(client.DELETE("/api/v1/nodes/{node_id}", path));
-      else if (step === "release") await unwrap(client.POST("/api/v1/nodes/{node_id}:release", path));
-      else await unwrap(client.PATCH("/api/v1/nodes/{node_id}", { ...path, body: { scheduling: step } }));
-    },
-    onSuccess: async () => {
-      onClose();
-      if (step === "remove") await navigate({ to: "/nodes" });
-      await queryClient.invalidateQueries({ queryKey: ["nodes"] });
-    },
-  });
+  const run = async (): Promise<void> => {
+    if (step === "remove") await unwrap(client.DELETE("/api/v1/nodes/{node_id}", path));
+    else if (step === "release") await unwrap(client.POST("/api/v1/nodes/{node_id}:release", path));
+    else await unwrap(client.PATCH("/api/v1/nodes/{node_id}", { ...path, body: { scheduling: step } }));
+  };
   const held = heldBy(node);
   const actions: Record<Step, string> = {
     cordoned: t("nodes.cordon"),
@@ -68,15 +60,14 @@ function Asked({ node: shown, step, onClose }: { node: Node; step: Step; onClose
     remove: t("nodes.remove"),
   };
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       onClose={onClose}
       title={t(`nodes.ask.${step}`, { name: node.name })}
       action={actions[step]}
       danger={step === "draining" || step === "remove"}
-      pending={run.isPending}
-      error={run.error}
-      onConfirm={() => run.mutate()}
+      run={run}
+      changes={["nodes"]}
+      onDone={step === "remove" ? () => navigate({ to: "/nodes" }) : undefined}
     >
       <div data-testid="node-effect">
         <p className={layout["text"]}>
@@ -102,6 +93,6 @@ function Asked({ node: shown, step, onClose }: { node: Node; step: Step; onClose
           </ul>
         ) : null}
       </div>
-    </Confirm>
+    </ConfirmAction>
   );
 }

@@ -130,7 +130,11 @@ function Actions({
       )}
       {begin.error ? <ErrorNotice error={begin.error} /> : null}
       {isAsked && running ? (
-        <CancelDialog diagnosis={running} onCanceled={refresh} onClose={() => setAsked(false)} />
+        <CancelDialog
+          diagnosis={running}
+          onCanceled={() => navigate({ search: {}, replace: true })}
+          onClose={() => setAsked(false)}
+        />
       ) : null}
     </>
   );

@@ -13,7 +13,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../api/client";
 import { me, projects, savedViews, type SavedView } from "../../api/queries";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmAction } from "../../components/ConfirmAction";
 import { ErrorNotice } from "../../components/QueryView";
 import css from "./table.module.css";
 import layout from "../../components/layout.module.css";
@@ -105,32 +105,23 @@ export function Views({ query, onOpen }: { query: string; onOpen: (query: string
           onDone={done}
         />
       ) : null}
-      {doomed ? <DeleteView view={doomed} onClose={() => setDoomed(null)} onDone={done} /> : null}
+      {doomed ? <DeleteView view={doomed} onClose={() => setDoomed(null)} /> : null}
     </>
   );
 }
 
-function DeleteView({ view, onClose, onDone }: { view: SavedView; onClose: () => void; onDone: () => Promise<void> }) {
+function DeleteView({ view, onClose }: { view: SavedView; onClose: () => void }) {
   const { t } = useTranslation();
-  const remove = useMutation({
-    mutationFn: () => unwrap(client.DELETE("/api/v1/views/{view_id}", { params: { path: { view_id: view.id } } })),
-    onSuccess: async () => {
-      await onDone();
-      onClose();
-    },
-  });
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       title={t("table.views.deleteTitle", { name: view.name })}
       action={t("table.views.deleteButton")}
-      pending={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate()}
+      run={() => unwrap(client.DELETE("/api/v1/views/{view_id}", { params: { path: { view_id: view.id } } }))}
+      changes={savedViews.queryKey}
       onClose={onClose}
     >
       {view.project ? t("table.views.deleteShared", { project: view.project }) : t("table.views.deleteOwn")}
-    </Confirm>
+    </ConfirmAction>
   );
 }
 

@@ -1,33 +1,25 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import type { ScalingReportItem } from "../../api/scaling";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmAction } from "../../components/ConfirmAction";
 import layout from "../../components/layout.module.css";
 
 /** Asks before a report is canceled: what was measured stays, and so does all that it has cost. */
 export function CancelDialog({ report, onClose }: { report: ScalingReportItem; onClose: () => void }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
-  const cancel = useMutation({
-    mutationFn: () =>
-      unwrap(client.POST("/api/v1/scaling-reports/{report_id}:cancel", { params: { path: { report_id: report.id } } })),
-    onSuccess: async () => {
-      onClose();
-      await queryClient.invalidateQueries({ queryKey: ["scaling"] });
-    },
-  });
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       onClose={onClose}
       title={t("scaling.ask.title", { id: report.id })}
       action={t("scaling.ask.action")}
       dismiss={t("scaling.ask.dismiss")}
-      pending={cancel.isPending}
-      error={cancel.error}
-      onConfirm={() => cancel.mutate()}
+      run={() =>
+        unwrap(
+          client.POST("/api/v1/scaling-reports/{report_id}:cancel", { params: { path: { report_id: report.id } } }),
+        )
+      }
+      changes={["scaling"]}
     >
       <p className={layout["text"]} data-testid="cancel-text">
         {t("scaling.ask.lost", { count: report.num_runs - report.num_over })} {t("scaling.ask.intervals")}
@@ -35,6 +27,6 @@ export function CancelDialog({ report, onClose }: { report: ScalingReportItem; o
       <p className={`dim ${layout["text"]} ${layout["aboveM"]}`}>
         {t("scaling.ask.kept", { count: report.num_over, all: report.num_runs })}
       </p>
-    </Confirm>
+    </ConfirmAction>
   );
 }

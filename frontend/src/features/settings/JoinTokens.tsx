@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, type Schemas, unwrap } from "../../api/client";
 import { joinTokens } from "../../api/queries";
 import { Code, Empty, Notice, Section } from "../../components/basics";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmAction } from "../../components/ConfirmAction";
 import { DataTable } from "../../components/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
@@ -117,26 +117,15 @@ export function JoinTokens() {
 
 function RevokeJoinToken({ token, onClose }: { token: JoinToken; onClose: () => void }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
-  const revoke = useMutation({
-    mutationFn: () =>
-      unwrap(client.DELETE("/api/v1/join-tokens/{token_id}", { params: { path: { token_id: token.id } } })),
-    onSuccess: async () => {
-      await queryClient.invalidateQueries({ queryKey: ["join-tokens"] });
-      onClose();
-    },
-  });
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       title={t("tokens.revokeTitle")}
       action={t("tokens.revoke")}
-      pending={revoke.isPending}
-      error={revoke.error}
-      onConfirm={() => revoke.mutate()}
+      run={() => unwrap(client.DELETE("/api/v1/join-tokens/{token_id}", { params: { path: { token_id: token.id } } }))}
+      changes={["join-tokens"]}
       onClose={onClose}
     >
       {t("join.revokeText", { prefix: token.prefix, pool: token.pool })}
-    </Confirm>
+    </ConfirmAction>
   );
 }

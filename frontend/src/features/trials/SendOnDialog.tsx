@@ -1,8 +1,7 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmAction } from "../../components/ConfirmAction";
 import layout from "../../components/layout.module.css";
 
 /** Asks before a trial that waits at its rung is sent on past the search's own decision. */
@@ -14,29 +13,17 @@ export function SendOnDialog({
   onClose: () => void;
 }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
-  const promote = useMutation({
-    mutationFn: () =>
-      unwrap(client.POST("/api/v1/trials/{trial_id}:promote", { params: { path: { trial_id: trial.id } } })),
-    onSuccess: async () => {
-      onClose();
-      await queryClient.invalidateQueries();
-    },
-  });
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       onClose={onClose}
       title={t("sendOn.title")}
       action={t("sendOn.action")}
       danger={false}
-      pending={promote.isPending}
-      error={promote.error}
-      onConfirm={() => promote.mutate()}
+      run={() => unwrap(client.POST("/api/v1/trials/{trial_id}:promote", { params: { path: { trial_id: trial.id } } }))}
     >
       <p data-testid="send-on-text" className={layout["text"]}>
         {t("sendOn.text", { name: trial.name, no: trial.no, slots: t("trial.slots", { count: trial.slots }) })}
       </p>
-    </Confirm>
+    </ConfirmAction>
   );
 }

@@ -1,8 +1,7 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
-import { Confirm } from "../../components/Confirm";
+import { ConfirmAction } from "../../components/ConfirmAction";
 import layout from "../../components/layout.module.css";
 
 /** Asks before one trial of several is stopped; an experiment of one trial is stopped as such. */
@@ -14,29 +13,17 @@ export function StopDialog({
   onClose: () => void;
 }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
-  const stop = useMutation({
-    mutationFn: () =>
-      unwrap(client.POST("/api/v1/trials/{trial_id}:stop", { params: { path: { trial_id: trial.id } } })),
-    onSuccess: async () => {
-      onClose();
-      await queryClient.invalidateQueries();
-    },
-  });
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       onClose={onClose}
       title={t("stop.trial")}
       action={t("stop.confirm")}
-      pending={stop.isPending}
-      error={stop.error}
-      onConfirm={() => stop.mutate()}
+      run={() => unwrap(client.POST("/api/v1/trials/{trial_id}:stop", { params: { path: { trial_id: trial.id } } }))}
     >
       <p data-testid="stop-text" className={layout["text"]}>
         {t("stop.trialText", { name: trial.name, no: trial.no, slots: trial.slots })}
       </p>
       <p className={`dim ${layout["text"]} ${layout["aboveM"]}`}>{t("stop.effect")}</p>
-    </Confirm>
+    </ConfirmAction>
   );
 }
