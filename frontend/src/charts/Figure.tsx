@@ -145,37 +145,44 @@ function Mark({ of: { shape, color } }: { of: Key }) {
 }
 
 /** The first rows; the file has all. */
-function Cells({ table, label, height }: { table: FigureTable; label: string; height: number }) {
+export function CellTable({ table, label }: { table: FigureTable; label: string }) {
   const { t } = useTranslation();
   const shown = table.rows.slice(0, TABLE_ROWS);
   return (
-    // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
-    <div className={css["table"]} style={{ maxHeight: Math.max(height, 320) }} tabIndex={0}>
-      <table aria-label={label}>
-        {shown.length < table.rows.length ? (
-          <caption>
-            {t("chart.firstRows", { n: format.count(shown.length), all: format.count(table.rows.length) })}
-          </caption>
-        ) : null}
-        <thead>
-          <tr>
-            {table.head.map((name) => (
-              <th scope="col" key={name}>
-                {name}
-              </th>
+    <table aria-label={label}>
+      {shown.length < table.rows.length ? (
+        <caption>
+          {t("chart.firstRows", { n: format.count(shown.length), all: format.count(table.rows.length) })}
+        </caption>
+      ) : null}
+      <thead>
+        <tr>
+          {table.head.map((name) => (
+            <th scope="col" key={name}>
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {shown.map((row) => (
+          <tr key={row.map((cell) => cell.text).join("\u0000")}>
+            {row.map((cell, i) => (
+              <td key={table.head[i]}>{cell.text}</td>
             ))}
           </tr>
-        </thead>
-        <tbody>
-          {shown.map((row) => (
-            <tr key={row.map((cell) => cell.text).join("\u0000")}>
-              {row.map((cell, i) => (
-                <td key={table.head[i]}>{cell.text}</td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** The table in a box of the figure's height. */
+function Cells({ table, label, height }: { table: FigureTable; label: string; height: number }) {
+  return (
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
+    <div className={css["table"]} style={{ maxHeight: Math.max(height, 320) }} tabIndex={0}>
+      <CellTable table={table} label={label} />
     </div>
   );
 }

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { download, fileName } from "../../charts/export";
-import { tableCsv, type FigureTable } from "../../charts/Figure";
+import { CellTable, type FigureTable, tableCsv } from "../../charts/Figure";
 import css from "../../charts/chart.module.css";
 import { lineStyle, readPalette } from "../../charts/palette";
 import type { Source } from "../../charts/SeriesChart";
@@ -355,26 +355,7 @@ export function TablePanel({ title, testId, height, menu, source }: Drawn) {
     <PanelFrame title={title} testId={testId} menu={more}>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable */}
       <div className={`${css["table"]} ${panelCss["numbers"]}`} style={{ maxHeight: height + 60 }} tabIndex={0}>
-        <table aria-label={title}>
-          <thead>
-            <tr>
-              {table.head.map((name) => (
-                <th scope="col" key={name}>
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {table.rows.map((row) => (
-              <tr key={row.map((one) => one.text).join("\u0000")}>
-                {row.map((one, at) => (
-                  <td key={table.head[at]}>{one.text}</td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <CellTable table={table} label={title} />
         {table.rows.length === 0 ? <p className="dim">{t("chart.empty")}</p> : null}
       </div>
     </PanelFrame>
