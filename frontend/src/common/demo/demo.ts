@@ -1,4 +1,6 @@
 /** Loads and removes the demo's experiments with the requests that everybody has. */
+import type { Example } from "virtual:demo";
+
 import { client, unwrap } from "../../api/client";
 
 /** What marks them: these and no others are removed. */
@@ -11,25 +13,30 @@ const ENDED = new Set(["COMPLETED", "FAILED", "CANCELED"]);
 const bytesOf = (base64: string): Uint8Array<ArrayBuffer> =>
   Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
 
-/** Submit each example, with its code where it has some. Stops at the first that fails. */
-export async function loadDemo(): Promise<void> {
-  const { examples } = await import("virtual:demo");
-  for (const { document, sha256, code } of examples) {
-    if (sha256 !== null && code !== null)
-      await unwrap(
-        client.PUT("/api/v1/blobs/{sha256}", {
-          params: { path: { sha256 } },
-          body: bytesOf(code),
-          bodySerializer: (body) => body as Uint8Array<ArrayBuffer>,
-          headers: { "Content-Type": "application/gzip" },
-        }),
-      );
+/** Submit an example, with its code where it has some. */
+async function submitExample({ document, sha256, code }: Example, overrides: string[]) {
+  if (sha256 !== null && code !== null)
     await unwrap(
-      client.POST("/api/v1/experiments", {
-        body: { document, blob_sha256: sha256, overrides: [`labels.${DEMO_LABEL}`] },
+      client.PUT("/api/v1/blobs/{sha256}", {
+        params: { path: { sha256 } },
+        body: bytesOf(code),
+        bodySerializer: (body) => body as Uint8Array<ArrayBuffer>,
+        headers: { "Content-Type": "application/gzip" },
       }),
     );
-  }
+  return unwrap(client.POST("/api/v1/experiments", { body: { document, blob_sha256: sha256, overrides } }));
+}
+
+/** Submit each example. Stops at the first that fails. */
+export async function loadDemo(): Promise<void> {
+  const { examples } = await import("virtual:demo");
+  for (const example of examples) await submitExample(example, [`labels.${DEMO_LABEL}`]);
+}
+
+/** Submit the first example, which trains the built-in classifier and needs no code. Returns the experiment. */
+export async function runExample() {
+  const { examples } = await import("virtual:demo");
+  return submitExample(examples[0], []);
 }
 
 /** The demo's experiments that are there, archived ones among them. */

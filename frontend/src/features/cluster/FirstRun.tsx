@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { type Experiment, me } from "../../api/queries";
 import { LoadDemo } from "../../common/demo/DemoData";
+import { RunExample } from "../../common/demo/RunExample";
 import { Code, Section } from "../../components/basics";
 import { ExperimentLink } from "../../components/ExperimentLink";
 import layout from "../../components/layout.module.css";
@@ -38,12 +39,14 @@ function AddNode() {
 
 function SubmitOne() {
   const { t } = useTranslation();
+  const user = useQuery(me).data;
   return (
     <>
       <p className={`dim ${layout["text"]} ${layout["belowS"]}`}>{t("first.submitHint")}</p>
       <div className={`${layout["stack"]} ${layout["atStart"]}`}>
         <div className={layout["buttons"]}>
-          <SubmitLink example={t("first.example")} />
+          {user?.role === "viewer" ? null : <RunExample />}
+          <SubmitLink example={t("first.example")} variant="default" />
           <LoadDemo />
         </div>
         <Code text={"muster submit examples/digits-ddp/experiment.yaml"} wrap />

@@ -72,7 +72,8 @@ export const overview = {
     askAdmin: "Only administrators can create join tokens. Ask one of them.",
     submit: "Submit an experiment",
     submitHint: "The example trains a small network on handwritten digits, with two workers.",
-    example: "Open the example",
+    run: "Run the example",
+    example: "Open it in the editor",
     watch: "Watch it train: loss, step time, communication",
   },
   demo: {

@@ -74,7 +74,8 @@ export const overview: Same<typeof english> = {
     askAdmin: "只有管理员能创建加入令牌，请联系管理员。",
     submit: "提交一个实验",
     submitHint: "示例用两个 worker 在手写数字上训练一个小网络。",
-    example: "打开示例",
+    run: "运行示例",
+    example: "在编辑器中打开",
     watch: "观察训练：损失、步时间、通信",
   },
   demo: {
