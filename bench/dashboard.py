@@ -10,7 +10,8 @@ of N points each, painted on one screen; logs, the last lines of a log of N line
 charts of a search of N trials, on one high screen. scroll moves through the experiments, the trials
 of the search and the log by a screen in each frame, with more rows as they come, and says how long
 the longest frame was. Code of the page is in the browser's cache, as it is for everybody who has
-been there before; entry says how much that is. The data are put into the database beforehand and are not part of a time.
+been there before; entry says how much that is. The data are put into the database beforehand and
+are not part of a time.
 """
 
 from __future__ import annotations

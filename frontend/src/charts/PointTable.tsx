@@ -41,7 +41,7 @@ export function PointTable({
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable
     <div className={css["table"]} style={{ height }} tabIndex={0}>
       <table>
-        <caption>{about}</caption>
+        {about === "" ? null : <caption>{about}</caption>}
         <thead>
           <tr>
             <th scope="col">{xName}</th>

@@ -1,8 +1,12 @@
 import { IconArrowDown, IconArrowUp, IconArrowsSort } from "@tabler/icons-react";
-import type { ReactNode } from "react";
+import { type ReactNode, useRef } from "react";
 
-import { useDensity } from "../lib/density";
+import { ROW_PX, useDensity } from "../lib/density";
 import css from "./dataTable.module.css";
+import { usePhone } from "./usePhone";
+import { useRowWindow } from "./useRowWindow";
+
+const SORTED = { asc: "ascending", desc: "descending", none: "none" } as const;
 
 export interface Column<T> {
   id: string;
@@ -31,16 +35,7 @@ export interface Ticks<T> {
   labelAll: string;
 }
 
-/** A table that becomes cards on a phone (or scrolls in its own box, with cards={false}). */
-export function DataTable<T>({
-  rows,
-  selection,
-  columns,
-  rowKey,
-  label,
-  cards = true,
-  testId,
-}: {
+interface Props<T> {
   rows: readonly T[];
   /** Boxes to tick in front of the rows; not on a phone. */
   selection?: Ticks<T>;
@@ -49,99 +44,145 @@ export function DataTable<T>({
   label: string;
   cards?: boolean;
   testId?: string;
-}) {
+}
+
+/** A table that becomes cards on a phone (or scrolls in its own box, with cards={false}). Of many rows it draws those in view. */
+export function DataTable<T>({ rows, selection, columns, rowKey, label, cards = true, testId }: Props<T>) {
   const [density] = useDensity();
+  const table = useRef<HTMLTableElement>(null);
+  const isPhone = usePhone();
+  const shown = useRowWindow(table, {
+    num: rows.length,
+    rowPx: ROW_PX[density],
+    columns: [density, ...columns.map(({ id }) => id)].join("\n"),
+    isCards: cards && isPhone,
+  });
   return (
     <div className={css["scroller"]}>
       <table
+        ref={table}
         className={`${css["table"]} ${cards ? css["cards"] : ""}`}
         aria-label={label}
+        aria-rowcount={shown ? rows.length + 1 : undefined}
         data-testid={testId}
         data-rows={rows.length}
+        data-windowed={shown !== null || undefined}
+        style={shown?.widths ? { tableLayout: "fixed" } : undefined}
         data-density={density}
       >
-        <thead>
-          <tr>
-            {selection ? (
-              <th className={css["tick"]} scope="col">
-                <input
-                  type="checkbox"
-                  aria-label={selection.labelAll}
-                  checked={rows.length > 0 && rows.every((row) => selection.has(row))}
-                  ref={(box) => {
-                    if (box)
-                      box.indeterminate =
-                        rows.some((row) => selection.has(row)) && !rows.every((row) => selection.has(row));
-                  }}
-                  onChange={(event) => selection.onAll(event.currentTarget.checked)}
-                  data-testid="select-all"
-                />
-              </th>
-            ) : null}
-            {columns.map((column) => (
-              <th
-                key={column.id}
-                scope="col"
-                className={column.align === "right" ? css["right"] : undefined}
-                style={column.width ? { width: column.width } : undefined}
-                aria-sort={
-                  column.sort
-                    ? column.sort.direction === "asc"
-                      ? "ascending"
-                      : column.sort.direction === "desc"
-                        ? "descending"
-                        : "none"
-                    : undefined
-                }
-              >
-                {column.sort ? (
-                  <button type="button" className={css["sort"]} onClick={column.sort.toggle}>
-                    {column.header}
-                    {column.sort.direction === "asc" ? (
-                      <IconArrowUp size={12} aria-hidden />
-                    ) : column.sort.direction === "desc" ? (
-                      <IconArrowDown size={12} aria-hidden />
-                    ) : (
-                      <IconArrowsSort size={12} aria-hidden opacity={0.5} />
-                    )}
-                  </button>
-                ) : column.quiet ? (
-                  <span className="srOnly">{column.header}</span>
-                ) : (
-                  column.header
-                )}
-              </th>
+        {shown?.widths ? (
+          <colgroup>
+            {shown.widths.map((width, i) => (
+              // oxlint-disable-next-line react/no-array-index-key -- a column is what stands at its place
+              <col key={i} style={{ width }} />
             ))}
-          </tr>
-        </thead>
+          </colgroup>
+        ) : null}
+        <Heads rows={rows} columns={columns} selection={selection} />
         <tbody>
-          {rows.map((row) => (
-            <tr key={rowKey(row)} data-selected={selection?.has(row) || undefined}>
-              {selection ? (
-                <td className={css["tick"]} data-phone="off">
-                  <input
-                    type="checkbox"
-                    aria-label={selection.label(row)}
-                    checked={selection.has(row)}
-                    onChange={() => selection.onToggle(row)}
-                  />
-                </td>
-              ) : null}
-              {columns.map((column) => (
-                <td
-                  key={column.id}
-                  data-label={column.quiet ? "" : column.header}
-                  data-lead={column.lead || undefined}
-                  data-phone={column.phone === false ? "off" : undefined}
-                  className={column.align === "right" ? css["right"] : undefined}
-                >
-                  {column.cell(row)}
-                </td>
-              ))}
-            </tr>
+          {shown ? <Spacer height={shown.above} /> : null}
+          {rows.slice(shown?.from, shown?.to).map((row, i) => (
+            <Row
+              key={rowKey(row)}
+              row={row}
+              columns={columns}
+              selection={selection}
+              index={shown ? shown.from + i : undefined}
+            />
           ))}
+          {shown ? <Spacer height={shown.below} /> : null}
         </tbody>
       </table>
     </div>
+  );
+}
+
+/** Stands for rows that are not drawn. */
+function Spacer({ height }: { height: number }) {
+  return height > 0 ? <tr aria-hidden style={{ height }} /> : null;
+}
+
+function Heads<T>({ rows, columns, selection }: Pick<Props<T>, "rows" | "columns" | "selection">) {
+  return (
+    <thead>
+      <tr>
+        {selection ? (
+          <th className={css["tick"]} scope="col">
+            <input
+              type="checkbox"
+              aria-label={selection.labelAll}
+              checked={rows.length > 0 && rows.every((row) => selection.has(row))}
+              ref={(box) => {
+                if (box)
+                  box.indeterminate =
+                    rows.some((row) => selection.has(row)) && !rows.every((row) => selection.has(row));
+              }}
+              onChange={(event) => selection.onAll(event.currentTarget.checked)}
+              data-testid="select-all"
+            />
+          </th>
+        ) : null}
+        {columns.map((column) => (
+          <th
+            key={column.id}
+            scope="col"
+            className={column.align === "right" ? css["right"] : undefined}
+            style={column.width ? { width: column.width } : undefined}
+            aria-sort={column.sort ? SORTED[column.sort.direction ?? "none"] : undefined}
+          >
+            <HeadText column={column} />
+          </th>
+        ))}
+      </tr>
+    </thead>
+  );
+}
+
+function HeadText<T>({ column: { header, sort, quiet } }: { column: Column<T> }) {
+  if (!sort) return quiet ? <span className="srOnly">{header}</span> : header;
+  const Icon = sort.direction === "asc" ? IconArrowUp : sort.direction === "desc" ? IconArrowDown : IconArrowsSort;
+  return (
+    <button type="button" className={css["sort"]} onClick={sort.toggle}>
+      {header}
+      <Icon size={12} aria-hidden opacity={sort.direction === null ? 0.5 : undefined} />
+    </button>
+  );
+}
+
+interface RowProps<T> extends Pick<Props<T>, "columns" | "selection"> {
+  row: T;
+  /** Among all rows, where not all are drawn. */
+  index: number | undefined;
+}
+
+function Row<T>({ row, columns, selection, index }: RowProps<T>) {
+  return (
+    <tr
+      data-index={index}
+      aria-rowindex={index === undefined ? undefined : index + 2}
+      data-selected={selection?.has(row) || undefined}
+    >
+      {selection ? (
+        <td className={css["tick"]} data-phone="off">
+          <input
+            type="checkbox"
+            aria-label={selection.label(row)}
+            checked={selection.has(row)}
+            onChange={() => selection.onToggle(row)}
+          />
+        </td>
+      ) : null}
+      {columns.map((column) => (
+        <td
+          key={column.id}
+          data-label={column.quiet ? "" : column.header}
+          data-lead={column.lead || undefined}
+          data-phone={column.phone === false ? "off" : undefined}
+          className={column.align === "right" ? css["right"] : undefined}
+        >
+          {column.cell(row)}
+        </td>
+      ))}
+    </tr>
   );
 }

@@ -1,7 +1,7 @@
 import { MantineProvider } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { render, screen } from "@testing-library/react";
-import { beforeAll, expect, test } from "vitest";
+import { render, screen, within } from "@testing-library/react";
+import { beforeAll, expect, test, vi } from "vitest";
 
 import { type Cluster, type Experiment, me, type Node, type Search } from "../api/queries";
 import { TrialsBar } from "../components/basics";
@@ -53,6 +53,31 @@ test("a sortable column says its direction", () => {
     />,
   );
   expect(screen.getByRole("columnheader")).toHaveAttribute("aria-sort", "descending");
+});
+
+test("of many rows only those near the screen are drawn, and each says which it is", () => {
+  const table = (num: number) => (
+    <main>
+      <DataTable
+        rows={Array.from({ length: num }, (_, id) => ({ id }))}
+        rowKey={(r) => r.id}
+        label="things"
+        columns={[{ id: "a", header: "A", cell: (r) => `row ${r.id}` }]}
+      />
+    </main>
+  );
+  // jsdom lays nothing out.
+  const height = vi.spyOn(Element.prototype, "clientHeight", "get").mockReturnValue(600);
+  const few = show(table(150));
+  expect(within(few.container).getAllByRole("row")).toHaveLength(151);
+  few.unmount();
+  const { container, unmount } = show(table(10_000));
+  const { getByRole, getAllByRole } = within(container);
+  expect(getByRole("table")).toHaveAttribute("aria-rowcount", "10001");
+  expect(getAllByRole("row").length).toBeLessThan(100);
+  expect(getByRole("row", { name: "row 0" })).toHaveAttribute("aria-rowindex", "2");
+  unmount();
+  height.mockRestore();
 });
 
 const query = {

@@ -1,5 +1,4 @@
 import { Button } from "@mantine/core";
-import { useMediaQuery } from "@mantine/hooks";
 import { IconPlus } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useRouter, useSearch } from "@tanstack/react-router";
@@ -13,6 +12,7 @@ import { LoadDemo } from "../../common/demo/DemoData";
 import { Empty, PageHead } from "../../components/basics";
 import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
+import { usePhone } from "../../components/usePhone";
 import { askedFor } from "./asked";
 import { ExperimentList } from "./ExperimentList";
 import { Filters } from "./Filters";
@@ -31,7 +31,7 @@ export function Experiments() {
   const router = useRouter();
   const search = useSearch({ from: "/app/experiments" });
   const navigate = useNavigate({ from: "/experiments" });
-  const isPhone = useMediaQuery("(max-width: 720px)", undefined, { getInitialValueInEffect: false });
+  const isPhone = usePhone();
   const asked = askedFor(search);
   const { labels, columns, filter, shape } = asked;
   const query = useInfiniteQuery(experiments(filter, PAGE, shape));
@@ -115,7 +115,7 @@ export function Experiments() {
                   columns={columnsFor(search.cols, items)}
                   sort={search.sort}
                   peek={search.peek}
-                  isPhone={isPhone ?? false}
+                  isPhone={isPhone}
                   isStill={isStill}
                   query={query}
                   onSort={(sort) => set({ sort })}

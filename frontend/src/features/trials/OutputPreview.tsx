@@ -1,11 +1,11 @@
 import { Modal } from "@mantine/core";
-import { useMediaQuery } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
 import { type OutputFile, outputPreview } from "../../api/queries";
 import { Empty, Notice, Skeleton } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
+import { usePhone } from "../../components/usePhone";
 import * as format from "../../lib/format";
 import { shownOf } from "./previewText";
 import css from "./trials.module.css";
@@ -15,7 +15,7 @@ const PREVIEW_BYTES = 2 ** 20;
 /** The beginning of a file, as text, table or image. */
 export function OutputPreview({ trialId, file, onClose }: { trialId: number; file: OutputFile; onClose: () => void }) {
   const { t } = useTranslation();
-  const isPhone = useMediaQuery("(max-width: 720px)", undefined, { getInitialValueInEffect: false });
+  const isPhone = usePhone();
   const query = useQuery(outputPreview(trialId, file));
   const isCut = file.size_bytes > PREVIEW_BYTES && query.data?.text !== null;
   return (
