@@ -1,17 +1,23 @@
-import { type ErrorComponentProps, Link, useRouter } from "@tanstack/react-router";
+import { type ErrorComponentProps, useLocation, useRouter } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client } from "../api/client";
 import { useLiveStatus } from "../api/liveHooks";
-import { PageHead, Skeleton } from "../components/basics";
+import { Skeleton } from "../components/basics";
+import { NotThere } from "../components/Obstacles";
 import { ErrorNotice } from "../components/QueryView";
 import { PageLoadError } from "./lazyPage";
 import layout from "../components/layout.module.css";
 
 export function NotFound() {
   const { t } = useTranslation();
-  return <PageHead title={t("error.notFound")} sub={<Link to="/">{t("nav.overview")}</Link>} />;
+  const { pathname } = useLocation();
+  return (
+    <NotThere title={t("error.notFound")} isPage>
+      {t("error.notFoundHint", { path: pathname })}
+    </NotThere>
+  );
 }
 
 export function PageError({ error, reset }: ErrorComponentProps) {

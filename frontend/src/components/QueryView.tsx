@@ -6,9 +6,8 @@ import { ApiError, isUnreachable } from "../api/client";
 import { messageOf } from "../i18n/server";
 import { stamp } from "../lib/time";
 import { Notice, PageHead, Skeleton } from "./basics";
-import { LinkButton } from "./LinkButton";
 import { FieldMessage, Original } from "./Message";
-import { Forbidden, Unreachable } from "./Obstacles";
+import { Forbidden, NotThere, Unreachable } from "./Obstacles";
 import { useTimeZone } from "./Time";
 import css from "./ui.module.css";
 
@@ -64,20 +63,13 @@ export function ErrorNotice({ error, onRetry, title }: { error: Error; onRetry?:
   );
 }
 
-/** In place of a page whose subject does not exist. */
-function Missing({ error }: { error: ApiError }) {
-  const { t } = useTranslation();
+/** In place of what does not exist, in the words of the server. */
+function Missing({ error, isPage = false }: { error: ApiError; isPage?: boolean }) {
   const own = messageOf("errors", error.code);
   return (
-    <PageHead
-      title={own ?? error.message}
-      sub={own ? <Original text={[error.message, error.hint].filter(Boolean).join(" ")} /> : error.hint}
-      actions={
-        <LinkButton to="/" variant="default">
-          {t("nav.overview")}
-        </LinkButton>
-      }
-    />
+    <NotThere title={own ?? error.message} isPage={isPage}>
+      {own ? <Original text={[error.message, error.hint].filter(Boolean).join(" ")} /> : error.hint}
+    </NotThere>
   );
 }
 
@@ -89,10 +81,10 @@ interface FailureProps {
 /** What stands in place of a page: under a heading, since its own did not come. */
 function PageFailure({ error, onRetry }: FailureProps) {
   const { t } = useTranslation();
-  const isMissing = error instanceof ApiError && error.status === 404;
+  if (error instanceof ApiError && error.status === 404) return <Missing error={error} isPage />;
   return (
     <>
-      {isMissing ? null : <PageHead title={t("error.pageCode")} />}
+      <PageHead title={t("error.pageCode")} />
       <Failure error={error} onRetry={onRetry} />
     </>
   );

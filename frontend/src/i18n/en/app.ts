@@ -86,6 +86,7 @@ export const app = {
     panel: "This part of the page failed to load.",
     pageCode: "This page could not be loaded.",
     notFound: "Page not found",
+    notFoundHint: "Nothing is at {{path}}. What was here may have been deleted, or the address may be mistyped.",
   },
   time: { now: "now", ago: "{{age}} ago", in: "in {{age}}" },
   role: { admin: "Administrator", member: "Member", viewer: "Viewer", metrics: "Monitoring" },

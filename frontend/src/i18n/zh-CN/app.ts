@@ -88,6 +88,7 @@ export const app: Same<typeof english> = {
     panel: "页面的这一部分出错了。",
     pageCode: "无法获取此页面。",
     notFound: "此地址没有内容",
+    notFoundHint: "{{path}} 下没有内容。它可能已被删除，或者地址有误。",
   },
   time: { now: "刚刚", ago: "{{age}} 前", in: "{{age}} 后" },
   role: { admin: "管理员", member: "成员", viewer: "只读用户", metrics: "监控" },
