@@ -52,7 +52,7 @@ def test_from_the_printed_link_to_a_moving_loss_within_a_minute(
     page.get_by_test_id("run-example").click()
     expect(page).to_have_url(re.compile(r"/experiments/1$"))
     chart = page.get_by_test_id("chart-train/loss")
-    expect(chart.locator("canvas").first).to_be_visible()
+    expect(chart.locator("canvas").first).to_be_visible(timeout=FIRST_MINUTE_S * 1e3)
 
     def num_points() -> int:
         return int(chart.get_attribute("data-num-points") or 0)
