@@ -6300,6 +6300,8 @@ export interface components {
             prefix: string;
             /** Secret */
             secret: string;
+            /** Server Url */
+            server_url: string;
             /** This Machine Only */
             this_machine_only: boolean;
             /** Uses Left */
@@ -7708,6 +7710,10 @@ export interface components {
             gpu_problem: string;
             /** Gpus */
             gpus?: components["schemas"]["GpuUsage"][] | null;
+            /** Images Bytes */
+            images_bytes?: number | null;
+            /** Images Limit Bytes */
+            images_limit_bytes?: number | null;
             /** Interfaces */
             interfaces?: components["schemas"]["InterfaceUsage"][];
             /**
@@ -8918,13 +8924,19 @@ export interface components {
          * @description Changes to a pool. A field that is left out stays as it is.
          */
         PoolIn: {
+            /** Allowed Images */
+            allowed_images?: string[] | null;
             /** Min Isolation */
             min_isolation?: ("none" | "user" | "sandbox") | null;
             /** Price Per Slot Hour */
             price_per_slot_hour?: number | null;
+            /** Requires Containers */
+            requires_containers?: boolean | null;
         };
         /** PoolOut */
         PoolOut: {
+            /** Allowed Images */
+            allowed_images: string[];
             /** Changed At */
             changed_at: string | null;
             /** Currency */
@@ -8952,6 +8964,8 @@ export interface components {
             price_per_slot_hour: number;
             /** Provider */
             provider: string | null;
+            /** Requires Containers */
+            requires_containers: boolean;
         };
         /**
          * PoolUtilizationOut
@@ -9511,9 +9525,9 @@ export interface components {
             idle_s: number;
             /**
              * Kind
-             * @constant
+             * @enum {string}
              */
-            kind: "slurm";
+            kind: "slurm" | "ray" | "kubernetes";
             /** Max Cost */
             max_cost?: number | null;
             /** Max Pilots */
