@@ -142,7 +142,7 @@ class RayLab:
         except (requests.RequestException, json.JSONDecodeError):
             return False
         nodes = found["data"]["result"]["result"]
-        return sum(node["state"] == "ALIVE" for node in nodes) >= num
+        return bool(sum(node["state"] == "ALIVE" for node in nodes) >= num)
 
     def _start(self, name: str, *options: str) -> None:
         listen, grpc, metrics, runtime, object_, manager = _free_ports(6)

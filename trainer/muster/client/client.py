@@ -627,6 +627,7 @@ class Client(Connection):
 
     def register_model(
         self,
+        /,
         name: str,
         *,
         checkpoint_id: int | None = None,
@@ -651,6 +652,7 @@ class Client(Connection):
 
     def upload_model(
         self,
+        /,
         name: str,
         source: str | os.PathLike[str],
         *,

@@ -8,7 +8,7 @@ import layout from "../../components/layout.module.css";
 
 export function MetricTable({ version }: { version: ModelVersion }) {
   const { t } = useTranslation();
-  const rows = Object.entries(version.metrics).sort(([a], [b]) => a.localeCompare(b));
+  const rows = Object.entries(version.metrics).toSorted(([a], [b]) => a.localeCompare(b));
   if (rows.length === 0) return <p className="dim">{t("models.noMetrics")}</p>;
   return (
     <div className={layout["narrow"]}>

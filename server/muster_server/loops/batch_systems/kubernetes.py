@@ -115,10 +115,11 @@ class Kubernetes:
 
     def _look(self, api: KubernetesApi, pilots: Collection[Pilot]) -> Listing:
         jobs = {
-            job["metadata"]["name"]: job for job in api.list(self._jobs, labelSelector=PILOT_LABEL)
+            job["metadata"]["name"]: job
+            for job in api.list_all(self._jobs, labelSelector=PILOT_LABEL)
         }
         pods: dict[str, _Object] = {}
-        for pod in api.list(f"{self._core}/pods", labelSelector=PILOT_LABEL):
+        for pod in api.list_all(f"{self._core}/pods", labelSelector=PILOT_LABEL):
             name = pod["metadata"]["labels"][PILOT_LABEL]
             if name not in pods or _created(pods[name]) <= _created(pod):
                 pods[name] = pod
@@ -194,7 +195,7 @@ class _Notes:
         """Return a list; none if we may not read it, or there is no such kind. A reason is worth less
         than the state of everything else."""
         try:
-            return self._api.list(path, **params)
+            return self._api.list_all(path, **params)
         except ApiRefusal:
             return []
 

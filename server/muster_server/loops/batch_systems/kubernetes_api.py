@@ -109,9 +109,9 @@ def _of_kubeconfig(path: Path, context: str) -> ClusterAccess:
     authority = _content(cluster, "certificate-authority", path)
     tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
     certificate = _content(user, "client-certificate", path)
-    key = _content(user, "client-key", path)
-    if certificate and key:
-        _load_certificate(tls, certificate + b"\n" + key)
+    private_key = _content(user, "client-key", path)
+    if certificate and private_key:
+        _load_certificate(tls, certificate + b"\n" + private_key)
     token = str(user.get("token") or "")
     if file := user.get("tokenFile"):  # It may have been replaced since.
         token = (path.parent / str(file)).read_text().strip()
@@ -174,7 +174,7 @@ class KubernetesApi:
             raise BatchSystemUnreachable(words or f"HTTP {reply.status_code}")
         raise ApiRefusal(reply.status_code, str(content.get("reason", "")), words)
 
-    def list(self, path: str, **params: str) -> list[dict[str, Any]]:
+    def list_all(self, path: str, **params: str) -> list[dict[str, Any]]:
         """Return all objects of a kind. If the place in the pages has expired, the list begins
         again: its parts would be of different times."""
         for _ in range(MAX_RELISTS):
