@@ -80,13 +80,6 @@ class RayLab:
     def start_node(self, name: str) -> None:
         self._start(name, f"--address=127.0.0.1:{self._gcs}")
 
-    def kill_node(self, name: str) -> None:
-        """Kill the processes of a node that are Ray's own, as if its machine had lost power."""
-        process = self._nodes.pop(name)
-        for one in [psutil.Process(process.pid), *psutil.Process(process.pid).children()]:
-            one.kill()
-        process.wait()
-
     def ask(self, method: str, path: str) -> Any:
         reply = requests.request(
             method,
