@@ -145,8 +145,7 @@ def test_bad_requests_are_answered_in_mlflows_shape(tracking, connect, viewer_cl
         assert (status, code) == (400, "INVALID_PARAMETER_VALUE")
         assert message in told
     assert tracking.refused("runs/log-batch", run_id="none")[:2] == (404, "RESOURCE_DOES_NOT_EXIST")
-    assert tracking.refused("registered-models/create", name="m")[:2] == (404, "ENDPOINT_NOT_FOUND")
-    assert "no model registry" in tracking.refused("registered-models/create", name="m")[2]
+    assert tracking.refused("prompts/create", name="m")[:2] == (404, "ENDPOINT_NOT_FOUND")
     assert tracking.get("runs/get", run_id=run_id)["run"]["data"]["metrics"] == []
 
     for client, status, code in (

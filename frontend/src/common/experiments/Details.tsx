@@ -7,6 +7,7 @@ import { stateWord } from "../../components/StateBadge";
 import { Elapsed, Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import { slotsText } from "../../lib/held";
+import { ModelsMade } from "../models/ModelsMade";
 import { ScalingSection } from "../scaling/ScalingSection";
 import { BudgetSection } from "./BudgetSection";
 import { Lineage } from "./Lineage";
@@ -25,6 +26,7 @@ export function Details({ experiment: data }: { experiment: ExperimentDetail }) 
       <div>
         <BudgetSection experiment={data} />
         <Lineage experiment={data} />
+        <ModelsMade experimentId={data.id} />
         <Order experiment={data} />
         <ScalingSection experiment={data} />
       </div>
