@@ -613,7 +613,8 @@ def interrupted(run: Run, case: Case) -> dict[str, Any]:
             run.speaks(after=2)
         run.client.stop(run.id)
     state = run.end()
-    return {"met": met, "state": state, "attempts": run.trial["attempt_no"]}
+    reason = None if state == "COMPLETED" else run.trial.get("reason")
+    return {"met": met, "state": state, "attempts": run.trial["attempt_no"], "reason": reason}
 
 
 def main() -> int:
