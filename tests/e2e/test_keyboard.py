@@ -198,7 +198,7 @@ def test_sign_in_submit_find_compare_and_stop_without_a_mouse(
     expect(page.get_by_test_id("keyboard-ready")).to_have_count(1)
 
     # Submit the example that the page opens with.
-    walk_to(page, page.get_by_role("link", name="New experiment"))
+    walk_to(page, page.get_by_test_id("nav-submit"))
     press(page, "Enter")
     expect(page).to_have_url(re.compile("/submit"))
     expect(page.get_by_test_id("preview")).to_have_attribute("data-valid", "true")
