@@ -4,6 +4,7 @@ their start. Stacks (support.stack) start agents, and agents start shims, as the
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,9 @@ SHIM = "muster_agent.shim"
 @functools.cache
 def _fork_server() -> ForkServer:
     """It ends with this process."""
-    return ForkServer([*AGENT_IMPORTS, "muster_agent.shim.supervise"], environment=os.environ)
+    server = ForkServer([*AGENT_IMPORTS, "muster_agent.shim.supervise"], environment=os.environ)
+    atexit.register(server.close)
+    return server
 
 
 def start(
