@@ -95,12 +95,12 @@ def _step_back(*, is_final: bool) -> None:
     and a processor that is never idle must not keep them for ever."""
     with contextlib.suppress(OSError):
         os.nice(19)
-    # Where Linux groups processes by session, the above counts within this session only.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text("19")
     if not is_final and hasattr(os, "SCHED_IDLE"):
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        # Where Linux groups processes by session, the above counts within this session only.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/autogroup").write_text("19")
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import psutil
 
