@@ -14,6 +14,7 @@ import typer
 
 from muster.byte_sizes import byte_size
 
+from .finding_nodes import find_node
 from .operations import client_of_environment
 from .output import CommandFailure, JsonOption, printable, report, say
 
@@ -222,8 +223,6 @@ def remove(
 
 
 def _remove_from_cluster(target: str) -> None:
-    from .nodes import find_node
-
     with client_of_environment() as client:
         node = find_node(client, target)
         client.delete(f"/nodes/{node['id']}")

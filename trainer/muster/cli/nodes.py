@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import node_setup
+from .finding_nodes import find_node
 from .operations import client_of_environment
 from .output import (
-    CommandFailure,
     JsonOption,
     age,
     console,
@@ -24,7 +24,7 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    pass
 
 app = typer.Typer(no_args_is_help=True, help="Nodes: add, drain, remove, check.")
 node_setup.add_to(app)
@@ -197,23 +197,6 @@ def _schedule(name: str, scheduling: str, words: str, *, as_json: bool) -> None:
     with client_of_environment() as client:
         node = client.patch(f"/nodes/{find_node(client, name)['id']}", {"scheduling": scheduling})
     report(node, words.format(name=printable(node["name"])), as_json=as_json)
-
-
-def find_node(client: Client, name: str) -> dict[str, Any]:
-    """Return the node of this name or id. Raises Failure that lists the existing ones."""
-    found = list(client.pages("/nodes"))
-    for key in ("name", "id"):
-        for node in found:
-            if node[key] == name:
-                return dict(node)
-    names = ", ".join(node["name"] for node in found[:8]) + (", …" if len(found) > 8 else "")
-    raise CommandFailure(
-        f"There is no node {printable(name)[:64]!r}.",
-        f"there are: {printable(names)}"
-        if found
-        else "join one: muster node add user@host, or muster agent token",
-        code="nodes.not_found",
-    )
 
 
 def _some(names: list[str]) -> str:
