@@ -104,7 +104,9 @@ def test_what_real_clients_send_becomes_unmanaged_runs(tracking, tick, version):
         body = renamed(item["body"] or "").encode("latin-1")
         path = renamed(item["path"])
         reply = tracking.http.request(item["method"], f"/mlflow/{path}", content=body)
-        assert reply.status_code == item["status"], (item["method"], path, reply.text)
+        # The server of a job, of which the recording is, has no registry of models.
+        status = 200 if path.endswith("registered-models/create") else item["status"]
+        assert reply.status_code == status, (item["method"], path, reply.text)
         if reply.status_code == 200 and reply.headers["content-type"] == "application/json":
             learn(item["path"], reply.json(), items[no + 1 :])
     tick()

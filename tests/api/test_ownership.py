@@ -12,6 +12,10 @@ from muster_server.db.models import (
     DiagnosisRow,
     ExperimentRow,
     ExportRow,
+    ModelAliasRow,
+    ModelPromotionRow,
+    ModelRow,
+    ModelVersionRow,
     PanelRow,
     ScalingReportRow,
     UserRow,
@@ -34,6 +38,9 @@ NOT_OF_ANOTHER = {
     "delete_notification_target": "hides those of others: test_notifications",
     "test_notification_target": "hides those of others: test_notifications",
     "create_panel": "makes one of the caller's, which the owner of the experiment may delete",
+    "create_model": "makes one of the caller's",
+    "get_model_blob": "under the digest of its content",
+    "put_model_blob": "under the digest of its content",
     "put_blob": "under the digest of its content",
     "head_blob": "reads",
     "preview_bulk": "keeps nothing, and says for each whether it is refused",
@@ -58,6 +65,16 @@ BODIES = {
     "create_scaling_report": {"slots": [1]},
     "profile_trial": {},
     "update_panel": {"title": "mine"},
+    "update_model": {"description": "mine"},
+    "register_model_version": {"checkpoint_id": 1},
+    "update_model_version": {"notes": "mine"},
+    "set_model_alias": {"version": 1},
+    "create_model_promotion": {
+        "experiment_id": 1,
+        "alias": "best",
+        "metric": "loss",
+        "goal": "min",
+    },
 }
 """Those that need a body that can be read before the owner is looked at."""
 
@@ -102,8 +119,32 @@ def theirs(database, make_user_token):
             owner_id=experiment.owner_id, position=0, title="p", kind="line", expressions=["loss"],
             text="", created_at=NOW, changed_at=NOW,
         )  # fmt: skip
-        session.add_all([export, diagnosis, report, panel])
+        common = {"created_at": NOW, "created_by": "user:ada"}
+        model = ModelRow(
+            **common, name="net", project_id=experiment.project_id, owner_id=experiment.owner_id,
+            last_number=1, updated_at=NOW,
+        )  # fmt: skip
+        session.add_all([export, diagnosis, report, panel, model])
         session.flush()
+        version = ModelVersionRow(
+            **common, model_id=model.id, number=1, state="ready", source="checkpoint",
+            checkpoint_id=checkpoint.id, lineage={}, metrics={}, updated_at=NOW,
+        )  # fmt: skip
+        promotion = ModelPromotionRow(
+            **common, model_id=model.id, experiment_id=experiment.id, alias="best", metric="loss",
+            goal="min", state="waiting",
+        )  # fmt: skip
+        session.add_all([version, promotion])
+        session.flush()
+        session.add(
+            ModelAliasRow(
+                model_id=model.id,
+                name="best",
+                version_id=version.id,
+                moved_at=NOW,
+                moved_by="user:ada",
+            )
+        )
         return {
             "experiment_id": experiment.id,
             "trial_id": trial.id,
@@ -112,6 +153,10 @@ def theirs(database, make_user_token):
             "diagnosis_id": diagnosis.id,
             "report_id": report.id,
             "panel_id": panel.id,
+            "name": "net",
+            "number": 1,
+            "alias": "best",
+            "promotion_id": promotion.id,
         }
 
 
