@@ -123,13 +123,21 @@ def signed_in(stack: Stack, context: BrowserContext, password: str) -> BrowserCo
 
 
 @pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    """Fails the test when the page wrote an error to the console or threw one."""
+def page(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """Fails the test when the page wrote an error to the console or threw one. The browser writes one
+    for each answer that refuses a request: `pytest.mark.refused(422)` expects those of a status."""
     page = context.new_page()
     errors: list[str] = []
+    refused = [
+        f"status of {status}"
+        for marker in request.node.iter_markers("refused")
+        for status in marker.args
+    ]
 
     def on_console(message: ConsoleMessage) -> None:
-        if message.type == "error" and not any(part in message.text for part in NO_ERRORS):
+        if message.type == "error" and not any(
+            part in message.text for part in (*NO_ERRORS, *refused)
+        ):
             errors.append(f"{message.text} ({message.location.get('url')})")
 
     page.on("console", on_console)

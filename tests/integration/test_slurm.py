@@ -118,6 +118,8 @@ def diagnosis(stack: QuickStack, lab: SlurmLab) -> str:
     jobs = lab.run("squeue", "-a", "-r", "-t", "all", "-o", "%i|%j|%T|%N|%r|%M")
     with stack.client() as client:
         trials = list(client.pages("/queue"))
+        newest = max(e["id"] for e in client.get("/experiments")["items"])
+        trials.append(client.trials(newest)[0])
     told = [str(trials), str(pilots_of(stack)), jobs, stack.text()[-3000:], lab.words()[-3000:]]
     return "\n".join([*logs, *told])
 

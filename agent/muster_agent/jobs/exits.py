@@ -170,7 +170,19 @@ def blames_peer(worker: WorkerEnd) -> bool:
 
 def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
     code, number = ending.launcher_exit_code, ending.launcher_signal
-    if first is not None and ending.stop and 0 < first.at_ms < ending.stop_at_ms:
+    # A batch system that ends a job sends SIGTERM to all of its processes at once: to the workers,
+    # and to the agent or to us, by which the stop comes.
+    is_same_end = (
+        first is not None
+        and first.signal == signal.SIGTERM
+        and ending.stop_at_ms - first.at_ms <= TEARDOWN_MS
+    )
+    if (
+        first is not None
+        and ending.stop
+        and 0 < first.at_ms < ending.stop_at_ms
+        and not is_same_end
+    ):
         # It failed by itself; the stop arrived while the launcher was still cleaning up. This is
         # the rule in a gang: another node notices the failure before the worker's own launcher
         # ends.

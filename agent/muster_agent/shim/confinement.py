@@ -159,7 +159,14 @@ class Confinement:
 
     def _named(self, place: LaunchContext) -> list[str]:
         """Return the paths that the document names and that the job reads."""
-        found = [p for p in (place.resume_from, place.weights_from) if p and "://" not in p]
+        # A checkpoint of the trial's own is in a folder that the job has anyway. As a mount of its own
+        # it could not be replaced when its step is saved again.
+        own = self._own_folders(place)
+        found = [
+            p
+            for p in (place.resume_from, place.weights_from)
+            if p and "://" not in p and not any(Path(p).is_relative_to(f) for f in own)
+        ]
         for where in data_of(self._spec).values():
             if "://" not in where:
                 found += [where, str(Path(where).resolve())]

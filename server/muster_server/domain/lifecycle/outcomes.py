@@ -114,9 +114,16 @@ def member_outcome(
             if observed != AllocationState.STOPPING
             else None
         )
-    if exit_info.cause in ("stopped", "killed") and desired in ("stop", "kill", "forget"):
+    if desired in ("stop", "kill", "forget") and _is_end_by_request(exit_info):
         return Outcome(node_name=node_name, stopped=True)
     return _failure(exit_info, node_name)
+
+
+def _is_end_by_request(exit_info: ExitInfo) -> bool:
+    """Return whether an attempt that is to stop has ended for that. A batch system that ends a job
+    tells the agent, for which the attempt is stopped, and sends the same signal to its workers."""
+    is_terminated = exit_info.cause == "killed_by_signal" and exit_info.signal == signal.SIGTERM
+    return is_terminated or exit_info.cause in ("stopped", "killed")
 
 
 def root_cause(outcomes: Sequence[Outcome]) -> Outcome | None:
