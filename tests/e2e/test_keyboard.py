@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from support.stack import Stack, scripted
+from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -154,7 +154,7 @@ def press(page: Page, *keys: str) -> None:
     for key in keys:
         page.keyboard.press(key)
         # A page that is left or a dialog that closes hands the focus on after a moment.
-        page.wait_for_function(f"({HIDDEN_FOCUS})() === ''", timeout=2_000)
+        wait_for("the focus is to be seen", lambda: page.evaluate(HIDDEN_FOCUS) == "", 5)
 
 
 def walk_to(page: Page, target: Locator, key: str = "Tab") -> None:
@@ -215,7 +215,11 @@ def test_sign_in_submit_find_compare_and_stop_without_a_mouse(
     table = page.get_by_test_id("experiments")
     expect(table).to_have_attribute("data-rows", "2")
     walk_to(page, table.locator("tr[data-index='0']"))
-    press(page, "x", "j", "x")
+    for index, keys in enumerate(("x", "jx")):
+        press(page, *keys)
+        expect(table.locator(f"tr[data-index='{index}']")).to_have_attribute(
+            "data-selected", "true"
+        )
     walk_to(page, page.get_by_test_id("bulk-bar").get_by_test_id("compare"), "Shift+Tab")
     press(page, "Enter")
     expect(page).to_have_url(re.compile("/compare"))
