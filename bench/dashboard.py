@@ -256,8 +256,7 @@ READY: dict[str, str] = {
         return drawn.length >= 12;
     }""",
     # Painted to the last line: what is drawn over several frames has its last one.
-    "search": """() => document.querySelectorAll('.uplot canvas').length > 0
-        && document.querySelectorAll('[data-testid=rung-view] circle').length > 0
+    "search": """() => document.querySelectorAll('[data-testid=rung-view] circle').length > 0
         && ['history', 'parallel', 'slice', 'contour', 'timeline'].every((name) =>
             document.querySelector(`[data-testid=search-${name}-canvas][data-painted]`))
         && document.querySelector('[data-testid=importance-canvas][data-painted]') !== null""",

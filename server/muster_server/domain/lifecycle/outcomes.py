@@ -121,10 +121,9 @@ def member_outcome(
 
 def _is_end_by_request(exit_info: ExitInfo) -> bool:
     """Return whether an attempt that is to stop has ended for that. A batch system that ends a job
-    tells the agent, for which the attempt is stopped, and sends the same signal to its workers and to
-    the shim."""
+    tells the agent, for which the attempt is stopped, and sends the same signal to its workers."""
     is_terminated = exit_info.cause == "killed_by_signal" and exit_info.signal == signal.SIGTERM
-    return is_terminated or exit_info.cause in ("stopped", "killed", "shim_lost")
+    return is_terminated or exit_info.cause in ("stopped", "killed")
 
 
 def root_cause(outcomes: Sequence[Outcome]) -> Outcome | None:
