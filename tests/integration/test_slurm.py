@@ -244,55 +244,6 @@ def test_a_trial_goes_on_after_a_node_that_is_down_and_after_the_end_of_the_wall
     assert ends == {2: "drained", 3: "success"}
     assert trial["num_restarts"] == (first_end != "drained")
     wait_for("all pilots have left", lambda: not nodes_of(stack) and not lab.jobs(), 90)
-
-
-def test_a_trial_goes_on_after_a_node_that_is_down_and_after_the_end_of_the_wall_time(
-    stack: QuickStack, lab: SlurmLab, tmp_path: Path
-) -> None:
-    create_pool(stack, lab)
-    script = [
-        {"checkpoint": 5, "attempts": [1, 2]},
-        {"wait_for_stop": 300, "exit": 0, "attempts": [1, 2]},
-        {"log": "third"},
-    ]
-    document = scripted("moves", script, resources={"slots": 2, "pool": "gpu"})
-    experiment_id = submit(stack, document)
-
-    def job_of_attempt(no: int) -> str:
-        def runs() -> bool:
-            attempts = trial_of(stack, experiment_id)["attempts"]
-            return {a["no"]: a["state"] for a in attempts}.get(no) == "RUNNING"
-
-        wait_for(f"attempt {no} runs", runs, 180)
-        attempts = {a["no"]: a for a in trial_of(stack, experiment_id)["attempts"]}
-        (name,) = attempts[no]["nodes"]
-        return next(str(p["ref"]) for p in pilots_of(stack) if p["id"] == name)
-
-    first = job_of_attempt(1)
-    start_again(lab, first, tmp_path)
-    node = lab.node_of(first)
-    lab.set_node(node, "down", "power")
-    try:
-        second = job_of_attempt(2)
-        assert second != first, "the node itself may be back by then"
-    finally:
-        lab.set_node(node, "resume")
-    # Slurm sends its signal, and would kill the job after a minute.
-    lab.run("scontrol", "update", f"jobid={second}", "timelimit=1")
-    wait_for(
-        "it has gone on in a third pilot",
-        lambda: trial_of(stack, experiment_id)["state"] == "COMPLETED",
-        180,
-    )
-    trial = trial_of(stack, experiment_id)
-    ends = {attempt["no"]: attempt["termination"] for attempt in trial["attempts"]}
-    # Slurm's SIGTERM for a job whose node is down may end the shim before the agent stops it.
-    assert ends in (
-        {1: "drained", 2: "drained", 3: "success"},
-        {1: "shim_lost", 2: "drained", 3: "success"},
-    )
-    assert trial["num_restarts"] == (ends[1] == "shim_lost")
-    wait_for("all pilots have left", lambda: not nodes_of(stack) and not lab.jobs(), 90)
     wait_for("that is known", lambda: {p["state"] for p in pilots_of(stack)} == {"ended"}, 60)
     reasons = {pilot["ref"]: pilot["reason"] for pilot in pilots_of(stack)}
     assert "NODE_FAIL" in reasons[first], reasons
