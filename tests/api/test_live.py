@@ -127,6 +127,35 @@ def test_a_subscription_is_confirmed_by_a_hint(open_live, token):
     assert client.receive()["seq"] > first["seq"]
 
 
+def test_a_subscription_says_how_long_nothing_has_changed(
+    server_app, open_live, token, commit, monkeypatch
+):
+    monkeypatch.setattr(server_app.state.hub, "is_connected", True)
+    client = open_live(token=token)
+    commit("trial:7")
+    time.sleep(0.2)
+    client.send({"subscribe": ["trial:7"]})
+    assert client.expect("topic", "trial:7")["quiet_s"] >= 0.2
+    commit("trial:7")
+    assert "quiet_s" not in client.expect("topic", "trial:7")  # of a change
+
+
+def test_the_hub_remembers_so_many_topics_and_never_says_too_long(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(hub.time, "monotonic", lambda: now)
+    monkeypatch.setattr(hub, "HEARD_TOPICS_MAX", 2)
+    one = hub.Hub(None)
+    assert one.quiet_s("a") == 0  # other processes are not heard
+    one.is_connected = True
+    for topic in ("a", "b", "c"):
+        now += 10
+        one._deliver(frozenset({topic}))
+    now += 1
+    assert [one.quiet_s(topic) for topic in ("a", "b", "c", "d")] == [21, 11, 1, 21]
+    one._deliver(frozenset({hub.ANYTHING}))
+    assert one.quiet_s("d") == 0
+
+
 def test_unsubscribed_topics_are_silent(open_live, token, commit):
     client = open_live(token=token)
     client.subscribe("trial:7", "trial:8")

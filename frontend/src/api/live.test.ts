@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
-import { ANSWER_MS, coalesce, LiveClient, POLL_MS } from "./live";
+import { ANSWER_MS, coalesce, LiveClient, POLL_MS, SETTLED_MS } from "./live";
 
 class FakeSocket {
   static all: FakeSocket[] = [];
@@ -99,6 +99,23 @@ describe("live client", () => {
     heard.mockClear();
     last().accept();
     expect(heard).toHaveBeenCalled();
+  });
+
+  test("what has been quiet since long before the page opened is not asked for again", () => {
+    const quiet = vi.fn();
+    const recent = vi.fn();
+    live.start();
+    last().accept();
+    live.subscribe("trial:1", quiet);
+    live.subscribe("trial:2", recent);
+    vi.advanceTimersByTime(2000);
+    last().say({ topic: "trial:1", seq: 4, quiet_s: (SETTLED_MS + 2001) / 1000 });
+    last().say({ topic: "trial:2", seq: 4, quiet_s: (SETTLED_MS + 2000) / 1000 });
+    vi.advanceTimersByTime(ANSWER_MS);
+    expect(quiet).not.toHaveBeenCalled();
+    expect(recent).toHaveBeenCalledTimes(1);
+    last().say({ topic: "trial:1", seq: 5 });
+    expect(quiet).toHaveBeenCalledTimes(1);
   });
 
   test("hints reach their topic once per sequence number", () => {

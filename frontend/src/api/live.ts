@@ -3,7 +3,8 @@
  *
  * Guarantees: a subscriber is told at least once after every change it could have missed, also over
  * reconnects (the server answers each subscription with a hint; that of a page that is being opened
- * counts ANSWER_MS later, since the page has only just asked for everything). While the socket is away, every topic is told each
+ * counts ANSWER_MS later, since the page has only just asked for everything, and not at all if the topic
+ * has not changed since SETTLED_MS before). While the socket is away, every topic is told each
  * POLL_MS instead; while the server cannot be reached at all, it is only asked whether it is back, and
  * its first answer tells every topic. A hidden tab closes the socket and tells nobody; becoming visible
  * tells everybody.
@@ -29,6 +30,8 @@ interface Socket {
 
 export const POLL_MS = 2000;
 export const ANSWER_MS = 1000;
+/** No query with a topic shows an answer that is older than this when its page opens. */
+export const SETTLED_MS = 65_000;
 const SILENCE_MS = 40_000; // the server pings every 15 s
 const HIDDEN_GRACE_MS = 30_000;
 const BACKOFF_MS = [500, 1000, 2000, 4000, 8000];
@@ -40,6 +43,7 @@ type Listener = () => void;
 interface Message {
   topic?: unknown;
   seq?: unknown;
+  quiet_s?: unknown;
   hello?: { degraded?: unknown };
   state?: unknown;
 }
@@ -48,6 +52,8 @@ export class LiveClient {
   private socket: Socket | null = null;
   private readonly topics = new Map<string, Set<Listener>>();
   private readonly seqs = new Map<string, number>();
+  /** When each topic got its first listener, ms. */
+  private readonly subscribedAt = new Map<string, number>();
   private readonly statusListeners = new Set<Listener>();
   private status: LiveStatus = { state: "connecting", lastContactAt: null };
   private failures = 0;
@@ -99,6 +105,7 @@ export class LiveClient {
     if (!listeners) {
       listeners = new Set();
       this.topics.set(topic, listeners);
+      this.subscribedAt.set(topic, Date.now());
       this.send({ subscribe: [topic] });
     }
     listeners.add(listener);
@@ -106,6 +113,7 @@ export class LiveClient {
       const current = this.topics.get(topic);
       if (!current?.delete(listener) || current.size > 0) return;
       this.topics.delete(topic);
+      this.subscribedAt.delete(topic);
       this.seqs.delete(topic);
       this.send({ unsubscribe: [topic] });
     };
@@ -207,7 +215,7 @@ export class LiveClient {
       return;
     }
     if (typeof message !== "object" || message === null) return;
-    const { topic, seq, hello, state } = message as Message;
+    const { topic, seq, hello, state, quiet_s: quietS } = message as Message;
     if (hello) this.degraded = hello.degraded === true;
     else if (state === "degraded" || state === "ok") this.degraded = state === "degraded";
     const first = !this.greeted;
@@ -229,7 +237,11 @@ export class LiveClient {
       if (seq === before) return; // told already
       this.seqs.set(topic, seq);
       // After a break it may be long ago that anything was asked for.
-      if (before === undefined && this.greetings === 1) return this.tellSoon(topic);
+      if (before === undefined && this.greetings === 1) {
+        const elapsedMs = Date.now() - (this.subscribedAt.get(topic) ?? 0);
+        if (typeof quietS === "number" && quietS * 1000 > elapsedMs + SETTLED_MS) return;
+        return this.tellSoon(topic);
+      }
     }
     this.tell(topic);
   }

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 
-import { experiment, trial, trialMetrics } from "../api/queries";
+import { experiment, experimentSearch, searchImportance, searchResults, trial, trialMetrics } from "../api/queries";
 import { QueryView } from "../components/QueryView";
 import { type Early, lazyPage } from "./lazyPage";
 
@@ -21,8 +21,14 @@ export function RunPage() {
 
 /** Ask for the code and the data of whichever page it is. */
 export async function askEarlyForRun(early: Early): Promise<void> {
-  const { queryClient, params } = early;
-  const found = await queryClient.ensureQueryData(experiment(Number(params["experimentId"])));
+  const { queryClient, params, search } = early;
+  const id = Number(params["experimentId"]);
+  if ("tab" in search && search.tab === "search") {
+    void queryClient.prefetchQuery(experimentSearch(id));
+    void queryClient.prefetchQuery(searchResults(id));
+    void queryClient.prefetchQuery(searchImportance(id));
+  }
+  const found = await queryClient.ensureQueryData(experiment(id));
   if (found.only_trial_id === null) return SearchPage.preload(early);
   void queryClient.prefetchQuery(trial(found.only_trial_id));
   void queryClient.prefetchQuery(trialMetrics(found.only_trial_id));

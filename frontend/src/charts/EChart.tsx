@@ -169,6 +169,7 @@ function Plot(props: Props & { ring: RefObject<HTMLSpanElement | null>; onDrawn:
   const target = useRef<HTMLDivElement>(null);
   const made = useRef<EChartsType | null>(null);
   const axes = useRef<{ id: string }[]>([]);
+  const shown = useRef(new Set<string>());
   const latest = useRef(props);
   latest.current = props;
   const [wanted, setWanted] = useState(false);
@@ -227,10 +228,13 @@ function Plot(props: Props & { ring: RefObject<HTMLSpanElement | null>; onDrawn:
     latest.current.onDrawn({ chart, option: drawing });
   }, [option, label, scheme, isThere]);
 
-  // What was brushed elsewhere, or before this was drawn.
+  // What was brushed elsewhere, or before this was drawn. Each action draws the whole chart again.
   useEffect(() => {
     for (const { id } of axes.current) {
       const range = brushes?.get(id);
+      if (!range && !shown.current.has(id)) continue;
+      if (range) shown.current.add(id);
+      else shown.current.delete(id);
       made.current?.dispatchAction(
         { type: "axisAreaSelect", parallelAxisId: id, intervals: range ? [[range.low, range.high]] : [] },
         { silent: true },

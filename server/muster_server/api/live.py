@@ -5,12 +5,13 @@ One socket per browser tab, many topics. Messages, each a JSON object with one k
     client  {"subscribe": [topic…]}  {"unsubscribe": [topic…]}  {"pong": n}
     server  {"hello": {"server": version, "resumed": false, "degraded": bool}}   first
             {"topic": topic, "seq": n}   something changed: look; n rises, with gaps
+            {"topic": topic, "seq": n, "quiet_s": s}   of a subscription: nothing has changed for s
             {"state": "ok" | "degraded"}   degraded: hints are a timer's, not a change's
             {"error": {"code", "message"}}   of a subscription that was not made
             {"ping": n}
 
 A subscription is answered with a hint at once, so that nothing falls between a page's first look
-and its subscription. Hints are coalesced to at most two per second and topic: the first is sent
+and its subscription; a page that looked after the last change has no need to look again. Hints are coalesced to at most two per second and topic: the first is sent
 at once, the last is never left out. So a slow or greedy client costs a bounded amount, however
 fast the training runs. A channel ends within two seconds of the session or token that opened it,
 and of its user's deactivation. Close codes: 4401 signed out, 1013 too slow or too many sockets, 1008 and
@@ -119,6 +120,8 @@ class _Connection:
         self._principal = principal
         self._listener = Listener()
         self._topics: set[str] = set()
+        self._unanswered: set[str] = set()
+        """Subscriptions whose first hint has not been sent."""
         self._hinted_at: dict[str, float] = {}
         """When each topic was last sent, s on the monotonic clock."""
         self._told_connected = hub.is_connected
@@ -202,6 +205,7 @@ class _Connection:
                 error = "live.too_many_topics", f"At most {TOPICS_MAX} topics for one connection."
                 break
             self._topics.add(topic)
+            self._unanswered.add(topic)
             self._hub.add(self._listener, topic)
             self._hub.tell(self._listener, topic)
         if error is not None:
@@ -217,6 +221,7 @@ class _Connection:
         for topic in topics:
             if isinstance(topic, str) and topic in self._topics:
                 self._topics.discard(topic)
+                self._unanswered.discard(topic)
                 self._hinted_at.pop(topic, None)
                 self._hub.remove(self._listener, topic)
 
@@ -232,7 +237,11 @@ class _Connection:
                 seq = waiting.pop(topic)
                 if topic in self._topics:
                     self._hinted_at[topic] = now
-                    await self._send({"topic": topic, "seq": seq})
+                    message: dict[str, Any] = {"topic": topic, "seq": seq}
+                    if topic in self._unanswered:
+                        self._unanswered.discard(topic)
+                        message["quiet_s"] = round(self._hub.quiet_s(topic), 3)
+                    await self._send(message)
 
     def _due_in(self, waiting: dict[str, int]) -> float:
         """Return the seconds until the first of the waiting hints may be sent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import time
 from collections.abc import Iterator
 
 import redis.asyncio
@@ -28,6 +29,9 @@ CONNECT_TIMEOUT_S = 1.0
 SILENCE_S = 5.0
 """Seconds without a hint after which Redis is pinged; after twice as long it counts as lost. A
 connection whose other end vanished looks like one on which nothing is said."""
+
+HEARD_TOPICS_MAX = 10_000
+"""Topics of which the hub remembers when they last changed; of the others it knows the least age."""
 
 _ANYTHING = frozenset({ANYTHING})
 
@@ -76,6 +80,10 @@ class Hub:
         self._publisher = Publisher(redis_url) if redis_url is not None else None
         self._listeners: dict[str, set[Listener]] = {}
         self._seq = itertools.count(1)
+        self._heard_at: dict[str, float] = {}
+        """When topics last changed, s on the monotonic clock; the longest ago comes first."""
+        self._deaf_until = time.monotonic()
+        """Changes up to then may not have been heard, or are forgotten."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._was_tried = asyncio.Event()
@@ -140,16 +148,36 @@ class Hub:
         """Send a hint to one listener alone, numbered like the others."""
         listener.notify(topic, next(self._seq))
 
+    def quiet_s(self, topic: str) -> float:
+        """Return for how many seconds, at least, nothing has changed about the topic; 0 while other
+        processes are not heard."""
+        if not self.is_connected:
+            return 0.0
+        return time.monotonic() - max(self._heard_at.get(topic, 0.0), self._deaf_until)
+
     async def wait_for(self, topic: str, timeout_s: float) -> bool:
         """Return True as soon as something about the topic changes; False after `timeout_s`."""
         with self.listen(topic) as listener:
             return await listener.wait(timeout_s)
 
     def _deliver(self, topics: frozenset[str]) -> None:
+        self._remember(topics)
         # The state is nobody's to announce but ours: see `_set_connected`.
         heard = self._listeners.keys() if ANYTHING in topics else topics
         for topic in [topic for topic in heard if topic != STATE]:
             self._tell_all(topic)
+
+    def _remember(self, topics: frozenset[str]) -> None:
+        now = time.monotonic()
+        if ANYTHING in topics:
+            self._heard_at.clear()
+            self._deaf_until = now
+            return
+        for topic in topics:
+            self._heard_at.pop(topic, None)
+            self._heard_at[topic] = now
+        while len(self._heard_at) > HEARD_TOPICS_MAX:
+            self._deaf_until = self._heard_at.pop(next(iter(self._heard_at)))
 
     def _tell_all(self, topic: str) -> None:
         listeners = self._listeners.get(topic)

@@ -30,11 +30,15 @@ import { Settings } from "../../common/experiments/Settings";
 import layout from "../../components/layout.module.css";
 import { LearningCurves } from "./LearningCurves";
 import { LogsTab } from "./LogsTab";
-import { SearchTab } from "./SearchTab";
+import type { Early } from "../../app/lazyPage";
+import { preloadSearchTab, SearchTab } from "./SearchTab";
 import { TopTrials } from "./TopTrials";
 import { TrialsTab } from "./TrialsTab";
 
 const TABS = ["overview", "trials", "search", "logs", "checkpoints", "config", "details", "events"] as const;
+
+export const askEarly = ({ search }: Early): Promise<unknown> =>
+  "tab" in search && search.tab === "search" ? preloadSearchTab() : Promise.resolve();
 
 /** The page of a search; that of an experiment with a single trial is the trial's. */
 export function ExperimentPage() {

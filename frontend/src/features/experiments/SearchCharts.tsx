@@ -5,7 +5,7 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { type ExperimentDetail, searchImportance, searchResults } from "../../api/queries";
-import { Empty, Section } from "../../components/basics";
+import { Empty, Section, Skeleton } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
@@ -25,6 +25,10 @@ const TABLE_ROWS = 20;
 /** What all trials of a search have come to. Loaded when it is looked at. */
 export function SearchCharts({ experiment }: { experiment: ExperimentDetail }) {
   const query = useQuery(searchResults(experiment.id));
+  // The charts are ordered by it, and drawing thousands of trials twice takes seconds. Without it they
+  // have the document's order.
+  const importance = useQuery(searchImportance(experiment.id));
+  if (importance.isPending && !query.isError) return <Skeleton />;
   return <QueryView query={query}>{(results) => <Charts results={results} experiment={experiment} />}</QueryView>;
 }
 
