@@ -152,15 +152,20 @@ interface RowKeys {
 function useRowKeys({ items, box, ticks, peek, onPeek, scrollTo }: RowKeys) {
   const router = useRouter();
   const [at, setAt] = useState(0);
+  /** Where the focus goes: keys that come before it is there are meant for that row. */
+  const going = useRef<number | null>(null);
   const focusRow = (index: number): void => {
     const to = Math.min(items.length - 1, Math.max(0, index));
+    going.current = to;
     setAt(to);
     scrollTo(to);
     // The row may only be drawn once the box has scrolled.
     requestAnimationFrame(() =>
-      requestAnimationFrame(() =>
-        box.current?.querySelector<HTMLElement>(`tr[data-index="${to}"]`)?.focus({ preventScroll: true }),
-      ),
+      requestAnimationFrame(() => {
+        if (going.current !== to) return;
+        going.current = null;
+        box.current?.querySelector<HTMLElement>(`tr[data-index="${to}"]`)?.focus({ preventScroll: true });
+      }),
     );
   };
   const open = (item: Experiment): void => {
@@ -170,7 +175,8 @@ function useRowKeys({ items, box, ticks, peek, onPeek, scrollTo }: RowKeys) {
         : { to: "/experiments/$experimentId", params: { experimentId: String(item.id) } },
     );
   };
-  const onKey = (event: KeyboardEvent, index: number): void => {
+  const onKey = (event: KeyboardEvent, focused: number): void => {
+    const index = going.current ?? focused;
     const item = items[index];
     if (!item || event.target !== event.currentTarget || event.ctrlKey || event.metaKey || event.altKey) return;
     const to: Record<string, () => void> = {

@@ -171,6 +171,8 @@ function Release({ name, onClose }: { name: string; onClose: () => void }) {
     mutationFn: () => unwrap(client.DELETE("/api/v1/pools/{name}/provider", { params: { path: { name } } })),
     onSuccess: async () => {
       onClose();
+      // They are gone with it, and the part of the page that shows them goes with the answer below.
+      queryClient.removeQueries({ queryKey: ["pools", name] });
       await queryClient.invalidateQueries({ queryKey: ["pools"] });
     },
   });
