@@ -226,11 +226,11 @@ def through_muster(place: Place, code: Path, mark: Path) -> float:
 
 
 def pilots() -> list[psutil.Process]:
-    """Agents that an engine started, from the first process of each."""
+    """Agents that an engine started."""
     found = []
     for process in psutil.process_iter():
         try:
-            if "--once" in process.cmdline() and "muster-agent" in " ".join(process.cmdline()):
+            if process.name() == "muster-agent" and "--name" in process.cmdline():
                 found.append(process)
         except psutil.Error:
             continue

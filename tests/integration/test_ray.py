@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,11 @@ def nodes_of(stack: QuickStack) -> list[str]:
 
 
 def wait_until_gone(stack: QuickStack, lab: RayLab) -> None:
-    wait_for("all pilots have left", lambda: not nodes_of(stack) and not lab.jobs(), 90)
+    try:
+        wait_for("all pilots have left", lambda: not nodes_of(stack) and not lab.jobs(), 90)
+    except AssertionError as error:
+        told = f"{nodes_of(stack)}\n{lab.jobs()}\n{pilots_of(stack)}\n{stack.text()[-3000:]}"
+        raise AssertionError(f"{error}\n{told}") from None
     wait_for(
         "they are known to have ended",
         lambda: {pilot["state"] for pilot in pilots_of(stack)} <= {"ended"},
@@ -154,6 +159,17 @@ def wait_until_completed(stack: QuickStack, lab: RayLab, experiment_id: int) -> 
     trial = trials_of(stack, experiment_id)[0]
     assert trial["state"] == "COMPLETED", trial["reason"]
     return trial
+
+
+def agents_of(lab: RayLab) -> dict[str, psutil.Process]:
+    """Those that run as pilots, by name."""
+    found = {}
+    for process in lab.processes():
+        with suppress(psutil.NoSuchProcess):
+            if process.name() == "muster-agent":
+                words = process.cmdline()
+                found[words[words.index("--name") + 1]] = process
+    return found
 
 
 def last_end(trial: dict[str, Any]) -> str:
@@ -212,20 +228,13 @@ def test_a_job_that_is_stopped_in_ray_costs_its_trial_no_restart(
 def test_a_killed_pilot_is_replaced_and_the_trial_goes_on(stack: QuickStack, lab: RayLab) -> None:
     create_pool(stack, lab)
     experiment_id = begin_gang(stack, "killed")
-    (agent,) = [
-        process
-        for process in lab.processes()
-        if process.name() == "muster-agent"
-        and process.cmdline()[3:5] == ["--name", pilots_up(stack)[0]["id"]]
-    ]
-    agent.kill()
+    agents_of(lab)[pilots_up(stack)[0]["id"]].kill()
     trial = wait_until_completed(stack, lab, experiment_id)
     assert last_end(trial) == "success"
     killed = [pilot for pilot in pilots_of(stack) if "ended with code 137" in pilot["reason"]]
     assert killed or any("has left" in pilot["reason"] for pilot in pilots_of(stack))
     wait_until_gone(stack, lab)
-    left = [p for p in lab.processes() if psutil.pid_exists(p.pid) and "muster" in p.name()]
-    assert left == []
+    wait_for("nothing of the pilots is left", lambda: not agents_of(lab), 60)
 
 
 def test_what_no_node_has_is_told_in_the_trials_reason(stack: QuickStack, lab: RayLab) -> None:
