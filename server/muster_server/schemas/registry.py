@@ -257,3 +257,21 @@ class ModelFetchOut(Output):
     size_bytes: int | None
     export_id: int | None
     """Export that holds the bytes; null if the server has them for good."""
+
+
+class ModelUseOut(Output):
+    """What an experiment does with a version, and what came of it."""
+
+    id: int
+    model: str
+    version: int
+    experiment_id: int
+    experiment_name: str
+    experiment_state: str
+    kind: Literal["input", "export", "evaluation", "prediction", "deployment"]
+    name: str
+    """Name of the version among the `models` of the document."""
+    result: dict[str, Any] | None
+    """What the job has reported last; null before that. Numbers that are not finite are text."""
+    result_at: dt.datetime | None
+    created_at: dt.datetime

@@ -246,6 +246,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "delete_model": "submit",
     "list_model_versions": "view",
     "list_experiment_model_versions": "view",
+    "list_experiment_model_uses": "view",
+    "list_model_version_uses": "view",
     "register_model_version": "submit",
     "get_model_version": "view",
     "update_model_version": "submit",
@@ -281,6 +283,9 @@ PERMISSIONS: Mapping[str, Permission] = {
     "agent_work_folders": "agent",
     "agent_preflights": "agent",
     "agent_secrets": "agent",
+    "agent_model_files": "agent",
+    "agent_model_part": "agent",
+    "agent_model_content": "agent",
     # description of the API
     "openapi": "self",
     "docs": "self",

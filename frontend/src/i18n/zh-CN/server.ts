@@ -313,6 +313,7 @@ export const events: Readonly<Record<string, string>> = {
   "model.alias_moved": "模型别名已移动",
   "model.promotion": "晋升规则已执行",
   "model.registered": "模型版本已注册",
+  "model.used": "模型版本被使用",
   "model.version_failed": "模型版本无法生成",
   "outputs.cleaned": "输出文件已清理",
   "outputs.collected": "输出文件已收集",
