@@ -28,6 +28,7 @@ from muster_server.middleware.limits import MODEL_PIECE_MAX_BYTES
 from muster_server.schemas.base import Page, SafeStr
 from muster_server.schemas.registry import (
     AliasIn,
+    LeaderboardOut,
     ModelAliasMoveOut,
     ModelAliasOut,
     ModelBlobOut,
@@ -35,6 +36,7 @@ from muster_server.schemas.registry import (
     ModelFetchOut,
     ModelIn,
     ModelItem,
+    ModelLineageOut,
     ModelPatch,
     ModelPromotionOut,
     ModelUseOut,
@@ -48,6 +50,7 @@ from muster_server.services.core import identity
 from muster_server.services.registry import (
     agent_files,
     aliases,
+    evaluations,
     fetching,
     promotions,
     registration,
@@ -158,6 +161,31 @@ def list_model_version_uses(
         begin_snapshot(session)
         version = registry.find_version(session, registry.find_model(session, name), number)
         return uses.of_version(session, version, cursor=cursor, limit=limit)
+
+
+@router.get("/models/{name}/versions/{number}/lineage", operation_id="get_model_lineage")
+def get_model_lineage(name: Model, number: Number, db: Db) -> ModelLineageOut:
+    """Return what a version comes from, and what was done with it: exports, evaluations,
+    predictions, deployments, and trainings that read it."""
+    with db.read() as session:
+        begin_snapshot(session)
+        model = registry.find_model(session, name)
+        version = registry.find_version(session, model, number)
+        return uses.lineage_both_ways(session, model, version)
+
+
+@router.get("/models:leaderboards", operation_id="list_model_leaderboards")
+def list_model_leaderboards(
+    db: Db,
+    data: Annotated[
+        SafeStr | None, Query(max_length=256, description="Only of this data set.")
+    ] = None,
+) -> list[LeaderboardOut]:
+    """List versions by how good they are, for each data set. Only evaluations by the same samples and
+    the same code of the metrics are ranked together."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return evaluations.read_leaderboards(session, data=data)
 
 
 @router.post("/models/{name}/versions", status_code=201, operation_id="register_model_version")

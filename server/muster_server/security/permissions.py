@@ -248,6 +248,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_experiment_model_versions": "view",
     "list_experiment_model_uses": "view",
     "list_model_version_uses": "view",
+    "get_model_lineage": "view",
+    "list_model_leaderboards": "view",
     "register_model_version": "submit",
     "get_model_version": "view",
     "update_model_version": "submit",

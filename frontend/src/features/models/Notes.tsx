@@ -31,6 +31,7 @@ export function Notes({ version }: { version: ModelVersion }) {
         {version.notes ? <Markdown text={version.notes} /> : <p className="dim">{t("models.notesNone")}</p>}
       </Section>
       <Section title={t("models.card")} testId="model-card">
+        <Markdown text={version.card} />
         <details className={layout["belowL"]}>
           <summary>{t("models.markdown")}</summary>
           <pre className={layout["scrolls"]}>{version.card}</pre>

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, ModelRow, ModelUseRow, ModelVersionRow
 from muster_server.domain.states import TERMINAL_EXPERIMENT
 from muster_server.errors import Conflict
 from muster_server.schemas.base import Page
-from muster_server.schemas.registry import ModelUseOut
+from muster_server.schemas.registry import ModelLineageOut, ModelUseOut, ProducedVersionOut
 
 from ..core.lookup import get_experiment
 from ..core.paging import read_page
 
+LINEAGE_MAX = 200
+"""Uses, and versions produced, that a lineage names."""
 KINDS = {
     "input": "reads it",
     "export": "exports it",
@@ -84,6 +86,45 @@ def of_experiment(
     """Return one page of the versions that an experiment uses. Raises NotFound."""
     get_experiment(session, experiment_id)
     return _page(session, ModelUseRow.experiment_id == experiment_id, cursor, limit)
+
+
+def lineage_both_ways(
+    session: Session, model: ModelRow, version: ModelVersionRow
+) -> ModelLineageOut:
+    """Return what a version comes from, and what was done with it."""
+    read: Sequence[ModelUseRow] = ()
+    if version.experiment_id is not None:
+        read = session.scalars(
+            select(ModelUseRow)
+            .where(ModelUseRow.experiment_id == version.experiment_id)
+            .order_by(ModelUseRow.name)
+        ).all()
+    of_it = ModelUseRow.version_id == version.id
+    uses = session.scalars(
+        select(ModelUseRow).where(of_it).order_by(ModelUseRow.id.desc()).limit(LINEAGE_MAX)
+    ).all()
+    num_uses = session.scalar(select(func.count()).select_from(ModelUseRow).where(of_it))
+    produced = session.execute(
+        select(ModelRow.name, ModelVersionRow.number, ModelVersionRow.experiment_id)
+        .join(ModelRow, ModelRow.id == ModelVersionRow.model_id)
+        .where(ModelVersionRow.experiment_id.in_({use.experiment_id for use in uses}))
+        .order_by(ModelVersionRow.id.desc())
+        .limit(LINEAGE_MAX)
+    )
+    return ModelLineageOut(
+        model=model.name,
+        version=version.number,
+        sources=version.lineage,
+        checkpoint_id=version.checkpoint_id,
+        step=version.step,
+        read=_out(session, read),
+        uses=_out(session, uses),
+        num_uses=num_uses or 0,
+        produced=[
+            ProducedVersionOut(model=name, version=number, experiment_id=experiment_id)
+            for name, number, experiment_id in produced
+        ],
+    )
 
 
 def _page(
