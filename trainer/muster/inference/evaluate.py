@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from muster.inference.launching import Job, run_program
+from muster.inference.launching import ModelJob, run_program
 
 
-def evaluate(job: Job) -> None:
+def evaluate(job: ModelJob) -> None:
     """Judge the version, and report metrics, speed and the data's digest."""
     from muster.inference.judging import judge
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from muster.document.inference import EvaluateSection
 from muster.document.train_config import ConfigError
 from muster.inference import reporting
-from muster.inference.launching import Job
+from muster.inference.launching import ModelJob
 from muster.inference.loading import LoadedModel, load
 from muster.inference.scores import (
     ECE_BINS,
@@ -45,7 +45,7 @@ DIGEST_ROWS = 1024
 """Rows that are hashed at once."""
 
 
-def judge(job: Job) -> None:
+def judge(job: ModelJob) -> None:
     """Report what the version of a job is worth. Raises ConfigError for data that do not fit it, and
     CannotLoad."""
     section: EvaluateSection = job.section

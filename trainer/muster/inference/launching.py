@@ -24,7 +24,7 @@ EXIT_BAD_DOCUMENT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class ModelJob:
     """What a program was started with."""
 
     run: Run
@@ -36,7 +36,7 @@ class Job:
     config: ExperimentConfig
 
 
-def run_program(kind: str, work: Callable[[Job], None]) -> int:
+def run_program(kind: str, work: Callable[[ModelJob], None]) -> int:
     """Do the work of the section `kind` of the document; return the exit code of the process.
 
     EXIT_BAD_DOCUMENT stands for what another attempt would not cure: a model that cannot be loaded,
@@ -54,11 +54,11 @@ def run_program(kind: str, work: Callable[[Job], None]) -> int:
     return 0
 
 
-def _job(run: Run, kind: str) -> Job:
+def _job(run: Run, kind: str) -> ModelJob:
     config = load(ExperimentConfig, {"name": "", **run.config})
     section = getattr(config, kind)
     used = config.models.get(JOB_MODEL)
     folder = os.environ.get(f"{MODEL_PREFIX}{JOB_MODEL.upper()}")
     if section is None or not isinstance(used, UsedModel) or folder is None:
         raise ConfigError(f"{kind}: this program is started by Muster, with a version of a model")
-    return Job(run=run, section=section, used=used, folder=Path(folder), config=config)
+    return ModelJob(run=run, section=section, used=used, folder=Path(folder), config=config)

@@ -80,6 +80,8 @@ export const errors: Readonly<Record<string, string>> = {
   "models.not_yours": "这个模型或版本属于别人。",
   "models.name_taken": "已有同名模型。",
   "models.in_use": "有别名指向它，请先移动或移除别名。",
+  "models.used": "有作业正在使用该版本，请等待或停止该作业。",
+  "models.not_used": "该作业不读取这个模型。",
   "models.not_ready": "该版本尚未就绪或已失败。",
   "models.outputs_open": "该试验的输出可能还会变化，请在它结束并收集完成后再注册。",
   "models.no_storage": "写入该检查点的节点没有说明它在哪个存储里。",
