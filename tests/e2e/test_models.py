@@ -62,8 +62,15 @@ def test_outputs_are_registered_named_and_found_again(
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_test_id("alias-production")).to_be_visible()
 
+    expect(page.get_by_test_id("model-card").get_by_role("heading", name="Files")).to_be_visible()
+    page.get_by_test_id("tab-uses").click()
+    expect(page.get_by_test_id("version-uses")).to_contain_text("No job uses this version")
+
     page.keyboard.press("g")
     page.keyboard.press("m")
+    page.get_by_test_id("tab-leaderboards").click()
+    expect(page.get_by_test_id("empty")).to_contain_text("muster model evaluate")
+    page.get_by_test_id("tab-models").click()
     rows = page.get_by_test_id("models").locator("tbody tr")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("production → 1")

@@ -200,7 +200,7 @@ def tracks(spec: AllocationSpec) -> bool:
 
 def is_built_in(spec: AllocationSpec) -> bool:
     """Return whether the workers run the built-in trainer or another program of Muster's own."""
-    return spec.entrypoint[0] == "-m" and spec.entrypoint[1] in BUILT_IN_MODULES
+    return spec.entrypoint[:1] == ["-m"] and "".join(spec.entrypoint[1:2]) in BUILT_IN_MODULES
 
 
 def why_cold(spec: AllocationSpec, *, is_isolated: bool = False) -> str:

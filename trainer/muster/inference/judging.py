@@ -101,7 +101,8 @@ def _dataset(section: EvaluateSection, loaded: LoadedModel) -> Dataset:
         if settings.model == "gpt":  # Texts are cut into windows of what it sees.
             settings = dataclasses.replace(settings, context=loaded.inputs[0])
         found = data.load(settings)
-    takes_text = loaded.config.dtype == "int64"
+    # Of the user's own data only the data themselves tell the type.
+    takes_text = found.is_text if loaded.config.shape is None else loaded.config.dtype == "int64"
     if found.is_text != takes_text or found.inputs != loaded.inputs:
         kinds = {True: "tokens", False: "numbers"}
         raise ConfigError(
