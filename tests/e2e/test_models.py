@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -76,8 +77,10 @@ def test_outputs_are_registered_named_and_found_again(
     expect(rows).to_contain_text("production → 1")
     page.get_by_test_id("models-search").fill("nothing like it")
     expect(page.get_by_test_id("empty")).to_contain_text("No model matches")
-    page.get_by_test_id("models-search").fill("net")
-    rows.get_by_role("link", name="nets").click()
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog").get_by_role("textbox").fill("net")
+    page.get_by_role("dialog").locator("[data-action]").filter(has_text="nets").click()
+    expect(page).to_have_url(re.compile(r"/models/nets$"))
     page.get_by_test_id("tab-history").click()
     expect(page.get_by_test_id("alias-history")).to_contain_text("passed the tests")
     page.get_by_test_id("tab-promotions").click()
