@@ -24,9 +24,7 @@ export function Uses({ version }: { version: ModelVersion }) {
           </Section>
           {lineage.read.length > 0 ? (
             <Section title={t("models.trainedWith")}>
-              <Versions
-                versions={lineage.read.map((use) => ({ ...use, note: t(`models.kind.${use.kind}`) }))}
-              />
+              <Versions versions={lineage.read.map((use) => ({ ...use, note: t(`models.kind.${use.kind}`) }))} />
             </Section>
           ) : null}
           <Section title={t("models.usedIn")} testId="version-uses">
@@ -41,9 +39,7 @@ export function Uses({ version }: { version: ModelVersion }) {
           </Section>
           {lineage.produced.length > 0 ? (
             <Section title={t("models.produced")}>
-              <Versions
-                versions={lineage.produced.map((each) => ({ ...each, note: `#${each.experiment_id}` }))}
-              />
+              <Versions versions={lineage.produced.map((each) => ({ ...each, note: `#${each.experiment_id}` }))} />
             </Section>
           ) : null}
         </>
@@ -86,9 +82,7 @@ function UseTable({ uses }: { uses: ModelUse[] }) {
     { id: "result", header: t("models.result"), cell: (use) => <Result use={use} /> },
     { id: "at", header: t("models.when"), align: "right", cell: (use) => <Ago at={use.created_at} /> },
   ];
-  return (
-    <DataTable rows={uses} rowKey={(use) => use.id} label={t("models.usedIn")} testId="uses" columns={columns} />
-  );
+  return <DataTable rows={uses} rowKey={(use) => use.id} label={t("models.usedIn")} testId="uses" columns={columns} />;
 }
 
 /** The first metrics of an evaluation; other results are on the page of their job. */
