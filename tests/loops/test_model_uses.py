@@ -50,7 +50,7 @@ def submitted(client, document, status=201):
     return answer.json()
 
 
-def asked(node, allocation_id, path, status=200, **more):
+def asked(node, allocation_id, call, status=200, **more):
     body = {
         "node_id": node.node_id,
         "session_epoch": node.epoch,
@@ -58,7 +58,7 @@ def asked(node, allocation_id, path, status=200, **more):
         "name": "model",
         **more,
     }
-    return node._post(f"/allocations/{allocation_id}/{path}", body, status)
+    return node._post(f"/allocations/{allocation_id}/{call}", body, status)
 
 
 def test_an_evaluation_reads_the_version_that_its_alias_named_at_submission(

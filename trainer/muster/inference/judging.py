@@ -219,10 +219,10 @@ def _errors(outputs: Tensor, targets: Tensor) -> Tensor:
             f"evaluate.data: the targets of a batch have the shape {list(targets.shape)}, and the "
             f"model returns {list(outputs.shape)}"
         )
-    wanted, found = targets.double().flatten(), outputs.double().flatten()
-    error = found - wanted
-    values = [len(wanted), error.square().sum(), error.abs().sum(), wanted.sum()]
-    return torch.tensor([float(v) for v in (*values, wanted.square().sum())], dtype=torch.float64)
+    wanted = targets.double().flatten()
+    error = outputs.double().flatten() - wanted
+    found = [error.square().sum(), error.abs().sum(), wanted.sum(), wanted.square().sum()]
+    return torch.tensor([len(wanted), *map(float, found)], dtype=torch.float64)
 
 
 def _regression(sums: Tensor) -> dict[str, float]:

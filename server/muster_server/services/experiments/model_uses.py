@@ -52,6 +52,7 @@ def find_used(session: Session, path: str, reference: str | UsedModel) -> UsedMo
 
     path: where the reference stands in the document.
     """
+    number: int | None
     if isinstance(reference, UsedModel):
         name, number, alias = reference.model, reference.version, ""
     else:

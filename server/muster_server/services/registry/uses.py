@@ -123,6 +123,7 @@ def lineage_both_ways(
         produced=[
             ProducedVersionOut(model=name, version=number, experiment_id=experiment_id)
             for name, number, experiment_id in produced
+            if experiment_id is not None
         ],
     )
 
