@@ -248,6 +248,54 @@ class ControlPlane:
         )
         return wire.loads(wire.SecretsReply, response.content).secrets
 
+    async def model_files(
+        self, allocation_id: str, request: wire.ModelFilesRequest
+    ) -> wire.ModelFilesReply:
+        """Return the files of a version that an allocation reads."""
+        path = f"/allocations/{allocation_id}/models"
+        response = await self._call("POST", path, body=wire.dump(request))
+        return wire.loads(wire.ModelFilesReply, response.content)
+
+    async def model_part(
+        self, allocation_id: str, request: wire.ModelPartRequest
+    ) -> wire.ModelPartReply:
+        """Have a part of such a file read where its storage is."""
+        path = f"/allocations/{allocation_id}/models/parts"
+        response = await self._call("POST", path, body=wire.dump(request))
+        return wire.loads(wire.ModelPartReply, response.content)
+
+    async def model_content(
+        self, allocation_id: str, request: wire.ModelPartRequest, draft: Path, *, etag: str
+    ) -> None:
+        """Fetch a part that is ready into `draft`, from where that ends if the server still has the
+        file with this tag. After an error `draft` holds what has arrived."""
+        there = _size(draft) if etag else 0
+        continues = {"Range": f"bytes={there}-", "If-Range": f'"{etag}"'} if there else {}
+        params: dict[str, Any] = {
+            "node_id": request.node_id,
+            "session_epoch": request.session_epoch,
+            "attempt_no": request.attempt_no,
+            "name": request.name,
+            "path": request.path,
+        }
+        if request.export_id is not None:
+            params["export"] = request.export_id
+        try:
+            async with self._http.stream(
+                "GET",
+                f"/allocations/{allocation_id}/models/content",
+                params=params,
+                headers={**self._headers(self._credential), **continues},
+            ) as response:
+                if response.status_code >= 300:
+                    await response.aread()
+                    _check(response)
+                with draft.open("ab" if response.status_code == 206 else "wb") as file:
+                    async for chunk in response.aiter_bytes():
+                        file.write(chunk)
+        except httpx.TransportError as error:
+            raise ServerUnreachable(f"{type(error).__name__}: {error}") from error
+
     async def download(self, sha256: str, path: Path) -> None:
         """Fetch a code bundle into `path` and verify that it has the promised hash."""
         temporary = path.with_name(f".{path.name}.part")
@@ -327,6 +375,10 @@ async def persistently(call: Callable[[], Awaitable[T]], *, what: str) -> T:
         sleep=asyncio.sleep,
     )
     return await retrying(attempt)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
 
 
 def _check(response: httpx.Response) -> None:

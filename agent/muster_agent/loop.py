@@ -35,6 +35,7 @@ from muster_agent.housekeeping import Housekeeping
 from muster_agent.jobs.allocations import Allocation
 from muster_agent.jobs.folder import ShimOptions
 from muster_agent.machine import Machine
+from muster_agent.models import ModelCache, ModelUnavailable
 from muster_agent.node.joining import CannotJoin, introduce, take_credential
 from muster_agent.outputs.keeper import OutputsReporter, is_all_reported
 from muster_agent.outputs.storage import is_within
@@ -51,6 +52,7 @@ from muster_agent.plan import (
     TakeStacks,
     plan,
 )
+from muster_agent.records.logs import launcher_log
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.fetch import FetchResult
 from muster_agent.tunnels import CannotOpen, Job
@@ -94,6 +96,7 @@ class Agent:
         self._bundles = BundleCache(
             settings.home / "bundles", limit_bytes=settings.bundle_cache_bytes
         )
+        self._models = ModelCache(settings.home / "models", limit_bytes=settings.models_cache_bytes)
         self._instance_id = uuid.uuid4().hex
         self._allocations = {a.allocation_id: a for a in self._machine.recover()}
         self._desired: dict[str, wire.Assignment] | None = None
@@ -520,6 +523,8 @@ class Agent:
         )
         if allocation.spec.work_from and not await self._fetch_work(allocation, options):
             return
+        if allocation.spec.models and not await self._fetch_models(allocation):
+            return
         try:
             allocation.start_shim(
                 dataclasses.replace(options, deadline_boot_s=self._deadline_boot_s), secrets
@@ -561,6 +566,54 @@ class Agent:
         if result.messages:
             allocation.folder.write_messages(result.messages)
         return True
+
+    async def _fetch_models(self, allocation: Allocation) -> bool:
+        """Put the versions of models that a job reads in place. Return False if the allocation has
+        ended instead."""
+        spec, folder = allocation.spec, allocation.folder
+        log_file = launcher_log(folder.logs, "stdout")
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+
+        def say(line: str) -> None:
+            with log_file.open("a") as file:
+                file.write(f"[setup] {line}\n")
+
+        async def fetch() -> None:
+            for name in sorted(spec.models):
+                await self._models.place(
+                    spec,
+                    name,
+                    folder.models / name,
+                    plane=self._plane,
+                    session_of=self._present_session,
+                    say=say,
+                )
+
+        fetching = asyncio.create_task(fetch())
+        try:
+            while not (await asyncio.wait({fetching}, timeout=FETCH_LOOK_S))[0]:
+                if not self._is_wanted(allocation.allocation_id):
+                    await self._settle(allocation, "stopped before it began")
+                    return False
+            fetching.result()
+        except ModelUnavailable as error:
+            allocation.end_by_ourselves(
+                wire.StateRecord(
+                    observed="PREPARE_FAILED",
+                    message=str(error),
+                    blames=error.blames,
+                    passes=error.passes,
+                )
+            )
+            return False
+        finally:
+            fetching.cancel()
+            await asyncio.gather(fetching, return_exceptions=True)
+        return True
+
+    def _present_session(self) -> Session:
+        assert self._session is not None, "nothing is prepared before the first session"
+        return self._session
 
     def _is_wanted(self, allocation_id: str) -> bool:
         """Return whether the server still wants an allocation to run; True while it is unheard."""

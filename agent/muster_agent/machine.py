@@ -37,7 +37,7 @@ from muster_agent.jobs.launch import (
     TRACKING_MARK,
     environment_of,
     inheritable,
-    is_built_in_trainer,
+    is_built_in,
     parent_environment,
     shared_environment,
     tracks,
@@ -384,7 +384,7 @@ class Machine:
 
     def _warm_socket(self, spec: wire.AllocationSpec) -> str:
         wanted = self._settings.warm_workers
-        if wanted == "none" or (wanted == "trainer" and not is_built_in_trainer(spec)):
+        if wanted == "none" or (wanted == "trainer" and not is_built_in(spec)):
             return ""
         if why_cold(spec, is_isolated=self._isolation.is_on):
             return ""

@@ -55,6 +55,9 @@ class AgentSettings(BaseSettings):
     """Limit in bytes of the records kept on disk per allocation while the server is out of reach.
     """
     bundle_cache_bytes: int = Field(2 * 1024**3, ge=0)
+    models_cache_bytes: int = Field(20 * 10**9, ge=0)
+    """Limit in bytes of the files of models that are kept for further jobs. Past it, those not used
+    for the longest time are deleted."""
     work_restore_max_bytes: int = Field(50 * 10**9, ge=0)
     """Limit in bytes of an earlier attempt's files that this node fetches from the storage when a
     trial continues here. A trial with more than that does not start on this node."""

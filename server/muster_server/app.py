@@ -153,6 +153,7 @@ def _routes() -> tuple[BaseRoute, ...]:
     app.include_router(prometheus.router)
     app.include_router(blobs.agent_router, prefix="/agent/v1")
     app.include_router(exports.agent_router, prefix="/agent/v1")
+    app.include_router(models.agent_router, prefix="/agent/v1")
     app.include_router(tunnels.agent_router, prefix="/agent/v1")
     for router in _API_ROUTERS:
         app.include_router(router, prefix="/api/v1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,15 +63,24 @@ def test_outputs_are_registered_named_and_found_again(
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_test_id("alias-production")).to_be_visible()
 
+    expect(page.get_by_test_id("model-card").get_by_role("heading", name="Files")).to_be_visible()
+    page.get_by_test_id("tab-uses").click()
+    expect(page.get_by_test_id("version-uses")).to_contain_text("No job uses this version")
+
     page.keyboard.press("g")
     page.keyboard.press("m")
+    page.get_by_test_id("tab-leaderboards").click()
+    expect(page.get_by_test_id("empty")).to_contain_text("muster model evaluate")
+    page.get_by_test_id("tab-models").click()
     rows = page.get_by_test_id("models").locator("tbody tr")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("production → 1")
     page.get_by_test_id("models-search").fill("nothing like it")
     expect(page.get_by_test_id("empty")).to_contain_text("No model matches")
-    page.get_by_test_id("models-search").fill("net")
-    rows.get_by_role("link", name="nets").click()
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog").get_by_role("textbox").fill("net")
+    page.get_by_role("dialog").locator("[data-action]").filter(has_text="nets").click()
+    expect(page).to_have_url(re.compile(r"/models/nets$"))
     page.get_by_test_id("tab-history").click()
     expect(page.get_by_test_id("alias-history")).to_contain_text("passed the tests")
     page.get_by_test_id("tab-promotions").click()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from guides import last_id, run_guide, shell
 
+from muster.client import Client
 from support.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.torch]
@@ -36,5 +37,35 @@ def test_the_best_of_a_search_is_registered_named_promoted_and_pulled(
         assert version["lineage"]["slot_hours"] > 0
         assert version["metrics"]["val/loss"] > 0
         assert version["notes"] == "Confuses 4 and 9."
+        _is_judged_as_a_plain_computation_does(client, tmp_path / "served")
     refused = shell(open_stack, f"muster delete {experiment_id} --yes", tmp_path)
     assert "version 1 of model digits" in refused.stderr
+
+
+def _is_judged_as_a_plain_computation_does(client: Client, folder: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    from muster.document.train_config import resolve
+    from muster.training import data, models
+
+    (use,) = client.model_lineage("digits:1")["uses"]
+    assert (use["kind"], use["experiment_state"]) == ("evaluation", "COMPLETED")
+    dataset = data.load(resolve({"trainer": {"data": "digits"}}, {}))
+    trained = resolve({"trainer": {"model": "mlp", "data": "digits"}}, {})
+    module = models.build(trained, inputs=(1, 8, 8), classes=10)
+    module.load_state_dict(load_file(folder / "model.safetensors"))
+    with torch.inference_mode():
+        right = (module.eval()(dataset.test_x).argmax(-1) == dataset.test_y).float().mean().item()
+    result = use["result"]
+    assert result["metrics"]["accuracy"] == pytest.approx(right)
+    assert result["num_samples"] == len(dataset.test_x)
+    assert result["speed"]["latency_p50_ms"] > 0
+    assert result["peak_memory_bytes"] > 0
+    (trial,) = client.trials(use["experiment_id"])
+    said = "".join(line["text"] for line in client.pages(f"/trials/{trial['id']}/logs"))
+    assert "[setup] model model: digits version 1" in said
+    (board,) = client.model_leaderboards("digits")
+    assert [(row["rank"], row["version"]) for row in board["rows"]] == [(1, 1)]
+    card = client.model_version("digits:1")["card"]
+    assert "## Evaluations" in card

@@ -33,6 +33,7 @@ DIGESTS = {
     "0024_pool_costs.py": "9d613b6dc8445a51981d0c8d8e92871b647df199b835f0c6909f3c4a4e3de17d",
     "0025_models.py": "6063d6ca5d5aa96aa2d056d0ae1142fbb24734a5aa48360f554a6f779c5caf1d",
     "0026_pool_containers.py": "91bf2b3741971ade45d2ee28e9904abedd93a6c62d0391d12002e782db20c0fe",
+    "0027_model_uses.py": "7c22ffa8bc237b548751cd8e2a5702bca259d2cda6193eb82942eae36a3a51ae",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

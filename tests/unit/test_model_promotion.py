@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from muster.wire import content_digest
 from muster_server.domain.registry.card import CardFacts, model_card
 from muster_server.domain.registry.contents import (
     clash,
-    content_digest,
     path_problem,
     warning_of,
 )

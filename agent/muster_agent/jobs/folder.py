@@ -11,6 +11,7 @@ allocations/<allocation id>/
   records/       spool.py
   logs/          logs.py
   checkpoints/   on their way to and from an object store, if the trial has one
+  models/        versions of models that the job reads, each in a folder of its name
   bin/ hostfile  for commands that bring a launcher along (muster.launch.commands)
   cache/ config.json
 
@@ -145,6 +146,10 @@ class AllocationFolder:
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
+
+    @property
+    def models(self) -> Path:
+        return self.path / "models"
 
     @property
     def stacks(self) -> Path:

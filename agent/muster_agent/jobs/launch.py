@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from muster.document.codec import load
+from muster.document.inference import BUILT_IN_MODULES
 from muster.document.running import DownloadSection, EnvironmentSection, MeasureSection
 from muster.launch.commands import (
     HOSTFILE_VARIABLE,
@@ -18,7 +19,7 @@ from muster.launch.commands import (
     find_call,
     is_command,
 )
-from muster.launch.variables import DATA_PREFIX, expand, uses_variables
+from muster.launch.variables import DATA_PREFIX, MODEL_PREFIX, expand, uses_variables
 from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
@@ -72,6 +73,8 @@ class LaunchContext:
     """Files of the trial's work folder: the working directory, unless the code is installed."""
     output_dir: str = ""
     """Folder whose content is always kept."""
+    models_dir: str = ""
+    """Folder of the versions of models that the job reads, each in one of its name."""
     has_own_devices: bool = False
     """Whether the job sees no devices but its own, which are numbered from 0 for it."""
     tracking_uri: str = ""
@@ -182,7 +185,7 @@ def with_values(spec: AllocationSpec, values: Mapping[str, str]) -> AllocationSp
 def attached(spec: AllocationSpec) -> list[str]:
     """Return what Muster attaches to the workers from outside, see muster.launch.attach: "steps", to
     measure them, and the routes by which values are captured. None to the built-in trainer."""
-    if is_built_in_trainer(spec):
+    if is_built_in(spec):
         return []
     measure = load(MeasureSection, spec.config.get("measure") or {})
     routes = [route for route in measure.capture if route != "mlflow"]
@@ -192,11 +195,12 @@ def attached(spec: AllocationSpec) -> list[str]:
 def tracks(spec: AllocationSpec) -> bool:
     """Return whether the shim answers MLflow's clients in the job."""
     measure = load(MeasureSection, spec.config.get("measure") or {})
-    return "mlflow" in measure.capture and not is_built_in_trainer(spec)
+    return "mlflow" in measure.capture and not is_built_in(spec)
 
 
-def is_built_in_trainer(spec: AllocationSpec) -> bool:
-    return tuple(spec.entrypoint[:2]) == _BUILT_IN_TRAINER
+def is_built_in(spec: AllocationSpec) -> bool:
+    """Return whether the workers run the built-in trainer or another program of Muster's own."""
+    return spec.entrypoint[:1] == ["-m"] and "".join(spec.entrypoint[1:2]) in BUILT_IN_MODULES
 
 
 def why_cold(spec: AllocationSpec, *, is_isolated: bool = False) -> str:
@@ -435,7 +439,6 @@ def _shell_environment(
     return found
 
 
-_BUILT_IN_TRAINER = ("-m", "muster.training")
 _PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _OF_WORKERS_ALONE = frozenset(
     {"MUSTER_REPORT_SOCKET", "MUSTER_ATTACH", "MUSTER_ATTACH_UNRANKED", "PYTHONPATH"}
@@ -479,6 +482,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         WORLD_SIZE_VARIABLE: str(spec.world_size),
         "MUSTER_WORK_DIR": place.files_dir,
         **{f"{DATA_PREFIX}{name.upper()}": where for name, where in data_of(spec).items()},
+        **{f"{MODEL_PREFIX}{name.upper()}": f"{place.models_dir}/{name}" for name in spec.models},
     }
     defaults = _defaults(interface, spec.num_nodes)
     if spec.slot_type == "cpu":

@@ -170,6 +170,8 @@ class Confinement:
         for where in data_of(self._spec).values():
             if "://" not in where:
                 found += [where, str(Path(where).resolve())]
+        if place.models_dir:
+            found.append(place.models_dir)
         if self._spec.code.kind == "installed":
             found += [place.work_dir, str(Path(place.work_dir).resolve())]
         return found

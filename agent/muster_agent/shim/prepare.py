@@ -58,7 +58,7 @@ from muster_agent.jobs.launch import (
     gang_place,
     helps_launchers,
     inheritable,
-    is_built_in_trainer,
+    is_built_in,
     shared_environment,
     shell_argv,
 )
@@ -145,7 +145,7 @@ def prepare(
     _check_entrypoint(spec, work_dir)
     if commands.is_command(spec.entrypoint) and container is None:
         _check_program(spec.entrypoint, work_dir, python=python, path=inherited["PATH"])
-    if spec.entrypoint[0] == "-m" and not is_built_in_trainer(spec):
+    if spec.entrypoint[0] == "-m" and not is_built_in(spec):
         shared = shared_environment(
             spec, inherited=inherited, sdk_path=sdk_path, loopback_interface=LOOPBACK_INTERFACE
         )
@@ -172,6 +172,7 @@ def prepare(
                 work_dir=str(work_dir),
                 files_dir=str(work.work.files),
                 output_dir=str(work.work.output_dir),
+                models_dir=str(folder.models) if spec.models else "",
                 logs_dir=str(folder.logs),
                 report_socket=str(report_socket),
                 config_file=str(folder.config),

@@ -35,6 +35,7 @@ _RARE_RECORDS: dict[str, type[Any]] = {
     "group": wire.GroupRecord,
     "checkpoint": wire.CheckpointRecord,
     "evaluation": wire.EvaluationRecord,
+    "model_result": wire.ModelResultRecord,
     "schedule": wire.ScheduleRecord,
     "message": wire.MessageRecord,
 }

@@ -34,7 +34,7 @@ from muster_agent.jobs.folder import (
     AllocationFolder,
     remove_socket_dir,
 )
-from muster_agent.jobs.launch import environment_of, is_built_in_trainer
+from muster_agent.jobs.launch import environment_of, is_built_in
 from muster_agent.jobs.process import (
     Identity,
     become_subreaper,
@@ -349,7 +349,7 @@ class Shim:
         self.processes.confinement.check(prepared.place)
         self.tracker.open(Path(prepared.place.files_dir))
         self.media.open(Path(prepared.place.files_dir))
-        if not is_built_in_trainer(self.spec):
+        if not is_built_in(self.spec):
             await self.event_values.start(Path(prepared.place.files_dir))
         return replace(
             prepared,
@@ -398,7 +398,7 @@ class Shim:
 
     async def _watch(self) -> None:
         """Wait until the processes have ended, one has failed, or an end was requested."""
-        if not is_built_in_trainer(self.spec):
+        if not is_built_in(self.spec):
             self.log_values.start()
         is_running = False
         while not self._has_ended() and not self.commands.must_end():

@@ -21,6 +21,67 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/agent/v1/allocations/{allocation_id}/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Agent Model Files
+         * @description The files of a version that a job of this node reads.
+         */
+        post: operations["agent_model_files"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/agent/v1/allocations/{allocation_id}/models/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Agent Model Content
+         * @description Return the bytes of a part that is ready, with a `Range` from where an earlier answer broke
+         *     off.
+         */
+        get: operations["agent_model_content"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/agent/v1/allocations/{allocation_id}/models/parts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Agent Model Part
+         * @description Have a part of such a file read from the storage of the nodes, unless the server has it.
+         */
+        post: operations["agent_model_part"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/agent/v1/allocations/{allocation_id}/records": {
         parameters: {
             query?: never;
@@ -964,6 +1025,26 @@ export interface paths {
          *     most recently written ones.
          */
         get: operations["get_experiment_log_histogram"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}/model-uses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Experiment Model Uses
+         * @description List the versions of models that an experiment uses, newest first, with what came of them.
+         */
+        get: operations["list_experiment_model_uses"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1995,6 +2076,69 @@ export interface paths {
          *     until it is ready.
          */
         post: operations["fetch_model_file"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{name}/versions/{number}/lineage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Model Lineage
+         * @description Return what a version comes from, and what was done with it: exports, evaluations,
+         *     predictions, deployments, and trainings that read it.
+         */
+        get: operations["get_model_lineage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models/{name}/versions/{number}/uses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Model Version Uses
+         * @description List the experiments that use a version, newest first: jobs that read, export, evaluate and
+         *     serve it, with what came of them.
+         */
+        get: operations["list_model_version_uses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/models:leaderboards": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Model Leaderboards
+         * @description List versions by how good they are, for each data set. Only evaluations by the same samples and
+         *     the same code of the metrics are ranked together.
+         */
+        get: operations["list_model_leaderboards"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -4073,6 +4217,10 @@ export interface components {
             launcher: "torchrun" | "direct" | "plain" | "shell";
             /** Log Limit Bytes */
             log_limit_bytes: number;
+            /** Models */
+            models?: {
+                [key: string]: components["schemas"]["ModelSpec"];
+            };
             /** Node Rank */
             node_rank: number;
             /** Num Nodes */
@@ -6463,6 +6611,70 @@ export interface components {
             /** Sample Bytes */
             sample_bytes: number;
         };
+        /**
+         * LeaderboardOut
+         * @description Evaluations by the same samples and the same code of the metrics.
+         */
+        LeaderboardOut: {
+            /** Data */
+            data: string;
+            /** Data Digest */
+            data_digest: string;
+            /**
+             * Goal
+             * @enum {string}
+             */
+            goal: "min" | "max";
+            /** Metric */
+            metric: string;
+            /** Metrics Version */
+            metrics_version: number;
+            /** Num Versions */
+            num_versions: number;
+            /** Rows */
+            rows: components["schemas"]["LeaderboardRowOut"][];
+            /** Split */
+            split: string;
+        };
+        /**
+         * LeaderboardRowOut
+         * @description The newest evaluation of a version by a data set.
+         */
+        LeaderboardRowOut: {
+            /** Aliases */
+            aliases: string[];
+            /** Device */
+            device: string;
+            /**
+             * Evaluated At
+             * Format: date-time
+             */
+            evaluated_at: string;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Metrics */
+            metrics: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+            /** Model */
+            model: string;
+            /** Num Parameters */
+            num_parameters: number | null;
+            /** Num Samples */
+            num_samples: number | null;
+            /** Peak Memory Bytes */
+            peak_memory_bytes: number | null;
+            /** Rank */
+            rank: number | null;
+            /** Slots */
+            slots: number | null;
+            /** Speed */
+            speed: {
+                [key: string]: number | ("NaN" | "Infinity" | "-Infinity");
+            };
+            /** Version */
+            version: number;
+        };
         /** LeaseReply */
         LeaseReply: {
             /** Assignments Index */
@@ -7196,6 +7408,17 @@ export interface components {
             /** Waits For */
             waits_for: string;
         };
+        /** ModelFile */
+        ModelFile: {
+            /** Num Parts */
+            num_parts: number;
+            /** Path */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number | null;
+        };
         /** ModelFileOut */
         ModelFileOut: {
             /** Is At Server */
@@ -7210,6 +7433,27 @@ export interface components {
             size_bytes: number | null;
             /** Warning */
             warning: string;
+        };
+        /** ModelFilesReply */
+        ModelFilesReply: {
+            /** Files */
+            files: components["schemas"]["ModelFile"][];
+            /** Size Bytes */
+            size_bytes: number;
+        };
+        /**
+         * ModelFilesRequest
+         * @description `POST /agent/v1/allocations/{id}/models`.
+         */
+        ModelFilesRequest: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Name */
+            name: string;
+            /** Node Id */
+            node_id: string;
+            /** Session Epoch */
+            session_epoch: number;
         };
         /** ModelIn */
         ModelIn: {
@@ -7271,6 +7515,83 @@ export interface components {
             updated_at: string;
         };
         /**
+         * ModelLineageOut
+         * @description What a version comes from, and what was done with it.
+         */
+        ModelLineageOut: {
+            /** Checkpoint Id */
+            checkpoint_id: number | null;
+            /** Model */
+            model: string;
+            /** Num Uses */
+            num_uses: number;
+            /** Produced */
+            produced: components["schemas"]["ProducedVersionOut"][];
+            /** Read */
+            read: components["schemas"]["ModelUseOut"][];
+            /** Sources */
+            sources: {
+                [key: string]: unknown;
+            };
+            /** Step */
+            step: number | null;
+            /** Uses */
+            uses: components["schemas"]["ModelUseOut"][];
+            /** Version */
+            version: number;
+        };
+        /** ModelPartReply */
+        ModelPartReply: {
+            /** Export Id */
+            export_id?: number | null;
+            /**
+             * Message
+             * @default
+             */
+            message: string;
+            /**
+             * Sha256
+             * @default
+             */
+            sha256: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "ready" | "pending" | "failed";
+            /**
+             * Waits For
+             * @default
+             */
+            waits_for: string;
+        };
+        /**
+         * ModelPartRequest
+         * @description `POST /agent/v1/allocations/{id}/models/parts`: have a part of a file read, if the server lacks
+         *     it. Repeated until it is ready.
+         */
+        ModelPartRequest: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Drops */
+            drops?: number | null;
+            /** Export Id */
+            export_id?: number | null;
+            /** Name */
+            name: string;
+            /** Node Id */
+            node_id: string;
+            /**
+             * Part
+             * @default 0
+             */
+            part: number;
+            /** Path */
+            path: string;
+            /** Session Epoch */
+            session_epoch: number;
+        };
+        /**
          * ModelPatch
          * @description What is left out stays as it is.
          */
@@ -7314,6 +7635,72 @@ export interface components {
             state: "waiting" | "moved" | "kept" | "refused";
             /** Version */
             version: number | null;
+        };
+        /**
+         * ModelResultRecord
+         * @description What came of a version of a model in this job. A later result of the same name replaces it.
+         */
+        ModelResultRecord: {
+            /** Name */
+            name: string;
+            /** Result */
+            result: {
+                [key: string]: unknown;
+            };
+            /**
+             * Type
+             * @default model_result
+             * @constant
+             */
+            type: "model_result";
+        };
+        /**
+         * ModelSpec
+         * @description A version that an allocation reads.
+         */
+        ModelSpec: {
+            /** Digest */
+            digest: string;
+            /** Model */
+            model: string;
+            /** Version */
+            version: number;
+        };
+        /**
+         * ModelUseOut
+         * @description What an experiment does with a version, and what came of it.
+         */
+        ModelUseOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /** Experiment State */
+            experiment_state: string;
+            /** Id */
+            id: number;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "input" | "export" | "evaluation" | "prediction" | "deployment";
+            /** Model */
+            model: string;
+            /** Name */
+            name: string;
+            /** Result */
+            result: {
+                [key: string]: unknown;
+            } | null;
+            /** Result At */
+            result_at: string | null;
+            /** Version */
+            version: number;
         };
         /**
          * ModelVersionItem
@@ -7921,7 +8308,7 @@ export interface components {
             /** At Ms */
             at_ms: number;
             /** Record */
-            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["MediaRecord"] | components["schemas"]["MediaDropsRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["StateRecord"];
+            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ModelResultRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["MediaRecord"] | components["schemas"]["MediaDropsRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["StateRecord"];
             /** Seq */
             seq: number;
         };
@@ -8362,6 +8749,13 @@ export interface components {
         Page_ModelPromotionOut_: {
             /** Items */
             items: components["schemas"]["ModelPromotionOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[ModelUseOut] */
+        Page_ModelUseOut_: {
+            /** Items */
+            items: components["schemas"]["ModelUseOut"][];
             /** Next */
             next: string | null;
         };
@@ -9281,6 +9675,18 @@ export interface components {
             ranks: number[];
             /** Size */
             size: number;
+        };
+        /**
+         * ProducedVersionOut
+         * @description A version that an experiment has produced which read another one.
+         */
+        ProducedVersionOut: {
+            /** Experiment Id */
+            experiment_id: number;
+            /** Model */
+            model: string;
+            /** Version */
+            version: number;
         };
         /** ProfileIn */
         ProfileIn: {
@@ -11648,6 +12054,249 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogsReply"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    agent_model_files: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ModelFilesRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelFilesReply"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    agent_model_content: {
+        parameters: {
+            query: {
+                node_id: string;
+                session_epoch: number;
+                attempt_no: number;
+                name: string;
+                path: string;
+                export?: number | null;
+            };
+            header?: never;
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": unknown;
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    agent_model_part: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                allocation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ModelPartRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelPartReply"];
                 };
             };
             /** @description Not signed in */
@@ -15650,6 +16299,87 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LogHistogram"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_experiment_model_uses: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ModelUseOut_"];
                 };
             };
             /** @description Not signed in */
@@ -20482,6 +21212,246 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelFetchOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_model_lineage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the model. */
+                name: string;
+                /** @description Number of the version. */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelLineageOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_model_version_uses: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the model. */
+                name: string;
+                /** @description Number of the version. */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ModelUseOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_model_leaderboards: {
+        parameters: {
+            query?: {
+                /** @description Only of this data set. */
+                data?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeaderboardOut"][];
                 };
             };
             /** @description Not signed in */

@@ -172,6 +172,27 @@ function useExperiments(query: string, opened: boolean) {
   };
 }
 
+/** Models by name or description. */
+function useModels(query: string, opened: boolean): { isPending: boolean; models: Action[] } {
+  const { t } = useTranslation();
+  const go = useGo();
+  const words = query.trim();
+  const found = useQuery({
+    queryKey: ["command", "models", words],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/v1/models", { params: { query: { q: words, limit: IN_GROUP } }, signal })),
+    enabled: opened && words !== "",
+  });
+  const models = (words === "" ? [] : (found.data?.items ?? [])).map((item) => ({
+    id: `model-${item.id}`,
+    label: item.name,
+    description: item.latest_version === null ? "" : t("models.versionNo", { version: item.latest_version }),
+    leftSection: icon(IconBox),
+    onClick: go(`/models/${encodeURIComponent(item.name)}`),
+  }));
+  return { isPending: found.isLoading, models };
+}
+
 /** On a trial's page its own metrics, which it shows alone; elsewhere those of the newest experiments, by which it sorts them. */
 function useMetrics(opened: boolean): { isPending: boolean; metrics: Action[] } {
   const { t } = useTranslation();
@@ -235,9 +256,11 @@ export function useCommands(query: string, opened: boolean): SpotlightActionGrou
   const settings = useSettings();
   const { isPending, experiments, trials } = useExperiments(query, opened);
   const { isPending: areMetricsPending, metrics } = useMetrics(opened);
+  const { isPending: areModelsPending, models } = useModels(query, opened);
   const { data: nodeList = [], isLoading: areNodesPending } = useQuery({ ...nodes, enabled: opened });
   const { data: views = [], isLoading: areViewsPending } = useQuery({ ...savedViews, enabled: opened });
-  const docs = useDocs(query, opened, isPending || areMetricsPending || areNodesPending || areViewsPending);
+  const areOthersPending = isPending || areMetricsPending || areModelsPending || areNodesPending || areViewsPending;
+  const docs = useDocs(query, opened, areOthersPending);
   const { pathname } = useLocation();
   const isEmpty = query.trim() === "";
   const recent = recentPlaces()
@@ -262,6 +285,7 @@ export function useCommands(query: string, opened: boolean): SpotlightActionGrou
     [t("command.pages"), matching(pages, query, pages.length)],
     [t("nav.experiments"), experiments],
     [t("command.trials"), trials],
+    [t("nav.models"), models],
     [t("command.views"), matching(viewList, query, IN_GROUP)],
     [t("nav.nodes"), matching(nodeActions, query, IN_GROUP)],
     [t("command.metrics"), isEmpty ? [] : matching(metrics, query, IN_GROUP)],

@@ -24,6 +24,7 @@ import {
   signInSearch,
   submitSearch,
   trialSearch,
+  versionSearch,
 } from "./search";
 import { Shell } from "./Shell";
 
@@ -145,6 +146,7 @@ const modelVersionRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/models/$name/versions/$number",
   beforeLoad: ({ params }) => numeric(params.number),
+  validateSearch: versionSearch,
   component: lazyPage(() => import("../features/models/VersionPage"), "VersionPage"),
 });
 

@@ -131,10 +131,17 @@ export const checkpointsSearch = (search: Record<string, unknown>): CheckpointSe
 });
 
 /** What the list of models is searched for. */
-export const modelsSearch = (search: Record<string, unknown>): { q?: string } => ({ q: text(search["q"]) });
+export const modelsSearch = (search: Record<string, unknown>): { q?: string; tab?: "leaderboards" } => ({
+  q: text(search["q"]),
+  tab: search["tab"] === "leaderboards" ? "leaderboards" : undefined,
+});
 
 export const modelSearch = (search: Record<string, unknown>): { tab?: "history" | "promotions" } => ({
   tab: search["tab"] === "history" || search["tab"] === "promotions" ? search["tab"] : undefined,
+});
+
+export const versionSearch = (search: Record<string, unknown>): { tab?: "uses" } => ({
+  tab: search["tab"] === "uses" ? "uses" : undefined,
 });
 
 export interface ExperimentSearch extends CheckpointSearch, LogSearch {

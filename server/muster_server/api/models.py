@@ -10,9 +10,17 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from muster.wire import (
+    ModelFilesReply,
+    ModelFilesRequest,
+    ModelPartReply,
+    ModelPartRequest,
+)
 from muster_server import clock
-from muster_server.api.agents import read_body
-from muster_server.api.deps import By, Config, Cursor, Db, Id, Limit, Me
+from muster_server.api.agents import AllocationId, read_body, require_self
+from muster_server.api.deps import Agent, By, Config, Cursor, Db, Id, Limit, Me
+from muster_server.api.wire_route import WireRoute
+from muster_server.db.engine import Database
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.registry.contents import ALIAS_NAME, MODEL_NAME, PATH_MAX_CHARS
 from muster_server.errors import InvalidRequest
@@ -20,6 +28,7 @@ from muster_server.middleware.limits import MODEL_PIECE_MAX_BYTES
 from muster_server.schemas.base import Page, SafeStr
 from muster_server.schemas.registry import (
     AliasIn,
+    LeaderboardOut,
     ModelAliasMoveOut,
     ModelAliasOut,
     ModelBlobOut,
@@ -27,25 +36,32 @@ from muster_server.schemas.registry import (
     ModelFetchOut,
     ModelIn,
     ModelItem,
+    ModelLineageOut,
     ModelPatch,
     ModelPromotionOut,
+    ModelUseOut,
     ModelVersionItem,
     ModelVersionOut,
     PromotionIn,
     VersionIn,
     VersionPatch,
 )
+from muster_server.services.core import identity
 from muster_server.services.registry import (
+    agent_files,
     aliases,
+    evaluations,
     fetching,
     promotions,
     registration,
     uploads,
+    uses,
     views,
 )
 from muster_server.services.registry import models as registry
 
 router = APIRouter(tags=["models"])
+agent_router = APIRouter(tags=["agents"], route_class=WireRoute)
 
 Model = Annotated[str, Path(pattern=MODEL_NAME, description="Name of the model.")]
 Alias = Annotated[str, Path(pattern=ALIAS_NAME)]
@@ -123,6 +139,53 @@ def list_experiment_model_versions(
     with db.read() as session:
         begin_snapshot(session)
         return views.versions_of_experiment(session, experiment_id, cursor=cursor, limit=limit)
+
+
+@router.get("/experiments/{experiment_id}/model-uses", operation_id="list_experiment_model_uses")
+def list_experiment_model_uses(
+    experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[ModelUseOut]:
+    """List the versions of models that an experiment uses, newest first, with what came of them."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return uses.of_experiment(session, experiment_id, cursor=cursor, limit=limit)
+
+
+@router.get("/models/{name}/versions/{number}/uses", operation_id="list_model_version_uses")
+def list_model_version_uses(
+    name: Model, number: Number, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[ModelUseOut]:
+    """List the experiments that use a version, newest first: jobs that read, export, evaluate and
+    serve it, with what came of them."""
+    with db.read() as session:
+        begin_snapshot(session)
+        version = registry.find_version(session, registry.find_model(session, name), number)
+        return uses.of_version(session, version, cursor=cursor, limit=limit)
+
+
+@router.get("/models/{name}/versions/{number}/lineage", operation_id="get_model_lineage")
+def get_model_lineage(name: Model, number: Number, db: Db) -> ModelLineageOut:
+    """Return what a version comes from, and what was done with it: exports, evaluations,
+    predictions, deployments, and trainings that read it."""
+    with db.read() as session:
+        begin_snapshot(session)
+        model = registry.find_model(session, name)
+        version = registry.find_version(session, model, number)
+        return uses.lineage_both_ways(session, model, version)
+
+
+@router.get("/models:leaderboards", operation_id="list_model_leaderboards")
+def list_model_leaderboards(
+    db: Db,
+    data: Annotated[
+        SafeStr | None, Query(max_length=256, description="Only of this data set.")
+    ] = None,
+) -> list[LeaderboardOut]:
+    """List versions by how good they are, for each data set. Only evaluations by the same samples and
+    the same code of the metrics are ranked together."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return evaluations.read_leaderboards(session, data=data)
 
 
 @router.post("/models/{name}/versions", status_code=201, operation_id="register_model_version")
@@ -273,13 +336,22 @@ def download_model_file(
     with db.read() as session:
         _, file = fetching.find_file(session, name, number, path)
         content = fetching.find_content(session, file, export_id=export)
+    name = quote(path.rpartition("/")[2], safe="")
+    return _streamed(request, db, content, disposition=f"attachment; filename*=utf-8''{name}")
+
+
+def _streamed(
+    request: Request, db: Database, content: fetching.Content, *, disposition: str = ""
+) -> StreamingResponse:
+    """Return the bytes, from where the request says that it continues."""
     start = _start(request, content)
     headers = {
         "Content-Length": str(content.size_bytes - start),
-        "Content-Disposition": f"attachment; filename*=utf-8''{quote(path.rpartition('/')[2], safe='')}",
         "ETag": f'"{content.sha256}"',
         "Accept-Ranges": "bytes",
     }
+    if disposition:
+        headers["Content-Disposition"] = disposition
     if start:
         headers["Content-Range"] = f"bytes {start}-{content.size_bytes - 1}/{content.size_bytes}"
     return StreamingResponse(
@@ -336,3 +408,68 @@ async def put_model_blob(
         settings=settings,
         now=clock.now(),
     )
+
+
+# ---------------------------------------------------------------- for agents
+
+
+@agent_router.post("/allocations/{allocation_id}/models", operation_id="agent_model_files")
+def agent_model_files(
+    database: Db, agent: Agent, allocation_id: AllocationId, request: ModelFilesRequest
+) -> ModelFilesReply:
+    """The files of a version that a job of this node reads."""
+    require_self(agent, request.node_id)
+    with database.transaction() as session:
+        identity.confirm_agent(session, agent)
+        return agent_files.list_files(session, allocation_id, request)
+
+
+@agent_router.post("/allocations/{allocation_id}/models/parts", operation_id="agent_model_part")
+def agent_model_part(
+    database: Db,
+    config: Config,
+    agent: Agent,
+    allocation_id: AllocationId,
+    request: ModelPartRequest,
+) -> ModelPartReply:
+    """Have a part of such a file read from the storage of the nodes, unless the server has it."""
+    require_self(agent, request.node_id)
+    with database.transaction() as session:
+        identity.confirm_agent(session, agent)
+        return agent_files.request_part(
+            session, allocation_id, request, settings=config, now=clock.now()
+        )
+
+
+@agent_router.get(
+    "/allocations/{allocation_id}/models/content",
+    operation_id="agent_model_content",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/octet-stream": {}}}},
+)
+def agent_model_content(
+    http: Request,
+    database: Db,
+    agent: Agent,
+    allocation_id: AllocationId,
+    node_id: Annotated[str, Query(max_length=64)],
+    session_epoch: int,
+    attempt_no: int,
+    name: Annotated[str, Query(max_length=64)],
+    path: Annotated[SafeStr, Query(min_length=1, max_length=PATH_MAX_CHARS)],
+    export: Annotated[int | None, Query(ge=1, lt=2**31)] = None,
+) -> StreamingResponse:
+    """Return the bytes of a part that is ready, with a `Range` from where an earlier answer broke
+    off."""
+    require_self(agent, node_id)
+    wanted = ModelPartRequest(
+        node_id=node_id,
+        session_epoch=session_epoch,
+        attempt_no=attempt_no,
+        name=name,
+        path=path,
+        export_id=export,
+    )
+    with database.read() as session:
+        content = agent_files.find_content(session, allocation_id, wanted)
+    return _streamed(http, database, content)

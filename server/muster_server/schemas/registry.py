@@ -257,3 +257,86 @@ class ModelFetchOut(Output):
     size_bytes: int | None
     export_id: int | None
     """Export that holds the bytes; null if the server has them for good."""
+
+
+class ModelUseOut(Output):
+    """What an experiment does with a version, and what came of it."""
+
+    id: int
+    model: str
+    version: int
+    experiment_id: int
+    experiment_name: str
+    experiment_state: str
+    kind: Literal["input", "export", "evaluation", "prediction", "deployment"]
+    name: str
+    """Name of the version among the `models` of the document."""
+    result: dict[str, Any] | None
+    """What the job has reported last; null before that. Numbers that are not finite are text."""
+    result_at: dt.datetime | None
+    created_at: dt.datetime
+
+
+class LeaderboardRowOut(Output):
+    """The newest evaluation of a version by a data set."""
+
+    rank: int | None
+    """From 1; equal values share one. Null for a value that is missing or not finite."""
+    model: str
+    version: int
+    aliases: list[str]
+    experiment_id: int
+    """Experiment that evaluated it."""
+    evaluated_at: dt.datetime
+    metrics: dict[str, WireFloat]
+    speed: dict[str, WireFloat]
+    """Latencies at batch 1 in milliseconds, rows per second, and the batch size of the latter."""
+    num_samples: int | None
+    num_parameters: int | None
+    peak_memory_bytes: int | None
+    """Most memory that was in use: of the device, or of the process on a CPU."""
+    device: str
+    slots: int | None
+
+
+class LeaderboardOut(Output):
+    """Evaluations by the same samples and the same code of the metrics."""
+
+    data: str
+    split: str
+    data_digest: str
+    """Digest of samples and targets."""
+    metrics_version: int
+    """Version of the code that computed the metrics."""
+    metric: str
+    """Metric that ranks; "" if none is known."""
+    goal: Literal["min", "max"]
+    num_versions: int
+    """Number of versions that were judged by these samples."""
+    rows: list[LeaderboardRowOut]
+
+
+class ProducedVersionOut(Output):
+    """A version that an experiment has produced which read another one."""
+
+    model: str
+    version: int
+    experiment_id: int
+
+
+class ModelLineageOut(Output):
+    """What a version comes from, and what was done with it."""
+
+    model: str
+    version: int
+    sources: dict[str, Any]
+    """Data sets, code, experiment, trial, attempt and parent, as known at registration."""
+    checkpoint_id: int | None
+    step: int | None
+    read: list[ModelUseOut]
+    """Versions that the experiment read which has produced this one."""
+    uses: list[ModelUseOut]
+    """Newest experiments that use this version, at most 200."""
+    num_uses: int
+    produced: list[ProducedVersionOut]
+    """Versions that these experiments have produced, at most 200."""

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster_server.domain.runtime.evaluations import MAX_CLASSES, class_scores, problem
+from muster.inference.scores import class_scores
+from muster_server.domain.runtime.evaluations import MAX_CLASSES, problem
 
 
 def test_scores_of_each_class() -> None:

@@ -1,4 +1,5 @@
-"""Commands about models: list, show, register, upload, alias, promote, pull, history, edit, delete."""
+"""Commands about models: list, show, register, upload, alias, promote, evaluate, leaderboard, pull,
+history, edit, delete."""
 
 from __future__ import annotations
 
@@ -315,6 +316,123 @@ def promote(
         f"{name}@{to}."
     )
     report(rule, text, as_json=as_json)
+
+
+@app.command("evaluate")
+def evaluate(
+    reference: ReferenceArgument,
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data", help="digits, shakespeare, synthetic, or module:function of your code."
+        ),
+    ] = "digits",
+    split: Annotated[str, typer.Option("--split", help="train, val or test.")] = "test",
+    batch_size: Annotated[
+        int | None, typer.Option("--batch-size", help="Samples at once. Default: 256.")
+    ] = None,
+    code: Annotated[
+        Path | None,
+        typer.Option("--code", metavar="DIR", help="Folder of your functions, which is sent."),
+    ] = None,
+    pool: Annotated[str | None, typer.Option("--pool", help="Pool to run in.")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait for the end, and show the result.")
+    ] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge a version by the samples of a data set, in a job of its own.
+
+    The alias is resolved once, when the job is submitted. With --no-wait, the result is on the page of
+    the version, and in `muster model leaderboard`.
+    """
+    more: dict[str, Any] = {"resources": {"pool": pool}} if pool else {}
+    with client_of_environment() as client:
+        made = client.evaluate_model(
+            reference, data=data, split=split, batch_size=batch_size, code=code, **more
+        )
+        if not wait:
+            text = f"Submitted as experiment {made['id']}: `muster show {made['id']}`."
+            report(made, text, as_json=as_json)
+            return
+        say(f"Experiment {made['id']} evaluates {reference} by {data}.")
+        ended = client.wait(made["id"])
+        use = next(use for use in client.model_uses(made["id"]) if use["kind"] == "evaluation")
+    if use["result"] is None:
+        raise CommandFailure(
+            f"Experiment {made['id']} ended without a result: it is {ended['state']}.",
+            f"`muster logs {made['id']}` and `muster show {made['id']}` say why",
+        )
+    if as_json:
+        print_json(use)
+        return
+    _print_evaluation(use)
+
+
+def _print_evaluation(use: dict[str, Any]) -> None:
+    result = use["result"]
+    say(
+        f"{use['model']}:{use['version']}, {result['num_samples']:,} samples of {result['data']} "
+        f"({result['split']}):"
+    )
+    shown = table("metric", "value", right=("value",))
+    for name, value in {**result["metrics"], **result["speed"]}.items():
+        shown.add_row(escape(name), number(value))
+    shown.add_row("parameters", f"{result['num_parameters']:,}")
+    shown.add_row("peak memory", byte_size(result["peak_memory_bytes"]))
+    console().print(shown)
+    if result["classes"]:
+        classes = table(
+            "class", "samples", "precision", "recall", "F1",
+            right=("samples", "precision", "recall", "F1"),
+        )  # fmt: skip
+        for each in result["classes"]:
+            scores = (number(each[name]) for name in ("precision", "recall", "f1"))
+            classes.add_row(escape(each["name"]), str(each["num_samples"]), *scores)
+        console().print(classes)
+
+
+@app.command("leaderboard")
+def leaderboard(
+    data: Annotated[str | None, typer.Option("--data", help="Only of this data set.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rank the evaluated versions, for each data set.
+
+    Only evaluations by the same samples, and the same code of the metrics, are ranked together.
+    """
+    with client_of_environment() as client:
+        found = client.model_leaderboards(data)
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("No evaluations yet: `muster model evaluate NAME --data digits` makes one.")
+    for board in found:
+        say(
+            f"{board['data']} ({board['split']}, {board['data_digest'][:19]}…): "
+            f"{count(board['num_versions'], 'version')}, by {board['metric']}"
+        )
+        _print_leaderboard(board)
+
+
+def _print_leaderboard(board: dict[str, Any]) -> None:
+    shown = table(
+        "rank", "version", "aliases", board["metric"], "p50 ms", "rows/s", "parameters", "device",
+        right=("rank", board["metric"], "p50 ms", "rows/s", "parameters"),
+    )  # fmt: skip
+    for row in board["rows"]:
+        shown.add_row(
+            number(row["rank"]),
+            escape(f"{row['model']}:{row['version']}"),
+            ", ".join(row["aliases"]),
+            number(row["metrics"].get(board["metric"])),
+            number(row["speed"].get("latency_p50_ms")),
+            number(row["speed"].get("rows_per_s")),
+            number(row["num_parameters"]),
+            escape(row["device"]),
+        )
+    console().print(shown)
 
 
 @app.command("history")

@@ -689,6 +689,48 @@ class Client(Connection):
                 raise TimeoutError(f"version {version['number']} is still being made")
             yield poll_s
 
+    def evaluate_model(
+        self,
+        reference: str,
+        *,
+        data: str = "digits",
+        split: str = "test",
+        batch_size: int | None = None,
+        code: str | os.PathLike[str] | None = None,
+        **more: Any,
+    ) -> Json:
+        """Submit a job that judges a version by the samples of a data set; return its experiment.
+
+        reference: "NAME:3", "NAME@production", or "NAME" for the newest version. data: `digits`,
+        `shakespeare`, `synthetic`, or `module:function` of the folder `code`. more: other sections of the
+        document, such as `resources`. When it has ended, `model_uses` has the result.
+        """
+        section: Json = {"model": reference, "data": data, "split": split}
+        if batch_size is not None:
+            section["batch_size"] = batch_size
+        document: Json = {"name": f"evaluate {reference}", "evaluate": section, **more}
+        if code is not None:
+            document.setdefault("code", {"path": "."})
+        return self.submit(document, code=code)
+
+    def model_uses(self, experiment_id: int) -> list[Json]:
+        """Return the versions that an experiment uses, with what came of them."""
+        return list(self.pages(f"/experiments/{experiment_id}/model-uses"))
+
+    def model_leaderboards(self, data: str | None = None) -> list[Json]:
+        """Return the leaderboards of evaluated versions, that of the newest evaluation first.
+
+        data: only of this data set. Only evaluations by the same samples, and the same code of the
+        metrics, are in one leaderboard.
+        """
+        found: list[Json] = self.call("GET", "/models:leaderboards", params={"data": data}).json()
+        return found
+
+    def model_lineage(self, reference: str) -> Json:
+        """Return what a version comes from, and what was done with it."""
+        version = self.model_version(reference)
+        return self.get(f"/models/{quoted(version['model'])}/versions/{version['number']}/lineage")
+
     def set_model_alias(self, name: str, alias: str, version: int, *, reason: str = "") -> Json:
         """Let an alias name a version."""
         body = {"version": version, "reason": reason}

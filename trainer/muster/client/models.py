@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from muster.byte_sizes import byte_size
+from muster.wire import MODEL_MANIFEST as MANIFEST
 
 from .connection import Connection, Json, quoted
 from .errors import ClientError, Refused, Unreachable
@@ -33,7 +34,6 @@ POLL_S = 0.3
 TRIES = 5
 """How often the fetching of one file is begun again after the connection broke."""
 DRAFTS = ".muster-pull"
-MANIFEST = ".muster-model.json"
 CACHE_BYTES = 20 * 10**9
 """Most bytes of a cache, unless it is told otherwise."""
 

@@ -10,6 +10,15 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from .common import NAME, Bounds, DataName, Mark, Text
+from .inference import (
+    PROGRAMS,
+    TRAINER_MODULE,
+    USED_MODELS_MAX,
+    EvaluateSection,
+    ModelKey,
+    ModelReference,
+    UsedModel,
+)
 from .running import (
     BudgetSection,
     CheckpointsSection,
@@ -72,6 +81,8 @@ class ExperimentConfig:
     their values on the node. This or `trainer`."""
     trainer: TrainerSection | None = None
     """Train with the built-in trainer. This or `entrypoint`."""
+    evaluate: EvaluateSection | None = None
+    """Judge a version of a model. This or `entrypoint`."""
     code: CodeSection | None = None
     """Where the code comes from."""
     data: Annotated[dict[DataName, Text | DownloadSection], Bounds(max_length=64)] = field(
@@ -80,6 +91,12 @@ class ExperimentConfig:
     """Data sets by name: an absolute path, which must exist on a node before a trial starts there, or
     a URL, which is passed on as it is. The job finds `train` as `MUSTER_DATA_TRAIN`. With
     `{url: …, size: 150GB}` a trial starts only where there is room to download that much."""
+    models: Annotated[
+        dict[ModelKey, ModelReference | UsedModel], Bounds(max_length=USED_MODELS_MAX)
+    ] = field(default_factory=dict)
+    """Versions of models by name: `{base: digits@production}`. The reference is resolved once, at
+    submission. A node fetches the files before a trial starts there; the job finds the folder of
+    `base` as `MUSTER_MODEL_BASE`."""
     resources: ResourcesSection = field(default_factory=ResourcesSection)
     """What one trial needs."""
     strategy: StrategySection = field(default_factory=StrategySection)
@@ -136,3 +153,17 @@ class ExperimentConfig:
     """Where metrics come from, beside what the script reports."""
     log_limit_mb: Annotated[int, Bounds(ge=1, le=10_240)] = 100
     """Log kept per worker and stream, in MB; past it the log is cut, with a marker."""
+
+    @property
+    def job_kind(self) -> str | None:
+        """Return the section of the built-in program that is to run, a key of PROGRAMS; None for code
+        of the user's own, and for a training."""
+        return next((name for name in PROGRAMS if getattr(self, name) is not None), None)
+
+    @property
+    def built_in_module(self) -> str | None:
+        """Return the module that workers run in place of the user's own code; None for that."""
+        if self.trainer is not None:
+            return TRAINER_MODULE
+        kind = self.job_kind
+        return PROGRAMS[kind].module if kind is not None else None

@@ -20,13 +20,14 @@ NAMES = frozenset(
     }
 )  # fmt: skip
 DATA_PREFIX = "MUSTER_DATA_"
+MODEL_PREFIX = "MUSTER_MODEL_"
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ANY = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
 def is_replaced(name: str) -> bool:
     """Return whether `${name}` stands for a value on the node."""
-    return name in NAMES or name.startswith(DATA_PREFIX)
+    return name in NAMES or name.startswith((DATA_PREFIX, MODEL_PREFIX))
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:

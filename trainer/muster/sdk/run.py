@@ -335,6 +335,11 @@ class Run(MediaMethods):
             )
         )
 
+    def report_model_result(self, name: str, result: dict[str, Any]) -> None:
+        """Report what came of a version of a model that this job reads; for the built-in programs'
+        use. See `muster.inference.reporting.result`."""
+        self._sink.record(wire.ModelResultRecord(name=name, result=result))
+
     @_never_raises
     def message(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         """Add a message to the trial's events."""

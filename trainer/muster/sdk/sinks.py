@@ -38,6 +38,7 @@ WorkerReport = (
     wire.GroupRecord
     | wire.CheckpointRecord
     | wire.EvaluationRecord
+    | wire.ModelResultRecord
     | wire.ScheduleRecord
     | wire.MediaRecord
     | wire.MediaDropsRecord

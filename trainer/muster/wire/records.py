@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from muster.numbers import Number
 
@@ -104,6 +104,17 @@ class EvaluationRecord:
     """Names of the classes, in the order of `confusion`; empty if there are none."""
     confusion: list[list[int]] = field(default_factory=list)
     """[true class][predicted class] → number of samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelResultRecord:
+    """What came of a version of a model in this job. A later result of the same name replaces it."""
+
+    type: Literal["model_result"] = "model_result"
+    name: str
+    """Name of the version among the `models` of the document."""
+    result: dict[str, Any]
+    """At most MODEL_RESULT_BYTES as JSON. Numbers that are not finite are wire numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -450,6 +461,7 @@ Record = (
     | GroupRecord
     | CheckpointRecord
     | EvaluationRecord
+    | ModelResultRecord
     | ScheduleRecord
     | TrackedRunRecord
     | MediaRecord

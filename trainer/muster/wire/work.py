@@ -9,6 +9,7 @@ from typing import Any, Literal
 from .chores import Deletion, Export, Preflight
 from .code import CodeSpec
 from .layers import Description
+from .models import ModelSpec
 from .outputs import OutputsSpec, WorkSource
 from .tunnels import Tunnel
 
@@ -75,6 +76,9 @@ class AllocationSpec:
     secrets: list[str] = field(default_factory=list)
     """Names of the secrets that the workers get as environment variables. Their values never are
     in a spec: the agent asks for them with SecretsRequest."""
+    models: dict[str, ModelSpec] = field(default_factory=dict)
+    """Versions of models that the job reads, by name. The agent asks for their files with
+    ModelFilesRequest, and has them in place before it starts the shim."""
 
 
 @dataclass(frozen=True, kw_only=True)

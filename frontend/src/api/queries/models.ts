@@ -10,6 +10,10 @@ export type ModelVersion = Schemas["ModelVersionOut"];
 export type ModelFile = Schemas["ModelFileOut"];
 export type AliasMove = Schemas["ModelAliasMoveOut"];
 export type Promotion = Schemas["ModelPromotionOut"];
+export type ModelUse = Schemas["ModelUseOut"];
+export type ModelLineage = Schemas["ModelLineageOut"];
+export type Leaderboard = Schemas["LeaderboardOut"];
+export type LeaderboardRow = Schemas["LeaderboardRowOut"];
 
 const POLL_MS = 2000;
 
@@ -97,3 +101,30 @@ export const experimentVersions = (id: number) =>
         }),
       ),
   });
+
+/** The versions that an experiment reads. */
+export const experimentUses = (id: number) =>
+  queryOptions({
+    queryKey: ["experiment", id, "model-uses"],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/experiments/{experiment_id}/model-uses", {
+          params: { path: { experiment_id: id }, query: { limit: PAGE } },
+          signal,
+        }),
+      ),
+  });
+
+export const modelLineage = (name: string, number: number) =>
+  queryOptions({
+    queryKey: ["model", name, "lineage", number],
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/models/{name}/versions/{number}/lineage", { params: { path: { name, number } }, signal }),
+      ),
+  });
+
+export const leaderboards = queryOptions({
+  queryKey: ["models", "leaderboards"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/models:leaderboards", { signal })),
+});

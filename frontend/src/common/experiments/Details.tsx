@@ -8,6 +8,7 @@ import { Elapsed, Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
 import { slotsText } from "../../lib/held";
 import { ModelsMade } from "../models/ModelsMade";
+import { ModelsUsed } from "../models/ModelsUsed";
 import { ScalingSection } from "../scaling/ScalingSection";
 import { BudgetSection } from "./BudgetSection";
 import { Lineage } from "./Lineage";
@@ -27,6 +28,7 @@ export function Details({ experiment: data }: { experiment: ExperimentDetail }) 
         <BudgetSection experiment={data} />
         <Lineage experiment={data} />
         <ModelsMade experimentId={data.id} />
+        <ModelsUsed experimentId={data.id} />
         <Order experiment={data} />
         <ScalingSection experiment={data} />
       </div>

@@ -13,28 +13,42 @@ import type { Column } from "../../components/DataTable";
 import { FilterBar } from "../../components/FilterBar";
 import { PagedTable } from "../../components/PagedTable";
 import { QueryView } from "../../components/QueryView";
+import { Tabs } from "../../components/Tabs";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
+import { Leaderboards } from "./Leaderboards";
 
 const TYPING_MS = 250;
 
 /** All models of the server. */
 export function Models() {
   const { t } = useTranslation();
+  const { tab = "models" } = useSearch({ from: "/app/models" });
+  const tabs = (["models", "leaderboards"] as const).map((id) => ({ id, label: t(`models.listTab.${id}`) }));
+  useLiveQueries("models", ["models"]);
+  return (
+    <>
+      <PageHead guide="guides/models" title={t("nav.models")} sub={t("models.hint")} />
+      <Tabs tabs={tabs} active={tab} label={t("models.listSections")} />
+      {tab === "leaderboards" ? <Leaderboards /> : <List />}
+    </>
+  );
+}
+
+function List() {
+  const { t } = useTranslation();
   const search = useSearch({ from: "/app/models" });
   const navigate = useNavigate({ from: "/models" });
   const [typed, setTyped] = useState(search.q ?? "");
   const [text] = useDebouncedValue(typed.trim(), TYPING_MS);
   useEffect(() => {
-    void navigate({ search: { q: text === "" ? undefined : text }, replace: true });
+    void navigate({ search: (before) => ({ ...before, q: text === "" ? undefined : text }), replace: true });
   }, [text, navigate]);
   const query = useInfiniteQuery(modelList(text));
-  useLiveQueries("models", ["models"]);
   const columns = useColumns();
   return (
     <>
-      <PageHead guide="guides/models" title={t("nav.models")} sub={t("models.hint")} />
       <FilterBar
         numActive={0}
         find={

@@ -31,6 +31,7 @@ export function Notes({ version }: { version: ModelVersion }) {
         {version.notes ? <Markdown text={version.notes} /> : <p className="dim">{t("models.notesNone")}</p>}
       </Section>
       <Section title={t("models.card")} testId="model-card">
+        <Markdown text={withoutTitle(version.card)} />
         <details className={layout["belowL"]}>
           <summary>{t("models.markdown")}</summary>
           <pre className={layout["scrolls"]}>{version.card}</pre>
@@ -40,6 +41,9 @@ export function Notes({ version }: { version: ModelVersion }) {
     </>
   );
 }
+
+/** The card below the page's own title. */
+const withoutTitle = (card: string): string => card.replace(/^# .*\n+/, "");
 
 function EditNotes({ version, onClose }: { version: ModelVersion; onClose: () => void }) {
   const { t } = useTranslation();

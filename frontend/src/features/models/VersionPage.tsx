@@ -1,6 +1,6 @@
 import { Badge, Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useParams } from "@tanstack/react-router";
+import { useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -8,6 +8,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { model as modelQuery, modelVersion, type ModelVersion } from "../../api/queries";
 import { Code, Notice, PageHead, Section, Stats } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
+import { Tabs } from "../../components/Tabs";
 import { Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
@@ -15,6 +16,7 @@ import { FileTable, MetricTable, SignatureTable } from "./VersionTables";
 import { Lineage } from "./Lineage";
 import { AliasDialog, DeleteVersion, RemoveAlias } from "./VersionDialogs";
 import { Notes } from "./Notes";
+import { Uses } from "./Uses";
 
 /** A version: where it comes from, what it consists of, and what it is called. */
 export function VersionPage() {
@@ -32,6 +34,8 @@ function Found({ version }: { version: ModelVersion }) {
   const { t } = useTranslation();
   const mayMove = useQuery(modelQuery(version.model)).data?.may_change ?? false;
   const [open, setOpen] = useState<"alias" | "delete" | null>(null);
+  const { tab = "overview" } = useSearch({ from: "/app/models/$name/versions/$number" });
+  const tabs = (["overview", "uses"] as const).map((id) => ({ id, label: t(`models.versionTab.${id}`) }));
   const [removing, setRemoving] = useState<string | null>(null);
   const reference = `${version.model}:${version.number}`;
   return (
@@ -71,6 +75,19 @@ function Found({ version }: { version: ModelVersion }) {
           {t("models.pull")} <Code text={`muster model pull ${reference} ${version.model}-${version.number}`} />
         </p>
       ) : null}
+      <Tabs tabs={tabs} active={tab} label={t("models.versionSections")} />
+      {tab === "uses" ? <Uses version={version} /> : <Overview version={version} />}
+      {open === "alias" ? <AliasDialog version={version} onClose={() => setOpen(null)} /> : null}
+      {open === "delete" ? <DeleteVersion version={version} onClose={() => setOpen(null)} /> : null}
+      {removing === null ? null : <RemoveAlias version={version} alias={removing} onClose={() => setRemoving(null)} />}
+    </>
+  );
+}
+
+function Overview({ version }: { version: ModelVersion }) {
+  const { t } = useTranslation();
+  return (
+    <>
       <Section title={t("models.lineage")} note={t("models.lineageHint")} testId="lineage">
         <Lineage version={version} />
       </Section>
@@ -88,9 +105,6 @@ function Found({ version }: { version: ModelVersion }) {
           <FileTable version={version} />
         </Section>
       ) : null}
-      {open === "alias" ? <AliasDialog version={version} onClose={() => setOpen(null)} /> : null}
-      {open === "delete" ? <DeleteVersion version={version} onClose={() => setOpen(null)} /> : null}
-      {removing === null ? null : <RemoveAlias version={version} alias={removing} onClose={() => setRemoving(null)} />}
     </>
   );
 }

@@ -68,6 +68,7 @@ from .registry import (
     ModelFileRow,
     ModelPromotionRow,
     ModelRow,
+    ModelUseRow,
     ModelVersionRow,
 )
 from .scaling import ScalingReportRow
@@ -127,6 +128,7 @@ __all__ = [
     "ModelFileRow",
     "ModelPromotionRow",
     "ModelRow",
+    "ModelUseRow",
     "ModelVersionRow",
     "NodeRow",
     "NodeSampleRow",

@@ -40,7 +40,7 @@ class ModelVersionRow(Base):
     message: Mapped[str] = mapped_column(default="")
     """Why it failed, or what it waits for."""
     digest: Mapped[str] = mapped_column(String(80), default="")
-    """domain.registry.contents.content_digest; "" while it is being made."""
+    """muster.wire.content_digest; "" while it is being made."""
     source: Mapped[str] = mapped_column(String(16))
     """checkpoint | outputs | upload | mlflow."""
     source_uri: Mapped[str] = mapped_column(String(1000), default="")
@@ -153,6 +153,34 @@ class ModelPromotionRow(Base):
     __table_args__ = (
         UniqueConstraint("model_id", "experiment_id", "alias"),
         Index("ix_model_promotions_state", "state"),
+    )
+
+
+class ModelUseRow(Base):
+    """What an experiment does with a version, and what came of it. Rows of a version or an experiment
+    that is deleted go with it."""
+
+    __tablename__ = "model_uses"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    version_id: Mapped[int] = mapped_column(
+        BigId, ForeignKey("model_versions.id", ondelete="CASCADE"), index=True
+    )
+    experiment_id: Mapped[int] = mapped_column(
+        BigId, ForeignKey("experiments.id", ondelete="CASCADE")
+    )
+    kind: Mapped[str] = mapped_column(String(16))
+    """muster.document.inference.UseKind: input | export | evaluation | prediction | deployment."""
+    name: Mapped[str] = mapped_column(String(32))
+    """Name among the `models` of the document."""
+    result: Mapped[dict[str, Any] | None]
+    """What the job has reported last, at most MODEL_RESULT_BYTES; null before that."""
+    result_at: Mapped[dt.datetime | None]
+    created_at: Mapped[dt.datetime]
+
+    __table_args__ = (
+        UniqueConstraint("experiment_id", "name"),
+        Index("ix_model_uses_kind", "kind"),
     )
 
 

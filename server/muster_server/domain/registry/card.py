@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .leaderboard import Evaluated
+
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|!&])")
 SHOWN_METRICS = 50
 SHOWN_FILES = 50
@@ -31,6 +33,8 @@ class CardFacts:
     """Path, bytes if known, and the warning about it."""
     aliases: Sequence[str]
     notes: str
+    evaluations: Sequence[Evaluated] = ()
+    """The newest first."""
 
 
 def model_card(facts: CardFacts) -> str:
@@ -54,6 +58,7 @@ def _lines(facts: CardFacts) -> Iterator[str]:
         yield ""
     yield from _training(facts.lineage)
     yield from _metrics(facts)
+    yield from _evaluations(facts.evaluations)
     yield from _signature(facts.signature)
     yield from _files(facts.files)
     yield "## Pull"
@@ -126,6 +131,19 @@ def _metrics(facts: CardFacts) -> Iterator[str]:
         yield f"| {_text(name)} | {value if isinstance(value, str) else f'{value:.6g}'} |"
     if len(facts.metrics) > SHOWN_METRICS:
         yield f"| … and {len(facts.metrics) - SHOWN_METRICS} more | |"
+    yield ""
+
+
+def _evaluations(evaluations: Sequence[Evaluated]) -> Iterator[str]:
+    if not evaluations:
+        return
+    yield "## Evaluations"
+    yield ""
+    yield "| data | split | metrics | digest of the data |"
+    yield "| --- | --- | --- | --- |"
+    for each in evaluations:
+        values = ", ".join(f"{_text(name)} {value:.6g}" for name, value in each.metrics.items())
+        yield f"| {_text(each.data)} | {_text(each.split)} | {values} | `{each.data_digest[:23]}…` |"
     yield ""
 
 

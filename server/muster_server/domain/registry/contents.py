@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -29,14 +27,6 @@ UNSAFE_SENTENCE = (
     "Loading this file can run code that it contains: load it only if you trust whoever made it."
 )
 _DRIVE = re.compile(r"^[A-Za-z]:")
-
-
-def content_digest(files: Mapping[str, str]) -> str:
-    """Return "sha256:…" of a list of files, path → SHA-256. The same files always have the same
-    digest, whatever the version is called and wherever they lie."""
-    listed = [{"path": path, "sha256": files[path]} for path in sorted(files)]
-    text = json.dumps({"format": 1, "files": listed}, separators=(",", ":"), ensure_ascii=False)
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def path_problem(path: str) -> str | None:

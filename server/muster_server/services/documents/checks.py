@@ -10,6 +10,7 @@ from muster.adoption import PATTERN_EXAMPLES, NoCheckpointPattern, parse
 from muster.byte_sizes import SIZE_EXAMPLES, parse_size
 from muster.document import strategy_rules as rules
 from muster.document.experiment import ExperimentConfig
+from muster.document.inference import PROGRAMS
 from muster.document.running import (
     EnvironmentSection,
     KeepOutputsSection,
@@ -30,6 +31,7 @@ from muster_server.domain.search import sampling
 from muster_server.errors import FieldProblem
 
 from .entrypoints import check_launcher
+from .inference import check_models, job_functions
 from .recipes import check_trainer, has_own_functions, shape_of
 from .searching import check_search
 
@@ -69,6 +71,7 @@ def check(
     """Return every cross-field problem of a document whose fields are valid one by one."""
     return [
         *_what_runs(document),
+        *check_models(document, parameters),
         *check_launcher(document),
         *_resources(document),
         *_strategy(document),
@@ -91,8 +94,8 @@ def check(
 
 def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
     if document.search.runner == "external":
-        for field in ("entrypoint", "trainer", "code"):
-            if getattr(document, field) is not None:
+        for field in ("entrypoint", "trainer", *PROGRAMS, "models", "code"):
+            if getattr(document, field) not in (None, {}):
                 yield FieldProblem(
                     field,
                     Message("field.no_effect", other="search.runner: external"),
@@ -105,7 +108,13 @@ def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
             Message("field.beside", other="entrypoint"),
             "keep one: your own code, or the built-in trainer",
         )
-    if document.entrypoint is None and document.trainer is None:
+    others = [name for name in ("entrypoint", "trainer") if getattr(document, name) is not None]
+    named = [*others, *(name for name in PROGRAMS if getattr(document, name) is not None)]
+    for name in named[max(1, len(others)) :]:
+        yield FieldProblem(
+            name, Message("field.beside", other=named[0]), f"keep one: {named[0]} or {name}"
+        )
+    if not named:
         yield FieldProblem(
             "entrypoint",
             Message("field.missing_entrypoint"),
@@ -113,7 +122,9 @@ def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
         )
     code = document.code
     if code is None:
-        if document.trainer is not None and has_own_functions(document.trainer):
+        if job_functions(document) or (
+            document.trainer is not None and has_own_functions(document.trainer)
+        ):
             yield FieldProblem(
                 "code",
                 Message("field.missing_functions"),

@@ -97,10 +97,11 @@ def check_launcher(document: ExperimentConfig) -> Iterator[FieldProblem]:
     """Yield what keeps the launcher from running the entry point on the slots of a trial."""
     launcher = document.launcher or default_launcher(document)
     resources, entrypoint = document.resources, document.entrypoint
-    if document.trainer is not None and launcher in ("plain", "shell"):
+    if document.built_in_module is not None and launcher in ("plain", "shell"):
+        what = "the built-in trainer" if document.trainer is not None else document.job_kind
         yield FieldProblem(
             "launcher",
-            f"{launcher} does not start the workers that the built-in trainer needs",
+            f"{launcher} does not start the workers that {what} needs",
             "leave it out",
         )
     if entrypoint is None:
@@ -180,7 +181,7 @@ def planned_command(
     config: ExperimentConfig, *, num_nodes: int, node_rank: int, num_local: int
 ) -> list[str]:
     """Return the line that a node would run, as a user would write it."""
-    entrypoint = list(config.entrypoint or ("-m", "muster.training"))
+    entrypoint = list(config.entrypoint or ("-m", config.built_in_module or ""))
     launcher = config.launcher or default_launcher(config)
     if launcher == "torchrun":
         return ["torchrun", f"--nnodes={num_nodes}", f"--nproc-per-node={num_local}", *entrypoint]

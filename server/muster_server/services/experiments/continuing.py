@@ -42,6 +42,7 @@ from ..lifecycle.run_times import load_run_times
 from ..quota import budgets, spending
 from ..search import concurrency
 from ..search.decide import carry_out
+from .model_uses import kept_models
 from .operations import require_ended, require_managed
 from .submission import invalid_document, resolve_submission
 
@@ -306,12 +307,14 @@ def _resolve(
     resolved = resolve_submission(session, submission, user_id=experiment.owner_id, now=caller.now)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
-    config = replace(resolved.config, from_=source)
+    config = kept_models(experiment.config, replace(resolved.config, from_=source))
     # Not what is stored: a newer version of Muster may have other defaults.
     present = resolve(experiment.document, before).config or experiment.config
     problems = [
         FieldProblem(path, Message("field.fixed"), _FORK)
-        for path in _changed_paths(dump(replace(present, from_=source)), dump(config))
+        for path in _changed_paths(
+            dump(replace(present, from_=source, models=experiment.config.models)), dump(config)
+        )
         if not any(path == c or path.startswith(f"{c}.") for c in CHANGEABLE)
     ]
     method, stored = config.search.method, experiment.config.search

@@ -40,6 +40,7 @@ from ..quota import budgets, projects, spending
 from ..search import concurrency, warm_start
 from ..search.decide import carry_out
 from ..secrets.lookup import check_secrets
+from .model_uses import add_uses, resolve_models
 
 MAX_LABELS = 64
 
@@ -87,11 +88,13 @@ def resolve_submission(
         if p is not None
     ]
     problems += check_after(session, config.after)
+    config, unknown = resolve_models(session, config)
+    problems += unknown
     if problems:
         return Resolved(problems=tuple(problems))
     if isinstance(found, sources.Source) and config.from_ is not None:
-        return replace(resolved, config=replace(config, from_=found.named(config.from_)))
-    return resolved
+        config = replace(config, from_=found.named(config.from_))
+    return replace(resolved, config=config)
 
 
 def create_experiment(
@@ -251,6 +254,7 @@ def _insert(
         )
         for seq, (event, some) in enumerate(zip(events, decided, strict=True), start=1)
     )
+    add_uses(session, experiment, user_name, now)
     _note_submission(session, experiment, user_name, parent=parent, warm=warm, now=now)
     carry_out(session, experiment, actions, now)
     return experiment
@@ -307,8 +311,8 @@ def _check_code(
     if blob_sha256 is None:
         file = entry_file(entrypoint or ())
         has_file = file and not file.startswith("/")
-        # With the trainer, `code` holds the functions that its document names.
-        has_functions = config.trainer is not None and code.path is not None
+        # With what is built in, `code` holds the functions that its document names.
+        has_functions = config.built_in_module is not None and code.path is not None
         if (has_file or has_functions) and code.installed is None:
             return FieldProblem(
                 "code",
@@ -317,7 +321,7 @@ def _check_code(
                 "code: {installed: /folder}, or the built-in trainer",
             )
         return None
-    is_built_in = config.trainer is not None and code.path is None
+    is_built_in = config.built_in_module is not None and code.path is None
     if is_built_in or code.installed is not None:
         return FieldProblem(
             "blob_sha256",

@@ -27,6 +27,7 @@ from muster.wire import (
     MediaRecord,
     MessageRecord,
     MetricsRecord,
+    ModelResultRecord,
     NumberedRecord,
     ProfileRecord,
     ProgressRecord,
@@ -67,7 +68,15 @@ from ..core.events import add_event
 from ..logs import storage
 from ..metrics import ingest
 from ..quota.spending import lock_accounts
-from ..runtime import evaluations, media, pipelines, profiles, progress, tracked_runs
+from ..runtime import (
+    evaluations,
+    media,
+    model_results,
+    pipelines,
+    profiles,
+    progress,
+    tracked_runs,
+)
 from ..scheduling.allocations import clean
 from ..search import events
 from .missing_files import explained
@@ -352,6 +361,9 @@ def _apply_other(
         case EvaluationRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
             evaluations.record(session, trial, allocation.attempt_no, record, now)
+        case ModelResultRecord():
+            trial = session.get_one(TrialRow, allocation.trial_id)
+            model_results.record(session, trial, allocation.attempt_no, record, now)
         case TrackedRunRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
             tracked_runs.record(session, trial, allocation.attempt_no, record, now)

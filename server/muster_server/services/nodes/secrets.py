@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.wire import SecretsReply, SecretsRequest
-from muster_server.db.models import AllocationRow, TrialRow
-from muster_server.domain.states import AllocationState
-from muster_server.errors import Conflict, NotFound
 from muster_server.settings import Settings
 
 from ..secrets.delivery import deliver
 from ..secrets.encryption import key_ring
-from .sessions import require_session
-
-_OVER = frozenset({AllocationState.LOST, AllocationState.CLEANED, AllocationState.PREPARE_FAILED})
+from .sessions import require_allocation
 
 
 def deliver_secrets(
@@ -34,19 +28,8 @@ def deliver_secrets(
     node's, and Conflict for one that is over or whose trial has a newer attempt, or when secrets
     are missing, unreadable or off.
     """
-    node = require_session(session, request.node_id, request.session_epoch)
-    allocation = session.get(AllocationRow, allocation_id)
-    if (
-        allocation is None
-        or allocation.node_id != request.node_id
-        or allocation.attempt_no != request.attempt_no
-    ):
-        raise NotFound("agent.unknown_allocation", f"No allocation {allocation_id[:64]!r} here.")
-    present = session.scalar(select(TrialRow.attempt_no).where(TrialRow.id == allocation.trial_id))
-    if present != request.attempt_no or allocation.observed in _OVER:
-        raise Conflict(
-            "agent.allocation_over",
-            "This allocation is over: its secrets are not given out any more.",
-        )
+    node, allocation = require_allocation(
+        session, allocation_id, request.node_id, request.session_epoch, request.attempt_no
+    )
     keys = key_ring(settings)
     return deliver(session, allocation, node_name=node.name, keys=keys, now=now)

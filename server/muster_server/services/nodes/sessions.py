@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session, load_only
 
-from muster_server.db.models import NodeRow
+from muster_server.db.models import AllocationRow, NodeRow, TrialRow
 from muster_server.domain.lifecycle import heartbeat_interval_s
-from muster_server.domain.states import NodeState
-from muster_server.errors import MusterError, NotSignedIn, Superseded
+from muster_server.domain.states import AllocationState, NodeState
+from muster_server.errors import Conflict, MusterError, NotFound, NotSignedIn, Superseded
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
@@ -60,6 +60,30 @@ def require_session(session: Session, node_id: str, session_epoch: int) -> NodeR
     if node is None or node.session_epoch != session_epoch:
         raise superseded(node.name if node is not None else None)
     return node
+
+
+_OVER = frozenset({AllocationState.LOST, AllocationState.CLEANED, AllocationState.PREPARE_FAILED})
+
+
+def require_allocation(
+    session: Session, allocation_id: str, node_id: str, session_epoch: int, attempt_no: int
+) -> tuple[NodeRow, AllocationRow]:
+    """Return the node and its allocation, for what is only given out for a job that runs.
+
+    Raises Superseded for an older session of the node, NotFound for an allocation that is not this
+    node's, and Conflict for one that is over or whose trial has a newer attempt.
+    """
+    node = require_session(session, node_id, session_epoch)
+    allocation = session.get(AllocationRow, allocation_id)
+    if allocation is None or allocation.node_id != node_id or allocation.attempt_no != attempt_no:
+        raise NotFound("agent.unknown_allocation", f"No allocation {allocation_id[:64]!r} here.")
+    present = session.scalar(select(TrialRow.attempt_no).where(TrialRow.id == allocation.trial_id))
+    if present != attempt_no or allocation.observed in _OVER:
+        raise Conflict(
+            "agent.allocation_over",
+            "This allocation is over: nothing is given out for it any more.",
+        )
+    return node, allocation
 
 
 def superseded(name: str | None) -> Superseded:

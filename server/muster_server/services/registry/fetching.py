@@ -125,7 +125,7 @@ def request(
         )
     if file.place["kind"] == "model":
         assert version.checkpoint_id is not None
-        return _shown(exports.request(session, version.checkpoint_id, caller, settings=settings))
+        return shown(exports.request(session, version.checkpoint_id, caller, settings=settings))
     place = StoragePlace(
         file.place["storage_id"],
         file.place["storage_url"],
@@ -134,7 +134,7 @@ def request(
     )
     trial = session.get_one(TrialRow, version.trial_id)
     wanted = _wanted(version, file, part, settings)
-    return _shown(request_file(session, trial, place, wanted, caller, settings=settings))
+    return shown(request_file(session, trial, place, wanted, caller, settings=settings))
 
 
 def find_content(session: Session, file: ModelFileRow, *, export_id: int | None) -> Content:
@@ -190,7 +190,8 @@ def _wanted(
     )
 
 
-def _shown(export: ExportOut) -> ModelFetchOut:
+def shown(export: ExportOut) -> ModelFetchOut:
+    """Return how far an export of a part is."""
     states = {"pending": "pending", "done": "ready", "failed": "failed"}
     return ModelFetchOut.model_validate(
         {

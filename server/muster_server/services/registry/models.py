@@ -28,6 +28,7 @@ from ..core.callers import Caller
 from ..core.lookup import get_project
 from ..core.ownership import is_by, is_in_charge
 from ..quota.projects import find_or_make
+from .uses import require_unused
 
 DEFAULT_PROJECT = "default"
 VERSIONS_MAX = 10_000
@@ -183,7 +184,7 @@ def update_model(session: Session, name: str, patch: ModelPatch, caller: Caller)
 
 def delete_model(session: Session, name: str, caller: Caller, *, force: bool) -> None:
     """Delete a model with all its versions. Raises NotFound, Forbidden, and Conflict while an alias
-    names a version, unless forced."""
+    names a version, unless forced, and while a job uses one."""
     model = find_model(session, name, lock=True)
     require_model(session, caller.principal, model)
     aliases = session.scalars(
@@ -197,6 +198,7 @@ def delete_model(session: Session, name: str, caller: Caller, *, force: bool) ->
             f"Model {name} is used: its aliases {', '.join(aliases)} name versions of it.",
             hint="Remove the aliases first, or force it.",
         )
+    require_unused(session, ModelVersionRow.model_id == model.id)
     record(
         session,
         caller,

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.sdk.shards import INDEX
-from muster.wire import OutputFile
+from muster.wire import OutputFile, content_digest
 from muster_server.db.models import CheckpointRow, ExperimentRow, ModelFileRow, TrialRow
 from muster_server.domain.registry.contents import (
     FILES_MAX,
     clash,
-    content_digest,
     path_problem,
 )
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest

@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, exists, or_, select
 from sqlalchemy.orm import Session, undefer
 
+from muster.document.model_config import CONFIG_FILE, ModelConfig
+from muster.document.train_config import ConfigError, configure
 from muster.wire import encode_number
 from muster_server.db.models import (
     CheckpointRow,
     ExperimentRow,
     ModelAliasRow,
     ModelBlobRow,
+    ModelFileRow,
     ModelRow,
     ModelVersionRow,
     ProjectRow,
@@ -37,7 +40,7 @@ from ..core.ownership import require_charge
 from ..outputs.downloads import StoragePlace, place_of
 from ..outputs.holding import held_trials
 from ..outputs.manifests import read_union, rows_of
-from . import aliases
+from . import aliases, uploads
 from .lineage import latest_metrics, lineage_of
 from .models import (
     VERSIONS_MAX,
@@ -48,7 +51,15 @@ from .models import (
     record,
     renewed,
 )
-from .places import VersionContents, VersionFile, checked, of_checkpoint, of_outputs
+from .places import (
+    MODEL_FILE,
+    VersionContents,
+    VersionFile,
+    checked,
+    of_checkpoint,
+    of_outputs,
+)
+from .uses import require_unused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,11 +191,13 @@ def delete_version(
 ) -> None:
     """Delete a version; its number is not given again, and what was kept for it is kept no longer.
 
-    Raises NotFound, Forbidden, and Conflict while an alias names it, unless forced.
+    Raises NotFound, Forbidden, and Conflict while an alias names it, unless forced, and while a job
+    uses it.
     """
     model = find_model(session, name, lock=True)
     version = find_version(session, model, number)
     _require_version(session, caller, model, version)
+    require_unused(session, ModelVersionRow.id == version.id)
     named = session.scalars(
         select(ModelAliasRow.name)
         .where(ModelAliasRow.version_id == version.id)
@@ -357,6 +370,12 @@ def _same(session: Session, model: ModelRow, draft: Draft) -> ModelVersionRow | 
     )
     if draft.contents.files:
         query = query.where(ModelVersionRow.digest == draft.contents.digest)
+    else:
+        # Versions of earlier releases lack what rebuilds the module: registered again, they have it.
+        has_config = exists().where(
+            ModelFileRow.version_id == ModelVersionRow.id, ModelFileRow.path == CONFIG_FILE
+        )
+        query = query.where(or_(ModelVersionRow.state == "making", has_config))
     return session.scalar(query.order_by(ModelVersionRow.number.desc()).limit(1))
 
 
@@ -392,11 +411,35 @@ def settle_model(
     path: str,
     now: dt.datetime,
 ) -> None:
-    """The file of a version that was being made is known now."""
-    contents = checked(
-        [VersionFile(path=path, sha256=sha256, size_bytes=size_bytes, place={"kind": "model"})]
-    )
+    """The file of a version that was being made is known now; what rebuilds the module goes with it."""
+    files = [VersionFile(path=path, sha256=sha256, size_bytes=size_bytes, place={"kind": "model"})]
+    description = _description(session, version)
+    if description is not None and path == MODEL_FILE:
+        digest = uploads.add_small(session, description, now)
+        files.append(
+            VersionFile(
+                path=CONFIG_FILE,
+                sha256=digest,
+                size_bytes=len(description),
+                blob_sha256=digest,
+            )
+        )
+    contents = checked(files)
     session.add_all(contents.rows(version.id))
     version.state, version.message, version.digest = "ready", "", contents.digest
-    version.num_files, version.size_bytes = 1, size_bytes
+    version.num_files, version.size_bytes = len(contents.files), contents.size_bytes
     version.updated_at = now
+
+
+def _description(session: Session, version: ModelVersionRow) -> bytes | None:
+    """Return the `config.json` of what the built-in trainer has trained; None where its settings make
+    no sense to this version of Muster any more."""
+    experiment = session.get(ExperimentRow, version.experiment_id or 0)
+    trial = session.get(TrialRow, version.trial_id or 0)
+    if experiment is None or trial is None or experiment.config.trainer is None:
+        return None
+    try:
+        settings = configure(experiment.config, trial.hparams, slots=None)
+    except ConfigError:
+        return None
+    return ModelConfig.of(settings).text().encode()

@@ -85,6 +85,25 @@ def add_piece(
     )
 
 
+def add_small(session: Session, data: bytes, now: dt.datetime) -> str:
+    """Store a file that the server has made, of at most CHUNK_BYTES; return its digest."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    row = session.get(ModelBlobRow, sha256, with_for_update=True)
+    if row is None:
+        row = ModelBlobRow(sha256=sha256, size_bytes=len(data))
+        session.add(row)
+    elif not row.is_complete:
+        session.execute(delete(ModelBlobChunkRow).where(ModelBlobChunkRow.sha256 == sha256))
+    elif row.is_complete:
+        row.changed_at = now
+        return sha256
+    row.received_bytes, row.is_complete, row.changed_at = len(data), True, now
+    session.flush()
+    session.add(ModelBlobChunkRow(sha256=sha256, idx=0, data=data))
+    session.flush()
+    return sha256
+
+
 def stream(database: Database, sha256: str, *, start: int = 0) -> chunks.Pieces:
     """Return the file from a byte on, piece by piece."""
     return chunks.stream(

@@ -30,6 +30,7 @@ from muster_server.schemas.registry import (
 from muster_server.security.principal import Principal
 
 from ..core.paging import read_page
+from . import evaluations
 from .fetching import num_parts
 from .models import find_model, may_change, may_change_version
 
@@ -215,6 +216,7 @@ def version_out(
             files=[(file.path, file.size_bytes, file.warning) for file in files],
             aliases=item.aliases,
             notes=version.notes,
+            evaluations=evaluations.of_version(session, version.id),
         )
     )
     return ModelVersionOut(

@@ -8,10 +8,11 @@ import datetime as dt
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from muster.inference.scores import class_scores
 from muster.wire import EvaluationRecord
 from muster_server.db.engine import touch
 from muster_server.db.models import EvaluationRow, TrialRow
-from muster_server.domain.runtime.evaluations import class_scores, problem
+from muster_server.domain.runtime.evaluations import problem
 from muster_server.schemas.experiments import ClassScoreOut, EvaluationOut
 from muster_server.services.core.events import add_event
 from muster_server.services.core.lookup import get_trial

@@ -20,8 +20,9 @@ from sqlalchemy.orm import Session
 
 from muster.document.codec import dump
 from muster.document.experiment import ExperimentConfig
+from muster.document.inference import UsedModel
 from muster.launch.variables import fill_in
-from muster.wire import AllocationSpec, CodeSpec
+from muster.wire import AllocationSpec, CodeSpec, ModelSpec
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
@@ -43,8 +44,6 @@ from ..checkpoints.lookup import (
 from ..documents import STOPPING, default_launcher, search_spec
 from ..outputs.sources import outputs_spec
 from ..quota.spending import Used, lock_accounts, settle
-
-BUILT_IN_TRAINER = ("-m", "muster.training")
 
 
 @dataclass(frozen=True)
@@ -170,6 +169,7 @@ def build_spec(
         on_disconnect=config.on_disconnect,
         log_limit_bytes=config.log_limit_mb * 1_000_000,
         outputs=outputs_spec(config),
+        models=_models(config),
     )
 
 
@@ -247,9 +247,17 @@ def _with_hold(config: ExperimentConfig) -> dict[str, Any]:
 
 
 def _entrypoint(config: ExperimentConfig) -> list[str]:
-    if config.trainer is not None:
-        return list(BUILT_IN_TRAINER)
+    if config.built_in_module is not None:
+        return ["-m", config.built_in_module]
     return list(config.entrypoint or ())
+
+
+def _models(config: ExperimentConfig) -> dict[str, ModelSpec]:
+    return {
+        name: ModelSpec(model=used.model, version=used.version, digest=used.digest or "")
+        for name, used in config.models.items()
+        if isinstance(used, UsedModel)  # Others are references that nobody has resolved.
+    }
 
 
 def _code(experiment: PlacedExperiment, config: ExperimentConfig) -> CodeSpec:

@@ -15,8 +15,11 @@ from .base import Dataset
 SPLITS = ("train", "val", "test")
 
 
-def own_data(name: str) -> Dataset:
+def own_data(name: str, *, measured: bool = False) -> Dataset:
     """Return the user's data: what `module:function` returns.
+
+    measured: allow y that are measurements (floats) as well, for models that are judged and not
+        trained here; `classes` is 0 then.
 
     The function returns {"train": (x, y), "val": (x, y), "test": (x, y)}, where each tensor has one
     sample per row and may be mapped from a file (`torch.from_file`). y holds whole numbers from 0:
@@ -33,12 +36,16 @@ def own_data(name: str) -> Dataset:
     for split, (x, y) in parts.items():
         if x.shape[1:] != shape or y.shape[1:] != parts["train"][1].shape[1:]:
             raise ConfigError(f"{name}: samples of {split} have another shape than those of train")
-    highest = max(int(y.max()) for _, y in parts.values())
+    is_measured = any(y.is_floating_point() for _, y in parts.values())
+    if is_measured and not measured:
+        raise ConfigError(f"{name}: targets of train must be whole numbers from 0 on")
+    highest = -1 if is_measured else max(int(y.max()) for _, y in parts.values())
     names = tuple(str(n) for n in given.get("names", ()))
     if names and len(names) <= highest:
         raise ConfigError(f"{name}: {len(names)} names, but a class of number {highest}")
     (train_x, train_y), (val_x, val_y), (test_x, test_y) = parts.values()
-    tokens = 0 if train_x.is_floating_point() or train_y.ndim == 1 else int(train_x.max()) + 1
+    is_text = not (train_x.is_floating_point() or train_y.ndim == 1 or is_measured)
+    tokens = int(train_x.max()) + 1 if is_text else 0
     return Dataset(
         train_x=train_x,
         train_y=train_y,
@@ -59,6 +66,6 @@ def _part(name: str, split: str, pair: Any) -> tuple[Tensor, Tensor]:
         raise ConfigError(f"{name}: {split} must be a pair (x, y) of tensors")
     if len(x) != len(y) or len(x) == 0:
         raise ConfigError(f"{name}: {split} has {len(x)} samples and {len(y)} targets")
-    if y.is_floating_point() or y.is_complex() or int(y.min()) < 0:
+    if not y.is_floating_point() and (y.is_complex() or int(y.min()) < 0):
         raise ConfigError(f"{name}: targets of {split} must be whole numbers from 0 on")
     return x, y

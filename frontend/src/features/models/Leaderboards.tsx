@@ -1,0 +1,113 @@
+import { Badge } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useTranslation } from "react-i18next";
+
+import { type Leaderboard, type LeaderboardRow, leaderboards } from "../../api/queries";
+import { Code, Empty, Section } from "../../components/basics";
+import { type Column, DataTable } from "../../components/DataTable";
+import { QueryView } from "../../components/QueryView";
+import { Ago } from "../../components/Time";
+import * as format from "../../lib/format";
+import layout from "../../components/layout.module.css";
+
+/** Evaluated versions, ranked where the samples and the code of the metrics are the same. */
+export function Leaderboards() {
+  const { t } = useTranslation();
+  const query = useQuery(leaderboards);
+  return (
+    <QueryView query={query}>
+      {(boards) =>
+        boards.length === 0 ? (
+          <Empty
+            title={t("models.noEvaluations")}
+            action={<Code text="muster model evaluate digits@production --data digits" />}
+          >
+            {t("models.noEvaluationsHint")}
+          </Empty>
+        ) : (
+          boards.map((board) => (
+            <Section
+              key={`${board.data_digest} ${board.split} ${board.data} ${board.metrics_version}`}
+              title={t("models.boardOf", { data: board.data, split: board.split })}
+              note={t("models.boardNote", { count: board.num_versions, digest: board.data_digest.slice(0, 19) })}
+              testId={`leaderboard-${board.data}`}
+            >
+              <Board board={board} />
+            </Section>
+          ))
+        )
+      }
+    </QueryView>
+  );
+}
+
+function Board({ board }: { board: Leaderboard }) {
+  const { t } = useTranslation();
+  const names = Object.keys(board.rows[0]?.metrics ?? {}).filter((name) => name !== board.metric);
+  const value = (name: string): Column<LeaderboardRow> => ({
+    id: name,
+    header: name,
+    align: "right",
+    cell: (row) => format.metric(name, row.metrics[name] ?? null),
+  });
+  return (
+    <DataTable
+      rows={board.rows}
+      rowKey={(row) => `${row.model}:${row.version}`}
+      label={t("models.boardOf", { data: board.data, split: board.split })}
+      columns={[
+        { id: "rank", header: t("models.rank"), align: "right", cell: (row) => row.rank ?? format.MISSING },
+        {
+          id: "version",
+          header: t("models.version"),
+          lead: true,
+          cell: (row) => (
+            <span className={`${layout["inline"]} ${layout["tight"]}`}>
+              <Link
+                to="/models/$name/versions/$number"
+                params={{ name: row.model, number: String(row.version) }}
+              >{`${row.model}:${row.version}`}</Link>
+              {row.aliases.map((alias) => (
+                <Badge key={alias} size="sm" variant="light" tt="none">
+                  {alias}
+                </Badge>
+              ))}
+            </span>
+          ),
+        },
+        ...(board.metric ? [value(board.metric)] : []),
+        ...names.map(value),
+        {
+          id: "latency",
+          header: t("models.latency"),
+          align: "right",
+          cell: (row) => format.num(row.speed["latency_p50_ms"] ?? null, 3),
+        },
+        {
+          id: "rows",
+          header: t("models.rowsPerSecond"),
+          align: "right",
+          cell: (row) => format.num(row.speed["rows_per_s"] ?? null, 3),
+        },
+        {
+          id: "parameters",
+          header: t("models.parameters"),
+          align: "right",
+          cell: (row) => (row.num_parameters === null ? format.MISSING : format.count(row.num_parameters)),
+        },
+        { id: "device", header: t("models.device"), phone: false, cell: (row) => row.device },
+        {
+          id: "at",
+          header: t("models.evaluated"),
+          align: "right",
+          cell: (row) => (
+            <Link to="/experiments/$experimentId" params={{ experimentId: String(row.experiment_id) }}>
+              <Ago at={row.evaluated_at} />
+            </Link>
+          ),
+        },
+      ]}
+    />
+  );
+}

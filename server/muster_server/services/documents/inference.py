@@ -1,0 +1,55 @@
+"""Checks of the models that a document names, and of the built-in programs that read one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from muster.document.experiment import ExperimentConfig
+from muster.document.inference import JOB_MODEL, PROGRAMS, USED_MODELS_MAX
+from muster.document.trainer_settings import is_own
+from muster_server.domain.messages import Message
+from muster_server.domain.search import sampling
+from muster_server.errors import FieldProblem
+
+
+def job_functions(document: ExperimentConfig) -> bool:
+    """Return whether a built-in program is given a function from the user's code."""
+    kind = document.job_kind
+    return kind is not None and is_own(getattr(getattr(document, kind), "data", None))
+
+
+def check_models(
+    document: ExperimentConfig, parameters: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
+    """Yield what is wrong with `models`, and what a built-in program has no use for."""
+    kind = document.job_kind
+    if kind is None:
+        return
+    if JOB_MODEL in document.models:
+        yield FieldProblem(
+            f"models.{JOB_MODEL}",
+            Message("field.beside", other=f"{kind}.model"),
+            f"keep {kind}.model, or use another name",
+        )
+    if len(document.models) >= USED_MODELS_MAX:
+        yield FieldProblem(
+            "models",
+            f"names {len(document.models)} versions, which with {kind}.model are more than "
+            f"{USED_MODELS_MAX}",
+            "leave one out",
+        )
+    unused = {
+        "hyperparameters": bool(parameters),
+        "array": bool(document.array),
+        "search.method": document.search.method != "single" and not document.array,
+        "from": document.from_ is not None,
+    }
+    for path in (path for path, is_there in unused.items() if is_there):
+        yield FieldProblem(path, Message("field.no_effect", other=kind), "leave it out")
+    most = PROGRAMS[kind].slots_max
+    if most is not None and document.resources.slots > most:
+        yield FieldProblem(
+            "resources.slots",
+            f"{document.resources.slots} slots are more than {kind} makes use of",
+            f"use {most}",
+        )
