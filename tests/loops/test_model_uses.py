@@ -159,7 +159,7 @@ def test_what_an_experiment_read_is_in_the_lineage_of_what_it_made(
     node.exit(allocation_id)
     controller.tick()
     (trial,) = show(f"/experiments/{made['id']}/trials")["items"]
-    (checkpoint,) = show(f"/trials/{trial['id']}/checkpoints")
+    (checkpoint,) = show(f"/trials/{trial['id']}/checkpoints")["items"]
     answer = production.post(
         f"{API}/models/tuned/versions", json={"checkpoint_id": checkpoint["id"]}
     )
@@ -218,7 +218,7 @@ def test_a_version_of_the_built_in_trainer_says_what_rebuilds_it(
     node.exit(allocation_id)
     controller.tick()
     (trial,) = show(f"/experiments/{made['id']}/trials")["items"]
-    (checkpoint,) = show(f"/trials/{trial['id']}/checkpoints")
+    (checkpoint,) = show(f"/trials/{trial['id']}/checkpoints")["items"]
     body = {"checkpoint_id": checkpoint["id"]}
     assert member_client.post(f"{API}/models/digits/versions", json=body).status_code == 201
     answer = submitted(member_client, "name: early\nevaluate: {model: 'digits:1'}\n", 422)
