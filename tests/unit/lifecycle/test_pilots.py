@@ -102,10 +102,20 @@ def test_silence_after_its_end_counts_even_if_nobody_else_is_heard():
 
 
 def test_a_lost_pilot_is_removed_after_its_end_or_a_while():
-    for node in (pilot("LOST", silent_s=301), pilot("LOST", ends_s=-1, silent_s=70)):
+    for node in (
+        pilot("LOST", silent_s=301),
+        pilot("LOST", ends_s=-1, silent_s=70),
+        pilot("LOST", silent_s=70, job_has_ended=True),
+    ):
         (action,) = decided(node)
         assert isinstance(action, RemoveNode)
     assert decided(pilot("LOST", ends_s=500, silent_s=299)) == []
+    # Heard of as lost first: what the batch system says of its job is not said of its node.
+    assert not [
+        a
+        for a in decided(pilot("SUSPECT", silent_s=70, job_has_ended=True))
+        if isinstance(a, RemoveNode)
+    ]
 
 
 def test_a_new_leader_gives_up_no_pilot():

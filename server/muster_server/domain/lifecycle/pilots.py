@@ -34,7 +34,7 @@ def decide_pilot(node: NodeLease, hearing: Hearing, *, grace_s: float) -> list[L
     grace_s: longest stop grace of what runs there. A pilot is drained before its end, so that its
     trials save a checkpoint and go on elsewhere at nobody's expense. After its end its batch system
     has killed it: then its silence counts whoever could have heard it. A pilot that is LOST is
-    removed after a while, so that nothing waits for it.
+    removed once its job has ended, or after a while, so that nothing waits for it.
     """
     action = _give_up(node, hearing) or _remove(node, hearing) or _drain(node, hearing, grace_s)
     if action is None:
@@ -68,7 +68,7 @@ def _remove(node: NodeLease, hearing: Hearing) -> Action | None:
         return None
     silent_s = (hearing.now - node.last_seen_at).total_seconds()
     is_over = node.ends_at is not None and hearing.now >= node.ends_at
-    if silent_s <= hearing.policy.pilot_forgotten_s and not is_over:
+    if silent_s <= hearing.policy.pilot_forgotten_s and not (is_over or node.job_has_ended):
         return None
     require_legal(NODE_TRANSITIONS, node.state, NodeState.REMOVED, f"node {node.name}")
     reason = Message("node.pilot_gone", at=moment(node.last_seen_at))

@@ -86,6 +86,8 @@ class NodeLease:
     """Whether it leaves the cluster with its agent."""
     ends_at: dt.datetime | None = None
     """When a pilot is killed at the latest; None if that is not known."""
+    job_has_ended: bool = False
+    """Whether the batch system that a pilot ran in has said that its job has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import and_, bindparam, func, or_, select
+from sqlalchemy import and_, bindparam, exists, func, or_, select
 from sqlalchemy.orm import Session, load_only
 
 from muster.document.experiment import ExperimentConfig
@@ -19,6 +19,7 @@ from muster_server.db.models import (
     CheckpointRow,
     ExperimentRow,
     NodeRow,
+    PilotRow,
     PreflightRow,
     TrialRow,
 )
@@ -36,6 +37,7 @@ from muster_server.domain.lifecycle import (
 from muster_server.domain.lifecycle.avoidance import from_plain
 from muster_server.domain.lifecycle.restarts import RestartPolicy
 from muster_server.domain.lifecycle.time_limit import RunTime, ran_for, time_limit_reason
+from muster_server.domain.providers import PilotState
 from muster_server.domain.scheduling.nodes import could_hold
 from muster_server.domain.scheduling.resources import request_of
 from muster_server.domain.states import (
@@ -96,6 +98,9 @@ _NODES = select(
     NodeRow.state_parts,
     NodeRow.is_pilot,
     NodeRow.ends_at,
+    exists()
+    .where(PilotRow.id == NodeRow.name, PilotRow.state == PilotState.ENDED)
+    .label("job_has_ended"),
 ).order_by(NodeRow.name)
 _SERVERS = select(ApiServerRow.name, ApiServerRow.stamped_at).order_by(ApiServerRow.name)
 _LOST = (
@@ -238,6 +243,7 @@ def load_lifecycle_snapshot(
                 reason_code=node.state_parts[0]["code"] if node.state_parts else "",
                 is_pilot=node.is_pilot,
                 ends_at=node.ends_at,
+                job_has_ended=node.job_has_ended,
             )
             for node in connection.execute(_NODES)
         ),
