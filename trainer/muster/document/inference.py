@@ -72,6 +72,6 @@ PROGRAMS: Mapping[str, JobProgram] = MappingProxyType(
         "evaluate": JobProgram(module="muster.inference.evaluate", use="evaluation", slots_max=1),
     }
 )
-"""By the section of the document, which stands in place of `entrypoint` and `trainer`. Each section
-has a key `model`, which is the same as `models: {model: …}`."""
+"""Programs by the section of the document that stands in place of `entrypoint` and `trainer`. Each
+section has a key `model`, which is the same as `models: {model: …}`."""
 BUILT_IN_MODULES = frozenset({TRAINER_MODULE, *(program.module for program in PROGRAMS.values())})
