@@ -43,6 +43,7 @@ from muster_agent.plan import (
     Action,
     DeclareLost,
     Forget,
+    GiveShards,
     Kill,
     Prepare,
     Profile,
@@ -443,6 +444,9 @@ class Agent:
             case Profile(allocation_id=allocation_id, order=order):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(allocation, "profile", order=_plain(order))
+            case GiveShards(allocation_id=allocation_id, orders=orders):
+                allocation = self._allocations[allocation_id]
+                work = self._tell(allocation, "shards", orders=_plain(orders))
             case DeclareLost(allocation_id=allocation_id, cause=cause, reason=reason):
                 allocation = self._allocations[allocation_id]
                 work = allocation.declare_lost(cause, reason, timeout_s=self._settings.kill_wait_s)
@@ -746,5 +750,5 @@ async def _until(condition: Callable[[], bool], *, timeout_s: float) -> None:
                 await asyncio.sleep(0.05)
 
 
-def _plain(message: wire.Rendezvous | wire.ProfileOrder | None) -> object:
+def _plain(message: wire.Rendezvous | wire.ProfileOrder | wire.ShardOrders | None) -> object:
     return None if message is None else json.loads(wire.dump(message))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from muster.wire import Assignment, Observed, ProfileOrder, Rendezvous
+from muster.wire import Assignment, Observed, ProfileOrder, Rendezvous, ShardOrders
 
 TERMINAL: frozenset[Observed] = frozenset({"EXITED", "PREPARE_FAILED"})
 
@@ -33,6 +33,8 @@ class Local:
     """Number of the last request for stacks that its shim has taken."""
     profile_no: int = 0
     """Number of the last profiler window that its shim has taken."""
+    shards_no: int = 0
+    """Number of the last orders of batch inference that its shim has taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,13 @@ class Profile:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GiveShards:
+    allocation_id: str
+    orders: ShardOrders
+    reason: str = "its workers hold other shards"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settle:
     """Record the end of an allocation that never began here."""
 
@@ -106,7 +115,16 @@ class Forget:
 
 
 Action = (
-    Prepare | StartAllocation | Stop | Kill | TakeStacks | Profile | Settle | DeclareLost | Forget
+    Prepare
+    | StartAllocation
+    | Stop
+    | Kill
+    | TakeStacks
+    | Profile
+    | GiveShards
+    | Settle
+    | DeclareLost
+    | Forget
 )
 
 
@@ -180,6 +198,9 @@ def _next_action(desired: Mapping[str, Assignment] | None, item: Local) -> Actio
     order = wanted.profile
     if item.observed == "RUNNING" and order is not None and order.no > item.profile_no:
         return Profile(allocation_id=item.allocation_id, order=order)
+    orders = wanted.shards
+    if orders is not None and orders.no > item.shards_no and "start" in item.asked:
+        return GiveShards(allocation_id=item.allocation_id, orders=orders)
     return None
 
 

@@ -13,6 +13,7 @@ from muster import wire
 from muster_agent.plan import (
     DeclareLost,
     Forget,
+    GiveShards,
     Kill,
     Local,
     Prepare,
@@ -114,6 +115,17 @@ def test_a_window_of_the_profiler_is_asked_for_once_while_it_runs(wanted: Any) -
     assert plan(desired, [local(observed="RUNNING", profile_no=2)]) == []
     assert plan(desired, [local(observed="STARTING", profile_no=1)]) == []
     assert plan(desired, [local(observed="STARTING")]) == []
+
+
+def test_newer_shards_are_handed_on_while_it_starts_and_runs(wanted: Any) -> None:
+    orders = wire.ShardOrders(no=3, wants_plan=True)
+    desired = {id: dataclasses.replace(a, shards=orders) for id, a in wanted("start").items()}
+    given = [GiveShards(allocation_id=next(iter(desired)), orders=orders)]
+    started = frozenset({"start"})
+    assert plan(desired, [local(asked=started, shards_no=2)]) == given
+    assert plan(desired, [local(observed="STARTING", asked=started, shards_no=2)]) == given
+    assert plan(desired, [local(asked=started, shards_no=3)]) == []
+    assert plan(desired, [local(observed="READY", asked=frozenset({"start"}), shards_no=3)]) == []
 
 
 def test_absent_means_forget() -> None:

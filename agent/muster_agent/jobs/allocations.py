@@ -119,6 +119,7 @@ class Allocation:
             is_superseded=self.is_superseded,
             stacks_no=state.stacks_no if state is not None else 0,
             profile_no=state.profile_no if state is not None else 0,
+            shards_no=state.shards_no if state is not None else 0,
         )
 
     def describe(self) -> wire.RunningAllocation:

@@ -108,6 +108,8 @@ class ShimState:
     """Number of the last request for stacks."""
     profile_no: int = 0
     """Number of the last request for a profiler window."""
+    shards_no: int = 0
+    """Number of the last orders of batch inference."""
 
 
 class AllocationFolder:
@@ -298,6 +300,7 @@ def with_changes(
     asked: set[str],
     stacks_no: int,
     profile_no: int,
+    shards_no: int,
 ) -> ShimState:
     return dataclasses.replace(
         state,
@@ -305,6 +308,7 @@ def with_changes(
         asked=sorted(asked),
         stacks_no=stacks_no,
         profile_no=profile_no,
+        shards_no=shards_no,
     )
 
 

@@ -3,7 +3,8 @@
 {"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "...",
 "kind": "preempt", "grace_s": 1.0 | null} · {"command": "kill", "reason": "..."} (both with
 "by_node": true if the server did not request it) · {"command": "renew", "deadline_boot_s": 1234.5}
-· {"command": "stacks", "no": 2} · {"command": "profile", "order": {...}} · {"command": "status"}
+· {"command": "stacks", "no": 2} · {"command": "profile", "order": {...}}
+· {"command": "shards", "orders": {...}} · {"command": "status"}
 · {"command": "secrets"}, whose answer has the values by name in "secrets" · {"command": "session"},
 whose answer has in "session" the environment and folder of a command inside the job, or null.
 Each is answered with {"ok": true, "observed": ...} or {"error": ...}. All are idempotent; a kill
@@ -31,7 +32,8 @@ from muster import wire
 from muster_agent.clock import unix_ms
 from muster_agent.isolation.peers import peer_of
 
-MAX_COMMAND_BYTES = 64 * 1024
+MAX_COMMAND_BYTES = 1024 * 1024
+"""Most bytes of a command; one with the shards of all workers of a node is the longest."""
 MAX_ANSWER_BYTES = 8 * 2**20
 """Most bytes of an answer; one with all secrets of a job is the longest."""
 
@@ -55,6 +57,8 @@ class Commands:
         """Latest wire.Assignment.stacks_no received."""
         self.profile: wire.ProfileOrder | None = None
         """Latest wire.Assignment.profile received."""
+        self.shards: wire.ShardOrders | None = None
+        """Latest wire.Assignment.shards received."""
         self.asked_at_ms = 0
         """Unix time of the first stop or kill."""
         self.is_by_node = False
@@ -74,6 +78,11 @@ class Commands:
     def profile_no(self) -> int:
         """Return the number of the latest profiler window; 0 if there was no request."""
         return 0 if self.profile is None else self.profile.no
+
+    @property
+    def shards_no(self) -> int:
+        """Return the number of the latest orders of batch inference; 0 if there were none."""
+        return 0 if self.shards is None else self.shards.no
 
     def must_end(self) -> bool:
         return self.stop is not None or self.kill is not None
@@ -107,6 +116,10 @@ class Commands:
                 order = wire.load(wire.ProfileOrder, message["order"])
                 if order.no > self.profile_no:
                     self.profile = order
+            case "shards":
+                orders = wire.load(wire.ShardOrders, message["orders"])
+                if orders.no > self.shards_no:
+                    self.shards = orders
             case "renew":
                 self.deadline_boot_s = float(message["deadline_boot_s"])
             case "status" | "secrets" | "session":

@@ -37,6 +37,8 @@ _RARE_RECORDS: dict[str, type[Any]] = {
     "evaluation": wire.EvaluationRecord,
     "model_result": wire.ModelResultRecord,
     "schedule": wire.ScheduleRecord,
+    "shard_plan": wire.ShardPlanRecord,
+    "shards": wire.ShardsRecord,
     "message": wire.MessageRecord,
 }
 _INT64_MAX = 2**63 - 1
@@ -119,6 +121,11 @@ class ReportServer:
     def order_profile(self, order: wire.ProfileOrder) -> None:
         """Send a profiler order to every worker; those that are not meant ignore it."""
         self.push(replace(self._control, profile=order))
+
+    def give_shards(self, orders: wire.ShardOrders | None) -> None:
+        """Send orders of batch inference to every worker, unless they have them. Called often."""
+        if orders is not None and orders != self._control.shards:
+            self.push(replace(self._control, shards=orders))
 
     def push(self, control: wire.Control) -> None:
         """Send a message to every worker, and to each that connects from now on."""

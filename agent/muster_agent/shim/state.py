@@ -91,6 +91,7 @@ class Standing:
             asked=self._commands.asked,
             stacks_no=self._commands.stacks_no,
             profile_no=self._commands.profile_no,
+            shards_no=self._commands.shards_no,
         )
         try:
             self._folder.write_state(self.state)

@@ -422,6 +422,7 @@ class Shim:
             if is_running:
                 self.watching.look(self.commands.stacks_no)
                 self.profiling.look(self.commands.profile)
+                self.reports.give_shards(self.commands.shards)
                 self.media.report()
             await self._tick()
 

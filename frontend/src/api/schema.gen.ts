@@ -4354,6 +4354,7 @@ export interface components {
             desired: "prepare" | "start" | "stop" | "kill";
             profile?: components["schemas"]["ProfileOrder"] | null;
             rendezvous: components["schemas"]["Rendezvous"] | null;
+            shards?: components["schemas"]["ShardOrders"] | null;
             spec: components["schemas"]["AllocationSpec"];
             /**
              * Stacks No
@@ -5030,6 +5031,22 @@ export interface components {
             min: number | null;
             /** Num Values */
             num_values: number;
+        };
+        /**
+         * CommittedPart
+         * @description The part that counts of a shard.
+         */
+        CommittedPart: {
+            /** Num Errors */
+            num_errors: number;
+            /** Num Rows */
+            num_rows: number;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Token */
+            token: number;
         };
         /**
          * ContinueIn
@@ -6256,6 +6273,27 @@ export interface components {
         InboxReadIn: {
             /** Ids */
             ids?: number[] | null;
+        };
+        /**
+         * InputFile
+         * @description An input as it was when the job began. One that differs later is an error.
+         */
+        InputFile: {
+            /** Digest */
+            digest: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "jsonl" | "jsonl_gz" | "parquet" | "images";
+            /** Mtime Ns */
+            mtime_ns: number;
+            /** Num Rows */
+            num_rows: number;
+            /** Path */
+            path: string;
+            /** Size Bytes */
+            size_bytes: number;
         };
         /**
          * InterfaceUsage
@@ -8308,7 +8346,7 @@ export interface components {
             /** At Ms */
             at_ms: number;
             /** Record */
-            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ModelResultRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["MediaRecord"] | components["schemas"]["MediaDropsRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["StateRecord"];
+            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ModelResultRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["MediaRecord"] | components["schemas"]["MediaDropsRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["ShardPlanRecord"] | components["schemas"]["ShardsRecord"] | components["schemas"]["StateRecord"];
             /** Seq */
             seq: number;
         };
@@ -9376,31 +9414,6 @@ export interface components {
             pool: string;
             /** Slot Type */
             slot_type: string;
-        };
-        /** PredictionOut */
-        PredictionOut: {
-            /** Communication Ms */
-            communication_ms: number;
-            /** Compute Ms */
-            compute_ms: number;
-            /** Doubt */
-            doubt: string;
-            /** Doubt Parts */
-            doubt_parts: components["schemas"]["PartOut"][];
-            /** Efficiency */
-            efficiency: number | null;
-            /** Exposed Ms */
-            exposed_ms: number;
-            /** Network */
-            network: string;
-            /** Other Ms */
-            other_ms: number;
-            samples_per_s: components["schemas"]["ScalingEstimateOut"];
-            /** Samples Per Slot */
-            samples_per_slot: number;
-            /** Slots */
-            slots: number;
-            step_ms: components["schemas"]["ScalingEstimateOut"];
         };
         /**
          * Preflight
@@ -10541,7 +10554,7 @@ export interface components {
             /** Points */
             points: components["schemas"]["ScalingPointOut"][];
             /** Predictions */
-            predictions: components["schemas"]["PredictionOut"][];
+            predictions: components["schemas"]["muster_server__schemas__scaling__PredictionOut"][];
             /** Reason */
             reason: string;
             /** Requested By */
@@ -10934,6 +10947,169 @@ export interface components {
             token: string;
             /** Username */
             username: string;
+        };
+        /**
+         * ShardDone
+         * @description A shard whose part is complete on the node's disk.
+         */
+        ShardDone: {
+            /** No */
+            no: number;
+            /** Num Errors */
+            num_errors: number;
+            /** Num Rows */
+            num_rows: number;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Token */
+            token: number;
+        };
+        /**
+         * ShardGrant
+         * @description A shard that a worker holds.
+         */
+        ShardGrant: {
+            /** End */
+            end: number;
+            /** First Row */
+            first_row: number;
+            /** Input No */
+            input_no: number;
+            /** No */
+            no: number;
+            /** Num Rows */
+            num_rows: number;
+            /** Rank */
+            rank: number;
+            /** Start */
+            start: number;
+            /** Token */
+            token: number;
+        };
+        /**
+         * ShardOrders
+         * @description Everything that the workers of one allocation hold. Replaces earlier orders of a smaller number.
+         */
+        ShardOrders: {
+            /** Grants */
+            grants?: components["schemas"]["ShardGrant"][];
+            /** Inputs */
+            inputs?: {
+                [key: string]: components["schemas"]["InputFile"];
+            };
+            /**
+             * Is Complete
+             * @default false
+             */
+            is_complete: boolean;
+            /** No */
+            no: number;
+            /**
+             * Num Done
+             * @default 0
+             */
+            num_done: number;
+            /**
+             * Num Errors
+             * @default 0
+             */
+            num_errors: number;
+            /**
+             * Num Rows
+             * @default 0
+             */
+            num_rows: number;
+            /**
+             * Num Shards
+             * @default 0
+             */
+            num_shards: number;
+            /** Parts */
+            parts?: components["schemas"]["CommittedPart"][];
+            /**
+             * Parts From
+             * @default 0
+             */
+            parts_from: number;
+            /**
+             * Problem
+             * @default
+             */
+            problem: string;
+            /** Refused */
+            refused?: number[][];
+            /**
+             * Rows Done
+             * @default 0
+             */
+            rows_done: number;
+            /**
+             * Wants Plan
+             * @default false
+             */
+            wants_plan: boolean;
+        };
+        /**
+         * ShardPlanRecord
+         * @description All inputs and shards of the job, from rank 0 when the orders want them. Columns have one length;
+         *     the position in them is the shard's number. A later plan is ignored.
+         */
+        ShardPlanRecord: {
+            /** Ends */
+            ends: number[];
+            /** First Rows */
+            first_rows: number[];
+            /** Input Nos */
+            input_nos: number[];
+            /** Inputs */
+            inputs: components["schemas"]["InputFile"][];
+            /** Nums Rows */
+            nums_rows: number[];
+            /** Starts */
+            starts: number[];
+            /**
+             * Type
+             * @default shard_plan
+             * @constant
+             */
+            type: "shard_plan";
+        };
+        /**
+         * ShardsRecord
+         * @description What a worker has done and wants. Each prolongs the leases of the worker.
+         */
+        ShardsRecord: {
+            /** Done */
+            done?: components["schemas"]["ShardDone"][];
+            /** Local Rank */
+            local_rank: number;
+            /** Parts */
+            parts?: number[][] | null;
+            /**
+             * Parts From
+             * @default 0
+             */
+            parts_from: number;
+            /** Rank */
+            rank: number;
+            /**
+             * Rows Per S
+             * @default 0
+             */
+            rows_per_s: number;
+            /**
+             * Takes None
+             * @default false
+             */
+            takes_none: boolean;
+            /**
+             * Type
+             * @default shards
+             * @constant
+             */
+            type: "shards";
         };
         /** SignatureIn */
         SignatureIn: {
@@ -11443,6 +11619,7 @@ export interface components {
             pending_parts: components["schemas"]["PartOut"][];
             /** Pending Reason */
             pending_reason: string;
+            prediction: components["schemas"]["muster_server__schemas__predictions__PredictionOut"] | null;
             /**
              * Queued At
              * Format: date-time
@@ -12019,6 +12196,49 @@ export interface components {
             type: "worker";
             /** World Size */
             world_size: number;
+        };
+        /**
+         * PredictionOut
+         * @description How far a batch inference is.
+         */
+        muster_server__schemas__predictions__PredictionOut: {
+            /** Num Done */
+            num_done: number;
+            /** Num Errors */
+            num_errors: number;
+            /** Num Rows */
+            num_rows: number;
+            /** Num Shards */
+            num_shards: number;
+            /** Problem */
+            problem: string;
+            /** Rows Done */
+            rows_done: number;
+        };
+        /** PredictionOut */
+        muster_server__schemas__scaling__PredictionOut: {
+            /** Communication Ms */
+            communication_ms: number;
+            /** Compute Ms */
+            compute_ms: number;
+            /** Doubt */
+            doubt: string;
+            /** Doubt Parts */
+            doubt_parts: components["schemas"]["PartOut"][];
+            /** Efficiency */
+            efficiency: number | null;
+            /** Exposed Ms */
+            exposed_ms: number;
+            /** Network */
+            network: string;
+            /** Other Ms */
+            other_ms: number;
+            samples_per_s: components["schemas"]["ScalingEstimateOut"];
+            /** Samples Per Slot */
+            samples_per_slot: number;
+            /** Slots */
+            slots: number;
+            step_ms: components["schemas"]["ScalingEstimateOut"];
         };
     };
     responses: never;

@@ -26,6 +26,7 @@ from . import (
     outputs,
     performance,
     plan,
+    predict,
     profile,
     progress,
     projects,
@@ -90,6 +91,7 @@ app.command("status")(local.status)
 app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
 app.command("submit")(experiments.submit)
 app.command("validate")(experiments.validate)
+app.command("predict")(predict.predict)
 app.command("list")(experiments.list_)
 app.command("show")(experiments.show)
 app.command("logs")(logs.logs)

@@ -69,7 +69,9 @@ def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
                 _steps(trial),
                 number(summary_value(trial, "val/loss", "train/loss")),
                 number(summary_value(trial, "val/accuracy", "train/accuracy")),
-                number(summary_value(trial, "throughput/samples_per_s"), 5),
+                number(
+                    summary_value(trial, "throughput/samples_per_s", "throughput/rows_per_s"), 5
+                ),
                 f"{ratio:.0%}" if isinstance(ratio, float) else "–",
             )
             name = ""

@@ -17,6 +17,7 @@ from .inference import (
     EvaluateSection,
     ModelKey,
     ModelReference,
+    PredictSection,
     UsedModel,
 )
 from .running import (
@@ -83,6 +84,8 @@ class ExperimentConfig:
     """Train with the built-in trainer. This or `entrypoint`."""
     evaluate: EvaluateSection | None = None
     """Judge a version of a model. This or `entrypoint`."""
+    predict: PredictSection | None = None
+    """Let a version of a model predict many rows. This or `entrypoint`."""
     code: CodeSection | None = None
     """Where the code comes from."""
     data: Annotated[dict[DataName, Text | DownloadSection], Bounds(max_length=64)] = field(

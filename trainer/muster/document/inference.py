@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from .common import Bounds, Mark
+from .common import Bounds, Mark, Text
 from .training import Data
 
 USED_MODELS_MAX = 8
@@ -22,6 +22,15 @@ ModelReference = Annotated[
     ),
 ]
 """`digits:3` is a version, `digits@production` what an alias names, `digits` the newest version."""
+
+
+OwnFunction = Annotated[
+    str,
+    Bounds(
+        max_length=256,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +60,38 @@ class EvaluateSection:
     """Samples that go through the model at once."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class PredictSection:
+    """Let a version of a model predict many rows, in place of `entrypoint` and `trainer`. Workers share
+    the rows; every row is in the results once, whatever fails meanwhile."""
+
+    model: ModelReference
+    """Version to use: `digits:3`, `digits@production`, or `digits` for the newest one."""
+    inputs: Annotated[tuple[Text, ...], Bounds(min_length=1, max_length=100)]
+    """Absolute paths or patterns of files with rows, which every node sees under the same name:
+    `/data/rows/*.parquet`, `*.jsonl`, `*.jsonl.gz`, or folders of images, for a
+    `function`. Text, or a list. Files that
+    change while the job runs are an error."""
+    function: OwnFunction | None = None
+    """`module:function` of your `code`, which gets a list of rows and returns a list with one prediction
+    for each. It finds the folder of the version as `MUSTER_MODEL_MODEL`. Default: the model of the
+    built-in trainer in the version is called."""
+    column: Annotated[str, Bounds(min_length=1, max_length=256)] | None = None
+    """Column with the inputs of a built-in model. Default: the only one beside `key`."""
+    key: Annotated[str, Bounds(min_length=1, max_length=256)] | None = None
+    """Column that stands beside each prediction. Default: name of the file, and number of the row."""
+    batch_size: Annotated[int, Bounds(ge=1, le=1_000_000)] = 256
+    """Rows that go through the model at once."""
+    shard_rows: Annotated[int, Bounds(ge=1, le=100_000_000)] | None = None
+    """Rows that a worker takes at once, rounded up to whole batches. The rows of a row group of Parquet
+    are never divided. Default: 2000, or more if that made more than 2000 shards."""
+    max_errors: Annotated[float, Bounds(ge=0, le=1)] = 0.0
+    """Share of the rows that may fail. They are listed in `errors-*.jsonl`; beyond it, the job fails."""
+    lease_s: Annotated[float, Bounds(ge=2, le=86_400)] = 120.0
+    """Seconds after which the rows of a silent worker are given to others. A batch may take half of it:
+    then its process is killed and started again, as if it had crashed."""
+
+
 UseKind = Literal["input", "export", "evaluation", "prediction", "deployment"]
 """What an experiment does with a version of a model."""
 
@@ -64,12 +105,18 @@ class JobProgram:
     use: UseKind
     slots_max: int | None = None
     """Most slots that it makes use of; None for any number."""
+    launcher: Literal["torchrun", "direct"] = "torchrun"
+    """How its workers are started, unless the document says. `direct` for those that do not talk to
+    each other."""
 
 
 TRAINER_MODULE = "muster.training"
 PROGRAMS: Mapping[str, JobProgram] = MappingProxyType(
     {
         "evaluate": JobProgram(module="muster.inference.evaluate", use="evaluation", slots_max=1),
+        "predict": JobProgram(
+            module="muster.inference.predict", use="prediction", launcher="direct"
+        ),
     }
 )
 """Programs by the section of the document that stands in place of `entrypoint` and `trainer`. Each

@@ -29,7 +29,7 @@ from muster.sdk.env import (
 )
 from muster.sdk.media import MediaMethods, MediaQueue
 from muster.sdk.metrics import MEASURED, Row, clean_name, clean_values, to_float
-from muster.sdk.sinks import AgentSink, FileSink, NullSink, Sink, warn
+from muster.sdk.sinks import AgentSink, FileSink, NullSink, Sink, WorkerReport, warn
 from muster.sdk.stops import StopNotice
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ NAMES_FLUSH_S = 0.5
 """Longest wait until the agent knows the name of a metric that MLflow's client may report as well."""
 MAX_AWAITED_NAMES = 1_000
 """Names for which a process waits like that."""
+OUTPUT_DIR = "muster-outputs"
+"""Folder of outputs in the current folder, where nobody has named one."""
 EXIT_FLUSH_S = 5.0
 """Seconds that an ending process waits until its last reports are accepted."""
 
@@ -149,6 +151,11 @@ class Run(MediaMethods):
     @property
     def checkpoint_dir(self) -> Path:
         return Path(self._around.checkpoint_dir or "checkpoints")
+
+    @property
+    def output_dir(self) -> Path:
+        """Folder whose content is always kept as outputs of the trial."""
+        return Path(self._around.output_dir or OUTPUT_DIR)
 
     @functools.cached_property
     def store(self) -> checkpoints.FolderStore | ObjectStore:
@@ -377,9 +384,9 @@ class Run(MediaMethods):
         self.register_checkpoint(final, manifest)
 
     @_never_raises
-    def answer(self, message: dict[str, Any] | wire.ScheduleRecord) -> None:
-        """Report the result of a request of Muster, or the steps of a pipeline; for the SDK's own
-        use."""
+    def answer(self, message: WorkerReport) -> None:
+        """Report the result of a request of Muster, the steps of a pipeline, or shards of rows; for
+        Muster's own use."""
         self._sink.record(message)
 
     def register_checkpoint(self, folder: Path, manifest: checkpoints.Manifest) -> None:
@@ -426,6 +433,11 @@ class Run(MediaMethods):
         """Return the notice that this worker alone has received, without acknowledging it; None if
         there is none."""
         return stops.from_control(self._sink.control) or self._own_stop
+
+    @property
+    def shards(self) -> wire.ShardOrders | None:
+        """Latest orders of batch inference; for Muster's own use."""
+        return self._sink.control.shards
 
     @property
     def stop_reason(self) -> str:

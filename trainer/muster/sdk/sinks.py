@@ -43,6 +43,8 @@ WorkerReport = (
     | wire.MediaRecord
     | wire.MediaDropsRecord
     | wire.MessageRecord
+    | wire.ShardPlanRecord
+    | wire.ShardsRecord
     | dict[str, Any]
 )
 """A record, or a dict for a message that is no record: {"type": "stopping"}, a worker winding down,

@@ -9,6 +9,7 @@ import types
 import typing
 from typing import Any, Literal, TypeVar
 
+from .predictions import ShardPlanRecord, ShardsRecord
 from .records import (
     CheckpointRecord,
     EvaluationRecord,
@@ -45,6 +46,8 @@ RECORD_TYPES: dict[str, type[Any]] = {
     "progress": ProgressRecord,
     "stacks": StacksRecord,
     "profile": ProfileRecord,
+    "shard_plan": ShardPlanRecord,
+    "shards": ShardsRecord,
     "state": StateRecord,
 }
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from muster.numbers import Number
 
+from .predictions import ShardPlanRecord, ShardsRecord
 from .work import Rendezvous
 
 LAUNCHER_LOCAL_RANK = -1
@@ -470,6 +471,8 @@ Record = (
     | ProgressRecord
     | StacksRecord
     | ProfileRecord
+    | ShardPlanRecord
+    | ShardsRecord
     | StateRecord
 )
 

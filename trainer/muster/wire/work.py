@@ -11,6 +11,7 @@ from .code import CodeSpec
 from .layers import Description
 from .models import ModelSpec
 from .outputs import OutputsSpec, WorkSource
+from .predictions import ShardOrders
 from .tunnels import Tunnel
 
 
@@ -141,6 +142,8 @@ class Assignment:
     it answers once more."""
     profile: ProfileOrder | None = None
     """Last profiler window; carried out once, like `stacks_no`."""
+    shards: ShardOrders | None = None
+    """Latest orders of batch inference."""
 
 
 @dataclass(frozen=True, kw_only=True)

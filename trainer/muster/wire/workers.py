@@ -1,7 +1,7 @@
 """Messages between a worker and its shim, over a Unix socket. One JSON object per line.
 
 One JSON object per line. Worker → shim: {"type": "hello", ...WorkerRecord fields}, and the
-records metrics, group, checkpoint, evaluation, message, and {"type": "progress", ...fields of
+records metrics, group, checkpoint, evaluation, shard_plan, shards, message, and {"type": "progress", ...fields of
 WorkerProgress}, which the shim keeps and tells with those of the others, and {"type": "profile",
 ...fields of WorkerProfile}. Shim → worker: the Control below, whenever it changes and once after hello.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .predictions import ShardOrders
 from .work import ProfileOrder
 
 
@@ -34,3 +35,5 @@ class Control:
     deadline_boot_s: float | None = None
     """Boot clock (CLOCK_BOOTTIME) of the machine at which the shim kills whatever still runs."""
     profile: ProfileOrder | None = None
+    shards: ShardOrders | None = None
+    """Latest orders of batch inference, for all workers of the node."""

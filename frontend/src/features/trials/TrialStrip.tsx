@@ -37,7 +37,15 @@ export function TrialStrip({ trial, isShort }: { trial: TrialDetail; isShort: bo
   const { t } = useTranslation();
   const losses = useLosses(trial);
   const errors = useErrors(trial);
-  const figures = [progress(t, trial), timeLeft(t, trial), ...losses, ...speed(t, trial), restarts(t, trial), errors];
+  const figures = [
+    progress(t, trial),
+    timeLeft(t, trial),
+    failedRows(t, trial),
+    ...losses,
+    ...speed(t, trial),
+    restarts(t, trial),
+    errors,
+  ];
   const shown = figures.filter((figure) => figure.value !== format.MISSING && (figure.isVital || !isShort));
   const ratio = trial.num_steps_planned ? trial.step / trial.num_steps_planned : null;
   return (
@@ -88,13 +96,39 @@ function ProgressBar({ ratio, isOver }: { ratio: number; isOver: boolean }) {
 }
 
 function progress(t: TFunction, trial: TrialDetail): Figure {
-  const planned = trial.num_steps_planned;
+  const { num_steps_planned: planned, prediction } = trial;
+  if (prediction) {
+    return {
+      id: "rows",
+      label: t("trial.stat.rows"),
+      value: `${format.count(prediction.rows_done)} / ${format.count(prediction.num_rows)}`,
+      title: t("trial.stat.shards", {
+        done: format.count(prediction.num_done),
+        all: format.count(prediction.num_shards),
+      }),
+      isVital: true,
+    };
+  }
   return {
     id: "step",
     label: t("trial.stat.step"),
     value: planned ? `${format.count(trial.step)} / ${format.count(planned)}` : format.count(trial.step),
     title: trial.epoch === null ? undefined : t("trial.stat.epoch", { epoch: format.num(trial.epoch, 3) }),
     isVital: true,
+  };
+}
+
+/** How many rows of a batch inference could not be predicted; the outputs name them. */
+function failedRows(t: TFunction, trial: TrialDetail): Figure {
+  const count = trial.prediction?.num_errors ?? 0;
+  return {
+    id: "failed-rows",
+    label: t("trial.stat.failedRows"),
+    value: count > 0 ? format.count(count) : format.MISSING,
+    title: t("trial.stat.failedRowsTitle"),
+    tone: "bad",
+    isVital: true,
+    leadsTo: { tab: "outputs" },
   };
 }
 
@@ -151,14 +185,15 @@ function useErrors(trial: TrialDetail): Figure {
 function speed(t: TFunction, trial: TrialDetail): Figure[] {
   const { summary } = trial;
   const samples = recentOf(summary["throughput/samples_per_s"]);
-  const throughput = samples ?? recentOf(summary["throughput/tokens_per_s"]);
+  const rows = recentOf(summary["throughput/rows_per_s"]);
+  const throughput = samples ?? rows ?? recentOf(summary["throughput/tokens_per_s"]);
   const step = recentOf(summary["time/step_ms"]);
   const comm = shareOf(summary["comm/exposed_ms"], summary["time/step_ms"]) ?? recentOf(summary["comm/overhead_ratio"]);
   const wait = shareOf(summary["time/data_wait_ms"], summary["time/step_ms"]);
   const over = (mean: Recent | null, words = ""): string | undefined =>
     mean === null ? undefined : [words, t("trial.stat.mean", { count: mean.count })].filter(Boolean).join(" · ");
   const fastest = summary["time/step_ms"]?.min;
-  const unit = t(samples === null ? "trial.stat.tokens" : "trial.stat.samples");
+  const unit = t(`trial.stat.${samples !== null ? "samples" : rows !== null ? "rowsPerS" : "tokens"}`);
   return [
     {
       id: "throughput",

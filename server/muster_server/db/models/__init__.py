@@ -58,6 +58,7 @@ from .notifications import (
     OutboxRow,
 )
 from .outputs import TrialOutputsRow
+from .predictions import PredictionRow, PredictionShardRow
 from .profiles import ProfilePieceRow, ProfileRow
 from .providers import PilotRow, PoolProviderRow
 from .registry import (
@@ -143,6 +144,8 @@ __all__ = [
     "PilotRow",
     "PoolProviderRow",
     "PoolRow",
+    "PredictionRow",
+    "PredictionShardRow",
     "PreflightRow",
     "ProcessGroupRow",
     "ProfilePieceRow",

@@ -273,6 +273,8 @@ class AllocationRow(Base):
     """How often its workers' stacks were asked for."""
     profile: Mapped[dict[str, Any] | None]
     """wire.ProfileOrder, the last one."""
+    shards: Mapped[dict[str, Any] | None]
+    """wire.ShardOrders, the last ones."""
     message: Mapped[str] = mapped_column(default="")
     is_node_at_fault: Mapped[bool] = mapped_column(default=False)
     """Whether the node caused a PREPARE_FAILED, so that another node would have succeeded."""

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from muster.document.experiment import ExperimentConfig
+from muster.document.inference import PROGRAMS
 from muster.launch import commands
 from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem
@@ -89,6 +90,8 @@ def _check(arguments: list[str], launcher: Any) -> FieldProblem | None:
 
 def default_launcher(document: ExperimentConfig) -> Launcher:
     """Return the launcher of a document that names none."""
+    if document.job_kind is not None:
+        return PROGRAMS[document.job_kind].launcher
     is_command = document.entrypoint is not None and commands.is_command(document.entrypoint)
     return "shell" if is_command else "torchrun"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from muster.document.experiment import ExperimentConfig
 from muster.document.inference import JOB_MODEL, PROGRAMS, USED_MODELS_MAX
@@ -15,7 +16,8 @@ from muster_server.errors import FieldProblem
 def job_functions(document: ExperimentConfig) -> bool:
     """Return whether a built-in program is given a function from the user's code."""
     kind = document.job_kind
-    return kind is not None and is_own(getattr(getattr(document, kind), "data", None))
+    section = getattr(document, kind) if kind is not None else None
+    return is_own(getattr(section, "data", None)) or bool(getattr(section, "function", None))
 
 
 def check_models(
@@ -46,10 +48,36 @@ def check_models(
     }
     for path in (path for path, is_there in unused.items() if is_there):
         yield FieldProblem(path, Message("field.no_effect", other=kind), "leave it out")
+    yield from _check_predict(document)
     most = PROGRAMS[kind].slots_max
     if most is not None and document.resources.slots > most:
         yield FieldProblem(
             "resources.slots",
             f"{document.resources.slots} slots are more than {kind} makes use of",
             f"use {most}",
+        )
+
+
+def _check_predict(document: ExperimentConfig) -> Iterator[FieldProblem]:
+    predict = document.predict
+    if predict is None:
+        return
+    for i, path in enumerate(predict.inputs):
+        if not PurePosixPath(path).is_absolute():
+            yield FieldProblem(
+                f"predict.inputs[{i}]",
+                f"{path!r} is no absolute path",
+                "write the path that the nodes know it by, such as /data/rows/*.jsonl",
+            )
+    if predict.function is not None and predict.column is not None:
+        yield FieldProblem(
+            "predict.column",
+            Message("field.no_effect", other="predict.function"),
+            "leave it out: the function gets whole rows",
+        )
+    if document.outputs is None:
+        yield FieldProblem(
+            "outputs",
+            "null keeps nothing, and the predictions are outputs",
+            "leave it out",
         )

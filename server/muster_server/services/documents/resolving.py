@@ -181,7 +181,11 @@ def _validate(raw: dict[str, Any], problems: list[FieldProblem]) -> ExperimentCo
 def _with_lists(raw: dict[str, Any]) -> dict[str, Any]:
     """Return the document with a list where one entry may stand alone."""
     completed = dict(raw)
-    for section, keys in (("environment", ("requirements", "setup")), ("code", ("include",))):
+    for section, keys in (
+        ("environment", ("requirements", "setup")),
+        ("code", ("include",)),
+        ("predict", ("inputs",)),
+    ):
         written = raw.get(section)
         if isinstance(written, dict):
             lists = {key: [written[key]] for key in keys if isinstance(written.get(key), str)}

@@ -47,7 +47,7 @@ from ..core.events import add_event
 from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
 from ..core.paging import decode_cursor, encode_cursor, read_page, read_page_of_tuples
-from ..runtime import notices
+from ..runtime import notices, predictions
 from ..scheduling import held_slots
 from . import trial_columns
 from .operations import require_managed
@@ -133,6 +133,7 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
             NoticeOut(text=notice.english, parts=parts_out(notice))
             for notice in notices.notices(session, trial, experiment.config)
         ],
+        prediction=predictions.get_progress(session, trial.id),
     )
 
 

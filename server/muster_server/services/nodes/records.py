@@ -35,6 +35,8 @@ from muster.wire import (
     RecordsReply,
     RecordsRequest,
     ScheduleRecord,
+    ShardPlanRecord,
+    ShardsRecord,
     StacksRecord,
     StateRecord,
     TrackedRunRecord,
@@ -73,6 +75,7 @@ from ..runtime import (
     media,
     model_results,
     pipelines,
+    predictions,
     profiles,
     progress,
     tracked_runs,
@@ -390,6 +393,10 @@ def _apply_other(
             progress.keep_stacks(session, allocation, record, now)
         case ProfileRecord():
             profiles.keep(session, allocation, record, now)
+        case ShardPlanRecord():
+            predictions.record_plan(session, allocation, record, now)
+        case ShardsRecord():
+            predictions.record(session, allocation, record, now)
 
 
 def _apply_group(session: Session, allocation: ReportedAllocation, record: GroupRecord) -> None:
