@@ -17,6 +17,7 @@ from .inference import (
     EvaluateSection,
     ModelKey,
     ModelReference,
+    ServeSection,
     UsedModel,
 )
 from .running import (
@@ -83,6 +84,8 @@ class ExperimentConfig:
     """Train with the built-in trainer. This or `entrypoint`."""
     evaluate: EvaluateSection | None = None
     """Judge a version of a model. This or `entrypoint`."""
+    serve: ServeSection | None = None
+    """Answer requests with a version of a model. This or `entrypoint`."""
     code: CodeSection | None = None
     """Where the code comes from."""
     data: Annotated[dict[DataName, Text | DownloadSection], Bounds(max_length=64)] = field(

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from .records import (
     CheckpointRecord,
+    EndpointRecord,
     EvaluationRecord,
     GroupRecord,
     MediaDropsRecord,
@@ -37,6 +38,7 @@ RECORD_TYPES: dict[str, type[Any]] = {
     "checkpoint": CheckpointRecord,
     "evaluation": EvaluationRecord,
     "model_result": ModelResultRecord,
+    "endpoint": EndpointRecord,
     "schedule": ScheduleRecord,
     "tracked_run": TrackedRunRecord,
     "media": MediaRecord,
