@@ -34,6 +34,7 @@ DIGESTS = {
     "0025_models.py": "6063d6ca5d5aa96aa2d056d0ae1142fbb24734a5aa48360f554a6f779c5caf1d",
     "0026_pool_containers.py": "91bf2b3741971ade45d2ee28e9904abedd93a6c62d0391d12002e782db20c0fe",
     "0027_model_uses.py": "7c22ffa8bc237b548751cd8e2a5702bca259d2cda6193eb82942eae36a3a51ae",
+    "0029_deployments.py": "abb8a6585e6ec0fb8967a6cf97ec9fd18013631a028c57a04e04640ef7f45aac",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 
