@@ -79,6 +79,7 @@ TITLES = {
     "media": "Media",
     "checkpoints": "Checkpoints of all trials",
     "models": "Models",
+    "deployments": "Deployments",
     "code": "Code bundles",
     "live": "Live hints",
     "description": "Description",

@@ -38,6 +38,7 @@ PYTEST_AREAS = [*COMPUTING_AREAS, *WATCHING_AREAS]
 FAST = ["style", "types", "imports", "unit"]
 FAST_TESTS = ["-m", "not postgres"]
 BROWSER_AREAS = {"e2e"}
+ROUTER_AREAS = {"integration"}
 RERUN_AREAS = {"loops", *WATCHING_AREAS}
 """Their tests watch processes and clocks that the machine may hold up at any moment."""
 MAX_UNSTEADY = 2
@@ -242,14 +243,38 @@ def find_browser() -> str | None:
     return str(mac) if mac.exists() else None
 
 
+def install(package: str, what: str) -> None:
+    """Install a package of the system where we may; what: why it is needed."""
+    apt = shutil.which("apt-get")
+    if apt and os.geteuid() == 0:
+        print(f"installing {package} for {what} (apt-get install {package})", flush=True)
+        # A service that starts with the package would take a port, and is not needed.
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+        for arguments in (["update", "-q"], ["install", "-q", "-y", package]):
+            subprocess.run([apt, *arguments], env=quiet, check=False, stdout=subprocess.DEVNULL)
+
+
+def provide_router() -> bool:
+    """Tests of deployments are never skipped: install HAProxy where we may, else say what to do."""
+    places = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    if shutil.which("haproxy", path=places) is None:
+        install("haproxy", "the tests of deployments")
+    if shutil.which("haproxy", path=places) is None:
+        print(
+            "error: the tests of deployments need HAProxy, and there is none here.\n"
+            "hint: install it (Debian: apt-get install haproxy); to leave these tests out, name the "
+            "other areas: scripts/test unit api …",
+            file=sys.stderr,
+            flush=True,
+        )
+        return False
+    return True
+
+
 def provide_browser() -> bool:
     """Browser tests are never skipped: install Chromium where we may, else say what to do."""
-    apt = shutil.which("apt-get")
-    if find_browser() is None and not os.environ.get("CHROME") and apt and os.geteuid() == 0:
-        print("installing Chromium for the browser tests (apt-get install chromium)", flush=True)
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for arguments in (["update", "-q"], ["install", "-q", "-y", "chromium"]):
-            subprocess.run([apt, *arguments], env=quiet, check=False, stdout=subprocess.DEVNULL)
+    if find_browser() is None and not os.environ.get("CHROME"):
+        install("chromium", "the browser tests")
     browser = find_browser()
     if browser is None:
         print(
@@ -358,7 +383,9 @@ class Run:
         tests = Tests()
         before, busy_before = time.monotonic(), spent.seconds
         try:
-            if name in BROWSER_AREAS and not provide_browser():
+            if (name in BROWSER_AREAS and not provide_browser()) or (
+                name in ROUTER_AREAS and not provide_router()
+            ):
                 ok = False
             elif name in PYTEST_AREAS:
                 ok = pytest(name, self.more, tests, manner)

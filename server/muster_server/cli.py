@@ -83,7 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("create-token", _create_token, "print a new API token")
     sub.add_argument("--user", required=True, help="whose; made without a password when new")
     sub.add_argument("--name", default="cli", help="what it is for")
-    sub.add_argument("--role", choices=["admin", "member", "viewer", "metrics"], default="member")
+    sub.add_argument(
+        "--role", choices=["admin", "member", "viewer", "predict", "metrics"], default="member"
+    )
     sub.add_argument("--expires-in-days", type=int, default=90)
     sub = command("create-join-token", _create_join_token, "print a token with which agents join")
     sub.add_argument("--pool", default="default")

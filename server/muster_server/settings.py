@@ -147,6 +147,18 @@ class Settings(BaseSettings):
     kubeconfig: Path | None = None
     """Kubeconfig with which the controller runs pilots in Kubernetes; unset: the service account of its
     own pod. Its user has a token or a client certificate, no plugin. Pools choose a context in it."""
+    router_dir: Path | None = None
+    """Folder that the controller shares with HAProxy, the router of deployments: it writes HAProxy's
+    configuration and lists there. `muster up` sets it where HAProxy is installed; unset: no
+    deployments."""
+    router_socket: Path | None = None
+    """Runtime socket of HAProxy; unset: haproxy.sock in `MUSTER_ROUTER_DIR`."""
+    router_host: str = "127.0.0.1"
+    """Address that HAProxy listens on; 0.0.0.0 for all of them."""
+    router_port: int = Field(default=8471, ge=1, le=65535)
+    """Port that HAProxy listens on."""
+    router_url: str | None = None
+    """Where clients reach the router, behind a proxy for example; unset: its host and port."""
     controller_port: int | None = Field(default=None, ge=0, le=65535)
     """Port on which a controller answers /healthz, /readyz and /metrics; unset: on none."""
     worker_port: int | None = Field(default=None, ge=0, le=65535)
@@ -212,6 +224,20 @@ class Settings(BaseSettings):
             return self.public_url.rstrip("/")
         host = "localhost" if self.host in ("0.0.0.0", "::", "127.0.0.1") else self.host  # noqa: S104
         return f"http://{host}:{self.port}"
+
+    def resolved_router_url(self) -> str | None:
+        """Address of the router for clients, without a slash at the end; None without a router."""
+        if self.router_dir is None:
+            return None
+        if self.router_url:
+            return self.router_url.rstrip("/")
+        everywhere = ("0.0.0.0", "::")  # noqa: S104
+        host = "127.0.0.1" if self.router_host in everywhere else self.router_host
+        return (
+            f"http://[{host}]:{self.router_port}"
+            if ":" in host
+            else f"http://{host}:{self.router_port}"
+        )
 
     def is_for_this_machine_alone(self) -> bool:
         """Return whether the address above leads every other machine to itself."""

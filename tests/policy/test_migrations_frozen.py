@@ -35,6 +35,7 @@ DIGESTS = {
     "0026_pool_containers.py": "91bf2b3741971ade45d2ee28e9904abedd93a6c62d0391d12002e782db20c0fe",
     "0027_model_uses.py": "7c22ffa8bc237b548751cd8e2a5702bca259d2cda6193eb82942eae36a3a51ae",
     "0028_predictions.py": "a04a2e63bf11dd03ce5509590caf21735281b772141e0abde9ffce47b9b72f60",
+    "0029_deployments.py": "b55924c69eeedb172ae2f3bda95423fbd677f6ff50b3b7c38103f2148f56466a",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""
 

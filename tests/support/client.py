@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 
 class _PortalTransport(httpx.BaseTransport):
     """Carries a synchronous request over to the event loop in which the application lives."""
 
-    def __init__(self, app: FastAPI, portal: BlockingPortal, client: tuple[str, int]) -> None:
+    def __init__(self, app: Starlette, portal: BlockingPortal, client: tuple[str, int]) -> None:
         self._portal = portal
         self._inner = httpx.ASGITransport(app, raise_app_exceptions=False, client=client)
 
@@ -41,7 +41,7 @@ class _PortalTransport(httpx.BaseTransport):
 
 
 @contextmanager
-def running(app: FastAPI) -> Iterator[BlockingPortal]:
+def running(app: Starlette) -> Iterator[BlockingPortal]:
     """The application's lifespan, in a thread of its own, until the end of the block."""
     with (
         start_blocking_portal() as portal,
@@ -51,7 +51,7 @@ def running(app: FastAPI) -> Iterator[BlockingPortal]:
 
 
 def make_client(
-    app: FastAPI,
+    app: Starlette,
     portal: BlockingPortal,
     *,
     token: str | None = None,

@@ -19,7 +19,13 @@ from muster.launch.commands import (
     find_call,
     is_command,
 )
-from muster.launch.variables import DATA_PREFIX, MODEL_PREFIX, expand, uses_variables
+from muster.launch.variables import (
+    DATA_PREFIX,
+    MODEL_PREFIX,
+    NODE_ADDRESS_VARIABLE,
+    expand,
+    uses_variables,
+)
 from muster.wire import LAUNCHER_LOCAL_RANK, AllocationSpec, Rendezvous
 
 RENDEZVOUS_READ_TIMEOUT_S = 300
@@ -57,6 +63,8 @@ class LaunchContext:
     truncated file behind, which would break every later run that shares the cache."""
     network_interface: str = ""
     """Interface that holds the node's address; "" if unknown."""
+    node_address: str = ""
+    """Address at which other nodes reach this one."""
     base_python: str = ""
     """The interpreter below `python`, whose packages it uses, if that was built for the job."""
     sdk_path: str = ""
@@ -448,7 +456,7 @@ _OWN_VARIABLES = frozenset(
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",
         "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR",
         "MUSTER_CHECKPOINT_URL", "MUSTER_CONFIG_FILE",
-        "MUSTER_EXPERIMENT_ID", "MUSTER_NODE_RANK", "MUSTER_OUTPUT_DIR", "MUSTER_PROFILES_DIR", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
+        "MUSTER_EXPERIMENT_ID", NODE_ADDRESS_VARIABLE, "MUSTER_NODE_RANK", "MUSTER_OUTPUT_DIR", "MUSTER_PROFILES_DIR", "MUSTER_REPORT_SOCKET", "MUSTER_RESUME_FROM",
         "MUSTER_RESUME_STEP", "MUSTER_STACKS_DIR", "MUSTER_TRIAL_ID", "MUSTER_TRIAL_NO", "MUSTER_WEIGHTS_FROM",
         WORLD_SIZE_VARIABLE,
         "MUSTER_WORK_DIR",
@@ -484,6 +492,8 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
         **{f"{DATA_PREFIX}{name.upper()}": where for name, where in data_of(spec).items()},
         **{f"{MODEL_PREFIX}{name.upper()}": f"{place.models_dir}/{name}" for name in spec.models},
     }
+    if spec.config.get("serve"):
+        ours[NODE_ADDRESS_VARIABLE] = place.node_address
     defaults = _defaults(interface, spec.num_nodes)
     if spec.slot_type == "cpu":
         # Without it, Accelerate's workers on CPUs train alone, each on all data.

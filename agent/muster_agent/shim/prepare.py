@@ -181,6 +181,7 @@ def prepare(
                 weights_from=_find(spec.weights_from, options, checkpoint_dir),
                 cache_dir=str(folder.cache),
                 network_interface=options.network_interface,
+                node_address=options.node_address,
                 base_python=base_python,
                 sdk_path=sdk_path,
                 attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),

@@ -36,6 +36,7 @@ _RARE_RECORDS: dict[str, type[Any]] = {
     "checkpoint": wire.CheckpointRecord,
     "evaluation": wire.EvaluationRecord,
     "model_result": wire.ModelResultRecord,
+    "endpoint": wire.EndpointRecord,
     "schedule": wire.ScheduleRecord,
     "shard_plan": wire.ShardPlanRecord,
     "shards": wire.ShardsRecord,

@@ -66,6 +66,9 @@ export function Crumbs() {
     crumbs = [{ label: t("nav.models"), to: "/models" }];
     if (id) crumbs.push({ label: id, to: `/models/${id}` });
     if (below) crumbs.push({ label: t("nav.modelVersion", { version: below }) });
+  } else if (section === "deployments") {
+    crumbs = [{ label: t("nav.deployments"), to: "/deployments" }];
+    if (id) crumbs.push({ label: id });
   } else if (section === "preflights") {
     crumbs = [{ label: t("nav.nodes"), to: "/nodes" }, { label: t("nav.preflightOf", { id }) }];
   } else if (section === "docs") {

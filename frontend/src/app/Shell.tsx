@@ -3,6 +3,7 @@ import {
   IconAdjustmentsHorizontal,
   IconBook2,
   IconBox,
+  IconBroadcast,
   IconChartLine,
   IconChevronsLeft,
   IconChevronsRight,
@@ -64,6 +65,7 @@ const NAV = [
   { to: "/logs", key: "logs", icon: IconFileText },
   { to: "/checkpoints", key: "checkpoints", icon: IconDeviceFloppy },
   { to: "/models", key: "models", icon: IconBox },
+  { to: "/deployments", key: "deployments", icon: IconBroadcast },
   { to: "/settings", key: "settings", icon: IconAdjustmentsHorizontal },
   // The route with its rest filled in, which the types of links do not know.
   { to: "/docs/contents" as "/docs/$", key: "docs", icon: IconBook2 },

@@ -9,6 +9,7 @@ export const PAGES = {
   l: { to: "/logs", key: "logs" },
   k: { to: "/checkpoints", key: "checkpoints" },
   m: { to: "/models", key: "models" },
+  p: { to: "/deployments", key: "deployments" },
   s: { to: "/settings", key: "settings" },
   d: { to: "/docs/contents" as "/docs/$", key: "docs" },
 } as const;

@@ -142,6 +142,18 @@ const modelRoute = createRoute({
   component: lazyPage(() => import("../features/models/ModelPage"), "ModelPage"),
 });
 
+const deploymentsRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/deployments",
+  component: lazyPage(() => import("../features/deployments/Deployments"), "Deployments"),
+});
+
+const deploymentRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/deployments/$name",
+  component: lazyPage(() => import("../features/deployments/DeploymentPage"), "DeploymentPage"),
+});
+
 const modelVersionRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/models/$name/versions/$number",
@@ -238,6 +250,8 @@ const routeTree = rootRoute.addChildren([
     modelsRoute,
     modelRoute,
     modelVersionRoute,
+    deploymentsRoute,
+    deploymentRoute,
     compareRoute,
     submitRoute,
     settingsRoute,

@@ -173,7 +173,7 @@ test("signing in never leads to another site", () => {
 });
 
 test("a token's role is never above its owner's", () => {
-  expect(rolesUpTo("member")).toEqual(["metrics", "viewer", "member"]);
+  expect(rolesUpTo("member")).toEqual(["metrics", "predict", "viewer", "member"]);
   expect(rolesUpTo(undefined)).toEqual(["metrics", "viewer"]);
 });
 

@@ -58,6 +58,11 @@ class Home:
         return self.root / "valkey"
 
     @property
+    def router(self) -> Path:
+        """Folder of the router's configuration and lists."""
+        return self.root / "router"
+
+    @property
     def storage(self) -> Path:
         """Folder of checkpoints, shared by all agents of this machine."""
         return self.root / "storage"
@@ -241,6 +246,20 @@ def hold_port(host: str, port: int) -> socket.socket:
             ) from None
         raise LocalError(f"Cannot listen on {host}:{port}: {error.strerror}.") from None
     return held
+
+
+def free_port(host: str, *wanted: int) -> int:
+    """Return the first of the wanted ports that is free, else any free one."""
+    for port in (*wanted, 0):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+            number: int = probe.getsockname()[1]
+            return number
+    raise LocalError("No port is free on this machine.")
 
 
 def _holder(port: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,16 @@ class LocalOptions:
     @property
     def listen_on(self) -> str:
         return HOST if self.address is None else EVERYWHERE
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouterPlace:
+    """Where the router of deployments runs."""
+
+    binary: Path
+    socket: Path
+    """Its runtime socket."""
+    port: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +117,7 @@ def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
     lifeline and mark."""
     elsewhere = (
         "DATABASE_URL", "REDIS_URL", "HOST", "PORT", "PUBLIC_URL", "ALLOWED_HOSTS", "DATA_DIR",
+        "ROUTER_DIR", "ROUTER_SOCKET", "ROUTER_HOST", "ROUTER_PORT",
         "URL", "TOKEN", "HOME", "VENV", "LISTEN_FD", "INSTANCE", "SETUP_COMMAND", "SECRETS_KEY",
     )  # fmt: skip
     names = {f"MUSTER_{n}{suffix}" for n in elsewhere for suffix in ("", "_FILE")}
@@ -123,7 +135,11 @@ def base_environment(home: Home, lifeline_fd: int) -> dict[str, str]:
 
 
 def server_environment(
-    home: Home, port: int, redis_socket: Path, options: LocalOptions
+    home: Home,
+    port: int,
+    redis_socket: Path,
+    options: LocalOptions,
+    router: RouterPlace | None = None,
 ) -> dict[str, str]:
     return {
         "MUSTER_DATABASE_URL": f"sqlite:///{home.database}",
@@ -133,7 +149,20 @@ def server_environment(
         "MUSTER_PUBLIC_URL": url_of(port, options.address),
         "MUSTER_LOG_FORMAT": os.environ.get("MUSTER_LOG_FORMAT", "console"),
         **_secrets_key(home),
+        **({} if router is None else _router_environment(home, options, router)),
     }
+
+
+def _router_environment(home: Home, options: LocalOptions, router: RouterPlace) -> dict[str, str]:
+    found = {
+        "MUSTER_ROUTER_DIR": str(home.router),
+        "MUSTER_ROUTER_SOCKET": str(router.socket),
+        "MUSTER_ROUTER_HOST": options.listen_on,
+        "MUSTER_ROUTER_PORT": str(router.port),
+    }
+    if options.address is not None and "MUSTER_ROUTER_URL" not in os.environ:
+        found["MUSTER_ROUTER_URL"] = url_of(router.port, options.address)
+    return found
 
 
 def _secrets_key(home: Home) -> dict[str, str]:
@@ -166,6 +195,31 @@ def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> ProcessSpec:
             "--set-proc-title", "no",  # it would write over its environment, and our mark in it
         ],
     )  # fmt: skip
+
+
+def find_router_binary() -> Path | None:
+    """Return the program HAProxy; None if it is not installed."""
+    # Distributions put it where only administrators look.
+    found = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
+    return Path(found) if found else None
+
+
+def router_part(home: Home, router: RouterPlace, lifeline_fd: int) -> ProcessSpec:
+    """Return the part that sends requests to the replicas of deployments. Its configuration is there as
+    soon as the controller knows a deployment."""
+    guard = Path(__file__).with_name("guard.py")
+    return ProcessSpec(
+        name="router",
+        title="Router",
+        command=[
+            sys.executable, "-I", "-S", str(guard), str(os.getpid()), str(lifeline_fd),
+            str(router.binary), "-db", "-f", str(router_config(home)),
+        ],
+    )  # fmt: skip
+
+
+def router_config(home: Home) -> Path:
+    return home.router / "haproxy.cfg"
 
 
 def prepare_part(environment: Mapping[str, str]) -> ProcessSpec:

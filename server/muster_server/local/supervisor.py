@@ -30,6 +30,7 @@ from .home import (
     LocalError,
     check_address,
     explain_os_error,
+    free_port,
     held,
     hold_port,
     make_home,
@@ -40,9 +41,13 @@ from .parts import (
     HOST,
     LocalOptions,
     ProcessSpec,
+    RouterPlace,
     agent_parts,
     base_environment,
+    find_router_binary,
     prepare_part,
+    router_config,
+    router_part,
     server_environment,
     server_parts,
     shared_imports,
@@ -60,6 +65,7 @@ SETTLED_S = 30.0
 START_FAILURES_MAX = 3
 """Number of exits of one part before Muster has ever been ready, after which it gives up."""
 INSTANCE_HEADER = "X-Muster-Instance"
+PORT_MAX = 65_535
 LOG_MAX_BYTES = 10_000_000
 LOG_LOOK_S = 15.0
 LEFTOVER_GRACE_S = 12.0
@@ -120,11 +126,13 @@ class Supervisor:
         self.options = options
         self.say = say
         check_address(options.address)
-        self._socket = runtime_folder(home) / "valkey.sock"
+        folder = runtime_folder(home)
+        self._socket = folder / "valkey.sock"
         self._listening = _hold_port(home, options)
         self.port: int = self._listening.getsockname()[1]
         self.url = url_of(self.port)
         self.public_url = url_of(self.port, options.address)
+        self._router = self._place_router(folder)
         self._instance = secrets.token_hex(8)
         self.running: dict[str, Running] = {}
         self.stop_requested = False
@@ -136,6 +144,20 @@ class Supervisor:
         self._environment = base_environment(home, self._lifeline_read)
         self._fork_server: ForkServer | None = None
 
+    def _place_router(self, folder: Path) -> RouterPlace | None:
+        """Choose where the router will run; None if HAProxy is not installed. The port is that of the
+        last start, or the one after the API server's, if it is free."""
+        binary = find_router_binary()
+        if binary is None:
+            return None
+        known = self.home.root / "router.port"
+        wanted = [self.port + 1] if self.port < PORT_MAX and self.options.port else []
+        with contextlib.suppress(OSError, ValueError):
+            wanted.insert(0, int(known.read_text()))
+        port = free_port(self.options.listen_on, *wanted)
+        write_private(known, str(port))
+        return RouterPlace(binary=binary, socket=folder / "haproxy.sock", port=port)
+
     # ------------------------------------------------------------ start
 
     def start(self, while_waiting: Callable[[], None] = lambda: None) -> Access:
@@ -146,7 +168,9 @@ class Supervisor:
         self._start_fork_server()
         if not self.home.secrets_key.exists():
             write_private(self.home.secrets_key, new_key() + "\n")
-        environment = server_environment(self.home, self.port, self._socket, self.options)
+        environment = server_environment(
+            self.home, self.port, self._socket, self.options, self._router
+        )
         self._socket.unlink(missing_ok=True)
         self._start_part(valkey_part(self.home, self._socket, self._lifeline_read))
         own = self.options.environment.get("server", {})
@@ -264,7 +288,7 @@ class Supervisor:
         Raises LocalError for what does not start, and for what no restart can help.
         """
         now = time.monotonic()
-        changed = False
+        changed = self._start_router()
         for entry in self.running.values():
             if entry.restart_at is None:
                 code = entry.process.poll()
@@ -281,6 +305,15 @@ class Supervisor:
         if now - self._logs_looked_at > LOG_LOOK_S:
             self._logs_looked_at = now
             self._rotate_logs()
+
+    def _start_router(self) -> bool:
+        """Start the router when there is something to route, and return whether it was started."""
+        if self._router is None or not self._was_ready or "router" in self.running:
+            return False
+        if not router_config(self.home).exists():
+            return False
+        self._start_part(router_part(self.home, self._router, self._lifeline_read))
+        return True
 
     def _note_end(self, entry: Running, code: int, now: float) -> None:
         if now - entry.started_at > SETTLED_S:
@@ -391,7 +424,7 @@ class Supervisor:
     def stop(self) -> None:
         """End everything, a line per part, and make sure that nothing is left."""
         agents = [n for n in self.running if n.startswith("agent-")]
-        for group in (agents, ["worker", "controller"], ["server"], ["valkey"]):
+        for group in (agents, ["router"], ["worker", "controller"], ["server"], ["valkey"]):
             self._stop_group([self.running[n] for n in group if n in self.running])
         self._close_fork_server()
         self._listening.close()
@@ -402,6 +435,8 @@ class Supervisor:
             self.say(f"Killed {process}")
         self.home.state.unlink(missing_ok=True)
         self._socket.unlink(missing_ok=True)
+        if self._router is not None:
+            self._router.socket.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._socket.parent.rmdir()
         self.say("Nothing is left running.")

@@ -47,6 +47,7 @@ from .batch_systems import choosing
 from .budgets import BudgetLoop
 from .cleaning import CleaningLoop
 from .dependencies import DependencyLoop
+from .deployments import DeploymentLoop, RouterWorker
 from .diagnoses import DiagnosisLoop
 from .heartbeats import Sightings
 from .lifecycle import LifecycleLoop, lifecycle_policy
@@ -92,6 +93,7 @@ class Controller:
         self._budgets = BudgetLoop(database)
         self._cleaning = CleaningLoop(database)
         self._dependencies = DependencyLoop(database)
+        self._deployments = DeploymentLoop(database)
         self._diagnoses = DiagnosisLoop(database)
         self._stuck = StuckLoop(
             database,
@@ -143,6 +145,7 @@ class Controller:
             "dependencies": lambda: self._dependencies.run(lease=lease, now=now),
             "scheduler": lambda: self._scheduler.run(lease=lease, now=now),
             "providers": lambda: self._providers.run(lease=lease, now=now),
+            "deployments": lambda: self._deployments.run(lease=lease, now=now),
             "cleaning": lambda: self._cleaning.run(lease=lease, now=now),
             "diagnoses": lambda: self._diagnoses.run(lease=lease, now=now),
             "registry": lambda: self._registry.run(lease=lease, now=now),
@@ -272,6 +275,9 @@ def run(settings: Settings, telemetry: ControllerTelemetry | None = None) -> Non
         system_of=functools.partial(choosing.system_of, kubeconfig=settings.kubeconfig),
     )
     threading.Thread(target=pilots.run, args=(stop,), name="pilots", daemon=True).start()
+    if settings.router_dir is not None:
+        routing = RouterWorker(database, lambda: controller.lease, settings)
+        threading.Thread(target=routing.run, args=(stop,), name="router", daemon=True).start()
     try:
         run_until(
             controller,

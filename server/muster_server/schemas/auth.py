@@ -10,8 +10,9 @@ from pydantic import Field
 from .base import Identifier, Input, Output, SafeStr
 
 Role = Literal["admin", "member", "viewer"]
-TokenRole = Literal["admin", "member", "viewer", "metrics"]
-"""Role of a token. `metrics` is for a monitoring system, which reads /metrics and nothing else."""
+TokenRole = Literal["admin", "member", "viewer", "predict", "metrics"]
+"""Role of a token. `predict` is for a program that sends requests to deployments, and `metrics` for a
+monitoring system, which reads /metrics; neither may do anything else."""
 Username = Annotated[
     SafeStr, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 ]

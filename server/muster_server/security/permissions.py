@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-Permission = Literal["public", "metrics", "view", "submit", "admin", "self", "agent", "join"]
+Permission = Literal[
+    "public", "metrics", "infer", "view", "submit", "admin", "self", "agent", "join"
+]
 """Right that a caller needs for an operation.
 
 `public` needs none; `self` is any signed-in user, about themselves. `view`, `submit` and `admin`
-depend on the role (see ROLES). `metrics` is monitoring, the only right of a token of the role metrics.
+depend on the role (see ROLES). `metrics` is monitoring, the only right of a token of the role metrics. `infer` is to send requests to
+deployments, the only right of a token of the role predict.
 `agent` needs an agent's credential, and `join` a join token or an agent's credential."""
 
 ROLES: Mapping[str, frozenset[Permission]] = {
     "metrics": frozenset({"public", "metrics"}),
+    "predict": frozenset({"public", "infer"}),
     "viewer": frozenset({"public", "metrics", "self", "view"}),
-    "member": frozenset({"public", "metrics", "self", "view", "submit"}),
-    "admin": frozenset({"public", "metrics", "self", "view", "submit", "admin"}),
+    "member": frozenset({"public", "metrics", "self", "view", "submit", "infer"}),
+    "admin": frozenset({"public", "metrics", "self", "view", "submit", "infer", "admin"}),
     "agent": frozenset({"public", "agent", "join"}),
     "join": frozenset({"public", "join"}),
 }
@@ -265,6 +269,17 @@ PERMISSIONS: Mapping[str, Permission] = {
     "download_model_file": "view",
     "get_model_blob": "submit",
     "put_model_blob": "submit",
+    # deployments: services/deployments/management.py says who may change which. The router lets in those
+    # who hold `infer`
+    "list_deployments": "view",
+    "create_deployment": "submit",
+    "get_deployment": "view",
+    "get_deployment_address": "infer",
+    "update_deployment": "submit",
+    "roll_back_deployment": "submit",
+    "scale_deployment": "submit",
+    "stop_deployment": "submit",
+    "delete_deployment": "submit",
     # code
     "put_blob": "submit",
     "head_blob": "submit",

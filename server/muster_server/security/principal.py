@@ -13,7 +13,7 @@ class Principal:
     kind: Literal["user", "agent", "join_token"]
     name: str
     """Name for the audit trail: "ada", "node-1"."""
-    role: Literal["admin", "member", "viewer", "metrics", "agent", "join"]
+    role: Literal["admin", "member", "viewer", "predict", "metrics", "agent", "join"]
     user_id: int | None = None
     token_id: int | None = None
     session_hash: str | None = None

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from . import (
     checkpoints,
     cluster,
+    deployments,
     diagnose,
     experiments,
     importing,
@@ -133,5 +134,6 @@ app.add_typer(checkpoints.app, name="checkpoint")
 app.add_typer(outputs.app, name="outputs")
 app.add_typer(media.app, name="media")
 app.add_typer(models.app, name="model")
+app.add_typer(deployments.app, name="deploy")
 app.add_typer(cluster.agent_app, name="agent")
 app.add_typer(cluster.token_app, name="token")

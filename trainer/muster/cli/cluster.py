@@ -23,7 +23,7 @@ from .output import (
 if TYPE_CHECKING:
     pass
 
-Role = Literal["viewer", "member", "admin", "metrics"]
+Role = Literal["viewer", "member", "admin", "predict", "metrics"]
 
 agent_app = typer.Typer(no_args_is_help=True, help="Join machines to the cluster.")
 token_app = typer.Typer(no_args_is_help=True, help="Your tokens for the command line and scripts.")
@@ -81,7 +81,9 @@ def token_create(
     name: Annotated[str, typer.Argument(help="Name of the token.")],
     role: Annotated[
         Role | None,
-        typer.Option(help="Role of the token; yours by default. metrics: only read /metrics."),
+        typer.Option(
+            help="Role of the token; yours by default. predict: only send requests to deployments. metrics: only read /metrics."
+        ),
     ] = None,
     days: Annotated[
         int | None,

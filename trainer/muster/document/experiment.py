@@ -18,6 +18,7 @@ from .inference import (
     ModelKey,
     ModelReference,
     PredictSection,
+    ServeSection,
     UsedModel,
 )
 from .running import (
@@ -86,6 +87,8 @@ class ExperimentConfig:
     """Judge a version of a model. This or `entrypoint`."""
     predict: PredictSection | None = None
     """Let a version of a model predict many rows. This or `entrypoint`."""
+    serve: ServeSection | None = None
+    """Answer requests with a version of a model. This or `entrypoint`."""
     code: CodeSection | None = None
     """Where the code comes from."""
     data: Annotated[dict[DataName, Text | DownloadSection], Bounds(max_length=64)] = field(

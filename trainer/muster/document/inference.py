@@ -92,6 +92,32 @@ class PredictSection:
     then its process is killed and started again, as if it had crashed."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServeSection:
+    """Answer requests with a version of a model until stopped, in place of `entrypoint` and `trainer`.
+    `muster deploy` starts such jobs and routes requests to them."""
+
+    model: ModelReference
+    """Version to serve: `digits:3`, `digits@production`, or `digits` for the newest one."""
+    name: Annotated[str, Bounds(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")] | None = None
+    """Name of the model in requests. Default: that of the model."""
+    listen: Literal["loopback", "node"] = "loopback"
+    """Where it listens, on a port that it picks. `loopback`: on 127.0.0.1, for its own machine alone.
+    `node`: on the address of its node, which needs `key_sha256`."""
+    key_sha256: Annotated[str, Bounds(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """SHA-256 of the secret that requests must carry in the header `X-Muster-Key`. Default: none."""
+    max_batch: Annotated[int, Bounds(ge=1, le=1024)] = 32
+    """Samples that go through the model at once."""
+    max_queue: Annotated[int, Bounds(ge=1, le=10_000)] = 256
+    """Requests that may wait; further ones get 503."""
+    max_body_bytes: Annotated[int, Bounds(ge=1024, le=67_108_864)] = 8_388_608
+    """Most bytes of a request."""
+    max_tokens: Annotated[int, Bounds(ge=1, le=100_000)] = 512
+    """Most tokens that one completion may ask for."""
+    drain_s: Annotated[int, Bounds(ge=1, le=3600)] = 60
+    """Seconds that it may take to answer what it has begun when it is stopped."""
+
+
 UseKind = Literal["input", "export", "evaluation", "prediction", "deployment"]
 """What an experiment does with a version of a model."""
 
@@ -117,8 +143,9 @@ PROGRAMS: Mapping[str, JobProgram] = MappingProxyType(
         "predict": JobProgram(
             module="muster.inference.predict", use="prediction", launcher="direct"
         ),
+        "serve": JobProgram(module="muster.inference.serve", use="deployment"),
     }
 )
-"""Programs by the section of the document that stands in place of `entrypoint` and `trainer`. Each
-section has a key `model`, which is the same as `models: {model: …}`."""
+"""By the section of the document, which stands in place of `entrypoint` and `trainer`. Each section
+has a key `model`, which is the same as `models: {model: …}`."""
 BUILT_IN_MODULES = frozenset({TRAINER_MODULE, *(program.module for program in PROGRAMS.values())})

@@ -21,6 +21,8 @@ NAMES = frozenset(
 )  # fmt: skip
 DATA_PREFIX = "MUSTER_DATA_"
 MODEL_PREFIX = "MUSTER_MODEL_"
+NODE_ADDRESS_VARIABLE = "MUSTER_NODE_ADDRESS"
+"""Address of the node, for jobs that answer requests."""
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ANY = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 

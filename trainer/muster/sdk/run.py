@@ -347,6 +347,10 @@ class Run(MediaMethods):
         use. See `muster.inference.reporting.result`."""
         self._sink.record(wire.ModelResultRecord(name=name, result=result))
 
+    def report_endpoint(self, host: str, port: int) -> None:
+        """Report where this worker answers requests from now on; for the built-in programs' use."""
+        self._sink.record(wire.EndpointRecord(host=host, port=port))
+
     @_never_raises
     def message(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         """Add a message to the trial's events."""

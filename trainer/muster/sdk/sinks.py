@@ -39,6 +39,7 @@ WorkerReport = (
     | wire.CheckpointRecord
     | wire.EvaluationRecord
     | wire.ModelResultRecord
+    | wire.EndpointRecord
     | wire.ScheduleRecord
     | wire.MediaRecord
     | wire.MediaDropsRecord

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 from .predictions import ShardPlanRecord, ShardsRecord
 from .records import (
     CheckpointRecord,
+    EndpointRecord,
     EvaluationRecord,
     GroupRecord,
     MediaDropsRecord,
@@ -38,6 +39,7 @@ RECORD_TYPES: dict[str, type[Any]] = {
     "checkpoint": CheckpointRecord,
     "evaluation": EvaluationRecord,
     "model_result": ModelResultRecord,
+    "endpoint": EndpointRecord,
     "schedule": ScheduleRecord,
     "tracked_run": TrackedRunRecord,
     "media": MediaRecord,

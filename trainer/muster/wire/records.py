@@ -119,6 +119,16 @@ class ModelResultRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EndpointRecord:
+    """Where a worker answers requests from now on. It is ready; health checks say for how long."""
+
+    type: Literal["endpoint"] = "endpoint"
+    host: str
+    """IP address or name that it listens on; 127.0.0.1 for its own machine alone."""
+    port: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScheduleRecord:
     """Timeline of a pipeline's worker in one step, in columns of one length. Replaces earlier ones."""
 
@@ -463,6 +473,7 @@ Record = (
     | CheckpointRecord
     | EvaluationRecord
     | ModelResultRecord
+    | EndpointRecord
     | ScheduleRecord
     | TrackedRunRecord
     | MediaRecord

@@ -3,6 +3,7 @@
 export * from "./account";
 export * from "./checkpoints";
 export * from "./cluster";
+export * from "./deployments";
 export * from "./experiments";
 export * from "./media";
 export * from "./models";

@@ -32,6 +32,7 @@ export const app = {
     logs: "Logs",
     checkpoints: "Checkpoints",
     models: "Models",
+    deployments: "Deployments",
     nodes: "Nodes",
     settings: "Settings",
     docs: "Documentation",
@@ -91,7 +92,7 @@ export const app = {
     notFoundHint: "Nothing is at {{path}}. What was here may have been deleted, or the address may be mistyped.",
   },
   time: { now: "now", ago: "{{age}} ago", in: "in {{age}}" },
-  role: { admin: "Administrator", member: "Member", viewer: "Viewer", metrics: "Monitoring" },
+  role: { admin: "Administrator", member: "Member", viewer: "Viewer", predict: "Predictions", metrics: "Monitoring" },
   lists: {
     cut: "Only the first {{n}} {{what}} are shown",
     cutHint: "This page shows part of a long list. The REST API and the command line return all of it.",

@@ -5,6 +5,7 @@ import { checkpointList } from "./checkpointList";
 import { cluster } from "./cluster";
 import { compare } from "./compare";
 import { config } from "./config";
+import { deployments } from "./deployments";
 import { diagnosis } from "./diagnosis";
 import { docs } from "./docs";
 import { experiments } from "./experiments";
@@ -34,6 +35,7 @@ export const pages = {
   ...cluster,
   ...compare,
   ...config,
+  ...deployments,
   ...diagnosis,
   ...docs,
   ...experiments,

@@ -34,6 +34,7 @@ export const app: Same<typeof english> = {
     logs: "日志",
     checkpoints: "检查点",
     models: "模型",
+    deployments: "部署",
     nodes: "节点",
     settings: "设置",
     docs: "文档",
@@ -93,7 +94,7 @@ export const app: Same<typeof english> = {
     notFoundHint: "{{path}} 下没有内容。它可能已被删除，或者地址有误。",
   },
   time: { now: "刚刚", ago: "{{age}} 前", in: "{{age}} 后" },
-  role: { admin: "管理员", member: "成员", viewer: "只读用户", metrics: "监控" },
+  role: { admin: "管理员", member: "成员", viewer: "只读用户", predict: "预测", metrics: "监控" },
   lists: {
     cut: "仅显示 {{n}} 个{{what}}，还有更多",
     cutHint: "本页不会加载更长的列表。通过 REST 服务和命令行可获取全部内容。",

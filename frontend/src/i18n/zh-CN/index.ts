@@ -9,6 +9,7 @@ import { checkpointList } from "./checkpointList";
 import { cluster } from "./cluster";
 import { compare } from "./compare";
 import { config } from "./config";
+import { deployments } from "./deployments";
 import { diagnosis } from "./diagnosis";
 import { docs } from "./docs";
 import { experiments } from "./experiments";
@@ -55,6 +56,7 @@ export const zhCN: Same<typeof en & typeof pages> = {
   ...checkpointList,
   ...compare,
   ...config,
+  ...deployments,
   ...diagnosis,
   ...docs,
   ...keys,

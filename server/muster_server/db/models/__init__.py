@@ -20,6 +20,7 @@ from .data import (
     MetricSeriesRow,
     MetricSpanRow,
 )
+from .deployments import DeploymentReplicaRow, DeploymentRevisionRow, DeploymentRow
 from .diagnoses import DiagnosisRow
 from .experiments import (
     AllocationRow,
@@ -100,6 +101,9 @@ __all__ = [
     "ClusterIdentityRow",
     "ControllerLeaseRow",
     "DeliveryRow",
+    "DeploymentReplicaRow",
+    "DeploymentRevisionRow",
+    "DeploymentRow",
     "DiagnosisRow",
     "DismissalRow",
     "EvaluationRow",

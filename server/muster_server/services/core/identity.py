@@ -29,7 +29,10 @@ USE_NOTED_EVERY = dt.timedelta(seconds=60)
 
 def lower_role(a: str, b: str) -> TokenRole:
     """Return the lesser of two roles: a token never acts above its user, even after a demotion."""
-    return "metrics" if "metrics" in (a, b) else lower_user_role(a, b)
+    if "predict" in (a, b) and {a, b} <= {"admin", "member", "predict"}:
+        return "predict"
+    # A viewer may not send requests to deployments, so its token for that may do nothing of it.
+    return "metrics" if {"metrics", "predict"} & {a, b} else lower_user_role(a, b)
 
 
 def lower_user_role(a: str, b: str) -> Role:

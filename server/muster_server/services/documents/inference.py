@@ -40,6 +40,13 @@ def check_models(
             f"{USED_MODELS_MAX}",
             "leave one out",
         )
+    served = document.serve
+    if served is not None and served.listen == "node" and served.key_sha256 is None:
+        yield FieldProblem(
+            "serve.key_sha256",
+            Message("field.missing"),
+            "everybody who reaches the node could send requests: give the SHA-256 of a secret",
+        )
     unused = {
         "hyperparameters": bool(parameters),
         "array": bool(document.array),

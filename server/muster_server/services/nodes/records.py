@@ -21,6 +21,7 @@ from muster.wire import (
     CHECKPOINT_DAMAGED,
     NEAR_LIMIT,
     CheckpointRecord,
+    EndpointRecord,
     EvaluationRecord,
     GroupRecord,
     MediaDropsRecord,
@@ -71,6 +72,7 @@ from ..logs import storage
 from ..metrics import ingest
 from ..quota.spending import lock_accounts
 from ..runtime import (
+    endpoints,
     evaluations,
     media,
     model_results,
@@ -367,6 +369,8 @@ def _apply_other(
         case ModelResultRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
             model_results.record(session, trial, allocation.attempt_no, record, now)
+        case EndpointRecord():
+            endpoints.record(session, allocation, record, now)
         case TrackedRunRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
             tracked_runs.record(session, trial, allocation.attempt_no, record, now)

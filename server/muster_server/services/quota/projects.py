@@ -14,6 +14,7 @@ from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
     BudgetAlertRow,
+    DeploymentRow,
     EventRow,
     ExperimentRow,
     ModelRow,
@@ -141,7 +142,7 @@ def update_project(
 
 
 def delete_project(session: Session, name: str) -> None:
-    """Only one without experiments. Raises NotFound and Conflict."""
+    """Only one without experiments, models and deployments. Raises NotFound and Conflict."""
     project = get_project(session, name, lock=True)
     num = session.scalar(
         select(func.count())
@@ -162,6 +163,15 @@ def delete_project(session: Session, name: str) -> None:
             "projects.in_use",
             f"Project {name!r} has {num_models:,} models.",
             hint="Delete them first: `muster model delete NAME`.",
+        )
+    deployment = session.scalar(
+        select(DeploymentRow.name).where(DeploymentRow.project_id == project.id).limit(1)
+    )
+    if deployment is not None:
+        raise Conflict(
+            "projects.in_use",
+            f"Project {name!r} has the deployment {deployment}.",
+            hint=f"Delete it first: `muster deploy delete {deployment}`.",
         )
     # What deleted experiments of it spent belongs to nobody now; on SQLite its id may come again.
     session.execute(

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import ExperimentRow, ModelRow, ModelUseRow, ModelVersionRow
+from muster_server.db.models import (
+    DeploymentReplicaRow,
+    DeploymentRow,
+    ExperimentRow,
+    ModelRow,
+    ModelUseRow,
+    ModelVersionRow,
+)
 from muster_server.domain.states import TERMINAL_EXPERIMENT
 from muster_server.errors import Conflict
 from muster_server.schemas.base import Page
@@ -65,6 +72,17 @@ def require_unused(session: Session, versions: ColumnElement[bool]) -> None:
             "models.used",
             f"{what} has exported it.",
             hint=f"Delete that experiment first: `muster delete {use.experiment_id}`.",
+        )
+    deployment = session.scalar(
+        select(DeploymentRow.name)
+        .join(DeploymentReplicaRow, DeploymentReplicaRow.deployment_id == DeploymentRow.id)
+        .where(DeploymentReplicaRow.experiment_id == use.experiment_id)
+    )
+    if deployment is not None:
+        raise Conflict(
+            "models.used",
+            f"Version {number} of model {model} is used: deployment {deployment} serves it.",
+            hint=f"Let it serve another version, or stop it: `muster deploy stop {deployment}`.",
         )
     raise Conflict(
         "models.used",
