@@ -126,8 +126,9 @@ def settle(page: Page) -> None:
     expect(page.locator("main h1").first).to_be_visible()
     expect(page.locator("main [role=status][aria-label]")).to_have_count(0)  # no skeleton left
     if "/submit" in page.url:
-        expect(page.get_by_test_id("preview")).to_have_attribute("data-valid", re.compile("."))
-    # A node may take its time to list the layers of the model that is about to be submitted.
+        # A node may take its time to list the layers of the model, and the server with others' plans.
+        preview = page.get_by_test_id("preview")
+        expect(preview).to_have_attribute("data-valid", re.compile("."), timeout=60_000)
     expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=60_000)
 
 

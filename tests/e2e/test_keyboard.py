@@ -153,8 +153,9 @@ def press(page: Page, *keys: str) -> None:
     """Press keys one after the other. After each, a person sees where the focus is."""
     for key in keys:
         page.keyboard.press(key)
-        # A page that is left or a dialog that closes hands the focus on after a moment.
-        wait_for("the focus is to be seen", lambda: page.evaluate(HIDDEN_FOCUS) == "", 5)
+        # A page that is left hands the focus on when the code of the next one has come, and a dialog
+        # that closes after a moment.
+        wait_for("the focus is to be seen", lambda: page.evaluate(HIDDEN_FOCUS) == "", 20)
 
 
 def walk_to(page: Page, target: Locator, key: str = "Tab") -> None:
@@ -209,9 +210,14 @@ def test_sign_in_submit_find_compare_and_stop_without_a_mouse(
     submitted = page.url
 
     # Compare two runs: tick their rows, and look at the values of a chart.
-    press(page, "g", "e")
+    page.keyboard.press("g")  # the second key counts for little more than a second
+    press(page, "e")
     expect(page).to_have_url(re.compile("/experiments"))
+    # Its code comes after the address; until then there is nothing to go to.
+    field = page.get_by_test_id("experiment-filter")
+    expect(field).to_be_visible()
     press(page, "/")
+    expect(field).to_be_focused()
     page.keyboard.type("walked-")
     table = page.get_by_test_id("experiments")
     expect(table).to_have_attribute("data-rows", "2")

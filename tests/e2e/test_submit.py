@@ -24,8 +24,13 @@ def test_the_editor_completes_and_the_form_is_in_step_with_it(
 ) -> None:
     page.goto(f"{stack.url}/submit")
     editor = page.get_by_test_id("submit-editor")
-    options = page.locator(".cm-tooltip-autocomplete li")
+    # While letters are still to be looked up, the older list is pale, and a click on it does nothing.
+    options = page.locator(".cm-tooltip-autocomplete:not(.cm-tooltip-autocomplete-disabled) li")
     write(page, "name: typed\n")
+    # Nothing is offered before the schema has come.
+    expect(page.get_by_test_id("field-strategy.kind").locator("option[value=fsdp]")).to_have_count(
+        1
+    )
     page.keyboard.type("stratgey", delay=30)
     expect(options).to_have_text(["strategy"])
     options.first.click()

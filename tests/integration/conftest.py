@@ -77,9 +77,11 @@ def client(stack: Stack) -> Iterator[Client]:
 
 
 LONG_FILES = (
+    "test_slurm",  # it waits out a wall time of a minute, among others
     "test_control_plane_outage",
     "test_faults",
     "test_guide_managing",
+    "test_kubernetes",
     "test_yield",
     "test_several_servers",
     "test_guide_placement",

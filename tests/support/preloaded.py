@@ -1,12 +1,16 @@
-"""Agents and shims forked from a process that has imported what they run: imports take most of
-their start. Stacks (support.stack) start agents, and agents start shims, as they do for people.
+"""Agents, shims and commands forked from a process that has imported what they run: imports take most
+of their start. Stacks (support.stack) start agents, and agents start shims, as they do for people.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
+import subprocess
+import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,12 +19,18 @@ from muster_server.local.parts import AGENT_IMPORTS
 
 AGENT = "muster_agent.cli"
 SHIM = "muster_agent.shim"
+COMMANDS = "muster.cli"
+IMPORTS = {
+    AGENT: (*AGENT_IMPORTS, "muster_agent.shim.supervise"),
+    SHIM: (*AGENT_IMPORTS, "muster_agent.shim.supervise"),
+    COMMANDS: ("muster.cli.app", "muster.cli.output", "muster.client", "rich.table"),
+}
 
 
 @functools.cache
-def _fork_server() -> ForkServer:
+def _fork_server(imports: Sequence[str]) -> ForkServer:
     """It ends with this process."""
-    server = ForkServer([*AGENT_IMPORTS, "muster_agent.shim.supervise"], environment=os.environ)
+    server = ForkServer(imports, environment=os.environ)
     atexit.register(server.close)
     return server
 
@@ -34,7 +44,7 @@ def start(
 ) -> ForkedProgram:
     """Start `python -m` of the command; what it prints is appended to `output`."""
     with output.open("ab") as words, Path(os.devnull).open("rb") as nothing:
-        return _fork_server().spawn(
+        return _fork_server(IMPORTS[command[0]]).spawn(
             command,
             environment=environment,
             folder=Path.cwd(),
@@ -43,3 +53,36 @@ def start(
             stderr=words.fileno(),
             descriptors=pass_fds,
         )
+
+
+def run(
+    command: Sequence[str], *, environment: Mapping[str, str], stdin: str, timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """Run `python -m` of the command to its end. Raises subprocess.TimeoutExpired."""
+    reading, writing = os.pipe()
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        with os.fdopen(reading, "rb") as given:
+            program = _fork_server(IMPORTS[command[0]]).spawn(
+                command,
+                environment=environment,
+                folder=Path.cwd(),
+                stdin=given.fileno(),
+                stdout=stdout.fileno(),
+                stderr=stderr.fileno(),
+            )
+        threading.Thread(target=_write, args=(writing, stdin.encode()), daemon=True).start()
+        try:
+            code = program.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait()
+            raise
+        stdout.seek(0)
+        stderr.seek(0)
+        texts = (stdout.read().decode(), stderr.read().decode())
+    return subprocess.CompletedProcess(list(command), code, *texts)
+
+
+def _write(pipe: int, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), os.fdopen(pipe, "wb") as file:
+        file.write(data)

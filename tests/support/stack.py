@@ -25,6 +25,7 @@ from muster.client import Client, Target
 from muster_server.local.parts import LocalOptions
 from muster_server.local.processes import MARK
 from muster_server.local.supervisor import supervise
+from support import preloaded
 
 T = TypeVar("T")
 START_TIMEOUT_S = 90.0
@@ -166,14 +167,12 @@ class Stack:
         wait_for(f"{name} is started again", lambda: self.part_pid(name) != old)
 
     def cli(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "muster.cli", *arguments],
-            env=self.environment(self.home),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
+        """Run `muster`, which begins with its code imported."""
+        return preloaded.run(
+            [preloaded.COMMANDS, *arguments],
+            environment=self.environment(self.home),
+            stdin=stdin,
+            timeout_s=100,
         )
 
     def interrupt(self) -> int:
