@@ -15,6 +15,7 @@ from .inference import (
     TRAINER_MODULE,
     USED_MODELS_MAX,
     EvaluateSection,
+    ExportSection,
     ModelKey,
     ModelReference,
     UsedModel,
@@ -83,6 +84,8 @@ class ExperimentConfig:
     """Train with the built-in trainer. This or `entrypoint`."""
     evaluate: EvaluateSection | None = None
     """Judge a version of a model. This or `entrypoint`."""
+    export: ExportSection | None = None
+    """Write a version of a model for other programs. This or `entrypoint`."""
     code: CodeSection | None = None
     """Where the code comes from."""
     data: Annotated[dict[DataName, Text | DownloadSection], Bounds(max_length=64)] = field(
