@@ -299,7 +299,7 @@ class ExportComparisonOut(Output):
     max_abs: WireFloat | None
     """Largest difference of two numbers; null if it was not compared."""
     max_rel: WireFloat | None
-    """The same as a share of the largest number of the checkpoint's answers."""
+    """Share that `max_abs` is of the largest number of the checkpoint's answers."""
     agreement: WireFloat | None
     """Share of answers whose largest number is at the same place, 0 to 1."""
     atol: WireFloat

@@ -27,7 +27,7 @@ _QKV = ("query", "key", "value")
 
 
 @dataclass(frozen=True)
-class _Source:
+class _TensorSource:
     """Where a tensor of GPT-2 comes from."""
 
     names: tuple[str, ...]
@@ -41,27 +41,27 @@ class _Source:
         return whole.T.contiguous() if self.is_transposed else whole.contiguous()
 
 
-def _sources(depth: int) -> dict[str, _Source]:
+def _sources(depth: int) -> dict[str, _TensorSource]:
     """Return the source of each tensor by its name in GPT-2."""
     found = {
-        "transformer.wte.weight": _Source(("tokens.weight",)),
-        "transformer.wpe.weight": _Source(("positions.weight",)),
-        "transformer.ln_f.weight": _Source(("norm.weight",)),
-        "transformer.ln_f.bias": _Source(("norm.bias",)),
-        "lm_head.weight": _Source(("head.weight",)),
+        "transformer.wte.weight": _TensorSource(("tokens.weight",)),
+        "transformer.wpe.weight": _TensorSource(("positions.weight",)),
+        "transformer.ln_f.weight": _TensorSource(("norm.weight",)),
+        "transformer.ln_f.bias": _TensorSource(("norm.bias",)),
+        "lm_head.weight": _TensorSource(("head.weight",)),
     }
     linear = {"attn.c_proj": "attention.out", "mlp.c_fc": "mlp.up", "mlp.c_proj": "mlp.down"}
     for i in range(depth):
         block, layer = f"blocks.{i}", f"transformer.h.{i}"
         for no in (1, 2):
             for kind in ("weight", "bias"):
-                found[f"{layer}.ln_{no}.{kind}"] = _Source((f"{block}.norm{no}.{kind}",))
+                found[f"{layer}.ln_{no}.{kind}"] = _TensorSource((f"{block}.norm{no}.{kind}",))
         for kind in ("weight", "bias"):
             names = tuple(f"{block}.attention.{name}.{kind}" for name in _QKV)
-            found[f"{layer}.attn.c_attn.{kind}"] = _Source(names, kind == "weight")
+            found[f"{layer}.attn.c_attn.{kind}"] = _TensorSource(names, kind == "weight")
         for name, source in linear.items():
-            found[f"{layer}.{name}.weight"] = _Source((f"{block}.{source}.weight",), True)
-            found[f"{layer}.{name}.bias"] = _Source((f"{block}.{source}.bias",))
+            found[f"{layer}.{name}.weight"] = _TensorSource((f"{block}.{source}.weight",), True)
+            found[f"{layer}.{name}.bias"] = _TensorSource((f"{block}.{source}.bias",))
     return found
 
 

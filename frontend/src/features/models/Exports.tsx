@@ -27,11 +27,14 @@ export function Exports({ version }: { version: ModelVersion }) {
     <Section title={t("models.exports")} note={t("models.exportsHint")}>
       <QueryView query={query}>
         {(data) => {
-          const rows = data.pages.flatMap((page) => page.items).flatMap((job) => job.exports.map((made) => ({ job, made })));
+          const rows = data.pages
+            .flatMap((page) => page.items)
+            .flatMap((job) => job.exports.map((made) => ({ job, made })));
           if (rows.length === 0)
             return (
               <p className="dim">
-                {t("models.noExports")} <Code text={`muster model export ${version.model}:${version.number} --format onnx`} />
+                {t("models.noExports")}{" "}
+                <Code text={`muster model export ${version.model}:${version.number} --format onnx`} />
               </p>
             );
           return (
@@ -53,13 +56,18 @@ export function Exports({ version }: { version: ModelVersion }) {
 function useColumns(): Column<Row>[] {
   const { t } = useTranslation();
   const difference = ({ made: { comparison } }: Row) => {
-    if (comparison === null) return format.MISSING;
+    if (!comparison) return format.MISSING;
     const verdict = t(`models.verdicts.${comparison.verdict}`);
     if (comparison.max_abs === null || comparison.verdict === "equal") return verdict;
     return `${format.metric("difference", comparison.max_abs)}, ${verdict}`;
   };
   return [
-    { id: "format", header: t("models.format"), lead: true, cell: ({ made }) => <span className="mono">{made.format}</span> },
+    {
+      id: "format",
+      header: t("models.format"),
+      lead: true,
+      cell: ({ made }) => <span className="mono">{made.format}</span>,
+    },
     {
       id: "experiment",
       header: t("models.experiment"),
@@ -101,6 +109,11 @@ function useColumns(): Column<Row>[] {
           </span>
         ),
     },
-    { id: "at", header: t("models.when"), align: "right", cell: ({ job }) => <Ago at={job.result_at ?? job.created_at} /> },
+    {
+      id: "at",
+      header: t("models.when"),
+      align: "right",
+      cell: ({ job }) => <Ago at={job.result_at ?? job.created_at} />,
+    },
   ];
 }

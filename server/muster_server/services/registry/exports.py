@@ -32,7 +32,7 @@ class _Reported(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class _File(_Reported):
+class _ReportedFile(_Reported):
     path: Annotated[
         str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
     ]
@@ -45,12 +45,12 @@ class _Tolerance(_Reported):
     rtol: float
 
 
-class _Export(_Reported):
+class _ReportedExport(_Reported):
     format: ExportFormat
     state: Literal["done", "failed"]
     message: Annotated[str, Field(max_length=2000)] = ""
     path: Annotated[str, Field(max_length=400)] = ""
-    files: Annotated[list[_File], Field(max_length=100)] = []
+    files: Annotated[list[_ReportedFile], Field(max_length=100)] = []
     verdict: Literal["equal", "within", "beyond", "not_compared"]
     compared_by: Annotated[str, Field(max_length=200)] = ""
     max_abs: float | None = None
@@ -68,7 +68,7 @@ class _Inputs(_Reported):
 class _Result(_Reported):
     torch: Annotated[str, Field(max_length=100)] = ""
     inputs: _Inputs = _Inputs()
-    exports: Annotated[list[_Export], Field(max_length=100)] = []
+    exports: Annotated[list[_ReportedExport], Field(max_length=100)] = []
 
 
 def of_version(
@@ -135,7 +135,7 @@ def _result(reported: dict[str, Any] | None) -> _Result:
 
 
 def _export(
-    name: ExportFormat, reported: _Export | None, experiment: ExperimentRow
+    name: ExportFormat, reported: _ReportedExport | None, experiment: ExperimentRow
 ) -> ModelExportOut:
     has_ended = experiment.state in TERMINAL_EXPERIMENT
     state: ExportState = "queued" if experiment.state == "QUEUED" else "running"
