@@ -48,6 +48,13 @@ def test_the_best_of_a_search_is_registered_named_promoted_and_pulled(
         assert version["metrics"]["val/loss"] > 0
         assert version["notes"] == "Confuses 4 and 9."
         _is_judged_as_a_plain_computation_does(client, tmp_path / "served")
+        wrong = shell(open_stack, "muster model evaluate digits:1 --data shakespeare", tmp_path)
+        assert wrong.returncode != 0
+        assert "ended without a result: it is FAILED" in wrong.stderr
+        (failed, _) = client.model_lineage("digits:1")["uses"]
+        (trial,) = client.trials(failed["experiment_id"])
+        said = [event["message"] for event in client.pages(f"/trials/{trial['id']}/events")]
+        assert any("shakespeare has samples of tokens in the shape [64]" in text for text in said)
     refused = shell(open_stack, f"muster delete {experiment_id} --yes", tmp_path)
     assert "version 1 of model digits" in refused.stderr
 
