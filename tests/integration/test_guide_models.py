@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from guides import last_id, run_guide, shell
 from muster.client import Client
 from support.stack import Stack, wait_for
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.torch]
+pytestmark = [pytest.mark.timeout(400), pytest.mark.torch]
 
 
 def test_the_best_of_a_search_is_registered_named_promoted_and_pulled(
@@ -24,6 +25,15 @@ def test_the_best_of_a_search_is_registered_named_promoted_and_pulled(
     header = (tmp_path / "served/model.safetensors").read_bytes()
     assert b'"dtype":"F32"' in header[: 8 + int.from_bytes(header[:8], "little")]
     assert list((tmp_path / "pulled-models").glob("*/*"))
+    exported = json.loads((tmp_path / "for-onnx/.muster-model.json").read_text())
+    assert (exported["format"], exported["version"]) == ("onnx", 1)
+    for name, sha256 in exported["files"].items():
+        content = (tmp_path / "for-onnx" / name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == sha256
+    with open_stack.client() as client:
+        (job,) = client.model_exports("digits:1")
+        verdicts = {e["format"]: e["comparison"]["verdict"] for e in job["exports"]}
+    assert verdicts == {"safetensors": "equal", "pt2": "equal", "onnx": "within"}
     with open_stack.client() as client:
 
         def candidate() -> int | None:
@@ -56,7 +66,8 @@ def _is_judged_as_a_plain_computation_does(client: Client, folder: Path) -> None
     from muster.document.train_config import resolve
     from muster.training import data, models
 
-    (use,) = client.model_lineage("digits:1")["uses"]
+    uses = client.model_lineage("digits:1")["uses"]
+    (use,) = (use for use in uses if use["kind"] == "evaluation")
     assert (use["kind"], use["experiment_state"]) == ("evaluation", "COMPLETED")
     dataset = data.load(resolve({"trainer": {"data": "digits"}}, {}))
     trained = resolve({"trainer": {"model": "mlp", "data": "digits"}}, {})

@@ -20,10 +20,10 @@ EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text
 ]
 OWN = {"muster", "muster_agent", "muster_server"}
 OF_A_SCRIPT = {
-    "IPython", "accelerate", "keras", "lightgbm", "lightning", "pandas", "polars", "tensorboard",
+    "IPython", "accelerate", "keras", "lightgbm", "lightning", "onnxruntime", "pandas", "polars", "tensorboard",
     "transformers", "wandb", "xgboost",
 }  # fmt: skip
-"""Libraries that only a user's script or notebook brings along."""
+"""Libraries that only a user's script, notebook or document brings along."""
 
 
 NOT_INSTALLED = {"backports": ["backports.tarfile"], "pynvml": ["nvidia-ml-py"]}

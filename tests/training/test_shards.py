@@ -3,7 +3,10 @@ writes what several would have written."""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import math
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -61,7 +64,11 @@ def test_every_tensor_is_read_as_it_was(folder: Path) -> None:
         saved.read_like({"model/rows": torch.empty(7, 6)})
 
 
-def test_one_file_of_the_model_is_what_the_library_reads(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece_bytes", [1, 32, 2**20])
+def test_one_file_of_the_model_is_what_the_library_reads(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int
+) -> None:
+    monkeypatch.setattr(shards, "_PIECE_BYTES", piece_bytes)
     size, pieces = shards.exported(folder)
     out = tmp_path / "model.safetensors"
     out.write_bytes(b"".join(pieces))
@@ -85,6 +92,55 @@ def test_a_missing_part_is_no_file_of_zeros(folder: Path) -> None:
     shards.write_index(folder, index)
     with pytest.raises(checkpoints.CheckpointDamaged, match="outside of the checkpoint"):
         files.Saved(folder)
+    for chunks, why in (
+        ((Chunk((0, 0), (4, 5), "a", "k"), Chunk((3, 0), (3, 5), "a", "l")), "overlap"),
+        ((Chunk((0, 0), (5, 7), "a", "k"),), "lies outside of it"),
+    ):
+        files.write(folder / "a", {"k": torch.zeros(20), "l": torch.zeros(15)})
+        index["model/rows"] = Stored(rows.dtype, rows.shape, chunks)
+        shards.write_index(folder, index)
+        with pytest.raises(checkpoints.CheckpointDamaged, match=why):
+            list(shards.exported(folder)[1])
+
+
+def test_memory_does_not_depend_on_the_size_of_a_tensor(tmp_path: Path) -> None:
+    whole = torch.arange(2.0**22).reshape(2**12, 2**10)  # 16 MiB, cut by columns
+    chunks = []
+    for rank, part in enumerate(whole.chunk(2, dim=1)):
+        files.write(tmp_path / files.file_name(rank), {"w": part.contiguous()})
+        chunks.append(Chunk((0, rank * 512), tuple(part.shape), files.file_name(rank), "w"))
+    shards.write_index(tmp_path, {"model/w": Stored("F32", tuple(whole.shape), tuple(chunks))})
+    _, pieces = shards.exported(tmp_path)
+    tracemalloc.start()
+    try:
+        digest = hashlib.sha256()
+        for piece in itertools.islice(pieces, 1, None):  # without the header
+            digest.update(piece)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert digest.digest() == hashlib.sha256(whole.numpy().tobytes()).digest()
+    assert peak_bytes < 4 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("head", "why"),
+    [
+        (2**40, "a header of 1,099,511,627,776 bytes in a file of"),
+        (b"[" * 100_000, "recursion"),
+        (b"[1]", "a header that is no object"),
+        (b'{"x":{"data_offsets":[0,4]}}', "x has 4 bytes"),
+        (b'{"x":{"data_offsets":[0,8]}}', "is cut short"),
+    ],
+)
+def test_a_header_is_not_believed(tmp_path: Path, head: int | bytes, why: str) -> None:
+    length = head if isinstance(head, int) else len(head)
+    content = b"" if isinstance(head, int) else head
+    (tmp_path / "a").write_bytes(length.to_bytes(8, "little") + content + b"1234")
+    shards.write_index(tmp_path, {"model/x": Stored("F32", (2,), (Chunk((0,), (2,), "a", "x"),))})
+    _, pieces = shards.exported(tmp_path)
+    with pytest.raises(checkpoints.CheckpointDamaged, match=why):
+        list(pieces)
 
 
 def test_what_a_worker_said_it_wrote_has_to_be_there(tmp_path: Path) -> None:

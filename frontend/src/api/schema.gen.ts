@@ -2040,6 +2040,27 @@ export interface paths {
         patch: operations["update_model_version"];
         trace?: never;
     };
+    "/api/v1/models/{name}/versions/{number}/exports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Model Version Exports
+         * @description List the jobs that export a version, newest first: for each format its state, files, and how
+         *     its answers compare with those of the checkpoint.
+         */
+        get: operations["list_model_version_exports"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/models/{name}/versions/{number}/files/content": {
         parameters: {
             query?: never;
@@ -5837,6 +5858,40 @@ export interface components {
             storage_url: string;
         };
         /**
+         * ExportComparisonOut
+         * @description How the answers of an export, loaded again, compare with those of the checkpoint.
+         */
+        ExportComparisonOut: {
+            /** Agreement */
+            agreement: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Atol */
+            atol: number | ("NaN" | "Infinity" | "-Infinity");
+            /** Compared By */
+            compared_by: string;
+            /** Max Abs */
+            max_abs: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Max Rel */
+            max_rel: number | ("NaN" | "Infinity" | "-Infinity") | null;
+            /** Rtol */
+            rtol: number | ("NaN" | "Infinity" | "-Infinity");
+            /**
+             * Verdict
+             * @enum {string}
+             */
+            verdict: "equal" | "within" | "beyond" | "not_compared";
+        };
+        /** ExportFileOut */
+        ExportFileOut: {
+            /** Path */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Warning */
+            warning: string;
+        };
+        /**
          * ExportOut
          * @description The model of a checkpoint as one safetensors file, or outputs of a trial as they are or as a
          *     tar archive, and the progress of the export.
@@ -7415,6 +7470,72 @@ export interface components {
             /** Size Bytes */
             size_bytes: number;
         };
+        /**
+         * ModelExportJobOut
+         * @description A job that exports a version.
+         */
+        ModelExportJobOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment State */
+            experiment_state: string;
+            /** Exports */
+            exports: components["schemas"]["ModelExportOut"][];
+            /** Inputs */
+            inputs: string;
+            /** Inputs Sha256 */
+            inputs_sha256: string;
+            /** Result At */
+            result_at: string | null;
+            /** Torch */
+            torch: string;
+            /** Trial Id */
+            trial_id: number | null;
+        };
+        /**
+         * ModelExportOut
+         * @description A version in one format.
+         */
+        ModelExportOut: {
+            comparison?: components["schemas"]["ExportComparisonOut"] | null;
+            /**
+             * Digest
+             * @default
+             */
+            digest: string;
+            /**
+             * Files
+             * @default []
+             */
+            files: components["schemas"]["ExportFileOut"][];
+            /**
+             * Format
+             * @enum {string}
+             */
+            format: "safetensors" | "hf" | "pt2" | "onnx";
+            /** Message */
+            message: string;
+            /**
+             * Path
+             * @default
+             */
+            path: string;
+            /**
+             * Size Bytes
+             * @default 0
+             */
+            size_bytes: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "queued" | "running" | "done" | "failed";
+        };
         /** ModelFetchIn */
         ModelFetchIn: {
             /**
@@ -8773,6 +8894,13 @@ export interface components {
         Page_ModelAliasMoveOut_: {
             /** Items */
             items: components["schemas"]["ModelAliasMoveOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[ModelExportJobOut] */
+        Page_ModelExportJobOut_: {
+            /** Items */
+            items: components["schemas"]["ModelExportJobOut"][];
             /** Next */
             next: string | null;
         };
@@ -21267,6 +21395,90 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelVersionOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_model_version_exports: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Name of the model. */
+                name: string;
+                /** @description Number of the version. */
+                number: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_ModelExportJobOut_"];
                 };
             };
             /** @description Not signed in */

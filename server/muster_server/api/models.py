@@ -32,6 +32,7 @@ from muster_server.schemas.registry import (
     ModelAliasMoveOut,
     ModelAliasOut,
     ModelBlobOut,
+    ModelExportJobOut,
     ModelFetchIn,
     ModelFetchOut,
     ModelIn,
@@ -51,6 +52,7 @@ from muster_server.services.registry import (
     agent_files,
     aliases,
     evaluations,
+    exports,
     fetching,
     promotions,
     registration,
@@ -161,6 +163,18 @@ def list_model_version_uses(
         begin_snapshot(session)
         version = registry.find_version(session, registry.find_model(session, name), number)
         return uses.of_version(session, version, cursor=cursor, limit=limit)
+
+
+@router.get("/models/{name}/versions/{number}/exports", operation_id="list_model_version_exports")
+def list_model_version_exports(
+    name: Model, number: Number, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[ModelExportJobOut]:
+    """List the jobs that export a version, newest first: for each format its state, files, and how
+    its answers compare with those of the checkpoint."""
+    with db.read() as session:
+        begin_snapshot(session)
+        version = registry.find_version(session, registry.find_model(session, name), number)
+        return exports.of_version(session, version, cursor=cursor, limit=limit)
 
 
 @router.get("/models/{name}/versions/{number}/lineage", operation_id="get_model_lineage")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from muster.document.inference import ExportFormat
 from muster_server.domain.registry.contents import (
     ALIAS_NAME,
     FILES_MAX,
@@ -275,6 +276,70 @@ class ModelUseOut(Output):
     """What the job has reported last; null before that. Numbers that are not finite are text."""
     result_at: dt.datetime | None
     created_at: dt.datetime
+
+
+ExportState = Literal["queued", "running", "done", "failed"]
+
+
+class ExportFileOut(Output):
+    path: str
+    sha256: str
+    size_bytes: int
+    warning: str
+    """Sentence about a file that can run code when it is loaded; "" for any other."""
+
+
+class ExportComparisonOut(Output):
+    """How the answers of an export, loaded again, compare with those of the checkpoint."""
+
+    verdict: Literal["equal", "within", "beyond", "not_compared"]
+    """`within` and `beyond` the tolerance. `not_compared`: nothing on the node could load it."""
+    compared_by: str
+    """What computed the answers of the export, such as onnxruntime with its version."""
+    max_abs: WireFloat | None
+    """Largest difference of two numbers; null if it was not compared."""
+    max_rel: WireFloat | None
+    """Share that `max_abs` is of the largest number of the checkpoint's answers."""
+    agreement: WireFloat | None
+    """Share of answers whose largest number is at the same place, 0 to 1."""
+    atol: WireFloat
+    rtol: WireFloat
+    """Each number may differ by `atol` + `rtol` × its size."""
+
+
+class ModelExportOut(Output):
+    """A version in one format."""
+
+    format: ExportFormat
+    state: ExportState
+    message: str
+    """Why it failed; "" otherwise."""
+    path: str = ""
+    """Folder of its files among the outputs of the trial; "" if it has none."""
+    files: list[ExportFileOut] = []
+    size_bytes: int = 0
+    digest: str = ""
+    """Digest of its files; "" if it has none."""
+    comparison: ExportComparisonOut | None = None
+    """Null while it is not known."""
+
+
+class ModelExportJobOut(Output):
+    """A job that exports a version."""
+
+    experiment_id: int
+    experiment_state: str
+    trial_id: int | None
+    """Trial whose outputs the files are; null before it is created."""
+    torch: str
+    """Version of torch that made the exports; "" while it is not known."""
+    inputs: str
+    """Samples that the answers were compared on."""
+    inputs_sha256: str
+    exports: list[ModelExportOut]
+    """One for each format of the document."""
+    created_at: dt.datetime
+    result_at: dt.datetime | None
 
 
 class LeaderboardRowOut(Output):

@@ -252,6 +252,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_experiment_model_versions": "view",
     "list_experiment_model_uses": "view",
     "list_model_version_uses": "view",
+    "list_model_version_exports": "view",
     "get_model_lineage": "view",
     "list_model_leaderboards": "view",
     "register_model_version": "submit",

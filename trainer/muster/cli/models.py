@@ -1,5 +1,5 @@
-"""Commands about models: list, show, register, upload, alias, promote, evaluate, leaderboard, pull,
-history, edit, delete."""
+"""Commands about models: list, show, register, upload, alias, promote, evaluate, leaderboard,
+export, pull, history, edit, delete."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.byte_sizes import byte_size
+from muster.document.inference import ExportFormat
 
 from .exit_codes import EXIT_USAGE
 from .operations import client_of_environment, count
@@ -99,10 +100,13 @@ def show(reference: ReferenceArgument, as_json: JsonOption = False) -> None:
     with client_of_environment() as client:
         if ":" in reference or "@" in reference:
             version = client.model_version(reference)
+            exports = client.model_exports(reference)
             if as_json:
-                print_json(version)
-            else:
-                _print_version(version)
+                print_json({**version, "exports": exports})
+                return
+            _print_version(version)
+            if exports:
+                _print_exports(exports)
             return
         model = client.get(f"/models/{reference}")
         versions = client.model_versions(reference)
@@ -468,6 +472,89 @@ def history(
             )
 
 
+@app.command("export")
+def export(
+    reference: ReferenceArgument,
+    formats: Annotated[
+        list[str],
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="safetensors, hf, pt2 or onnx; more than once for several.",
+        ),
+    ],
+    requirements: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--requirement", metavar="PACKAGE", help="Package to install for the job, such as onnx."
+        ),
+    ] = None,
+    code: Annotated[
+        Path | None,
+        typer.Option("--code", metavar="DIR", help="Folder of your functions, which is sent."),
+    ] = None,
+    pool: Annotated[str | None, typer.Option("--pool", help="Pool to run in.")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait for the end, and show the exports.")
+    ] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a version for other programs, in a job of its own.
+
+    Each export is loaded again, and its answers are compared with those of the checkpoint: one that
+    differs by more than its tolerance fails. `muster model pull NAME:3 DIR --format onnx` fetches the
+    files of the newest one.
+    """
+    more: dict[str, Any] = {"resources": {"pool": pool}} if pool else {}
+    if requirements:
+        more["environment"] = {"requirements": requirements}
+    with client_of_environment() as client:
+        made = client.export_model(reference, formats, code=code, **more)
+        if not wait:
+            text = f"Submitted as experiment {made['id']}: `muster show {made['id']}`."
+            report(made, text, as_json=as_json)
+            return
+        say(f"Experiment {made['id']} exports {reference} as {', '.join(formats)}.")
+        ended = client.wait(made["id"])
+        (use,) = (use for use in client.model_uses(made["id"]) if use["kind"] == "export")
+        jobs = client.model_exports(f"{use['model']}:{use['version']}")
+    job = next(job for job in jobs if job["experiment_id"] == made["id"])
+    if as_json:
+        print_json(job)
+    else:
+        _print_exports([job])
+    if ended["state"] != "COMPLETED":
+        raise CommandFailure(
+            f"Experiment {made['id']} is {ended['state']}.",
+            f"`muster logs {made['id']}` and `muster show {made['id']}` say why",
+        )
+
+
+def _print_exports(jobs: list[dict[str, Any]]) -> None:
+    shown = table(
+        "experiment", "format", "state", "size", "difference", "digest",
+        right=("experiment", "size"),
+    )  # fmt: skip
+    for job in jobs:
+        for each in job["exports"]:
+            is_done = each["state"] == "done"
+            shown.add_row(
+                str(job["experiment_id"]),
+                each["format"],
+                each["state"],
+                byte_size(each["size_bytes"]) if is_done else "",
+                _difference(each["comparison"]) if is_done else escape(each["message"]),
+                each["digest"][:19],
+            )
+    console().print(shown)
+
+
+def _difference(comparison: dict[str, Any]) -> str:
+    if comparison["verdict"] == "not_compared":
+        return "not compared"
+    return f"{number(comparison['max_abs'])} ({comparison['verdict']})"
+
+
 @app.command("pull")
 def pull(
     reference: ReferenceArgument,
@@ -488,6 +575,10 @@ def pull(
             help="Most bytes of the cache, such as 50GB. Default: 20GB.",
         ),
     ] = None,
+    format_: Annotated[
+        ExportFormat | None,
+        typer.Option("--format", help="Fetch its newest finished export instead."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fetch the files of a version, each verified by its digest.
@@ -495,6 +586,10 @@ def pull(
     All files appear in the folder at once, or after an error none of them. After an interruption, run
     the same command again: it continues where it was cut off.
     """
+    if format_ is not None and cache is not None:
+        raise CommandFailure(
+            "Exports are not cached.", "leave --cache or --format out", exit_code=EXIT_USAGE
+        )
     with client_of_environment() as client:
         pulled = client.pull_model(
             reference,
@@ -502,6 +597,7 @@ def pull(
             force=force,
             cache=cache,
             cache_bytes=cache_size,
+            format=format_,
             on_progress=say,
         )
     text = (

@@ -778,6 +778,37 @@ class Client(Connection):
         path = f"/models/{quoted(name)}" + (f"/versions/{quoted(number)}" if number else "")
         self.call("DELETE", path, params={"force": force})
 
+    def export_model(
+        self,
+        reference: str,
+        formats: Sequence[str],
+        *,
+        code: str | os.PathLike[str] | None = None,
+        **more: Any,
+    ) -> Json:
+        """Submit a job that exports a version; return its experiment.
+
+        reference: "NAME:3", "NAME@production", or "NAME" for the newest version. formats: of
+        `safetensors`, `hf`, `pt2` and `onnx`. code: folder with the functions that build the model and
+        load its data, where they are your own. more: other sections of the document, such as
+        `environment`. When it has ended, `pull_model` fetches an export with its `format`.
+        """
+        document: Json = {
+            "name": f"export {reference}",
+            "export": {"model": reference, "formats": list(formats)},
+            "outputs": {"exclude": [".exporting/"]},  # what is not compared yet
+            **more,
+        }
+        if code is not None:
+            document.setdefault("code", {"path": "."})
+        return self.submit(document, code=code)
+
+    def model_exports(self, reference: str) -> list[Json]:
+        """Return the jobs that export a version, newest first, each with its exports."""
+        version = self.model_version(reference)
+        path = f"/models/{quoted(version['model'])}/versions/{version['number']}/exports"
+        return list(self.pages(path))
+
     def pull_model(
         self,
         reference: str,
@@ -786,6 +817,7 @@ class Client(Connection):
         force: bool = False,
         cache: str | os.PathLike[str] | None = None,
         cache_bytes: int | None = None,
+        format: str | None = None,
         on_progress: OnProgress = None,
     ) -> Pulled:
         """Fetch the files of a version into a folder, each verified by its digest. All of them appear
@@ -793,9 +825,15 @@ class Client(Connection):
 
         force: replace files that are there with other content; without it, they raise.
         cache: folder in which files are kept for further pulls, at most `cache_bytes`.
+        format: fetch its newest finished export in this format (`export_model`) instead. Those are
+            not cached.
         """
-        from .models import pull
+        from .models import pull, pull_export
 
+        if format is not None:
+            return pull_export(
+                self, reference, Path(folder), format, force=force, on_progress=on_progress
+            )
         place = None if cache is None else Path(cache)
         return pull(
             self,

@@ -18,12 +18,16 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from muster.byte_sizes import byte_size
 from muster.wire import MODEL_MANIFEST as MANIFEST
 
 from .connection import Connection, Json, quoted
 from .errors import ClientError, Refused, Unreachable
+
+if TYPE_CHECKING:
+    from .client import Client
 
 UPLOAD_PIECE_BYTES = 8 << 20
 FILES_MAX = 1000
@@ -34,6 +38,7 @@ POLL_S = 0.3
 TRIES = 5
 """How often the fetching of one file is begun again after the connection broke."""
 DRAFTS = ".muster-pull"
+EXPORT_DRAFTS = ".muster-pull-export"
 CACHE_BYTES = 20 * 10**9
 """Most bytes of a cache, unless it is told otherwise."""
 
@@ -209,6 +214,85 @@ def pull(
         num_cached=len(cached),
         size_bytes=version["size_bytes"],
         moved_to=moved_to,
+    )
+
+
+def pull_export(
+    client: Client,
+    reference: str,
+    folder: Path,
+    format_: str,
+    *,
+    force: bool = False,
+    on_progress: OnProgress = None,
+) -> Pulled:
+    """Fetch the newest finished export of a version in a format; see Client.pull_model. Raises
+    ClientError."""
+    from .outputs import fetch_outputs
+
+    say = on_progress or (lambda _: None)
+    version = _ready(client, reference, say)
+    trial_id, export = _newest_export(client, version, format_)
+    files: list[Json] = export["files"]
+    paths = {file["path"]: _path_in(folder, file["path"]) for file in files}
+    drafts = folder / EXPORT_DRAFTS
+    try:
+        missing = [file for file in files if not _is_same(paths[file["path"]], file["sha256"])]
+        if not force:
+            _refuse_to_replace([paths[file["path"]] for file in missing])
+        drafts.mkdir(parents=True, exist_ok=True)
+        _require_room(folder, drafts, export, missing)
+        client.wait_for_outputs(trial_id)
+        names = {file["path"]: f"{export['path']}/{file['path']}" for file in missing}
+        if missing:
+            wanted = list(names.values())
+            fetch_outputs(client, trial_id, wanted, drafts, force=True, on_progress=say)
+        for file in missing:
+            if not _is_same(drafts / names[file["path"]], file["sha256"]):
+                shutil.rmtree(drafts)
+                raise NotPulled(
+                    f"{names[file['path']]} does not have the digest that was reported when it was "
+                    "exported: what arrived was dropped.",
+                    code="models.wrong_digest",
+                    hint=f"export it again: `muster model export {reference} --format {format_}`",
+                )
+        for file in missing:
+            (drafts / names[file["path"]]).replace(paths[file["path"]])
+        _write_manifest(folder, drafts, version, export, format=format_)
+        shutil.rmtree(drafts)
+    except OSError as error:
+        raise _disk_problem(error, folder) from error
+    return Pulled(
+        model=version["model"],
+        version=version["number"],
+        digest=export["digest"],
+        folder=folder,
+        num_files=len(missing),
+        num_unchanged=len(files) - len(missing),
+        num_cached=0,
+        size_bytes=export["size_bytes"],
+        moved_to=_moved_to(client, reference, version),
+    )
+
+
+def _newest_export(client: Connection, version: Json, format_: str) -> tuple[int, Json]:
+    """Return the trial and the newest finished export. Raises NotPulled if there is none."""
+    name = f"{version['model']}:{version['number']}"
+    why = ""
+    for job in client.pages(f"{_address(version)}/exports"):
+        for export in job["exports"]:
+            if export["format"] != format_:
+                continue
+            if export["state"] == "done":
+                return job["trial_id"], export
+            why = (
+                why
+                or f"; experiment {job['experiment_id']}: {export['message'] or export['state']}"
+            )
+    raise NotPulled(
+        f"{name} has no finished export as {format_}{why}.",
+        code="models.no_export",
+        hint=f"`muster model export {name} --format {format_}` makes one",
     )
 
 
@@ -457,15 +541,22 @@ def _settle(
     for file in missing:
         if last[file["sha256"]] == file["path"]:
             (drafts / file["sha256"]).replace(paths[file["path"]])
-    manifest = {name: version[name] for name in ("model", "digest")}
-    manifest |= {
+    _write_manifest(folder, drafts, version, version)
+    shutil.rmtree(drafts)
+
+
+def _write_manifest(folder: Path, drafts: Path, version: Json, content: Json, **more: str) -> None:
+    """Write down which version lies in the folder; `content` has the digest and files that do."""
+    manifest = {
+        "model": version["model"],
+        "digest": content["digest"],
         "version": version["number"],
-        "files": {file["path"]: file["sha256"] for file in version["files"]},
+        "files": {file["path"]: file["sha256"] for file in content["files"]},
+        **more,
     }
     beside = drafts / "manifest"
     beside.write_text(json.dumps(manifest, indent=1))
     beside.replace(folder / MANIFEST)
-    shutil.rmtree(drafts)
 
 
 def _moved_to(client: Connection, reference: str, version: Json) -> int | None:

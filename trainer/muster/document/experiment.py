@@ -15,6 +15,7 @@ from .inference import (
     TRAINER_MODULE,
     USED_MODELS_MAX,
     EvaluateSection,
+    ExportSection,
     ModelKey,
     ModelReference,
     PredictSection,
@@ -89,6 +90,8 @@ class ExperimentConfig:
     """Let a version of a model predict many rows. This or `entrypoint`."""
     serve: ServeSection | None = None
     """Answer requests with a version of a model. This or `entrypoint`."""
+    export: ExportSection | None = None
+    """Write a version of a model for other programs. This or `entrypoint`."""
     code: CodeSection | None = None
     """Where the code comes from."""
     data: Annotated[dict[DataName, Text | DownloadSection], Bounds(max_length=64)] = field(

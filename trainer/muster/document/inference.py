@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from .common import Bounds, Mark, Text
 from .training import Data
@@ -118,6 +118,24 @@ class ServeSection:
     """Seconds that it may take to answer what it has begun when it is stopped."""
 
 
+ExportFormat = Literal["safetensors", "hf", "pt2", "onnx"]
+EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportSection:
+    """Write a version of a model for other programs, in place of `entrypoint` and `trainer`."""
+
+    model: ModelReference
+    """Version to export: `digits:3`, `digits@production`, or `digits` for the newest one."""
+    formats: Annotated[tuple[ExportFormat, ...], Bounds(min_length=1, max_length=4)] = (
+        "safetensors",
+    )
+    """What to write: `safetensors`, the weights as one file; `hf`, a Hugging Face folder (models of
+    `model: gpt`); `pt2`, a program of torch.export; `onnx`, which needs the packages onnx and
+    onnxscript. Each is loaded again, and its answers are compared with those of the checkpoint."""
+
+
 UseKind = Literal["input", "export", "evaluation", "prediction", "deployment"]
 """What an experiment does with a version of a model."""
 
@@ -144,6 +162,7 @@ PROGRAMS: Mapping[str, JobProgram] = MappingProxyType(
             module="muster.inference.predict", use="prediction", launcher="direct"
         ),
         "serve": JobProgram(module="muster.inference.serve", use="deployment"),
+        "export": JobProgram(module="muster.inference.export", use="export", slots_max=1),
     }
 )
 """By the section of the document, which stands in place of `entrypoint` and `trainer`. Each section

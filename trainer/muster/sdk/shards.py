@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,6 +27,9 @@ ITEM_BYTES = {
 }  # fmt: skip
 """Bytes per number, by the name of its type in safetensors."""
 _PIECE_BYTES = 2**20
+"""Most bytes of a tensor that are in memory at a time."""
+HEADER_MAX_BYTES = 100_000_000
+"""Most bytes of the header of a safetensors file; the format's own reader has the same bound."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def read_index(folder: Path) -> Index:
     try:
         document = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         return {str(name): _stored(entry) for name, entry in document["tensors"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointDamaged(f"{folder}: {INDEX} is not readable ({error})") from error
 
 
@@ -93,8 +96,9 @@ def exported(folder: Path, *, prefix: str = MODEL) -> tuple[int, Iterator[bytes]
     """Return one safetensors file of the tensors whose names begin with `prefix`, without it in
     their names: its size in bytes, and its content piece by piece.
 
-    At most one tensor is in memory at a time. Raises what `read_index` does, and CheckpointDamaged
-    when there is no such tensor or parts of one are missing.
+    About 1 MiB is in memory at a time, however large the tensors are and whichever way they are cut.
+    Raises what `read_index` does, and CheckpointDamaged when there is no such tensor or parts of one
+    are missing.
     """
     chosen = {
         name.removeprefix(prefix): tensor
@@ -107,52 +111,123 @@ def exported(folder: Path, *, prefix: str = MODEL) -> tuple[int, Iterator[bytes]
         held = sum(math.prod(chunk.shape) for chunk in tensor.chunks)
         if held != math.prod(tensor.shape):
             raise CheckpointDamaged(f"{folder}: parts of the tensor {name} are missing")
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name, tensor in chosen.items():
-        begin, end = end, end + tensor.size_bytes
-        header[name] = {
-            "dtype": tensor.dtype,
-            "shape": list(tensor.shape),
-            "data_offsets": [begin, end],
-        }
-    head = json.dumps(header, separators=(",", ":")).encode()
-    head += b" " * (-len(head) % 8)  # the numbers begin at a multiple of 8
-    head = len(head).to_bytes(8, "little") + head
+        if not all(_lies_in(chunk, tensor.shape) for chunk in tensor.chunks):
+            raise CheckpointDamaged(f"{folder}: a part of the tensor {name} lies outside of it")
+    head = header({name: (tensor.dtype, tensor.shape) for name, tensor in chosen.items()})
 
     def content() -> Iterator[bytes]:
         yield head
         files = _Files(folder)
         try:
             for tensor in chosen.values():
-                yield from _whole(tensor, files)
+                item = ITEM_BYTES[tensor.dtype]
+                boxes = [
+                    files.box(chunk, item) for chunk in tensor.chunks if math.prod(chunk.shape)
+                ]
+                yield from _joined(boxes, tensor.shape, item)
         finally:
             files.close()
 
-    return len(head) + end, content()
+    return len(head) + sum(tensor.size_bytes for tensor in chosen.values()), content()
 
 
-def _whole(tensor: Stored, files: _Files) -> Iterator[bytes]:
-    """Yield the numbers of a tensor in row-major order."""
-    chunks = sorted((c for c in tensor.chunks if math.prod(c.shape)), key=lambda c: c.offsets)
-    if all(c.shape[1:] == tensor.shape[1:] for c in chunks):  # cut along the first dimension only
-        for chunk in chunks:
-            yield from files.pieces(chunk)
+def _lies_in(chunk: Chunk, shape: tuple[int, ...]) -> bool:
+    boxes = zip(chunk.offsets, chunk.shape, shape, strict=False)
+    return len(chunk.offsets) == len(chunk.shape) == len(shape) and all(
+        0 <= offset <= offset + size <= whole for offset, size, whole in boxes
+    )
+
+
+def header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> bytes:
+    """Return the beginning of a safetensors file of tensors, name → type and shape, whose numbers
+    follow in the same order. Its length is a multiple of 8."""
+    entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, (dtype, shape) in tensors.items():
+        begin, end = end, end + math.prod(shape) * ITEM_BYTES[dtype]
+        entries[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+    head = json.dumps(entries, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % 8)
+    return len(head).to_bytes(8, "little") + head
+
+
+@dataclass(frozen=True)
+class _Box:
+    """A chunk, or what lies in some rows of one: `shape` numbers from `at` on in a file."""
+
+    file: BinaryIO
+    name: str
+    """Name of the file, for errors."""
+    at: int
+    offsets: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def rows(self, first: int, item: int) -> tuple[int, int]:
+        """Return where the numbers of row `first` of the tensor begin in the file, and how many bytes
+        of each row are here."""
+        row = math.prod(self.shape[1:]) * item
+        return self.at + (first - self.offsets[0]) * row, row
+
+    def within(self, row: int, item: int) -> _Box:
+        """Return the part of the box in one row, one dimension less."""
+        at, _ = self.rows(row, item)
+        return _Box(self.file, self.name, at, self.offsets[1:], self.shape[1:])
+
+    def read(self, at: int, num_bytes: int) -> bytes:
+        """Raises CheckpointDamaged if the file ends before."""
+        self.file.seek(at)
+        found = self.file.read(num_bytes)
+        if len(found) < num_bytes:
+            raise CheckpointDamaged(f"{self.name} is cut short")
+        return found
+
+
+def _joined(boxes: Sequence[_Box], shape: tuple[int, ...], item: int) -> Iterator[bytes]:
+    """Yield the numbers of a tensor in row-major order, a few rows at a time."""
+    if not boxes:
         return
-    item = ITEM_BYTES[tensor.dtype]
-    strides = [math.prod(tensor.shape[i + 1 :]) for i in range(len(tensor.shape))]
-    out = bytearray(tensor.size_bytes)
-    for chunk in chunks:
-        numbers = b"".join(files.pieces(chunk))
-        row = chunk.shape[-1] * item
-        starts = itertools.product(*(range(n) for n in chunk.shape[:-1]))
-        for i, at in enumerate(starts):
-            place = (*at, 0)
-            begin = item * sum(
-                (a + o) * s for a, o, s in zip(place, chunk.offsets, strides, strict=True)
-            )
-            out[begin : begin + row] = numbers[i * row : (i + 1) * row]
-    yield bytes(out)
+    if len(boxes) == 1:  # nothing to put together
+        yield from _pieces(boxes[0], boxes[0].at, math.prod(shape) * item)
+        return
+    row_bytes = math.prod(shape[1:]) * item
+    edges = sorted({edge for b in boxes for edge in (b.offsets[0], b.offsets[0] + b.shape[0])})
+    for first, end in itertools.pairwise(edges):
+        # Between two edges each row is cut in the same way.
+        here = [b for b in boxes if b.offsets[0] <= first < b.offsets[0] + b.shape[0]]
+        if sum(math.prod(b.shape[1:]) for b in here) != math.prod(shape[1:]):
+            raise CheckpointDamaged(f"{boxes[0].name}: parts of a tensor overlap")
+        if len(here) == 1:
+            yield from _pieces(here[0], here[0].rows(first, item)[0], (end - first) * row_bytes)
+        elif row_bytes > _PIECE_BYTES:
+            for row in range(first, end):
+                yield from _joined([b.within(row, item) for b in here], shape[1:], item)
+        else:
+            step = max(1, _PIECE_BYTES // row_bytes)
+            for row in range(first, end, step):
+                yield _block(here, row, min(step, end - row), shape, item)
+
+
+def _pieces(box: _Box, at: int, num_bytes: int) -> Iterator[bytes]:
+    for begin in range(at, at + num_bytes, _PIECE_BYTES):
+        yield box.read(begin, min(_PIECE_BYTES, at + num_bytes - begin))
+
+
+def _block(
+    boxes: Sequence[_Box], first: int, num_rows: int, shape: tuple[int, ...], item: int
+) -> bytes:
+    """Return some rows of a tensor, put together of boxes that each hold a part of every row."""
+    strides = [math.prod(shape[i + 1 :]) * item for i in range(len(shape))]
+    out = bytearray(num_rows * strides[0])
+    for box in boxes:
+        at, row_bytes = box.rows(first, item)
+        numbers = box.read(at, num_rows * row_bytes)
+        run = box.shape[-1] * item
+        starts = itertools.product(range(num_rows), *(range(n) for n in box.shape[1:-1]))
+        base = sum(o * s for o, s in zip(box.offsets[1:], strides[1:], strict=True))
+        for i, place in enumerate(starts):
+            begin = base + sum(a * s for a, s in zip(place, strides, strict=False))
+            out[begin : begin + run] = numbers[i * run : (i + 1) * run]
+    return bytes(out)
 
 
 class _Files:
@@ -162,28 +237,44 @@ class _Files:
         self._folder = folder
         self._opened: dict[str, tuple[BinaryIO, dict[str, Any], int]] = {}
 
-    def pieces(self, chunk: Chunk) -> Iterator[bytes]:
-        """Yield the bytes of a chunk. Raises CheckpointDamaged if they are missing."""
+    def box(self, chunk: Chunk, item: int) -> _Box:
+        """Return a chunk as it lies in its file. Raises CheckpointDamaged if the file does not hold
+        it."""
+        name = f"{self._folder}: {chunk.file}"
         try:
-            file, header, base = self._open(chunk.file)
-            begin, end = header[chunk.key]["data_offsets"]
-            file.seek(base + begin)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointDamaged(f"{self._folder}: {chunk.file} is damaged ({error})") from error
-        while begin < end:
-            piece = file.read(min(_PIECE_BYTES, end - begin))
-            if not piece:
-                raise CheckpointDamaged(f"{self._folder}: {chunk.file} is cut short")
-            begin += len(piece)
-            yield piece
+            file, entries, base = self._open(chunk.file)
+            begin, end = entries[chunk.key]["data_offsets"]
+            if begin < 0 or end - begin != math.prod(chunk.shape) * item:
+                raise ValueError(f"{chunk.key} has {end - begin} bytes")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CheckpointDamaged(f"{name} is damaged ({error})") from error
+        return _Box(file, name, base + begin, chunk.offsets, chunk.shape)
 
     def _open(self, name: str) -> tuple[BinaryIO, dict[str, Any], int]:
         if name not in self._opened:
-            file = (self._folder / name).open("rb")
-            size = int.from_bytes(file.read(8), "little")
-            self._opened[name] = (file, json.loads(file.read(size)), 8 + size)
+            path = self._folder / name
+            file = path.open("rb")
+            self._opened[name] = file, {}, 0  # closed with the others, whatever follows
+            entries, base = read_header(file, path.stat().st_size)
+            self._opened[name] = file, entries, base
         return self._opened[name]
 
     def close(self) -> None:
         for file, _, _ in self._opened.values():
             file.close()
+
+
+def read_header(file: BinaryIO, size_bytes: int) -> tuple[dict[str, Any], int]:
+    """Return the entries of a safetensors file of `size_bytes` bytes that is at its beginning, and
+    the position at which its numbers begin.
+
+    Raises ValueError for a header that is longer than the file or than HEADER_MAX_BYTES, or that is no
+    JSON object, and RecursionError for one that is nested too deep.
+    """
+    length = int.from_bytes(file.read(8), "little")
+    if length > min(HEADER_MAX_BYTES, size_bytes - 8):
+        raise ValueError(f"a header of {length:,} bytes in a file of {size_bytes:,}")
+    entries = json.loads(file.read(length))
+    if not isinstance(entries, dict):
+        raise ValueError("a header that is no object")
+    return entries, 8 + length

@@ -10,6 +10,8 @@ export type ModelVersion = Schemas["ModelVersionOut"];
 export type ModelFile = Schemas["ModelFileOut"];
 export type AliasMove = Schemas["ModelAliasMoveOut"];
 export type Promotion = Schemas["ModelPromotionOut"];
+export type ModelExportJob = Schemas["ModelExportJobOut"];
+export type ModelExport = Schemas["ModelExportOut"];
 export type ModelUse = Schemas["ModelUseOut"];
 export type ModelLineage = Schemas["ModelLineageOut"];
 export type Leaderboard = Schemas["LeaderboardOut"];
@@ -82,6 +84,21 @@ export const modelPromotions = (name: string) =>
       unwrap(
         client.GET("/api/v1/models/{name}/promotions", {
           params: { path: { name }, query: { limit: PAGE, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+/** The jobs that export a version, newest first. */
+export const modelExports = (name: string, number: number) =>
+  infiniteQueryOptions({
+    queryKey: ["model", name, "version", number, "exports"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/models/{name}/versions/{number}/exports", {
+          params: { path: { name, number }, query: { limit: PAGE, cursor: pageParam } },
           signal,
         }),
       ),

@@ -13,6 +13,7 @@ import { Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
 import { FileTable, MetricTable, SignatureTable } from "./VersionTables";
+import { Exports } from "./Exports";
 import { Lineage } from "./Lineage";
 import { AliasDialog, DeleteVersion, RemoveAlias } from "./VersionDialogs";
 import { Notes } from "./Notes";
@@ -105,6 +106,7 @@ function Overview({ version }: { version: ModelVersion }) {
           <FileTable version={version} />
         </Section>
       ) : null}
+      {version.state === "ready" ? <Exports version={version} /> : null}
     </>
   );
 }

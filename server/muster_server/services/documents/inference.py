@@ -56,6 +56,8 @@ def check_models(
     for path in (path for path, is_there in unused.items() if is_there):
         yield FieldProblem(path, Message("field.no_effect", other=kind), "leave it out")
     yield from _check_predict(document)
+    if kind == "export" and document.outputs is None:
+        yield FieldProblem("outputs", "null keeps nothing of what is exported", "leave it out")
     most = PROGRAMS[kind].slots_max
     if most is not None and document.resources.slots > most:
         yield FieldProblem(
