@@ -707,6 +707,154 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/deployments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Deployments
+         * @description List deployments by name.
+         */
+        get: operations["list_deployments"];
+        put?: never;
+        /**
+         * Create Deployment
+         * @description Deploy a version of a model. 503 if the server has no router.
+         */
+        post: operations["create_deployment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deployments/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Deployment
+         * @description Return a deployment with its revisions and replicas.
+         */
+        get: operations["get_deployment"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete Deployment
+         * @description Delete a stopped deployment with its history.
+         */
+        delete: operations["delete_deployment"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deployments/{name}/address": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Deployment Address
+         * @description Return where a deployment answers requests. 409 while it does not.
+         */
+        get: operations["get_deployment_address"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deployments/{name}:rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Roll Back Deployment
+         * @description Roll out the version that served before, or that of a revision.
+         */
+        post: operations["roll_back_deployment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deployments/{name}:scale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Scale Deployment
+         * @description Change the number of replicas.
+         */
+        post: operations["scale_deployment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deployments/{name}:stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stop Deployment
+         * @description Stop a deployment: its replicas answer what they have begun, and end.
+         */
+        post: operations["stop_deployment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/deployments/{name}:update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Update Deployment
+         * @description Roll out another version: replicas are replaced one by one, and requests answered meanwhile.
+         */
+        post: operations["update_deployment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/diagnoses/{diagnosis_id}": {
         parameters: {
             query?: never;
@@ -4133,6 +4281,13 @@ export interface components {
             /** Work Per Sample */
             work_per_sample: number;
         };
+        /** AddressOut */
+        AddressOut: {
+            /** Name */
+            name: string;
+            /** Url */
+            url: string;
+        };
         /**
          * AdoptedCheckpoint
          * @description Files that the script saved as a checkpoint. They lie in a folder of their own beside the
@@ -5262,6 +5417,264 @@ export interface components {
             /** Title */
             title: string;
         };
+        /** DeploymentIn */
+        DeploymentIn: {
+            /**
+             * Listen
+             * @default loopback
+             * @enum {string}
+             */
+            listen: "loopback" | "node";
+            /**
+             * Max Batch
+             * @default 32
+             */
+            max_batch: number;
+            /**
+             * Max Body Bytes
+             * @default 8388608
+             */
+            max_body_bytes: number;
+            /**
+             * Max Queue
+             * @default 256
+             */
+            max_queue: number;
+            /**
+             * Max Tokens
+             * @default 512
+             */
+            max_tokens: number;
+            /** Model */
+            model: string;
+            /** Name */
+            name?: string | null;
+            /**
+             * Pool
+             * @default default
+             */
+            pool: string;
+            /**
+             * Priority
+             * @default 50
+             */
+            priority: number;
+            /**
+             * Project
+             * @default default
+             */
+            project: string;
+            /**
+             * Ready Within S
+             * @default 300
+             */
+            ready_within_s: number;
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
+            /**
+             * Replicas
+             * @default 1
+             */
+            replicas: number;
+            /**
+             * Slot Type
+             * @default cpu
+             * @enum {string}
+             */
+            slot_type: "cpu" | "cuda";
+            /**
+             * Slots
+             * @default 1
+             */
+            slots: number;
+        };
+        /** DeploymentItem */
+        DeploymentItem: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Latency P50 Ms */
+            latency_p50_ms: number | null;
+            /** Latency P95 Ms */
+            latency_p95_ms: number | null;
+            /** Latency P99 Ms */
+            latency_p99_ms: number | null;
+            /** May Change */
+            may_change: boolean;
+            /** Message */
+            message: string;
+            /** Model */
+            model: string;
+            /** Name */
+            name: string;
+            /** Num Errors */
+            num_errors: number;
+            /** Num Ready */
+            num_ready: number;
+            /** Num Replicas */
+            num_replicas: number;
+            /** Num Requests */
+            num_requests: number;
+            /** Owner */
+            owner: string | null;
+            /** Project */
+            project: string;
+            /** Reference */
+            reference: string;
+            /** Requests Per S */
+            requests_per_s: number;
+            /** Revision */
+            revision: number;
+            /** Slots */
+            slots: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "starting" | "ready" | "updating" | "degraded" | "unavailable" | "stopping" | "stopped";
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+            /** Url */
+            url: string | null;
+            /** Version */
+            version: number;
+        };
+        /**
+         * DeploymentOptions
+         * @description How replicas run.
+         */
+        DeploymentOptions: {
+            /**
+             * Listen
+             * @default loopback
+             * @enum {string}
+             */
+            listen: "loopback" | "node";
+            /**
+             * Max Batch
+             * @default 32
+             */
+            max_batch: number;
+            /**
+             * Max Body Bytes
+             * @default 8388608
+             */
+            max_body_bytes: number;
+            /**
+             * Max Queue
+             * @default 256
+             */
+            max_queue: number;
+            /**
+             * Max Tokens
+             * @default 512
+             */
+            max_tokens: number;
+            /**
+             * Pool
+             * @default default
+             */
+            pool: string;
+            /**
+             * Priority
+             * @default 50
+             */
+            priority: number;
+            /**
+             * Ready Within S
+             * @default 300
+             */
+            ready_within_s: number;
+            /**
+             * Slot Type
+             * @default cpu
+             * @enum {string}
+             */
+            slot_type: "cpu" | "cuda";
+        };
+        /** DeploymentOut */
+        DeploymentOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Latency P50 Ms */
+            latency_p50_ms: number | null;
+            /** Latency P95 Ms */
+            latency_p95_ms: number | null;
+            /** Latency P99 Ms */
+            latency_p99_ms: number | null;
+            /** May Change */
+            may_change: boolean;
+            /** Message */
+            message: string;
+            /** Model */
+            model: string;
+            /** Name */
+            name: string;
+            /** Num Errors */
+            num_errors: number;
+            /** Num Ready */
+            num_ready: number;
+            /** Num Replicas */
+            num_replicas: number;
+            /** Num Requests */
+            num_requests: number;
+            options: components["schemas"]["DeploymentOptions"];
+            /** Owner */
+            owner: string | null;
+            /** Project */
+            project: string;
+            /** Reference */
+            reference: string;
+            /** Replicas */
+            replicas: components["schemas"]["ReplicaOut"][];
+            /** Requests Per S */
+            requests_per_s: number;
+            /** Revision */
+            revision: number;
+            /** Revisions */
+            revisions: components["schemas"]["RevisionOut"][];
+            /** Slots */
+            slots: number;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "starting" | "ready" | "updating" | "degraded" | "unavailable" | "stopping" | "stopped";
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+            /** Url */
+            url: string | null;
+            /** Version */
+            version: number;
+        };
+        /** DeploymentUpdateIn */
+        DeploymentUpdateIn: {
+            /** Model */
+            model: string;
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
+        };
         /**
          * Description
          * @description A model whose layers a node should list, in a short-lived process that holds no slot.
@@ -5408,6 +5821,22 @@ export interface components {
             server?: components["schemas"]["MailServerIn"] | null;
             /** To */
             to: string[];
+        };
+        /**
+         * EndpointRecord
+         * @description Where a worker answers requests from now on. It is ready; health checks say for how long.
+         */
+        EndpointRecord: {
+            /** Host */
+            host: string;
+            /** Port */
+            port: number;
+            /**
+             * Type
+             * @default endpoint
+             * @constant
+             */
+            type: "endpoint";
         };
         /**
          * EnqueueIn
@@ -8467,7 +8896,7 @@ export interface components {
             /** At Ms */
             at_ms: number;
             /** Record */
-            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ModelResultRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["MediaRecord"] | components["schemas"]["MediaDropsRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["ShardPlanRecord"] | components["schemas"]["ShardsRecord"] | components["schemas"]["StateRecord"];
+            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ModelResultRecord"] | components["schemas"]["EndpointRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["MediaRecord"] | components["schemas"]["MediaDropsRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["ShardPlanRecord"] | components["schemas"]["ShardsRecord"] | components["schemas"]["StateRecord"];
             /** Seq */
             seq: number;
         };
@@ -8824,6 +9253,13 @@ export interface components {
         Page_DeliveryOut_: {
             /** Items */
             items: components["schemas"]["DeliveryOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[DeploymentItem] */
+        Page_DeploymentItem_: {
+            /** Items */
+            items: components["schemas"]["DeploymentItem"][];
             /** Next */
             next: string | null;
         };
@@ -9542,6 +9978,49 @@ export interface components {
             pool: string;
             /** Slot Type */
             slot_type: string;
+        };
+        /** PredictionOut */
+        PredictionOut: {
+            /** Communication Ms */
+            communication_ms: number;
+            /** Compute Ms */
+            compute_ms: number;
+            /** Doubt */
+            doubt: string;
+            /** Doubt Parts */
+            doubt_parts: components["schemas"]["PartOut"][];
+            /** Efficiency */
+            efficiency: number | null;
+            /** Exposed Ms */
+            exposed_ms: number;
+            /** Network */
+            network: string;
+            /** Other Ms */
+            other_ms: number;
+            samples_per_s: components["schemas"]["ScalingEstimateOut"];
+            /** Samples Per Slot */
+            samples_per_slot: number;
+            /** Slots */
+            slots: number;
+            step_ms: components["schemas"]["ScalingEstimateOut"];
+        };
+        /**
+         * PredictionProgressOut
+         * @description How far a batch inference is.
+         */
+        PredictionProgressOut: {
+            /** Num Done */
+            num_done: number;
+            /** Num Errors */
+            num_errors: number;
+            /** Num Rows */
+            num_rows: number;
+            /** Num Shards */
+            num_shards: number;
+            /** Problem */
+            problem: string;
+            /** Rows Done */
+            rows_done: number;
         };
         /**
          * Preflight
@@ -10458,6 +10937,47 @@ export interface components {
             /** Run Id */
             run_id: string;
         };
+        /** ReplicaOut */
+        ReplicaOut: {
+            /** Experiment Id */
+            experiment_id: number | null;
+            /** Id */
+            id: number;
+            /** Latency P50 Ms */
+            latency_p50_ms: number | null;
+            /** Latency P95 Ms */
+            latency_p95_ms: number | null;
+            /** Latency P99 Ms */
+            latency_p99_ms: number | null;
+            /** Node */
+            node: string | null;
+            /** Num Errors */
+            num_errors: number;
+            /** Num Requests */
+            num_requests: number;
+            /**
+             * Phase
+             * @enum {string}
+             */
+            phase: "starting" | "serving" | "draining" | "stopping" | "ended";
+            /**
+             * Phase Since
+             * Format: date-time
+             */
+            phase_since: string;
+            /** Reason */
+            reason: string;
+            /** Requests Per S */
+            requests_per_s: number | null;
+            /** Revision */
+            revision: number;
+            /** Trial Id */
+            trial_id: number | null;
+            /** Trial State */
+            trial_state: string | null;
+            /** Version */
+            version: number;
+        };
         /** ReproductionOut */
         ReproductionOut: {
             /** Code Sha256 */
@@ -10482,6 +11002,45 @@ export interface components {
             is_set: boolean;
             logs: components["schemas"]["LogRetentionOut"];
             metrics: components["schemas"]["MetricRetentionOut"];
+        };
+        /** RevisionOut */
+        RevisionOut: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Created By */
+            created_by: string;
+            /** Message */
+            message: string;
+            /** Model */
+            model: string;
+            /** Number */
+            number: number;
+            /** Reason */
+            reason: string;
+            /** Reference */
+            reference: string;
+            /** Settled At */
+            settled_at: string | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "rolling_out" | "serving" | "replaced" | "failed";
+            /** Version */
+            version: number;
+        };
+        /** RollbackIn */
+        RollbackIn: {
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
+            /** Revision */
+            revision?: number | null;
         };
         /** RungOut */
         RungOut: {
@@ -10591,6 +11150,11 @@ export interface components {
             /** Query */
             query?: string | null;
         };
+        /** ScaleIn */
+        ScaleIn: {
+            /** Replicas */
+            replicas: number;
+        };
         /**
          * ScalingEstimateOut
          * @description A figure with its 95% interval; the bounds are null if there are too few measurements.
@@ -10682,7 +11246,7 @@ export interface components {
             /** Points */
             points: components["schemas"]["ScalingPointOut"][];
             /** Predictions */
-            predictions: components["schemas"]["muster_server__schemas__scaling__PredictionOut"][];
+            predictions: components["schemas"]["PredictionOut"][];
             /** Reason */
             reason: string;
             /** Requested By */
@@ -11565,7 +12129,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "member" | "viewer" | "metrics";
+            role: "admin" | "member" | "viewer" | "predict" | "metrics";
             /** Secret */
             secret: string;
         };
@@ -11576,7 +12140,7 @@ export interface components {
             /** Name */
             name: string;
             /** Role */
-            role?: ("admin" | "member" | "viewer" | "metrics") | null;
+            role?: ("admin" | "member" | "viewer" | "predict" | "metrics") | null;
         };
         /** TokenOut */
         TokenOut: {
@@ -11601,7 +12165,7 @@ export interface components {
              * Role
              * @enum {string}
              */
-            role: "admin" | "member" | "viewer" | "metrics";
+            role: "admin" | "member" | "viewer" | "predict" | "metrics";
         };
         /** TrackedRunOut */
         TrackedRunOut: {
@@ -11747,7 +12311,7 @@ export interface components {
             pending_parts: components["schemas"]["PartOut"][];
             /** Pending Reason */
             pending_reason: string;
-            prediction: components["schemas"]["muster_server__schemas__predictions__PredictionOut"] | null;
+            prediction: components["schemas"]["PredictionProgressOut"] | null;
             /**
              * Queued At
              * Format: date-time
@@ -12324,49 +12888,6 @@ export interface components {
             type: "worker";
             /** World Size */
             world_size: number;
-        };
-        /**
-         * PredictionOut
-         * @description How far a batch inference is.
-         */
-        muster_server__schemas__predictions__PredictionOut: {
-            /** Num Done */
-            num_done: number;
-            /** Num Errors */
-            num_errors: number;
-            /** Num Rows */
-            num_rows: number;
-            /** Num Shards */
-            num_shards: number;
-            /** Problem */
-            problem: string;
-            /** Rows Done */
-            rows_done: number;
-        };
-        /** PredictionOut */
-        muster_server__schemas__scaling__PredictionOut: {
-            /** Communication Ms */
-            communication_ms: number;
-            /** Compute Ms */
-            compute_ms: number;
-            /** Doubt */
-            doubt: string;
-            /** Doubt Parts */
-            doubt_parts: components["schemas"]["PartOut"][];
-            /** Efficiency */
-            efficiency: number | null;
-            /** Exposed Ms */
-            exposed_ms: number;
-            /** Network */
-            network: string;
-            /** Other Ms */
-            other_ms: number;
-            samples_per_s: components["schemas"]["ScalingEstimateOut"];
-            /** Samples Per Slot */
-            samples_per_slot: number;
-            /** Slots */
-            slots: number;
-            step_ms: components["schemas"]["ScalingEstimateOut"];
         };
     };
     responses: never;
@@ -15111,6 +15632,712 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileDeletionOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_deployments: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                /** @description Entries per page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_DeploymentItem_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_deployment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeploymentIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeploymentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_deployment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the deployment. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeploymentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_deployment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the deployment. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_deployment_address: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the deployment. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AddressOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    roll_back_deployment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the deployment. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RollbackIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeploymentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    scale_deployment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the deployment. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScaleIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeploymentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    stop_deployment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the deployment. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeploymentOut"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_deployment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the deployment. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeploymentUpdateIn"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeploymentOut"];
                 };
             };
             /** @description Not signed in */

@@ -19,7 +19,7 @@ from .operations import (
     ParentOut,
     UnsavedOut,
 )
-from .predictions import PredictionOut
+from .predictions import PredictionProgressOut
 
 
 class ExperimentIn(Input):
@@ -400,7 +400,7 @@ class TrialDetail(TrialOut):
     notices: list[NoticeOut]
     """Notices about a script of your own: workers that train independently, an end without a step,
     and no loss. Most serious first; usually empty."""
-    prediction: PredictionOut | None
+    prediction: PredictionProgressOut | None
     """How far a batch inference is; null for others, and until its rows are counted."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .base import Output
 
 
-class PredictionOut(Output):
+class PredictionProgressOut(Output):
     """How far a batch inference is."""
 
     num_shards: int

@@ -35,7 +35,7 @@ from muster_server.db.models import (
 )
 from muster_server.domain.nodes.reports import ReportedAllocation
 from muster_server.domain.predictions import leasing
-from muster_server.schemas.predictions import PredictionOut
+from muster_server.schemas.predictions import PredictionProgressOut
 
 from ..core.assignments import bump_assignments
 from ..core.events import add_event
@@ -144,10 +144,10 @@ def record(
     touch(session, f"trial:{trial.id}")
 
 
-def get_progress(session: Session, trial_id: int) -> PredictionOut | None:
+def get_progress(session: Session, trial_id: int) -> PredictionProgressOut | None:
     """Return how far the batch inference of a trial is; None if it is none, or has not begun."""
     row = session.get(PredictionRow, trial_id)
-    return None if row is None else PredictionOut.from_row(row)
+    return None if row is None else PredictionProgressOut.from_row(row)
 
 
 # ---------------------------------------------------------------- leases
