@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from muster import wire
+
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "job.md"
 TELL = """
 import json, os
@@ -29,7 +31,7 @@ def rows(title: str) -> list[list[str]]:
 
 
 def expected(launcher: str, num_nodes: int) -> set[str]:
-    """The variables that the page promises a job with one data set named `train`."""
+    """The variables that the page promises a job with a data set and a model named `train`."""
     holds = {
         "always": True,
         "CPU slots": True,
@@ -70,6 +72,7 @@ def test_a_job_finds_what_the_page_lists(
         slots=[0],
         world_size=num_nodes,
         config={"name": "x", "data": {"train": str(tmp_path)}},
+        models={"train": wire.ModelSpec(model="digits", version=1, digest="sha256:0")},
         environment={"PYTHONPATH": ""},
     )
     shim.start(shim.wait_state("READY").rendezvous)
