@@ -51,7 +51,7 @@ def test_the_best_of_a_search_is_registered_named_promoted_and_pulled(
         wrong = shell(open_stack, "muster model evaluate digits:1 --data shakespeare", tmp_path)
         assert wrong.returncode != 0
         assert "ended without a result: it is FAILED" in wrong.stderr
-        (failed, _) = client.model_lineage("digits:1")["uses"]
+        failed = client.model_lineage("digits:1")["uses"][0]
         (trial,) = client.trials(failed["experiment_id"])
         said = [event["message"] for event in client.pages(f"/trials/{trial['id']}/events")]
         assert any("shakespeare has samples of tokens in the shape [64]" in text for text in said)

@@ -18,6 +18,7 @@ from starlette.routing import compile_path
 
 import muster
 from muster.cli.app import app as cli
+from muster.document.inference import PROGRAMS as JOB_PROGRAMS
 from muster_server import errors
 from muster_server.api.errors import _HTTP_CODES
 from muster_server.app import create_app
@@ -313,7 +314,7 @@ def test_every_experiment_document_is_valid(where: str, text: str) -> None:
     if "name" not in parsed:
         whole += "\nname: a-fragment\n"
     is_run_outside = parsed.get("search", {}).get("runner") == "external"
-    if not {"trainer", "entrypoint"} & set(parsed) and not is_run_outside:
+    if not {"trainer", "entrypoint", *JOB_PROGRAMS} & set(parsed) and not is_run_outside:
         whole += "\ntrainer: {model: mlp, data: digits}\n"
     resolved = resolve(whole)
     assert [f"{p.path} {english(p.message)}" for p in resolved.problems] == [], where

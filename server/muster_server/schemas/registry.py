@@ -346,7 +346,7 @@ class LeaderboardRowOut(Output):
     """The newest evaluation of a version by a data set."""
 
     rank: int | None
-    """From 1; equal values share one. Null for a value that is missing or not finite."""
+    """Starts at 1; equal values share one. Null for a value that is missing or not finite."""
     model: str
     version: int
     aliases: list[str]

@@ -14,18 +14,18 @@ from arro3.io import write_parquet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.inference.batch.inputs import MARK_ROWS, BadInput, Plan, make_plan
+from muster.inference.batch.inputs import MARK_ROWS, BadInput, ShardPlan, make_plan
 from muster.inference.batch.parquet import NotParquet, read_layout, read_rows
 from muster.inference.batch.rows import BadRow, ShardRows, read_shard
 
 
-def plan_of(*paths: Path | str, batch_size: int = 1, shard_rows: int | None = 3) -> Plan:
+def plan_of(*paths: Path | str, batch_size: int = 1, shard_rows: int | None = 3) -> ShardPlan:
     return make_plan(
         [str(path) for path in paths], batch_size=batch_size, shard_rows=shard_rows, num_workers=4
     )
 
 
-def shards_of(plan: Plan) -> list[ShardRows]:
+def shards_of(plan: ShardPlan) -> list[ShardRows]:
     columns = zip(
         plan.input_nos, plan.first_rows, plan.nums_rows, plan.starts, plan.ends, strict=True
     )
@@ -35,7 +35,7 @@ def shards_of(plan: Plan) -> list[ShardRows]:
     ]
 
 
-def read_all(plan: Plan) -> list[Any]:
+def read_all(plan: ShardPlan) -> list[Any]:
     return [row for shard in shards_of(plan) for row in read_shard(shard)]
 
 

@@ -13,7 +13,7 @@ from muster_server.domain.predictions import leasing
 from muster_server.domain.predictions.leasing import (
     HELD_MAX,
     Commit,
-    Owner,
+    ShardOwner,
     ShardView,
     WorkerReport,
     decide,
@@ -42,7 +42,7 @@ class Book:
         self.shards[no] = dataclasses.replace(self.shards[no], **values)
 
     def report(
-        self, owner: Owner, attempt_no: int, done: list[Commit], *, takes_none: bool = False
+        self, owner: ShardOwner, attempt_no: int, done: list[Commit], *, takes_none: bool = False
     ) -> leasing.Leasing:
         free = [shard for shard in self.shards.values() if shard.state == "free"]
         named = {commit.no for commit in done}
@@ -85,7 +85,7 @@ class Book:
             )
         return changes
 
-    def held_by(self, owner: Owner) -> list[Commit]:
+    def held_by(self, owner: ShardOwner) -> list[Commit]:
         return [
             Commit(no=s.no, token=s.token)
             for s in self.shards.values()
@@ -93,8 +93,8 @@ class Book:
         ]
 
 
-def worker(rank: int, attempt_no: int = 1) -> Owner:
-    return Owner(allocation_id=f"a{attempt_no}", rank=rank)
+def worker(rank: int, attempt_no: int = 1) -> ShardOwner:
+    return ShardOwner(allocation_id=f"a{attempt_no}", rank=rank)
 
 
 STEPS = st.lists(

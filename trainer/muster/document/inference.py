@@ -165,6 +165,6 @@ PROGRAMS: Mapping[str, JobProgram] = MappingProxyType(
         "export": JobProgram(module="muster.inference.export", use="export", slots_max=1),
     }
 )
-"""By the section of the document, which stands in place of `entrypoint` and `trainer`. Each section
+"""Programs by the section of the document, which stands in place of `entrypoint` and `trainer`. Each section
 has a key `model`, which is the same as `models: {model: …}`."""
 BUILT_IN_MODULES = frozenset({TRAINER_MODULE, *(program.module for program in PROGRAMS.values())})

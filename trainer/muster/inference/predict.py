@@ -9,9 +9,9 @@ from muster.inference.launching import ModelJob, run_program
 
 def predict(job: ModelJob) -> None:
     """Predict rows until none is left. torch is imported in a process of its own."""
-    from muster.inference.batch.worker import Worker
+    from muster.inference.batch.worker import ShardWorker
 
-    Worker(job).run()
+    ShardWorker(job).run()
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ class ShardDone:
     """Number of rows in the file of errors beside it."""
     size_bytes: int
     sha256: str
-    """Of the part."""
+    """Digest of the part's bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)

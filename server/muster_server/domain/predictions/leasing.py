@@ -24,7 +24,7 @@ ShardState = Literal["free", "leased", "done"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Owner:
+class ShardOwner:
     """A worker of one attempt."""
 
     allocation_id: str
@@ -40,7 +40,7 @@ class ShardView:
     """Number of its last lease; 0 before the first."""
     attempt_no: int
     """Attempt of its last lease."""
-    owner: Owner | None
+    owner: ShardOwner | None
     """Holder while it is leased."""
     until: dt.datetime | None
     """End of the lease."""
@@ -56,7 +56,7 @@ class Commit:
 class WorkerReport:
     """What a worker of the current attempt says."""
 
-    owner: Owner
+    owner: ShardOwner
     attempt_no: int
     done: Sequence[Commit]
     rows_per_s: float

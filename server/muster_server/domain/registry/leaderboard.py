@@ -45,7 +45,7 @@ class Comparable:
 class RankedEvaluation:
     evaluation: Evaluated
     rank: int | None
-    """From 1; equal values share one. None for a value that is missing or not finite."""
+    """Starts at 1; equal values share one. None for a value that is missing or not finite."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -169,7 +169,7 @@ def _lease(
     done = {(one.no, one.token): one for one in report.done[:DONE_MAX]}
     changes = leasing.decide(
         leasing.WorkerReport(
-            owner=leasing.Owner(allocation_id=allocation.id, rank=report.rank),
+            owner=leasing.ShardOwner(allocation_id=allocation.id, rank=report.rank),
             attempt_no=allocation.attempt_no,
             done=[leasing.Commit(no=no, token=token) for no, token in done],
             rows_per_s=max(0.0, report.rows_per_s),
@@ -268,7 +268,7 @@ def _views(session: Session, trial_id: int, named: Sequence[int]) -> list[leasin
             attempt_no=found.attempt_no,
             owner=None
             if found.allocation_id is None
-            else leasing.Owner(allocation_id=found.allocation_id, rank=found.rank or 0),
+            else leasing.ShardOwner(allocation_id=found.allocation_id, rank=found.rank or 0),
             until=found.lease_until,
         )
         for no, found in sorted(rows.items())

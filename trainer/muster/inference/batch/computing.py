@@ -70,7 +70,7 @@ class ComputingFailed(Exception):
 
 
 @dataclass(kw_only=True)
-class _Progress:
+class _ShardProgress:
     """How far a shard is, so that a new process goes on from there."""
 
     job: ShardJob
@@ -95,7 +95,7 @@ class Computing:
         self._context.set_forkserver_preload(["muster.inference.batch.predictor"])
         self._process: ForkServerProcess | None = None
         self._pipe: Connection | None = None
-        self._shards: deque[_Progress] = deque()
+        self._shards: deque[_ShardProgress] = deque()
         self._deaths_at_start = 0
         self._is_ready = False
 
@@ -131,7 +131,7 @@ class Computing:
             self._send(progress)
 
     def add(self, job: ShardJob) -> None:
-        progress = _Progress(job=job)
+        progress = _ShardProgress(job=job)
         self._shards.append(progress)
         self._send(progress)
 
@@ -186,7 +186,7 @@ class Computing:
             is_last=message["is_last"],
         )
 
-    def _send(self, progress: _Progress) -> None:
+    def _send(self, progress: _ShardProgress) -> None:
         if self._pipe is None:
             return
         message = {
@@ -216,7 +216,7 @@ class Computing:
         self.start()
 
 
-def _note_death(progress: _Progress, how: str) -> None:
+def _note_death(progress: _ShardProgress, how: str) -> None:
     progress.deaths += 1
     if progress.deaths < DEATHS_MAX:
         return

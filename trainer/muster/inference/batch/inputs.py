@@ -40,7 +40,7 @@ class BadInput(Exception):
 
 
 @dataclass(kw_only=True)
-class Plan:
+class ShardPlan:
     """Inputs and shards."""
 
     inputs: list[wire.InputFile] = field(default_factory=list)
@@ -73,7 +73,7 @@ class _Cut:
 
 def make_plan(
     patterns: Sequence[str], *, batch_size: int, shard_rows: int | None, num_workers: int
-) -> Plan:
+) -> ShardPlan:
     """Find the inputs and cut them into shards.
 
     A file of JSON lines is read once for it, of a Parquet file only the footer. Raises BadInput.
@@ -85,7 +85,7 @@ def make_plan(
         raise BadInput(f"predict.inputs: there are no rows in {', '.join(patterns)[:1000]}.")
     wanted = shard_rows or max(SHARD_ROWS, -(-total // SHARDS_WANTED))
     wanted = -(-wanted // batch_size) * batch_size
-    plan = Plan()
+    plan = ShardPlan()
     for file, cut in counted:
         cuts = list(cut(wanted))
         for one in cuts:
@@ -299,7 +299,7 @@ class ImageList:
     """Relative paths, sorted."""
     size_bytes: int
     digest: str
-    """Of names, sizes and times: copies have to keep the times, as `rsync -a` does."""
+    """Digest of names, sizes and times: copies have to keep the times, as `rsync -a` does."""
 
 
 def _list_images(path: Path) -> ImageList:

@@ -38,7 +38,7 @@ Key = tuple[int, int]
 """Number and token of a shard."""
 
 
-class Worker:
+class ShardWorker:
     """One worker. `run` returns when every row is predicted, or the worker is asked to stop."""
 
     def __init__(self, job: ModelJob) -> None:
@@ -63,7 +63,7 @@ class Worker:
         self._done: dict[Key, wire.ShardDone] = {}
         """Shards that the orders still name, though they are done."""
         self._unsaid: list[Key] = []
-        """Of these, the ones that have not been reported."""
+        """Shards among them that have not been reported."""
         self._parts: list[wire.CommittedPart] = []
         self._moved_at = time.monotonic()
         """When a micro-batch was finished last, or there was nothing to do."""
