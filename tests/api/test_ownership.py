@@ -9,6 +9,7 @@ from muster_server.api.guard import operations_of
 from muster_server.app import create_app
 from muster_server.db.models import (
     CheckpointRow,
+    DeploymentRow,
     DiagnosisRow,
     ExperimentRow,
     ExportRow,
@@ -39,6 +40,7 @@ NOT_OF_ANOTHER = {
     "test_notification_target": "hides those of others: test_notifications",
     "create_panel": "makes one of the caller's, which the owner of the experiment may delete",
     "create_model": "makes one of the caller's",
+    "create_deployment": "makes one of the caller's; a name that another has: test_deployments",
     "get_model_blob": "under the digest of its content",
     "put_model_blob": "under the digest of its content",
     "put_blob": "under the digest of its content",
@@ -69,6 +71,11 @@ BODIES = {
     "register_model_version": {"checkpoint_id": 1},
     "update_model_version": {"notes": "mine"},
     "set_model_alias": {"version": 1},
+    "update_deployment": {"model": "net:1"},
+    "roll_back_deployment": {},
+    "scale_deployment": {"replicas": 1},
+    "stop_deployment": {},
+    "delete_deployment": {},
     "create_model_promotion": {
         "experiment_id": 1,
         "alias": "best",
@@ -124,7 +131,12 @@ def theirs(database, make_user_token):
             **common, name="net", project_id=experiment.project_id, owner_id=experiment.owner_id,
             last_number=1, updated_at=NOW,
         )  # fmt: skip
-        session.add_all([export, diagnosis, report, panel, model])
+        deployment = DeploymentRow(
+            **common, project_id=experiment.project_id, owner_id=experiment.owner_id, name="net",
+            wants="run", num_replicas=1, slots=1, options={}, key="k", target=1, target_since=NOW,
+            last_revision=1, updated_at=NOW,
+        )  # fmt: skip
+        session.add_all([export, diagnosis, report, panel, model, deployment])
         session.flush()
         version = ModelVersionRow(
             **common, model_id=model.id, number=1, state="ready", source="checkpoint",
