@@ -698,6 +698,7 @@ class Client(Connection):
 
     def evaluate_model(
         self,
+        /,
         reference: str,
         *,
         data: str = "digits",
@@ -780,6 +781,7 @@ class Client(Connection):
 
     def export_model(
         self,
+        /,
         reference: str,
         formats: Sequence[str],
         *,
@@ -849,6 +851,7 @@ class Client(Connection):
 
     def deploy(
         self,
+        /,
         model: str,
         *,
         name: str | None = None,
