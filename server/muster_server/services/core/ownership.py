@@ -28,12 +28,17 @@ def is_by(principal: Principal, actor: str) -> bool:
     return actor == f"user:{principal.name}" or actor.endswith(f" ({principal.name})")
 
 
+def say_whose(session: Session, owner_id: int | None) -> str:
+    """Return the words for whose something is, to stand behind its name."""
+    owner = session.get(UserRow, owner_id) if owner_id else None
+    return f"belongs to {owner.username}" if owner is not None else "has no owner any more"
+
+
 def require_charge(session: Session, principal: Principal, experiment: ExperimentRow) -> None:
     """Raises Forbidden, naming the owner, unless the caller may change this experiment."""
     if is_in_charge(principal, experiment.owner_id):
         return
-    owner = session.get(UserRow, experiment.owner_id) if experiment.owner_id else None
-    whose = f"belongs to {owner.username}" if owner is not None else "has no owner any more"
+    whose = say_whose(session, experiment.owner_id)
     raise Forbidden(
         "experiments.not_yours",
         f"Experiment {experiment.id} {whose}; its owner and administrators may change it.",

@@ -21,7 +21,6 @@ from muster_server.db.engine import touch
 from muster_server.db.models import (
     DeploymentRevisionRow,
     DeploymentRow,
-    UserRow,
 )
 from muster_server.domain.deployments.routing import BACKENDS_MAX
 from muster_server.errors import (
@@ -46,7 +45,7 @@ from muster_server.settings import Settings
 from ..core import audit
 from ..core.callers import Caller
 from ..core.lookup import get_project
-from ..core.ownership import is_in_charge
+from ..core.ownership import is_in_charge, say_whose
 from ..experiments.model_uses import find_used
 from ..quota.projects import find_or_make
 
@@ -372,8 +371,7 @@ def _project_id(session: Session, name: str, now: dt.datetime) -> int:
 def _require_charge(session: Session, principal: Principal, deployment: DeploymentRow) -> None:
     if may_change(principal, deployment):
         return
-    owner = session.get(UserRow, deployment.owner_id) if deployment.owner_id else None
-    whose = f"belongs to {owner.username}" if owner is not None else "has no owner any more"
+    whose = say_whose(session, deployment.owner_id)
     raise Forbidden(
         "deployments.not_yours",
         f"Deployment {deployment.name} {whose}; its owner and administrators may change it.",

@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
-from muster_server.db.models import ModelAliasRow, ModelRow, ModelVersionRow, UserRow
+from muster_server.db.models import ModelAliasRow, ModelRow, ModelVersionRow
 from muster_server.domain.registry.contents import MODEL_NAME, MODEL_NAME_RULE
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.schemas.registry import ModelIn, ModelPatch
@@ -26,7 +26,7 @@ from muster_server.security.principal import Principal
 from ..core import audit
 from ..core.callers import Caller
 from ..core.lookup import get_project
-from ..core.ownership import is_by, is_in_charge
+from ..core.ownership import is_by, is_in_charge, say_whose
 from ..quota.projects import find_or_make
 from .uses import require_unused
 
@@ -78,8 +78,7 @@ def require_model(session: Session, principal: Principal, model: ModelRow) -> No
     """Raise Forbidden, naming the owner, unless the caller may change the model."""
     if may_change(principal, model):
         return
-    owner = session.get(UserRow, model.owner_id) if model.owner_id else None
-    whose = f"belongs to {owner.username}" if owner is not None else "has no owner any more"
+    whose = say_whose(session, model.owner_id)
     raise Forbidden(
         "models.not_yours",
         f"Model {model.name} {whose}; its owner and administrators may change it.",
