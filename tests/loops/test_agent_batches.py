@@ -33,6 +33,7 @@ from muster.wire import (
     RecordsRequest,
     Rendezvous,
     SeriesPoints,
+    ShardOrders,
     StacksRecord,
     StateRecord,
     WorkerExit,
@@ -630,6 +631,7 @@ def test_every_field_of_an_assignment_is_sent(database, gangs):
         "stop_grace_s": 7.5,
         "stacks_no": 3,
         "profile": {"no": 1, "ranks": [0], "num_steps": 2},
+        "shards": dataclasses.asdict(ShardOrders(no=4, num_shards=7)),
     }
     with database.transaction() as session:
         session.execute(

@@ -31,14 +31,12 @@ def own_data(name: str, *, measured: bool = False) -> Dataset:
     given = own.function(name)()
     if not isinstance(given, Mapping):
         raise ConfigError(f"{name}: expected a mapping with train, val and test, got {given!r:.80}")
-    parts = {split: _part(name, split, given.get(split)) for split in SPLITS}
+    parts = {split: _part(name, split, given.get(split), measured) for split in SPLITS}
     shape = parts["train"][0].shape[1:]
     for split, (x, y) in parts.items():
         if x.shape[1:] != shape or y.shape[1:] != parts["train"][1].shape[1:]:
             raise ConfigError(f"{name}: samples of {split} have another shape than those of train")
     is_measured = any(y.is_floating_point() for _, y in parts.values())
-    if is_measured and not measured:
-        raise ConfigError(f"{name}: targets of train must be whole numbers from 0 on")
     highest = -1 if is_measured else max(int(y.max()) for _, y in parts.values())
     names = tuple(str(n) for n in given.get("names", ()))
     if names and len(names) <= highest:
@@ -58,7 +56,7 @@ def own_data(name: str, *, measured: bool = False) -> Dataset:
     )
 
 
-def _part(name: str, split: str, pair: Any) -> tuple[Tensor, Tensor]:
+def _part(name: str, split: str, pair: Any, measured: bool) -> tuple[Tensor, Tensor]:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise ConfigError(f"{name}: {split} must be a pair (x, y) of tensors")
     x, y = pair
@@ -66,6 +64,7 @@ def _part(name: str, split: str, pair: Any) -> tuple[Tensor, Tensor]:
         raise ConfigError(f"{name}: {split} must be a pair (x, y) of tensors")
     if len(x) != len(y) or len(x) == 0:
         raise ConfigError(f"{name}: {split} has {len(x)} samples and {len(y)} targets")
-    if not y.is_floating_point() and (y.is_complex() or int(y.min()) < 0):
+    is_whole = not (y.is_floating_point() or y.is_complex()) and int(y.min()) >= 0
+    if not (is_whole or (measured and y.is_floating_point())):
         raise ConfigError(f"{name}: targets of {split} must be whole numbers from 0 on")
     return x, y
