@@ -109,6 +109,13 @@ def test_a_report_that_cannot_be_is_none(member_client, database, version, resul
     report(database, experiment["id"], result, "COMPLETED")
     _, exports = listed(member_client, version)
     assert {each["state"] for each in exports.values()} == {"failed"}
+    assert member_client.delete(version).status_code == 204, "nothing was exported"
+
+
+def test_a_version_of_which_every_export_failed_can_be_deleted(member_client, database, version):
+    experiment = submit(member_client).json()
+    report(database, experiment["id"], {**RESULT, "exports": [HF]}, "FAILED")
+    assert member_client.delete(version).status_code == 204
 
 
 def test_documents_that_cannot_be(member_client, version) -> None:

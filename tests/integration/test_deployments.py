@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -20,32 +21,18 @@ from support.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.torch]
 
-REQUESTS_MAX = 1_000
+REQUESTS = 1_000
+REQUESTS_MAX = 20_000
 SENDERS = 3
-PAUSE_S = 0.1
-SLOWING = 150
-"""After so many requests in a phase, another second between two: phases may take long."""
+PAUSE_S = 0.05
 
 
-def write_version(folder: Path, seed: int) -> Path:
-    """Write the files of a small model, each seed another one."""
-    import torch
-    from safetensors.torch import save_file
-
-    from muster.document.model_config import ModelConfig
-    from muster.document.train_config import TrainConfig
-    from muster.training.models import build
-
-    config = ModelConfig.of(TrainConfig(model="mlp", data="digits", width=8, depth=1))
-    assert config.shape is not None
-    assert config.classes is not None
-    torch.manual_seed(seed)
-    settings = config.train_config()
-    module = build(settings, inputs=config.shape, classes=config.classes)
-    folder.mkdir()
-    save_file({k: v + seed for k, v in module.state_dict().items()}, folder / "model.safetensors")
-    (folder / "config.json").write_text(config.text())
-    return folder
+SEARCH = """
+name: reads-digits
+trainer: {model: mlp, data: digits, epochs: 2, batch_size: 64, width: 8, depth: 1}
+hyperparameters: {lr: {choice: [0.0001, 0.01]}}
+search: {method: grid, metric: val/loss, goal: min}
+"""
 
 
 @dataclass
@@ -65,8 +52,7 @@ class Load:
         headers = {"authorization": f"Bearer {self.token}"}
         with httpx.Client(headers=headers, timeout=30) as http:
             while len(self.answers) < REQUESTS_MAX:
-                num = sum(phase == self.phase for phase, _, _ in self.answers)
-                if self.stop.wait(PAUSE_S + num / SLOWING):
+                if self.stop.wait(PAUSE_S):
                     return
                 try:
                     reply = http.post(f"{self.url}/v2/models/it/infer", content=body)
@@ -88,6 +74,11 @@ class Load:
             for thread in threads:
                 thread.join()
 
+    def wait_for_answers(self, num: int) -> None:
+        """Wait until there are so many more."""
+        wanted = min(len(self.answers) + num, REQUESTS_MAX)
+        wait_for(f"{num} answers", lambda: len(self.answers) >= wanted, 120)
+
     def failures(self, phase: str) -> list[tuple[str, int, str]]:
         return [a for a in self.answers if a[0] == phase and a[1] != 200]
 
@@ -106,14 +97,12 @@ class Load:
         )
 
 
-def test_no_request_fails_while_a_replica_is_killed_and_versions_change(
-    open_stack: Stack, tmp_path: Path
+def test_the_best_of_a_search_serves_while_parts_are_killed_and_versions_change(
+    open_stack: Stack,
 ) -> None:
     with open_stack.client() as client:
-        for seed in (1, 2):
-            version = client.upload_model("it", write_version(tmp_path / f"v{seed}", seed))
-            client.wait_for_model(f"it:{version['number']}", timeout_s=60)
-        client.set_model_alias("it", "production", 1)
+        _register(client)
+        _export_and_evaluate(client)
         client.deploy("it@production", replicas=2)
         try:
             _check(client, open_stack)
@@ -123,15 +112,53 @@ def test_no_request_fails_while_a_replica_is_killed_and_versions_change(
         client.delete_deployment("it")
 
 
+def _register(client: Client) -> None:
+    """Train, and make the worse model version 1, in production, and the better one version 2."""
+    experiment_id = client.submit(SEARCH)["id"]
+    assert client.wait(experiment_id, timeout_s=200)["state"] == "COMPLETED"
+    best = client.best_trial(experiment_id)["id"]
+    other = next(t["id"] for t in client.trials(experiment_id) if t["id"] != best)
+    client.register_model("it", checkpoint_id=client.checkpoints(other)[0]["id"])
+    client.wait_for_model("it:1", timeout_s=60)
+    client.set_model_alias("it", "production", 1)
+    client.promote_model("it", "candidate", experiment_id)
+    wait_for("the rule is applied", lambda: client.get("/models/it")["num_versions"] == 2)
+    version = client.wait_for_model("it@candidate", timeout_s=60)
+    assert (version["number"], version["lineage"]["trial_id"]) == (2, best)
+
+
+def _export_and_evaluate(client: Client) -> None:
+    jobs = [
+        client.export_model("it@candidate", ["onnx", "safetensors"])["id"],
+        *(client.evaluate_model(f"it:{number}")["id"] for number in (1, 2)),
+    ]
+    for job in jobs:
+        assert client.wait(job, timeout_s=200)["state"] == "COMPLETED"
+    (export,) = client.model_exports("it:2")
+    verdicts = {e["format"]: e["comparison"]["verdict"] for e in export["exports"]}
+    assert verdicts == {"onnx": "within", "safetensors": "equal"}
+    board = next(b for b in client.model_leaderboards("digits") if _versions(b) >= {1, 2})
+    ranks = {row["version"]: row["rank"] for row in board["rows"] if row["model"] == "it"}
+    assert ranks[2] < ranks[1]
+
+
+def _versions(board: dict[str, Any]) -> set[int]:
+    return {row["version"] for row in board["rows"] if row["model"] == "it"}
+
+
 def _check(client: Client, open_stack: Stack) -> None:
     found = client.wait_for_deployment("it", timeout_s=120)
     assert (found["version"], found["num_ready"]) == (1, 2)
     load = Load(found["url"], open_stack.access["token"], "steady")
     with load.going_on():
         load.wait_for_version("1")
+        open_stack.kill_part(f"agent-{found['replicas'][0]['node']}")
+        open_stack.kill_part("controller")
+        load.wait_for_answers(50)
         _kill_one(client, load)
         load.phase = "update"
-        assert client.update_deployment("it", "it:2", reason="newer")["state"] == "updating"
+        assert client.update_deployment("it", "it@candidate", reason="newer")["state"] == "updating"
+        open_stack.kill_part("controller")
         found = client.wait_for_deployment("it", timeout_s=180)
         assert (found["version"], found["message"]) == (2, "")
         load.wait_for_version("2")
@@ -139,6 +166,7 @@ def _check(client: Client, open_stack: Stack) -> None:
         client.roll_back_deployment("it")
         assert client.wait_for_deployment("it", timeout_s=180)["version"] == 1
         load.wait_for_version("1")
+        load.wait_for_answers(REQUESTS - len(load.answers))
     for phase in ("steady", "update", "rollback"):
         assert load.failures(phase) == []
     killed = load.failures("kill")
@@ -152,6 +180,8 @@ def _check(client: Client, open_stack: Stack) -> None:
         (2, "replaced"),
         (1, "replaced"),
     ]
+    uses = {use["kind"] for use in client.model_lineage("it:2")["uses"]}
+    assert uses == {"export", "evaluation", "deployment"}
 
 
 def _kill_one(client: Client, load: Load) -> None:
@@ -166,7 +196,7 @@ def _kill_one(client: Client, load: Load) -> None:
     def is_back() -> bool:
         found = client.deployment("it")
         trial = client.get(f"/trials/{replica['trial_id']}")
-        return trial["attempt_no"] == 2 and found["num_ready"] == 2
+        return bool(trial["attempt_no"] == 2 and found["num_ready"] == 2)
 
     wait_for("the killed replica is back", is_back, 120)
 

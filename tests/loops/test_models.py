@@ -214,8 +214,12 @@ class Node:
         while not self._ended.wait(0.02):
             for export in self._node.exports():
                 self.asked += [file.path for file in export.files] or ["model"]
-                data = self.contents[export.files[0].sha256] if export.files else self.model
-                serve(self._node, export, data)
+                data = self.contents.get(export.files[0].sha256) if export.files else self.model
+                if data is None:
+                    gone = ExportResult(id=export.id, outcome="failed", message="it is not there")
+                    self._node.report_export(gone)
+                else:
+                    serve(self._node, export, data)
 
 
 FILES = {"weights.pt": b"w" * 3000, "config.json": b"{}"}
@@ -322,6 +326,10 @@ def test_what_goes_wrong_on_the_way_is_clear_and_leaves_nothing(
     assert isinstance(refused.exception, NotPulled)
     assert "does not have the digest of version 1" in str(refused.exception)
     assert [path.name for path in to.iterdir()] == [".muster-pull"]
+    with Node(registered) as node:
+        refused = muster("model", "pull", "digits:1", str(to))
+    assert "could not be read: node-1: it is not there." in str(refused.exception)
+    assert len(node.asked) <= 3, "it is not asked for again and again"
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -53,6 +53,7 @@ export default function CommandMenu() {
       query={query}
       onQueryChange={setQuery}
       shortcut="mod + K"
+      tagsToIgnore={[]}
       lockScroll={false}
       scrollable
       maxHeight={420}

@@ -505,14 +505,17 @@ def _ask(client: Connection, version: Json, file: Json, no: int) -> Json:
 def _wait(
     client: Connection, version: Json, file: Json, no: int, say: Callable[[str], None]
 ) -> Json:
-    waits_for = ""
+    waits_for, first = "", None
     while True:
         fetch = _ask(client, version, file, no)
         if fetch["state"] == "ready":
             return fetch
-        if fetch["state"] == "failed":
+        # The server begins another export where one failed.
+        first = first or fetch["export_id"]
+        if first is not None and first != fetch["export_id"]:
+            failed = client.get(f"/exports/{first}")
             raise NotPulled(
-                f"{file['path']} could not be read: {fetch['message']}.",
+                f"{file['path']} could not be read: {failed['message']}.",
                 code="models.not_read",
                 hint="is the storage of the node within reach?",
             )

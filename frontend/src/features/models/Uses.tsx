@@ -89,8 +89,17 @@ function UseTable({ uses }: { uses: ModelUse[] }) {
 function Result({ use }: { use: ModelUse }) {
   const metrics = use.result?.["metrics"];
   if (typeof metrics !== "object" || metrics === null) return format.MISSING;
-  return Object.entries(metrics as Record<string, number>)
+  const values = new Map(Object.entries(metrics as Record<string, number>));
+  const said = (name: string, value: number) => {
+    const low = values.get(`${name}_low`);
+    const high = values.get(`${name}_high`);
+    const range =
+      low === undefined || high === undefined ? "" : ` (${format.metric(name, low)} to ${format.metric(name, high)})`;
+    return `${name} ${format.metric(name, value)}${range}`;
+  };
+  return [...values]
+    .filter(([name]) => !/_(low|high)$/.test(name))
     .slice(0, 2)
-    .map(([name, value]) => `${name} ${format.metric(name, value)}`)
+    .map(([name, value]) => said(name, value))
     .join(", ");
 }

@@ -92,6 +92,11 @@ def of_version(
     return Page(items=_jobs(session, rows), next=following)
 
 
+def has_made_some(use: ModelUseRow) -> bool:
+    """Whether the ended job of this use has reported an export that did not fail."""
+    return any(export.state != "failed" for export in _result(use.result).exports)
+
+
 def _jobs(session: Session, rows: Sequence[ModelUseRow]) -> list[ModelExportJobOut]:
     ids = {row.experiment_id for row in rows}
     experiments = {

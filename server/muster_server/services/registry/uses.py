@@ -22,6 +22,7 @@ from muster_server.schemas.registry import ModelLineageOut, ModelUseOut, Produce
 
 from ..core.lookup import get_experiment
 from ..core.paging import read_page
+from . import exports
 
 LINEAGE_MAX = 200
 """Uses, and versions produced, that a lineage names."""
@@ -39,7 +40,7 @@ def require_unused(session: Session, versions: ColumnElement[bool]) -> None:
 
     versions: condition of the versions that are to be deleted.
     """
-    row = session.execute(
+    rows = session.execute(
         select(
             ModelUseRow,
             ExperimentRow.name,
@@ -59,11 +60,12 @@ def require_unused(session: Session, versions: ColumnElement[bool]) -> None:
             ExperimentRow.deleting_at.is_(None),
         )
         .order_by(ModelUseRow.id)
-        .limit(1)
-    ).one_or_none()
-    if row is None:
+    )
+    for use, experiment, state, number, model in rows:
+        if state not in TERMINAL_EXPERIMENT or exports.has_made_some(use):
+            break
+    else:
         return
-    use, experiment, state, number, model = row
     what = (
         f"Version {number} of model {model} is used: experiment {use.experiment_id} ({experiment})"
     )
