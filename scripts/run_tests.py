@@ -65,13 +65,11 @@ FIRST = ["style", "imports"]
 LANES = [
     (["frontend", "types"], 1, 0),
     (WATCHING_AREAS, 1, 0),
-    (COMPUTING_AREAS, 1, 10),
+    (COMPUTING_AREAS, 2, 19),
 ]
 """What runs side by side: checks, how many of them at a time, and their niceness. An area that
-waits leaves a part of two processors, and what computes takes that. Two of them at a time made
-tests fail that watch a clock."""
-NEEDS_DASHBOARD = {"policy", "api", "loops", "integration", "e2e", "chaos"}
-"""They begin when the check of the dashboard has built what servers give to browsers."""
+waits leaves a part of two processors, and what computes takes that, and nothing else: tests that watch a
+clock fail when they have to share."""
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 NUM_WAITING_WORKERS = min(6, NUM_WORKERS + 1)
 """Of the areas that wait more than they compute."""
@@ -184,8 +182,11 @@ def frontend(manner: Manner) -> bool:
     # Types made from an older server's description would compile against routes that are gone.
     described = ["env", f"PYTHON={sys.executable}", str(BIN / "node"), "scripts/api.mjs", "--check"]
     fresh = call(*described, cwd=folder, manner=manner)
-    checked = call(str(BIN / "npm"), "run", "check", "--silent", cwd=folder, manner=manner)
-    return checked and fresh
+    npm = str(BIN / "npm")
+    checked = call(npm, "run", "check:source", "--silent", cwd=folder, manner=manner)
+    # scripts/test has built the dashboard from these sources just before.
+    small = call(npm, "run", "budget", "--silent", cwd=folder, manner=manner)
+    return checked and small and fresh
 
 
 def libraries(manner: Manner) -> bool:
@@ -334,7 +335,6 @@ class Run:
         self._left = [name for name in (*FIRST, *ON_REQUEST) if name in chosen]
         self._side_by_side = [name for name in chosen if name not in self._left]
         self._lock = threading.Lock()
-        self._dashboard_is_built = threading.Event()
         self._is_stopped = False
 
     def all(self) -> None:
@@ -344,8 +344,6 @@ class Run:
         for name in self._left:
             print(f"\n── {name}", flush=True)
             self.outcomes.append(self._check(name, Manner()))
-        if "frontend" not in self._side_by_side:
-            self._dashboard_is_built.set()
         lanes = []
         with ThreadPoolExecutor() as pool:
             for names, num_at_once, niceness in LANES:
@@ -363,8 +361,6 @@ class Run:
 
     def _lane(self, queue: deque[str], niceness: int) -> None:
         while (name := self._next(queue)) is not None:
-            if name in NEEDS_DASHBOARD:
-                self._dashboard_is_built.wait()
             with tempfile.TemporaryFile() as output:
                 with self._lock:
                     print(f"   {name} begins", flush=True)
@@ -382,18 +378,14 @@ class Run:
     def _check(self, name: str, manner: Manner) -> Outcome:
         tests = Tests()
         before, busy_before = time.monotonic(), spent.seconds
-        try:
-            if (name in BROWSER_AREAS and not provide_browser()) or (
-                name in ROUTER_AREAS and not provide_router()
-            ):
-                ok = False
-            elif name in PYTEST_AREAS:
-                ok = pytest(name, self.more, tests, manner)
-            else:
-                ok = CHECKS[name](manner)
-        finally:
-            if name == "frontend":
-                self._dashboard_is_built.set()
+        if (name in BROWSER_AREAS and not provide_browser()) or (
+            name in ROUTER_AREAS and not provide_router()
+        ):
+            ok = False
+        elif name in PYTEST_AREAS:
+            ok = pytest(name, self.more, tests, manner)
+        else:
+            ok = CHECKS[name](manner)
         return Outcome(name, ok, time.monotonic() - before, spent.seconds - busy_before, tests)
 
 

@@ -83,8 +83,9 @@ def test_the_command_menu_finds_everything_by_keyboard(
     expect(page).to_have_url(re.compile(r"/docs/concepts/measuring#the-bubble-of-a-pipeline"))
     find(f"{run['id']}.1", "palette-run")
     page.get_by_role("heading", level=1, name=re.compile("palette-run")).wait_for()
-    page.goto(f"{stack.url}/nodes")
+    page.goto(f"{stack.url}/experiments")
     expect(page.get_by_test_id("keyboard-ready")).to_have_count(1)
+    page.get_by_role("main").get_by_role("textbox").first.focus()
     page.keyboard.press("Control+k")
     # Where one has been is there before a letter is typed.
     menu = page.get_by_role("dialog")

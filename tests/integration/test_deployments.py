@@ -122,9 +122,15 @@ def _register(client: Client) -> None:
     client.wait_for_model("it:1", timeout_s=60)
     client.set_model_alias("it", "production", 1)
     client.promote_model("it", "candidate", experiment_id)
-    wait_for("the rule is applied", lambda: client.get("/models/it")["num_versions"] == 2)
-    version = client.wait_for_model("it@candidate", timeout_s=60)
+    names = {"candidate", "production"}
+    wait_for("the rule is applied", lambda: names == {a["name"] for a in _aliases(client)})
+    version = client.model_version("it@candidate")
     assert (version["number"], version["lineage"]["trial_id"]) == (2, best)
+
+
+def _aliases(client: Client) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.get("/models/it")["aliases"]
+    return found
 
 
 def _export_and_evaluate(client: Client) -> None:
@@ -212,7 +218,14 @@ def _check_edges(client: Client, url: str, stack: Stack) -> None:
         client.delete_model("it:1", force=True)
     made = json.loads(stack.cli("token", "create", "it", "--role", "predict", "--json").stdout)
     with Client(stack.url, made["secret"]) as reader:
-        assert reader.predict("it", [[[[0.0] * 8] * 8]])
+
+        def answered() -> bool:
+            try:
+                return bool(reader.predict("it", [[[[0.0] * 8] * 8]]))
+            except Refused:
+                return False
+
+        wait_for("the router knows the new token", answered, 20)
         with pytest.raises(Refused):
             reader.deployments()
     away = url.replace("/it", "/nothing")

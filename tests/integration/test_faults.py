@@ -25,7 +25,7 @@ from support.stack import Stack, processes_of, wait_for
 from support.strategies import CASES, document
 from support.training_faults import names
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 
 NUM_AGENTS = 3
 STEPS, SAVED_EVERY, STEP_MS = 200, 5, 30
@@ -66,7 +66,7 @@ class Training:
             is_far = trial["state"] == "RUNNING" and len(mine) >= 2
             return int(trial["attempt_no"]) if is_far and trial["attempt_no"] >= attempt else None
 
-        return wait_for(f"attempt {attempt} of {self.experiment_id} has saved twice", found, 120)
+        return wait_for(f"attempt {attempt} of {self.experiment_id} has saved twice", found, 240)
 
     @property
     def node(self) -> str:

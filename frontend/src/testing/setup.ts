@@ -1,4 +1,9 @@
 import "@testing-library/jest-dom/vitest";
+import { cleanup } from "@testing-library/react";
+import { afterEach } from "vitest";
+
+// Files of tests share a document (`isolate: false`): each test leaves it empty.
+afterEach(cleanup);
 
 // What Mantine and the charts ask of a browser and jsdom lacks.
 if (typeof window !== "undefined") {
