@@ -11,6 +11,7 @@ from muster_server import clock
 from muster_server.db.models import AttemptRow, ExperimentRow, NodeSlotRow, ProjectRow, TrialRow
 from muster_server.domain.messages import Message
 from muster_server.domain.scheduling import Preempt, Resize
+from muster_server.loops.scheduler import SchedulerLoop
 from muster_server.services.core.writes import Outdated
 from muster_server.services.scheduling.placement import preempt, resize
 from muster_server.services.scheduling.snapshot import load_scheduler_snapshot
@@ -153,7 +154,7 @@ def test_a_resized_trial_comes_back_for_the_size_it_left_for(
     node.exit(allocation_id, "stopped")
     node.beat()
     # One pass of the lifecycle alone: the trial waits.
-    monkeypatch.setattr(controller._scheduler, "run", lambda **_: 0)
+    monkeypatch.setattr(SchedulerLoop, "run", lambda *_, **__: 0)
     controller.tick()
     (waiting,) = snapshot(database).queue
     assert (waiting.resize_slots, waiting.request.least_slots) == (2, 1)

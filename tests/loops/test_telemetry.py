@@ -72,9 +72,11 @@ def test_passes_and_decisions_are_measured_by_loop(agent, submit, controller):
     submit(slots=1)
     controller.tick()
     telemetry = controller.telemetry
-    for loop in ("lifecycle", "search", "budgets", "scheduler"):
+    for loop in ("lifecycle", "search", "scheduler"):
         count = sample(telemetry, "muster_controller_pass_duration_seconds_count", loop=loop)
         assert count >= 2, "one that decides, one that finds nothing more"
+    there = sample(telemetry, "muster_controller_pass_duration_seconds_count", loop="budgets")
+    assert there is None, "there are none to decide about"
     assert sample(telemetry, "muster_controller_decisions_total", loop="scheduler") >= 1
 
 

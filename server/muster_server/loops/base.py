@@ -6,9 +6,10 @@ from __future__ import annotations
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 import structlog
+from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import Database
@@ -29,6 +30,19 @@ MAX_SAID = 10_000
 """Number of reasons remembered per loop, so that a repeated one is logged once."""
 
 
+class Pass(Protocol):
+    """What the controller works through: loops, and searches."""
+
+    name: str
+
+    @property
+    def occasion(self) -> ColumnElement[bool] | None: ...
+
+    def rest(self) -> None: ...
+
+    def run(self, *, lease: Lease, now: dt.datetime) -> int: ...
+
+
 class Loop(ABC, Generic[SnapshotT, DecisionT]):
     """One control loop. Holds nothing that a restart would lose, except what it has logged.
 
@@ -39,10 +53,16 @@ class Loop(ABC, Generic[SnapshotT, DecisionT]):
     """
 
     name: str
+    occasion: ClassVar[ColumnElement[bool] | None] = None
+    """What is true whenever there may be something to decide, for one question about all loops; None:
+    `load` asks."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self._said: dict[Hashable, str] = {}
+
+    def rest(self) -> None:
+        """Forget what the last pass told others: there is no occasion for another one."""
 
     @abstractmethod
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> SnapshotT: ...

@@ -16,13 +16,14 @@ from muster_server.domain.quota.budgets import (
     EndExperiment,
     decide_budgets,
 )
-from muster_server.services.quota.budgets import apply_decision, load_budget_snapshot
+from muster_server.services.quota.budgets import ANY_BUDGET, apply_decision, load_budget_snapshot
 
 from .base import Loop
 
 
 class BudgetLoop(Loop[BudgetSnapshot, Decision]):
     name = "budgets"
+    occasion = ANY_BUDGET
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> BudgetSnapshot:
         return load_budget_snapshot(session, now=now)

@@ -14,13 +14,18 @@ from muster_server.domain.lifecycle.dependencies import (
     decide_dependencies,
 )
 from muster_server.domain.messages import english
-from muster_server.services.lifecycle.dependencies import apply_dependency, load_dependents
+from muster_server.services.lifecycle.dependencies import (
+    ANY_DEPENDENT,
+    apply_dependency,
+    load_dependents,
+)
 
 from .base import Loop
 
 
 class DependencyLoop(Loop[tuple[DependentExperiment, ...], DependencyDecision]):
     name = "dependencies"
+    occasion = ANY_DEPENDENT
 
     def load(
         self, session: Session, *, lease: Lease, now: dt.datetime

@@ -44,6 +44,7 @@ CONFIG_FILE = "haproxy.cfg"
 
 class DeploymentLoop(Loop[Sequence[DeploymentView], DeploymentDecision]):
     name = "deployments"
+    occasion = applying.ANY_DEPLOYMENT
 
     def __init__(self, database: Database, policy: DeploymentPolicy | None = None) -> None:
         super().__init__(database)

@@ -16,6 +16,7 @@ from .base import Loop
 
 class DiagnosisLoop(Loop[list[Due], Due]):
     name = "diagnoses"
+    occasion = diagnoses.ANY_RUNNING
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[Due]:
         return diagnoses.due(session)

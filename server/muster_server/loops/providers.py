@@ -34,8 +34,8 @@ from muster_server.domain.scheduling.views import QueuedTrial
 from muster_server.services.core.writes import Outdated
 from muster_server.services.providers import applying
 from muster_server.services.providers.loading import (
+    ANY_PROVIDER,
     ProviderSnapshot,
-    has_providers,
     load_providers,
 )
 from muster_server.services.providers.management import drop_if_empty
@@ -78,6 +78,7 @@ class CancelPilot:
 
 class ProviderLoop(Loop[list[ProviderSnapshot], AskForPilots | CancelPilot]):
     name = "providers"
+    occasion = ANY_PROVIDER
 
     def __init__(self, database: Database, waiting: Callable[[], Sequence[QueuedTrial]]) -> None:
         """Create the loop; `waiting` returns the trials that the last pass of the scheduler left
@@ -88,7 +89,10 @@ class ProviderLoop(Loop[list[ProviderSnapshot], AskForPilots | CancelPilot]):
         """Trial → what the provider of its pool does for it."""
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[ProviderSnapshot]:
-        return load_providers(session, self._waiting()) if has_providers(session) else []
+        return load_providers(session, self._waiting())
+
+    def rest(self) -> None:
+        self.told = {}
 
     def decide(
         self, snapshot: list[ProviderSnapshot], *, now: dt.datetime
@@ -173,7 +177,7 @@ class PilotWorker:
         if self._lease() is None:
             return
         with self._database.read() as session:
-            found = load_providers(session) if has_providers(session) else []
+            found = load_providers(session)
         for one in found:
             self._look_after(one, self._system_of(one.options), now)
 

@@ -20,6 +20,7 @@ RegistrySnapshot = tuple[Sequence[MadeVersion], Sequence[PromotionCase]]
 
 class RegistryLoop(Loop[RegistrySnapshot, MadeVersion | PromotionStep]):
     name = "registry"
+    occasion = promotions.ANY_UNFINISHED
 
     def __init__(self, database: Database, settings: Settings) -> None:
         super().__init__(database)

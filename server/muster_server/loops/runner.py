@@ -11,9 +11,10 @@ import functools
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import structlog
+from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -43,6 +44,7 @@ from muster_server.settings import Settings
 from muster_server.telemetry.process import ControllerTelemetry
 
 from . import leader as holders
+from .base import Pass
 from .batch_systems import choosing
 from .budgets import BudgetLoop
 from .cleaning import CleaningLoop
@@ -55,7 +57,7 @@ from .providers import PilotWorker, ProviderLoop
 from .registry import RegistryLoop
 from .scaling import ScalingLoop
 from .scheduler import SchedulerLoop
-from .search import RoomLoop, search_pass
+from .search import RoomLoop, SearchLoop
 from .stuck import StuckLoop
 
 log = structlog.get_logger(__name__)
@@ -89,25 +91,31 @@ class Controller:
         self._monotonic = monotonic
         policy = policy or lifecycle_policy(settings)
         sightings = Sightings(monotonic)
-        self._lifecycle = LifecycleLoop(database, policy, sightings)
-        self._budgets = BudgetLoop(database)
-        self._cleaning = CleaningLoop(database)
-        self._dependencies = DependencyLoop(database)
-        self._deployments = DeploymentLoop(database)
-        self._diagnoses = DiagnosisLoop(database)
-        self._stuck = StuckLoop(
-            database,
-            after_s=settings.stuck_after_s,
-            silence_ended_at=functools.partial(
-                sightings.silence_ended_at, away_after_s=policy.away_after_s
+        scheduler = SchedulerLoop(database, scheduler_policy(settings), lambda: providers.told)
+        providers = ProviderLoop(database, lambda: scheduler.waiting)
+        self._loops: tuple[Pass, ...] = (
+            LifecycleLoop(database, policy, sightings),
+            SearchLoop(database),
+            BudgetLoop(database),
+            DependencyLoop(database),
+            scheduler,
+            providers,
+            DeploymentLoop(database),
+            CleaningLoop(database),
+            DiagnosisLoop(database),
+            RegistryLoop(database, settings),
+            ScalingLoop(database),
+            StuckLoop(
+                database,
+                after_s=settings.stuck_after_s,
+                silence_ended_at=functools.partial(
+                    sightings.silence_ended_at, away_after_s=policy.away_after_s
+                ),
             ),
         )
-        self._scheduler = SchedulerLoop(
-            database, scheduler_policy(settings), lambda: self._providers.told
+        self._occasions = select(
+            *(loop.occasion.label(loop.name) for loop in self._loops if loop.occasion is not None)
         )
-        self._providers = ProviderLoop(database, lambda: self._scheduler.waiting)
-        self._registry = RegistryLoop(database, settings)
-        self._scaling = ScalingLoop(database)
         self._rooms = RoomLoop(database, monotonic)
         self._retained_at: dt.datetime | None = None
         self._passed_at: dt.datetime | None = None
@@ -137,26 +145,18 @@ class Controller:
         return True
 
     def _passes(self, lease: Lease, now: dt.datetime) -> int:
-        """Work through every loop once; return how many decisions took effect."""
-        passes: Mapping[str, Callable[[], int]] = {
-            "lifecycle": lambda: self._lifecycle.run(lease=lease, now=now),
-            "search": lambda: len(search_pass(self.database, now)),
-            "budgets": lambda: self._budgets.run(lease=lease, now=now),
-            "dependencies": lambda: self._dependencies.run(lease=lease, now=now),
-            "scheduler": lambda: self._scheduler.run(lease=lease, now=now),
-            "providers": lambda: self._providers.run(lease=lease, now=now),
-            "deployments": lambda: self._deployments.run(lease=lease, now=now),
-            "cleaning": lambda: self._cleaning.run(lease=lease, now=now),
-            "diagnoses": lambda: self._diagnoses.run(lease=lease, now=now),
-            "registry": lambda: self._registry.run(lease=lease, now=now),
-            "scaling": lambda: self._scaling.run(lease=lease, now=now),
-            "stuck": lambda: self._stuck.run(lease=lease, now=now),
-        }
+        """Work through every loop that has an occasion once; return how many decisions took effect."""
+        self._failing_loop = "occasions"  # and then each loop, unless all of them end well
+        with self.database.read() as session:
+            occasions = session.execute(self._occasions).one()._mapping
         total = 0
-        for loop, run_once in passes.items():
-            self._failing_loop = loop  # unless all of them end well
-            with self.telemetry.timed(loop) as count:
-                num = run_once()
+        for loop in self._loops:
+            self._failing_loop = loop.name
+            if not occasions.get(loop.name, True):
+                loop.rest()
+                continue
+            with self.telemetry.timed(loop.name) as count:
+                num = loop.run(lease=lease, now=now)
                 count(num)
             total += num
         self._failing_loop = "rooms"

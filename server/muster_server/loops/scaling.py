@@ -16,6 +16,7 @@ from .base import Loop
 
 class ScalingLoop(Loop[list[Action], Action]):
     name = "scaling"
+    occasion = scaling.ANY_RUNNING
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[Action]:
         return scaling.find_actions(session, now=now)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from muster_server.db.engine import Database
+from muster_server.db.leases import Lease
 from muster_server.services.search import concurrency, decide
 
 log = structlog.get_logger(__name__)
@@ -36,6 +37,21 @@ def search_pass(database: Database, now: dt.datetime) -> list[str]:
             # A state that cannot be read must not keep every other search from deciding.
             log.exception("search_failed", experiment_id=experiment_id)
     return reasons
+
+
+class SearchLoop:
+    """`search_pass` among the other loops."""
+
+    name = "search"
+    occasion = None
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def rest(self) -> None: ...
+
+    def run(self, *, lease: Lease, now: dt.datetime) -> int:
+        return len(search_pass(self._database, now))
 
 
 class RoomLoop:

@@ -251,7 +251,7 @@ LEADING = _gauge(
 )  # fmt: skip
 PASS_DURATION = _histogram(
     "muster_controller_pass_duration_seconds",
-    'One pass of a control loop: load, decide, apply. The scheduler\'s is loop="scheduler".',
+    "One pass of a control loop: load, decide, apply. A loop with nothing to decide about makes none.",
     CONTROLLER,
     PASS_BUCKETS_S,
     "loop",

@@ -8,7 +8,7 @@ import json
 from collections import defaultdict
 
 import structlog
-from sqlalchemy import select, update
+from sqlalchemy import exists, select, update
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
@@ -48,6 +48,9 @@ ENDED_LOOKED_AT = 10
 """Replicas that have ended which are looked at for why, of each deployment."""
 INFRA_RESTARTS = 1_000
 """Restarts of a replica after failures of machines."""
+
+
+ANY_DEPLOYMENT = exists().where(DeploymentRow.is_stopped.is_(False))
 
 
 def load_views(session: Session) -> list[DeploymentView]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from muster.document.experiment import ExperimentConfig
@@ -167,6 +167,9 @@ class Due:
 
     diagnosis_id: int
     reason: str
+
+
+ANY_RUNNING = exists().where(DiagnosisRow.state == "running")
 
 
 def due(session: Session) -> list[Due]:

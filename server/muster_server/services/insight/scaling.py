@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.engine import touch
@@ -127,6 +127,9 @@ def get_report(session: Session, report_id: int, *, lock: bool = False) -> Scali
 
 
 # ---------------------------------------------------------------- for the controller
+
+
+ANY_RUNNING = exists().where(ScalingReportRow.state == "running")
 
 
 def find_actions(session: Session, *, now: dt.datetime) -> list[Action]:

@@ -40,6 +40,8 @@ _WAITING = (
     )
     .order_by(ExperimentRow.id)
 )
+ANY_DEPENDENT = _WAITING.order_by(None).exists()
+"""Whether an experiment waits for another one."""
 
 
 def load_dependents(session: Session) -> tuple[DependentExperiment, ...]:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import NodeRow, NodeSlotRow, PilotRow, PoolProviderRow, TrialRow
@@ -40,20 +40,21 @@ class ProviderSnapshot:
     gangs: tuple[Gang, ...] = ()
 
 
-def has_providers(session: Session) -> bool:
-    """Return whether any pool has a provider."""
-    any_provider = session.scalar(select(PoolProviderRow.pool).limit(1))
-    return any_provider is not None
+ANY_PROVIDER = exists().where(PoolProviderRow.pool.is_not(None))
+"""Whether any pool has a provider."""
 
 
 def load_providers(session: Session, queue: Iterable[QueuedTrial] = ()) -> list[ProviderSnapshot]:
     """Return every provider with its open pilots, and those of `queue` that wait in its pool."""
+    rows = session.scalars(select(PoolProviderRow).order_by(PoolProviderRow.pool)).all()
+    if not rows:
+        return []
     waiting: dict[tuple[str, str], list[QueuedTrial]] = defaultdict(list)
     for trial in queue:
         waiting[trial.group].append(trial)
     pilots = _load_pilots(session)
     found = []
-    for row in session.scalars(select(PoolProviderRow).order_by(PoolProviderRow.pool)):
+    for row in rows:
         options = options_of(row.options, row.kind)
         trials = waiting.get((row.pool, row.slot_type), [])
         attempts = _attempts(session, trials) if row.exclusive else {}

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from muster.document.running import BudgetSection
@@ -168,19 +168,27 @@ def _assess(
 # ---------------------------------------------------------------- the loop's two ends
 
 
+_HAS_BUDGET = or_(ProjectRow.budget.is_not(None), ProjectRow.exhausted_reason != "")
+_GOES_ON = and_(
+    ExperimentRow.state.not_in(TERMINAL_EXPERIMENT), ExperimentRow.deleting_at.is_(None)
+)
+ANY_BUDGET = or_(
+    exists().where(_HAS_BUDGET), exists().where(_GOES_ON, ExperimentRow.budget.is_not(None))
+)
+"""Whether there is a budget that may run out, or that has."""
+
+
 def load_budget_snapshot(session: Session, *, now: dt.datetime) -> BudgetSnapshot:
     """Return everything budgets decide on: nothing at all where there are no budgets."""
-    has_budget = or_(ProjectRow.budget.is_not(None), ProjectRow.exhausted_reason != "")
-    projects = session.scalars(select(ProjectRow).where(has_budget).order_by(ProjectRow.id)).all()
-    of_them = ExperimentRow.project_id.in_(select(ProjectRow.id).where(has_budget))
+    projects = session.scalars(select(ProjectRow).where(_HAS_BUDGET).order_by(ProjectRow.id)).all()
+    of_them = ExperimentRow.project_id.in_(select(ProjectRow.id).where(_HAS_BUDGET))
     about = and_(
-        ExperimentRow.state.not_in(TERMINAL_EXPERIMENT),
-        ExperimentRow.deleting_at.is_(None),
+        _GOES_ON,
         or_(ExperimentRow.budget.is_not(None), of_them) if projects else
         ExperimentRow.budget.is_not(None),
     )  # fmt: skip
     return BudgetSnapshot(
-        projects=tuple(_load_projects(session, projects, has_budget, now)),
+        projects=tuple(_load_projects(session, projects, _HAS_BUDGET, now)),
         experiments=tuple(_load_experiments(session, about, now)),
         currency=get_settings().currency,
     )

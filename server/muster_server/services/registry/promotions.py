@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import exists, or_, select
 from sqlalchemy.orm import Session
 
 from muster.wire import decode_number
@@ -169,6 +169,13 @@ class MadeVersion:
     version_id: int
     export_state: str
     """pending | done | failed, or gone when it has expired."""
+
+
+ANY_UNFINISHED = or_(
+    exists().where(ModelPromotionRow.state == "waiting"),
+    exists().where(ModelVersionRow.state == "making"),
+)
+"""Whether a rule waits, or a version is being made."""
 
 
 def load_cases(session: Session) -> list[PromotionCase]:

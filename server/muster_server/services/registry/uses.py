@@ -61,11 +61,12 @@ def require_unused(session: Session, versions: ColumnElement[bool]) -> None:
         )
         .order_by(ModelUseRow.id)
     )
-    for use, experiment, state, number, model in rows:
-        if state not in TERMINAL_EXPERIMENT or exports.has_made_some(use):
-            break
-    else:
+    uses = (
+        row for row in rows if row[2] not in TERMINAL_EXPERIMENT or exports.has_made_some(row[0])
+    )
+    if (row := next(uses, None)) is None:
         return
+    use, experiment, state, number, model = row
     what = (
         f"Version {number} of model {model} is used: experiment {use.experiment_id} ({experiment})"
     )
