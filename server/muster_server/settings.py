@@ -159,6 +159,9 @@ class Settings(BaseSettings):
     """Port that HAProxy listens on."""
     router_url: str | None = None
     """Where clients reach the router, behind a proxy for example; unset: its host and port."""
+    deployments_listen: Literal["loopback", "node"] = "loopback"
+    """Where replicas listen if their deployment does not say it. `loopback`: on 127.0.0.1, for a router
+    on their machine. `node`: on the address of their node."""
     controller_port: int | None = Field(default=None, ge=0, le=65535)
     """Port on which a controller answers /healthz, /readyz and /metrics; unset: on none."""
     worker_port: int | None = Field(default=None, ge=0, le=65535)

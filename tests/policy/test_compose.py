@@ -104,8 +104,28 @@ def test_training_code_cannot_reach_the_database_or_redis() -> None:
     data_stores = {n for s in ("postgres", "redis") for n in SERVICES[s]["networks"]}
     for name in ("agent-1", "agent-2"):
         assert not data_stores & set(SERVICES[name]["networks"])
-    assert not data_stores & set(SERVICES["proxy"]["networks"])
-    assert all("ports" not in SERVICES[name] for name in SERVICES if name != "proxy")
+    for name in ("proxy", "router"):
+        assert not data_stores & set(SERVICES[name]["networks"])
+    assert {name for name in SERVICES if "ports" in SERVICES[name]} == {"proxy", "router"}
+
+
+def test_the_router_shares_its_folder_and_its_user_with_the_controller() -> None:
+    router, settings = SERVICES["router"], SERVICES["controller"]["environment"]
+    folder = settings["MUSTER_ROUTER_DIR"]
+    assert router["volumes"] == [f"router:{folder}"]
+    assert f"router:{folder}" in SERVICES["controller"]["volumes"]
+    assert set(SERVICES["server"]["volumes"]) < set(SERVICES["controller"]["volumes"])
+    assert f"{folder}/haproxy.cfg" in router["command"][-1]
+    dockerfile = (ROOT / "server/Dockerfile").read_text()
+    assert f"useradd --uid {router['user'].split(':')[0]} " in dockerfile
+    assert f" {folder} " in dockerfile, "a new volume takes over its owner"
+    (published,) = router["ports"]
+    port = Settings.model_fields["router_port"].default
+    assert (
+        published == f"${{MUSTER_BIND:-127.0.0.1}}:${{MUSTER_ROUTER_PUBLISH_PORT:-{port}}}:{port}"
+    )
+    assert set(router["networks"]) <= set(SERVICES["agent-1"]["networks"])
+    assert SERVICES["server"]["environment"]["MUSTER_DEPLOYMENTS_LISTEN"] == "node"
 
 
 @pytest.mark.parametrize("name", ["server", "controller", "worker"])
@@ -158,7 +178,7 @@ def test_dependencies_are_locked_and_installed_before_the_source_is_there(docker
 
 
 @pytest.mark.parametrize(
-    ("dockerfile", "extras"), [("server", {"server"}), ("agent", {"agent", "train"})]
+    ("dockerfile", "extras"), [("server", {"server"}), ("agent", {"agent", "train", "serve"})]
 )
 def test_images_hold_what_their_process_imports(dockerfile: str, extras: set[str]) -> None:
     """The agent's Python also runs the built-in trainer: all of its packages, not torch alone."""
@@ -173,7 +193,7 @@ def test_no_secret_is_written_down() -> None:
     for service in SERVICES.values():
         for name, value in service.get("environment", {}).items():
             if re.search("PASSWORD|SECRET|TOKEN|_URL", name) and not name.endswith(
-                ("SERVER_URL", "PUBLIC_URL")
+                ("SERVER_URL", "PUBLIC_URL", "ROUTER_URL")
             ):
                 assert name.endswith("_FILE")
                 assert str(value).startswith("/run/")
@@ -212,7 +232,7 @@ def test_dockerfile_copies_what_exists_and_drops_root(path: Path) -> None:
 
 
 def test_every_long_running_service_of_ours_restarts_and_data_stores_are_checked() -> None:
-    for name in ("server", "proxy", "controller", "worker", "agent-1", "agent-2"):
+    for name in ("server", "proxy", "controller", "router", "worker", "agent-1", "agent-2"):
         assert SERVICES[name]["restart"] == "unless-stopped"
     for name in ("server", "proxy", "postgres", "redis"):
         assert "healthcheck" in SERVICES[name]

@@ -5419,12 +5419,8 @@ export interface components {
         };
         /** DeploymentIn */
         DeploymentIn: {
-            /**
-             * Listen
-             * @default loopback
-             * @enum {string}
-             */
-            listen: "loopback" | "node";
+            /** Listen */
+            listen?: ("loopback" | "node") | null;
             /**
              * Max Batch
              * @default 32

@@ -47,6 +47,9 @@ class DeploymentOptions(Input):
 
 
 class DeploymentIn(DeploymentOptions):
+    listen: Literal["loopback", "node"] | None = None  # type: ignore[assignment]
+    """Where replicas listen. `loopback`: on 127.0.0.1, so the router has to be on the same machine.
+    `node`: on the address of their node. Default: `MUSTER_DEPLOYMENTS_LISTEN`."""
     name: DeploymentName | None = None
     """Name in the address, lower-case letters, digits and hyphens. Default: that of the model."""
     model: ReferenceText

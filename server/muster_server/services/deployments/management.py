@@ -110,6 +110,7 @@ def create_deployment(
         )
     backend = _free_backend(session)
     options = {name: getattr(body, name) for name in DeploymentOptions.model_fields}
+    options["listen"] = body.listen or settings.deployments_listen
     if existing is None:
         existing = DeploymentRow(
             project_id=_project_id(session, body.project, caller.now),
