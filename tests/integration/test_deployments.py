@@ -235,5 +235,41 @@ def _check_edges(client: Client, url: str, stack: Stack) -> None:
     assert "haproxy_backend_http_requests_total" in metrics.text
 
 
+OWN = """
+import torch
+
+def net(inputs, classes):
+    return torch.nn.Linear(inputs[0], classes)
+
+def samples():
+    x = torch.linspace(-1, 1, 300)[:, None]
+    y = (x[:, 0] > 0).long()
+    return {split: (x, y) for split in ("train", "val", "test")}
+"""
+
+
+def test_a_model_of_ones_own_functions_is_served_with_the_code_that_trained_it(
+    open_stack: Stack, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    trainer = {"model": "own:net", "data": "own:samples", "epochs": 8, "lr": 0.1}
+    with open_stack.client() as client:
+        document = {"name": "own", "code": {"path": "."}, "trainer": trainer}
+        trained = client.submit(document, code=tmp_path)["id"]
+        assert client.wait(trained, timeout_s=200)["state"] == "COMPLETED"
+        saved = client.checkpoints(experiment_id=trained)[0]
+        client.register_model("own", checkpoint_id=saved["id"])
+        client.wait_for_model("own:1", timeout_s=60)
+        client.deploy("own")
+        try:
+            assert client.wait_for_deployment("own", timeout_s=120)["state"] == "ready"
+            outputs = client.predict("own", [[-1.0], [1.0]])
+        finally:
+            client.stop_deployment("own")
+        assert [row.index(max(row)) for row in outputs] == [0, 1]
+        client.wait_for_deployment("own", timeout_s=120)
+        client.delete_deployment("own")
+
+
 def test_the_guide_is_followed(open_stack: Stack, tmp_path: Path) -> None:
     run_guide(open_stack, "deployments.md", tmp_path)

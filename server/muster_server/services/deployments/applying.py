@@ -6,6 +6,8 @@ import datetime as dt
 import hashlib
 import json
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
 import structlog
 from sqlalchemy import exists, select, update
@@ -17,6 +19,8 @@ from muster_server.db.models import (
     DeploymentRevisionRow,
     DeploymentRow,
     ExperimentRow,
+    ModelRow,
+    ModelVersionRow,
     ProjectRow,
     TrialRow,
     UserRow,
@@ -41,6 +45,7 @@ from ..core.callers import Caller
 from ..core.writes import require_one
 from ..experiments import operations
 from ..experiments.submission import create_experiment
+from ..registry.lineage import code_of
 
 log = structlog.get_logger(__name__)
 
@@ -158,7 +163,9 @@ def _start(session: Session, decision: Start, now: dt.datetime) -> None:
         created_at=now,
     )  # fmt: skip
     owner = session.get(UserRow, deployment.owner_id) if deployment.owner_id else None
-    body = ExperimentIn(document=_document(session, deployment, revision))
+    document = _document(session, deployment, revision)
+    more, blob_sha256 = code_of(session, _lineage(session, revision))
+    body = ExperimentIn(document=json.dumps(document | more, indent=1), blob_sha256=blob_sha256)
     try:
         with session.begin_nested():
             submission = create_experiment(
@@ -179,10 +186,22 @@ def _start(session: Session, decision: Start, now: dt.datetime) -> None:
     session.flush()
 
 
-def _document(session: Session, deployment: DeploymentRow, revision: DeploymentRevisionRow) -> str:
+def _lineage(session: Session, revision: DeploymentRevisionRow) -> Mapping[str, Any]:
+    """Return where the version of a revision comes from; nothing if it was deleted meanwhile."""
+    found = session.scalar(
+        select(ModelVersionRow.lineage)
+        .join(ModelRow, ModelRow.id == ModelVersionRow.model_id)
+        .where(ModelRow.name == revision.model, ModelVersionRow.number == revision.version)
+    )
+    return found or {}
+
+
+def _document(
+    session: Session, deployment: DeploymentRow, revision: DeploymentRevisionRow
+) -> dict[str, Any]:
     """Return the document of a replica."""
     options = deployment.options
-    document = {
+    return {
         "name": f"{deployment.name} r{revision.number}",
         "project": session.get_one(ProjectRow, deployment.project_id).name,
         "labels": {"deployment": deployment.name},
@@ -208,7 +227,6 @@ def _document(session: Session, deployment: DeploymentRow, revision: DeploymentR
         "outputs": None,
         "stop_grace_s": 90.0,
     }
-    return json.dumps(document, indent=1)
 
 
 def _set_phase(session: Session, decision: SetPhase, now: dt.datetime) -> None:

@@ -14,6 +14,10 @@ from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow, Unma
 
 DATA_MAX = 100
 METRICS_MAX = 200
+_ENVIRONMENT = (
+    "python", "image", "pull_policy", "registry_login", "shm_size", "requirements", "setup", "torch",
+)  # fmt: skip
+"""Of the section `environment`: what a job of somebody else needs to run the same code."""
 _MEASURED = ("time/", "comm/", "throughput/", "memory/", "system/", "gpu/")
 """Groups of metrics about the running of a training, not about its model."""
 
@@ -46,6 +50,25 @@ def lineage_of(
         "slot_hours": _slot_hours(session, trial.id, now),
     }
     return {name: value for name, value in found.items() if value not in (None, [], "")}
+
+
+def code_of(session: Session, lineage: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Return what a job needs to rebuild a model of the user's own functions: the sections `code` and
+    `environment` of the experiment that trained it, without secrets and mounts, and the digest of its code.
+    Nothing for a model that is built in, or of which no experiment is known."""
+    trainer = lineage.get("trainer") or {}
+    experiment = session.get(ExperimentRow, lineage.get("experiment_id"))
+    if experiment is None or not any(":" in str(trainer.get(key)) for key in ("model", "data")):
+        return {}, None
+    code = experiment.config.code
+    installed = code.installed if code is not None else None
+    if installed is None and experiment.blob_sha256 is None:
+        return {}, None
+    environment = dump(experiment.config.environment)
+    return {
+        "code": {"path": "."} if installed is None else {"installed": installed},
+        "environment": {key: environment[key] for key in _ENVIRONMENT if environment[key]},
+    }, experiment.blob_sha256
 
 
 def latest_metrics(trial: TrialRow) -> dict[str, Any]:
