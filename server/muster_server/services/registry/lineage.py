@@ -57,8 +57,10 @@ def code_of(session: Session, lineage: Mapping[str, Any]) -> tuple[dict[str, Any
     `environment` of the experiment that trained it, without secrets and mounts, and the digest of its code.
     Nothing for a model that is built in, or of which no experiment is known."""
     trainer = lineage.get("trainer") or {}
-    experiment = session.get(ExperimentRow, lineage.get("experiment_id"))
-    if experiment is None or not any(":" in str(trainer.get(key)) for key in ("model", "data")):
+    if not any(":" in str(trainer.get(key)) for key in ("model", "data")):
+        return {}, None
+    experiment = session.get(ExperimentRow, lineage["experiment_id"])
+    if experiment is None:
         return {}, None
     code = experiment.config.code
     installed = code.installed if code is not None else None
