@@ -56,6 +56,7 @@ export default defineConfig({
   },
   test: {
     environment: "jsdom",
+    testTimeout: 30_000, // ms; other checks run beside it
     isolate: false, // a document for each of 85 files took five sixths of the time
     setupFiles: ["src/testing/setup.ts"],
     css: false,

@@ -1,5 +1,5 @@
 import { IconArrowDown, IconArrowUp, IconArrowsSort } from "@tabler/icons-react";
-import { type ReactNode, useRef } from "react";
+import { memo, type ReactNode, useRef } from "react";
 
 import { ROW_PX, useDensity } from "../lib/density";
 import css from "./dataTable.module.css";
@@ -102,7 +102,8 @@ function Spacer({ height }: { height: number }) {
   return height > 0 ? <tr aria-hidden style={{ height }} /> : null;
 }
 
-function Heads<T>({ rows, columns, selection }: Pick<Props<T>, "rows" | "columns" | "selection">) {
+/** Scrolling draws neither it nor the rows again that stay. */
+const Heads = memo(function Heads<T>({ rows, columns, selection }: Pick<Props<T>, "rows" | "columns" | "selection">) {
   return (
     <thead>
       <tr>
@@ -136,7 +137,7 @@ function Heads<T>({ rows, columns, selection }: Pick<Props<T>, "rows" | "columns
       </tr>
     </thead>
   );
-}
+}) as <T>(props: Pick<Props<T>, "rows" | "columns" | "selection">) => ReactNode;
 
 function HeadText<T>({ column: { header, sort, quiet } }: { column: Column<T> }) {
   if (!sort) return quiet ? <span className="srOnly">{header}</span> : header;
@@ -155,7 +156,7 @@ interface RowProps<T> extends Pick<Props<T>, "columns" | "selection"> {
   index: number | undefined;
 }
 
-function Row<T>({ row, columns, selection, index }: RowProps<T>) {
+const Row = memo(function Row<T>({ row, columns, selection, index }: RowProps<T>) {
   return (
     <tr
       data-index={index}
@@ -185,4 +186,4 @@ function Row<T>({ row, columns, selection, index }: RowProps<T>) {
       ))}
     </tr>
   );
-}
+}) as <T>(props: RowProps<T> & { key?: React.Key }) => ReactNode;

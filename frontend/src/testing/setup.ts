@@ -2,8 +2,11 @@ import "@testing-library/jest-dom/vitest";
 import { cleanup } from "@testing-library/react";
 import { afterEach } from "vitest";
 
-// Files of tests share a document (`isolate: false`): each test leaves it empty.
-afterEach(cleanup);
+// Files of tests share a document (`isolate: false`): each test leaves it empty, of what it added itself, too.
+afterEach(() => {
+  cleanup();
+  if (typeof document !== "undefined") document.body.replaceChildren();
+});
 
 // What Mantine and the charts ask of a browser and jsdom lacks.
 if (typeof window !== "undefined") {

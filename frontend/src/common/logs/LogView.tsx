@@ -7,6 +7,7 @@ import type { LogSearch } from "../../app/search";
 import { Empty, Notice, Skeleton } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
 import { useTimeZone } from "../../components/Time";
+import { useStable } from "../../components/useStable";
 import * as format from "../../lib/format";
 import { stamp } from "../../lib/time";
 import { type LogActions, logActions, onLogKey } from "./logActions";
@@ -38,7 +39,7 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
   const [pane, setPane] = useState<HTMLDivElement | null>(null);
   const log = useLogRows(feed, hits, search.line);
   const scroll = useLogScroll(feed, log, search.line);
-  const act = logActions(feed, log, scroll, set);
+  const act = useStable(logActions(feed, log, scroll, set)); // lines that stay are not drawn again
   if (!feed?.loaded) {
     return feed?.error ? <ErrorNotice error={feed.error} onRetry={() => feed.poll()} /> : <Skeleton rows={10} />;
   }

@@ -1,7 +1,16 @@
 import { IconArrowDown, IconArrowUp, IconLayoutSidebarRight } from "@tabler/icons-react";
 import { Link, useRouter } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, type PointerEvent, type RefObject, useEffect, useRef, useState } from "react";
+import {
+  type KeyboardEvent,
+  memo,
+  type PointerEvent,
+  type RefObject,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { useTranslation } from "react-i18next";
 
 import type { Experiment } from "../../api/queries";
@@ -9,6 +18,7 @@ import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import type { Ticks } from "../../components/DataTable";
 import tableCss from "../../components/dataTable.module.css";
 import { cell, headText, type Narrow } from "./cells";
+import { useStable } from "../../components/useStable";
 import { ROW_PX, useDensity } from "../../lib/density";
 import css from "./table.module.css";
 import { holdsNumbers, nextSort, sortOf, type TableColumn } from "./tableColumns";
@@ -71,6 +81,12 @@ export function ExperimentGrid({
   }, [hasMore, last, items.length, onMore]);
 
   const { at, setAt, onKey } = useRowKeys({ items, box, ticks, peek, onPeek, scrollTo: virtual.scrollToIndex });
+  // Scrolling draws neither heads nor rows again that stay.
+  const act = useStable({ choose, onKey });
+  const numbers = useMemo(
+    () => new Set(columns.filter(({ id }) => holdsNumbers(id, items) === true).map(({ id }) => id)),
+    [columns, items],
+  );
 
   const width = columns.reduce((sum, column) => sum + column.width, ticks ? TICK_PX : 0);
   return (
@@ -105,8 +121,8 @@ export function ExperimentGrid({
                   key={column.id}
                   column={column}
                   sort={sort}
-                  right={holdsNumbers(column.id, items) === true}
-                  onSort={choose}
+                  right={numbers.has(column.id)}
+                  onSort={act.choose}
                   onWidth={onWidth}
                 />
               ))}
@@ -127,7 +143,7 @@ export function ExperimentGrid({
                   isReachable={row.index === Math.min(at, items.length - 1)}
                   narrow={narrow}
                   onFocus={setAt}
-                  onKey={onKey}
+                  onKey={act.onKey}
                   onPeek={onPeek}
                 />
               );
@@ -229,7 +245,18 @@ interface RowProps {
   onPeek: Props["onPeek"];
 }
 
-function Row({ index, item, columns, ticks, isPeeked, isReachable, narrow, onFocus, onKey, onPeek }: RowProps) {
+const Row = memo(function Row({
+  index,
+  item,
+  columns,
+  ticks,
+  isPeeked,
+  isReachable,
+  narrow,
+  onFocus,
+  onKey,
+  onPeek,
+}: RowProps) {
   const { t } = useTranslation();
   return (
     <tr
@@ -277,9 +304,9 @@ function Row({ index, item, columns, ticks, isPeeked, isReachable, narrow, onFoc
       )}
     </tr>
   );
-}
+});
 
-function TickAll({ items, ticks }: { items: Experiment[]; ticks: Ticks<Experiment> }) {
+const TickAll = memo(function TickAll({ items, ticks }: { items: Experiment[]; ticks: Ticks<Experiment> }) {
   return (
     <input
       type="checkbox"
@@ -292,7 +319,7 @@ function TickAll({ items, ticks }: { items: Experiment[]; ticks: Ticks<Experimen
       data-testid="select-all"
     />
   );
-}
+});
 
 function Name({ item }: { item: Experiment }) {
   return item.only_trial_id ? (
@@ -306,7 +333,7 @@ function Name({ item }: { item: Experiment }) {
   );
 }
 
-function Head({
+const Head = memo(function Head({
   column,
   sort,
   right,
@@ -381,4 +408,4 @@ function Head({
       />
     </th>
   );
-}
+});
