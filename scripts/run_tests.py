@@ -65,11 +65,11 @@ FIRST = ["style", "imports"]
 LANES = [
     (["frontend", "types"], 1, 0),
     (WATCHING_AREAS, 1, 0),
-    (COMPUTING_AREAS, 2, 19),
+    (COMPUTING_AREAS, 1, 10),
 ]
 """What runs side by side: checks, how many of them at a time, and their niceness. An area that
-waits leaves a part of two processors, and what computes takes that, and nothing else: tests that watch a
-clock fail when they have to share."""
+waits leaves a part of two processors, and what computes takes that. Two of them at a time made
+tests fail that watch a clock."""
 NUM_WORKERS = min(4, os.cpu_count() or 1)
 NUM_WAITING_WORKERS = min(6, NUM_WORKERS + 1)
 """Of the areas that wait more than they compute."""

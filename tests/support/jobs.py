@@ -37,7 +37,7 @@ class Job:
     folder: Path
     workers: Sequence[subprocess.Popen[str] | ForkedWorker]
 
-    def wait(self, timeout_s: float = 90) -> Job:
+    def wait(self, timeout_s: float = 300) -> Job:
         """Until every worker has exited; AssertionError with their output unless all did so with 0."""
         outputs = [w.communicate(timeout=timeout_s)[0] for w in self.workers]
         codes = [w.returncode for w in self.workers]
