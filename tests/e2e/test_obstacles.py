@@ -103,6 +103,7 @@ def meet(window: Page, handler: Callable[[Route], None]) -> None:
     window.route("**/api/v1/**", on_route)
 
 
+@pytest.mark.timeout(400)  # each page tries again for some seconds before it says so
 @pytest.mark.parametrize("kind", OBSTACLES)
 def test_every_page_says_what_is_in_the_way(window: Page, stack: Stack, kind: str) -> None:
     handler, (english, chinese) = OBSTACLES[kind]
@@ -112,7 +113,9 @@ def test_every_page_says_what_is_in_the_way(window: Page, stack: Stack, kind: st
     for path in PAGES:
         window.goto(stack.url + path)
         expect(window.locator("main").get_by_text(said).first, path).to_be_visible()
-        expect(window.locator("main [role=status][aria-label]"), path).to_have_count(0)
+        expect(window.locator("main [role=status][aria-label]"), path).to_have_count(
+            0, timeout=60_000
+        )
         if window.evaluate("document.documentElement.scrollWidth > innerWidth"):
             problems.append(f"{path} sticks out")
         problems += [f"{path}: {one}" for one in violations(window)]
