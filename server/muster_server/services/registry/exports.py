@@ -93,7 +93,7 @@ def of_version(
 
 
 def has_made_some(use: ModelUseRow) -> bool:
-    """Whether the ended job of this use has reported an export that did not fail."""
+    """Return whether the ended job of this use has reported an export that did not fail."""
     return any(export.state != "failed" for export in _result(use.result).exports)
 
 

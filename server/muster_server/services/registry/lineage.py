@@ -17,7 +17,7 @@ METRICS_MAX = 200
 _ENVIRONMENT = (
     "python", "image", "pull_policy", "registry_login", "shm_size", "requirements", "setup", "torch",
 )  # fmt: skip
-"""Of the section `environment`: what a job of somebody else needs to run the same code."""
+"""Keys of the section `environment` that a job of somebody else needs to run the same code."""
 _MEASURED = ("time/", "comm/", "throughput/", "memory/", "system/", "gpu/")
 """Groups of metrics about the running of a training, not about its model."""
 
