@@ -253,9 +253,9 @@ def cost_of_waiting() -> str:
     )
 
 
-def search(place: Place, code: Path, trials: int) -> dict[int, tuple[str, Any, Any]]:
-    """State, last step and result of each trial. One at a time: what is stopped then depends on no
-    clock."""
+def search(place: Place, code: Path, trials: int) -> dict[int, tuple[str, dict[int, float]]]:
+    """State of each trial, and its validation loss by step. One at a time: what is stopped then depends on no
+    clock, but how far a trial runs on until it hears of that does."""
     number = submit(
         place,
         code,
@@ -269,18 +269,27 @@ def search(place: Place, code: Path, trials: int) -> dict[int, tuple[str, Any, A
         resources={"slots": 1, "pool": place.pool},
     )  # fmt: skip
     ended(place, number)
+    found = {}
     with place.stack.client() as client:
-        found = [
-            client.get(f"/trials/{t['id']}") for t in client.pages(f"/experiments/{number}/trials")
-        ]
-    return {
-        t["no"]: (
-            t["state"],
-            t["summary"]["val/loss"]["step"],
-            t["summary"]["val/loss"]["last"],
-        )
-        for t in found
-    }
+        for trial in client.pages(f"/experiments/{number}/trials"):
+            path = f"/trials/{trial['id']}/series"
+            (loss,) = client.get(path, name="val/loss", max_points=1000)["series"]
+            found[trial["no"]] = (
+                trial["state"],
+                dict(zip(loss["step"], loss["last"], strict=True)),
+            )
+    return found
+
+
+def differences(result: dict[int, Any], first: dict[int, Any]) -> Iterator[str]:
+    """Yield what differs: states, and losses at steps that both have."""
+    for no, (state, losses) in result.items():
+        state_there, losses_there = first[no]
+        if state != state_there:
+            yield f"trial {no} is {state} instead of {state_there}"
+        for step in sorted(losses.keys() & losses_there.keys()):
+            if losses[step] != losses_there[step]:
+                yield f"trial {no}, step {step}: {losses[step]} instead of {losses_there[step]}"
 
 
 def say(what: str, seconds: list[float]) -> None:
@@ -299,7 +308,7 @@ def main() -> None:
     given = parser.parse_args()
     load = os.getloadavg()[0]
     print(f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f} at the beginning")
-    first: tuple[str, dict[int, tuple[str, Any, Any]]] | None = None
+    first: tuple[str, dict[int, tuple[str, dict[int, float]]]] | None = None
     for name in given.only.split(","):
         # A short path: Ray's sockets are below it.
         with tempfile.TemporaryDirectory(prefix="me-", ignore_cleanup_errors=True) as at:
@@ -328,13 +337,15 @@ def main() -> None:
                 began = time.monotonic()
                 result = search(place, code, given.trials)
                 took = time.monotonic() - began
-                stopped = sum(state == "STOPPED_EARLY" for state, _, _ in result.values())
+                stopped = sum(state == "STOPPED_EARLY" for state, _ in result.values())
                 print(f"  search of {len(result)} trials: {took:.0f} s, {stopped} stopped early")
                 if first is None:
                     first = (name, result)
                 else:
-                    differ = [no for no in result if result[no] != first[1].get(no)]
-                    print(f"  trials that differ from {first[0]}: {len(differ)} {differ[:5]}")
+                    differ = list(differences(result, first[1]))
+                    print(
+                        f"  states and losses that differ from {first[0]}: {len(differ)} {differ[:5]}"
+                    )
     print(f"load {os.getloadavg()[0]:.1f} at the end")
 
 
