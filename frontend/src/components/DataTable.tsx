@@ -102,7 +102,7 @@ function Spacer({ height }: { height: number }) {
   return height > 0 ? <tr aria-hidden style={{ height }} /> : null;
 }
 
-/** Scrolling draws neither it nor the rows again that stay. */
+/** Memoized, like the rows: scrolling renders only the rows that come into view. */
 const Heads = memo(function Heads<T>({ rows, columns, selection }: Pick<Props<T>, "rows" | "columns" | "selection">) {
   return (
     <thead>

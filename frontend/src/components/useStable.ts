@@ -2,8 +2,8 @@ import { useLayoutEffect, useRef, useState } from "react";
 
 type Functions = Record<string, (...args: never[]) => unknown>;
 
-/** Functions that stay the same from one drawing to the next and do what the newest ones do, so that what they are given to is
- * drawn again only for other reasons. For handlers: not to be called while drawing. */
+/** Handlers whose identity never changes and which always do what their newest versions do, so that memoized components are
+ * not rendered again because of them. Do not call them while rendering. */
 export function useStable<T extends Functions>(functions: T): T {
   const latest = useRef(functions);
   useLayoutEffect(() => {

@@ -81,7 +81,7 @@ export function ExperimentGrid({
   }, [hasMore, last, items.length, onMore]);
 
   const { at, setAt, onKey } = useRowKeys({ items, box, ticks, peek, onPeek, scrollTo: virtual.scrollToIndex });
-  // Scrolling draws neither heads nor rows again that stay.
+  // Scrolling renders only the rows that come into view.
   const act = useStable({ choose, onKey });
   const numbers = useMemo(
     () => new Set(columns.filter(({ id }) => holdsNumbers(id, items) === true).map(({ id }) => id)),

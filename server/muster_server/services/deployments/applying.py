@@ -53,9 +53,8 @@ ENDED_LOOKED_AT = 10
 """Replicas that have ended which are looked at for why, of each deployment."""
 INFRA_RESTARTS = 1_000
 """Restarts of a replica after failures of machines."""
-
-
 ANY_DEPLOYMENT = exists().where(DeploymentRow.is_stopped.is_(False))
+"""Whether any deployment is not stopped."""
 
 
 def load_views(session: Session) -> list[DeploymentView]:

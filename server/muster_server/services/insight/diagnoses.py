@@ -170,6 +170,7 @@ class Due:
 
 
 ANY_RUNNING = exists().where(DiagnosisRow.state == "running")
+"""Whether any diagnosis is running."""
 
 
 def due(session: Session) -> list[Due]:

@@ -130,6 +130,7 @@ def get_report(session: Session, report_id: int, *, lock: bool = False) -> Scali
 
 
 ANY_RUNNING = exists().where(ScalingReportRow.state == "running")
+"""Whether any scaling report is running."""
 
 
 def find_actions(session: Session, *, now: dt.datetime) -> list[Action]:
