@@ -312,6 +312,9 @@ class Connection:
         """Send bytes; done again, it changes nothing. Raises Unreachable and Refused."""
         return self._json(self.call("PUT", path, params=params, data=data))
 
+    def _act(self, kind: str, number: int, action: str) -> Json:
+        return self.post(f"/{kind}/{number}:{action}", repeatable=True)
+
     @staticmethod
     def _json(reply: httpx.Response) -> Json:
         try:

@@ -27,7 +27,7 @@ from .connection import Connection, Json, quoted
 from .errors import ClientError, Refused, Unreachable
 
 if TYPE_CHECKING:
-    from .client import Client
+    from .methods.records import RecordMethods
 
 UPLOAD_PIECE_BYTES = 8 << 20
 FILES_MAX = 1000
@@ -218,7 +218,7 @@ def pull(
 
 
 def pull_export(
-    client: Client,
+    client: RecordMethods,
     reference: str,
     folder: Path,
     format_: str,

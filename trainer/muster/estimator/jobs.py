@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.client import Client, ClientError, Json
-from muster.client.client import TERMINAL_EXPERIMENT
+from muster.client.methods.experiments import TERMINAL_EXPERIMENT
 
 from .progress import view
 

@@ -1,0 +1,1 @@
+"""The methods of `Client`, by what they are about."""
