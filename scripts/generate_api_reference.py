@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from muster_server.api.guard import Operation
-from muster_server.api.openapi import describe
+from muster_server.api.http.guard import Operation
+from muster_server.api.http.openapi import describe
 from muster_server.app import create_app
 from muster_server.settings import Settings
 

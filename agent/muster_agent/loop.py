@@ -55,7 +55,7 @@ from muster_agent.plan import (
 )
 from muster_agent.records.logs import launcher_log
 from muster_agent.settings import AgentSettings
-from muster_agent.shim.fetch import FetchResult
+from muster_agent.shim.preparation.fetch import FetchResult
 from muster_agent.tunnels import CannotOpen, Job
 from muster_agent.uploads import Uploader
 

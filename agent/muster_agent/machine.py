@@ -59,8 +59,8 @@ from muster_agent.outputs.storage import Storage, require_own_path
 from muster_agent.outputs.store import BucketOutputs, FolderOutputs
 from muster_agent.outputs.work import find_work
 from muster_agent.settings import AgentSettings
-from muster_agent.shim.fetch import FetchResult, needs_fetch
-from muster_agent.shim.prepare import LOOPBACK_INTERFACE
+from muster_agent.shim.preparation.checks import LOOPBACK_INTERFACE
+from muster_agent.shim.preparation.fetch import FetchResult, needs_fetch
 
 log = structlog.get_logger("muster.agent")
 
@@ -376,7 +376,7 @@ class Machine:
         if not await asyncio.to_thread(needs_fetch, self._home, allocation.spec):
             return FetchResult()
         line = await result_of(
-            "muster_agent.shim.fetch",
+            "muster_agent.shim.preparation.fetch",
             *("--dir", str(allocation.folder.path)),
             given=wire.dump(options),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from muster_server.api.openapi import describe
+from muster_server.api.http.openapi import describe
 from muster_server.app import create_app
 from muster_server.settings import Settings
 

@@ -24,7 +24,6 @@ from muster_server.api import (
     deployments,
     diagnoses,
     dismissals,
-    errors,
     experiments,
     exports,
     health,
@@ -35,7 +34,6 @@ from muster_server.api import (
     mlflow,
     models,
     notifications,
-    openapi,
     operations,
     outputs,
     panels,
@@ -54,8 +52,9 @@ from muster_server.api import (
 )
 from muster_server.api.agent_calls import AgentCalls
 from muster_server.api.dashboard import dashboard_route
-from muster_server.api.guard import Gate, operations_of
-from muster_server.api.parameters import GUARDS, parameters_of
+from muster_server.api.http import errors, openapi
+from muster_server.api.http.guard import Gate, operations_of
+from muster_server.api.http.parameters import GUARDS, parameters_of
 from muster_server.api.tunnels import Tunnels
 from muster_server.db.batching import Batcher
 from muster_server.db.engine import Database

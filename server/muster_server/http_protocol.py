@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from .api.errors import http_problem
+from .api.http.errors import http_problem
 from .middleware.headers import headers_of_data
 from .settings import get_settings
 

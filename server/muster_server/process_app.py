@@ -16,9 +16,10 @@ import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Response
 
 from muster import __version__
-from muster_server.api import errors, health, prometheus
-from muster_server.api.guard import Gate, confirm_operation, operations_of
-from muster_server.api.parameters import parameters_of, refuse_unknown_parameters
+from muster_server.api import health, prometheus
+from muster_server.api.http import errors
+from muster_server.api.http.guard import Gate, confirm_operation, operations_of
+from muster_server.api.http.parameters import parameters_of, refuse_unknown_parameters
 from muster_server.db.engine import Database
 from muster_server.db.state import state_of
 from muster_server.middleware.browser import BrowserGuard

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from muster_agent.shim.bundle import ExtractionError, extract_bundle
+from muster_agent.shim.preparation.bundle import ExtractionError, extract_bundle
 
 
 def archive(path: Path, *members: tuple[str, dict[str, object]]) -> Path:

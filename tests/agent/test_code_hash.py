@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from muster_agent.shim.code_hash import hash_code
+from muster_agent.shim.preparation.code_hash import hash_code
 
 
 def write(folder: Path, **files: str) -> Path:

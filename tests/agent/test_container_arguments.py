@@ -25,7 +25,7 @@ from muster_agent.isolation.variables import not_of_machine
 from muster_agent.isolation.walls import Isolation
 from muster_agent.jobs.launch import LaunchContext, build_commands, why_cold
 from muster_agent.shim.failures import PrepareFailed
-from muster_agent.shim.image import check_plain
+from muster_agent.shim.preparation.image import check_plain
 
 PODMAN = Engine(kind="podman", path="/usr/bin/podman")
 APPTAINER = Engine(kind="apptainer", path="/usr/bin/apptainer", is_rootless=True, has_limits=False)

@@ -22,7 +22,7 @@ from muster_agent.jobs.process import owner_of, tagged
 from muster_agent.jobs.warm import WarmParents
 from muster_agent.node import descriptions
 from muster_agent.node.descriptions import DescriptionJob, describe
-from muster_agent.shim.prepare import LOOPBACK_INTERFACE
+from muster_agent.shim.preparation.checks import LOOPBACK_INTERFACE
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

@@ -14,7 +14,7 @@ from muster_agent.jobs.folder import AllocationFolder, ShimOptions
 from muster_agent.jobs.launch import data_of
 from muster_agent.outputs.work import TrialWork
 from muster_agent.shim.failures import PrepareFailed
-from muster_agent.shim.prepare import check_downloads
+from muster_agent.shim.preparation.checks import check_downloads
 
 DATA = {
     "train": {"url": "https://example.org/train.tar", "size": "10GB"},

@@ -15,7 +15,7 @@ import pytest
 
 from muster import wire
 from muster_agent.jobs.process import identify
-from muster_agent.shim.exit_watch import exit_status, watch_end
+from muster_agent.shim.processes.exit_watch import exit_status, watch_end
 
 DEAF = """
 import os, signal, sys, time

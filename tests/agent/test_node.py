@@ -16,8 +16,8 @@ from muster_agent.jobs.folder import AllocationFolder
 from muster_agent.jobs.process import identify, is_alive
 from muster_agent.node.inventory import UsageMeter, interface_of, parse_smi, take_inventory
 from muster_agent.settings import AgentSettings
-from muster_agent.shim.ports import lease_port
-from muster_agent.shim.reports import valid_metrics
+from muster_agent.shim.processes.ports import lease_port
+from muster_agent.shim.reporting.reports import valid_metrics
 
 
 def test_nvidia_smi_lines_become_slots() -> None:

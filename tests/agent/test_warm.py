@@ -24,7 +24,7 @@ from muster_agent.jobs.launch import inheritable, shared_environment
 from muster_agent.jobs.orphans import end_orphans
 from muster_agent.jobs.process import owned, owner_of, tagged
 from muster_agent.jobs.warm import WarmParents
-from muster_agent.shim.warm import NoWarmWorkers, start_keeper
+from muster_agent.shim.processes.warm import NoWarmWorkers, start_keeper
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

@@ -11,8 +11,8 @@ from typing import Any
 from muster import wire
 from muster.measure import stacks
 from muster_agent.jobs.process import identify
-from muster_agent.shim import progress
-from muster_agent.shim.progress import state_of, take_stacks
+from muster_agent.shim.reporting import progress
+from muster_agent.shim.reporting.progress import state_of, take_stacks
 from support.jobs import wait_for as until
 
 

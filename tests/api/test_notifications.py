@@ -738,7 +738,7 @@ def test_inbox_hints_reach_their_owner_alone(member_client, database, happen):
 
 
 def test_commands_create_try_list_and_delete(muster, hook, deliver, happen, monkeypatch):
-    from muster.cli import notifications as commands
+    from muster.cli.commands import notifications as commands
 
     added = muster("notify", "add", "hook", "webhook", input=hook.url + "\n")
     assert added.exit_code == 0, added.output

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from sqlalchemy import select
 
-from muster_server.api.guard import operations_of
+from muster_server.api.http.guard import operations_of
 from muster_server.app import create_app
 from muster_server.db.models import (
     CheckpointRow,

@@ -13,7 +13,7 @@ import time
 import httpx
 import pytest
 
-from muster_server.api.guard import operations_of
+from muster_server.api.http.guard import operations_of
 from muster_server.process_app import create_process_app
 from muster_server.telemetry.families import FAMILIES
 from muster_server.telemetry.process import ControllerTelemetry, WorkerTelemetry

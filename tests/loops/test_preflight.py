@@ -454,7 +454,7 @@ def test_the_command_prints_what_was_found_and_fails_with_it(
         failing = LinkReport(rank=1, message="no connection to 10.0.0.9:4001", ms=None)
         report_all(nodes, stage, **({"links": [failing]} if stage == "connect" else {}))
 
-    monkeypatch.setattr("muster.cli.nodes.time.sleep", pause)
+    monkeypatch.setattr("muster.cli.commands.nodes.time.sleep", pause)
     result = muster("node", "preflight", "node-1", "node-2", as_="admin")
     assert result.exit_code == 1
     assert "failed: node-1 → node-2: no connection to 10.0.0.9:4001" in result.output

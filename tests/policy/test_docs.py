@@ -20,7 +20,7 @@ import muster
 from muster.cli.app import app as cli
 from muster.document.inference import PROGRAMS as JOB_PROGRAMS
 from muster_server import errors
-from muster_server.api.errors import _HTTP_CODES
+from muster_server.api.http.errors import _HTTP_CODES
 from muster_server.app import create_app
 from muster_server.domain.messages import english
 from muster_server.services.documents import resolve

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from muster_server.api.openapi import describe
+from muster_server.api.http.openapi import describe
 from muster_server.app import create_app
 from muster_server.settings import Settings
 

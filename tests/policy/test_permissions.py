@@ -10,7 +10,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.routing import Mount
 
 from muster_server import clock
-from muster_server.api.guard import UnguardedRoute, operations_of
+from muster_server.api.http.guard import UnguardedRoute, operations_of
 from muster_server.app import create_app
 from muster_server.db.models import ApiTokenRow, JoinTokenRow, NodeRow, UserRow
 from muster_server.security.permissions import PERMISSIONS, ROLES, allows

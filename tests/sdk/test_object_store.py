@@ -193,7 +193,7 @@ def test_a_script_saves_and_goes_on_without_knowing_where(
 def test_a_model_in_a_bucket_becomes_one_file(
     store: ObjectStore, bucket: Buckets, tmp_path: Path
 ) -> None:
-    from muster.cli.checkpoints import export
+    from muster.cli.commands.checkpoints import export
     from muster.cli.output import CommandFailure
     from muster.sdk import shards
     from muster.sdk.shards import Chunk, Stored

@@ -21,9 +21,9 @@ import pytest
 
 from muster import wire
 from muster_agent.jobs.process import identify
-from muster_agent.shim.progress import Watching, take_stacks
-from muster_agent.shim.reports import ReportServer
-from muster_agent.shim.workers import Worker
+from muster_agent.shim.processes.workers import Worker
+from muster_agent.shim.reporting.progress import Watching, take_stacks
+from muster_agent.shim.reporting.reports import ReportServer
 from muster_server.domain.runtime.stuck import STILL_AFTER_S, Count, RankView, StuckVerdict, judge
 from support.jobs import Job, start_job, wait_for
 

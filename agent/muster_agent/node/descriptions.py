@@ -23,8 +23,8 @@ from muster_agent.isolation.untrusted import opened, read_text
 from muster_agent.isolation.walls import Isolation, program, why_not_readable
 from muster_agent.jobs.process import OWNER_VARIABLE, TOKEN_VARIABLE, kill_all, tagged
 from muster_agent.requests import RequestQueue
-from muster_agent.shim.bundle import ExtractionError, extract_bundle
-from muster_agent.shim.warm import NoWarmWorkers, start_keeper
+from muster_agent.shim.preparation.bundle import ExtractionError, extract_bundle
+from muster_agent.shim.processes.warm import NoWarmWorkers, start_keeper
 
 log = structlog.get_logger("muster.agent")
 

@@ -46,20 +46,20 @@ from muster_agent.records.masking import Mask
 from muster_agent.records.points import NameRoutes, Route
 from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
 from muster_agent.shim.control import Commands, serve_commands
-from muster_agent.shim.event_media import EventMediaTaker
-from muster_agent.shim.event_values import EventValues
-from muster_agent.shim.exits import collect_ends
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.limits import disk_words
-from muster_agent.shim.log_values import LogValues
-from muster_agent.shim.media import MediaKeeper
-from muster_agent.shim.ports import NoPortFree
-from muster_agent.shim.prepare import Prepared, prepare
-from muster_agent.shim.processes import Processes
-from muster_agent.shim.profiling import Profiling
-from muster_agent.shim.progress import Watching
-from muster_agent.shim.rendezvous import JOB_SOCKETS, make_socket_dir
-from muster_agent.shim.reports import ReportServer
+from muster_agent.shim.preparation.checks import Prepared, prepare
+from muster_agent.shim.processes.exits import collect_ends
+from muster_agent.shim.processes.gang import Processes
+from muster_agent.shim.processes.ports import NoPortFree
+from muster_agent.shim.processes.rendezvous import JOB_SOCKETS, make_socket_dir
+from muster_agent.shim.reporting.event_media import EventMediaTaker
+from muster_agent.shim.reporting.event_values import EventValues
+from muster_agent.shim.reporting.log_values import LogValues
+from muster_agent.shim.reporting.media import MediaKeeper
+from muster_agent.shim.reporting.profiling import Profiling
+from muster_agent.shim.reporting.progress import Watching
+from muster_agent.shim.reporting.reports import ReportServer
 from muster_agent.shim.state import Standing, first_state
 from muster_agent.tracking.tracker import JobTracker
 

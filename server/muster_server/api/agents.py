@@ -53,10 +53,10 @@ from muster_server.services.nodes.sessions import Fence
 from muster_server.telemetry.process import ServerTelemetry
 
 from .agent_calls import AgentCalls
-from .deps import Agent, Config, Db
-from .errors import ERROR_RESPONSES
-from .parameters import GUARDS
-from .wire_route import WireRoute, is_json, read_by
+from .http.deps import Agent, Config, Db
+from .http.errors import ERROR_RESPONSES
+from .http.parameters import GUARDS
+from .http.wire_route import WireRoute, is_json, read_by
 
 router = APIRouter(
     prefix="/agent/v1",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from muster_server.api.deps import By, Db, Id, IdempotencyKey
-from muster_server.api.races import raced
+from muster_server.api.http.deps import By, Db, Id, IdempotencyKey
+from muster_server.api.http.races import raced
 from muster_server.schemas.ask_tell import AskIn, AskOut, PointOut, TellIn, TellOut
 from muster_server.schemas.base import Identifier
 from muster_server.schemas.experiments import SearchOut

@@ -30,8 +30,8 @@ from muster_server.services.core import auth
 from muster_server.services.core.identity import lower_user_role
 from muster_server.settings import Settings
 
-from .deps import Config, Db, Me, RemoteAddr
-from .guard import permissions_of
+from .http.deps import Config, Db, Me, RemoteAddr
+from .http.guard import permissions_of
 
 router = APIRouter(tags=["auth"])
 

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from muster_server import clock
-from muster_server.api.deps import Agent, Config, Db
+from muster_server.api.http.deps import Agent, Config, Db
 from muster_server.db.engine import Database
 from muster_server.errors import NotFound
 from muster_server.schemas.experiments import BlobOut

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from muster_server.api.deps import By, Cursor, Db, Id, Limit
+from muster_server.api.http.deps import By, Cursor, Db, Id, Limit
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import SafeStr
 from muster_server.schemas.checkpoints import (

@@ -31,7 +31,7 @@ from muster_server.services.core.paging import (
 from muster_server.services.nodes import management, system_metrics, utilization
 from muster_server.services.scheduling import queue, queue_order
 
-from .deps import Db, Foresee, Me, RemoteAddr
+from .http.deps import Db, Foresee, Me, RemoteAddr
 
 router = APIRouter(tags=["cluster"])
 

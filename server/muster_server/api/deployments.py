@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from muster_server.api.deps import By, Config, Cursor, Db, Limit, Me
+from muster_server.api.http.deps import By, Config, Cursor, Db, Limit, Me
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import Page
 from muster_server.schemas.deployments import (

@@ -9,7 +9,7 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.diagnoses import ApplyIn, DiagnoseIn, DiagnosisOut
 from muster_server.services.insight import diagnoses
 
-from .deps import By, Config, Cursor, Db, Id, Limit
+from .http.deps import By, Config, Cursor, Db, Id, Limit
 
 router = APIRouter(tags=["trials"])
 

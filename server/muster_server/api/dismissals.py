@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 
 from muster_server import clock
-from muster_server.api.deps import Db, Me
+from muster_server.api.http.deps import Db, Me
 from muster_server.schemas.dismissals import DismissalsOut
 from muster_server.services.core import dismissals
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 
 from muster_server import clock
-from muster_server.api.deps import By, Cursor, Db, Foresee, Id, IdempotencyKey, Limit, Me
+from muster_server.api.http.deps import By, Cursor, Db, Foresee, Id, IdempotencyKey, Limit, Me
 from muster_server.db.models import EventRow
 from muster_server.domain.experiments.columns import MAX_COLUMN_CHARS
 from muster_server.domain.states import ExperimentState, TrialState

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from muster.wire import EXPORT_PIECE_BYTES, ExportReply, ExportRequest
 from muster_server import clock
 from muster_server.api.agents import calls_of, read_body, require_self
-from muster_server.api.deps import Agent, By, Config, Cursor, Db, Id, Limit
+from muster_server.api.http.deps import Agent, By, Config, Cursor, Db, Id, Limit
 from muster_server.schemas.base import Page
 from muster_server.schemas.exports import ExportOut
 from muster_server.services.checkpoints import exports
@@ -21,7 +21,7 @@ from muster_server.services.core import identity
 from muster_server.services.nodes import chores
 from muster_server.services.nodes.sessions import require_session
 
-from .wire_route import WireRoute
+from .http.wire_route import WireRoute
 
 router = APIRouter(tags=["trials"])
 agent_router = APIRouter(tags=["agents"], route_class=WireRoute)

@@ -13,7 +13,7 @@ from muster_server.schemas.health import Healthy, PartState, Ready, RedisState
 from muster_server.services.core.liveness import ControlPlaneStatus, parts_alive, stuck_after
 from muster_server.settings import Settings
 
-from .deps import Config, Db
+from .http.deps import Config, Db
 
 router = APIRouter(tags=["health"])
 

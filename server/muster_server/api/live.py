@@ -38,7 +38,7 @@ from muster_server.security.principal import Principal
 from muster_server.services.core import auth
 from muster_server.settings import Settings
 
-from .deps import Db, Me
+from .http.deps import Db, Me
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["live"])

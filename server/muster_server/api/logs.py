@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from muster_server.api.deps import Db, Id
+from muster_server.api.http.deps import Db, Id
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.logs.lines import PATTERN_MAX_CHARS, Level
 from muster_server.errors import InvalidRequest

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from muster.media import EXTENSIONS
 from muster.wire import MediaKind
-from muster_server.api.deps import By, Config, Cursor, Db, Id, Limit
+from muster_server.api.http.deps import By, Config, Cursor, Db, Id, Limit
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.base import Page, SafeStr
 from muster_server.schemas.media import MediaContentOut, MediaItemOut, MediaOverviewOut

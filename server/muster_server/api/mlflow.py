@@ -18,8 +18,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 
 from muster.tracking import answer, invalid, no_endpoint
-from muster_server.api.deps import By, Config, Db
-from muster_server.api.races import raced
+from muster_server.api.http.deps import By, Config, Db
+from muster_server.api.http.races import raced
 from muster_server.db.engine import Database
 from muster_server.middleware.strict_json import Unstorable, check_texts
 from muster_server.services.core.callers import Caller

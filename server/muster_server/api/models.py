@@ -18,8 +18,8 @@ from muster.wire import (
 )
 from muster_server import clock
 from muster_server.api.agents import AllocationId, read_body, require_self
-from muster_server.api.deps import Agent, By, Config, Cursor, Db, Id, Limit, Me
-from muster_server.api.wire_route import WireRoute
+from muster_server.api.http.deps import Agent, By, Config, Cursor, Db, Id, Limit, Me
+from muster_server.api.http.wire_route import WireRoute
 from muster_server.db.engine import Database
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.registry.contents import ALIAS_NAME, MODEL_NAME, PATH_MAX_CHARS

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from muster_server.api.deps import By, Config, Cursor, Db, Id, Limit
+from muster_server.api.http.deps import By, Config, Cursor, Db, Id, Limit
 from muster_server.domain.notifications.services import SERVICES
 from muster_server.errors import Conflict
 from muster_server.schemas.base import Page

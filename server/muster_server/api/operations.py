@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query
 from sqlalchemy.orm import Session
 
 from muster_server import clock
-from muster_server.api.deps import By, Config, Cursor, Db, Id, IdempotencyKey, Limit
-from muster_server.api.races import raced
+from muster_server.api.http.deps import By, Config, Cursor, Db, Id, IdempotencyKey, Limit
+from muster_server.api.http.races import raced
 from muster_server.db.engine import Database
 from muster_server.domain.checkpoints.keeping import KeepPolicy
 from muster_server.errors import InvalidRequest

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 
 from muster.wire import OutputState
 from muster_server import clock
-from muster_server.api.deps import By, Config, Cursor, Db, Id
+from muster_server.api.http.deps import By, Config, Cursor, Db, Id
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.outputs.previews import TEXT
 from muster_server.schemas.base import Page, SafeStr

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from muster_server import clock
-from muster_server.api.deps import Db, Id, Me
+from muster_server.api.http.deps import Db, Id, Me
 from muster_server.schemas.base import Page
 from muster_server.schemas.panels import PanelIn, PanelOut, PanelPatch
 from muster_server.services.core import panels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from muster_server import clock
-from muster_server.api.deps import Db, Id
+from muster_server.api.http.deps import Db, Id
 from muster_server.db.engine import Database
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.planner import PlanIn, PlanOut, TrialPlanOut

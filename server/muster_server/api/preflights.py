@@ -11,7 +11,7 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.preflights import PreflightIn, PreflightOut
 from muster_server.services.nodes import preflights
 
-from .deps import Cursor, Db, Limit, Me
+from .http.deps import Cursor, Db, Limit, Me
 
 router = APIRouter(tags=["cluster"])
 

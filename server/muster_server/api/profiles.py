@@ -11,7 +11,7 @@ from muster_server.schemas.base import Page
 from muster_server.schemas.profiles import RANK_MAX, ProfileIn, ProfileOut
 from muster_server.services.runtime import profiles
 
-from .deps import By, Db, Id
+from .http.deps import By, Db, Id
 
 router = APIRouter(tags=["trials"])
 

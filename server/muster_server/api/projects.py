@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Response
 from sqlalchemy.orm import Session
 
 from muster_server import clock
-from muster_server.api.deps import Cursor, Db, Limit, Me, RemoteAddr
+from muster_server.api.http.deps import Cursor, Db, Limit, Me, RemoteAddr
 from muster_server.db.models import EventRow
 from muster_server.schemas.base import Page
 from muster_server.schemas.budgets import PoolIn, PoolOut, ProjectIn, ProjectOut, ProjectPatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from muster_server import clock
-from muster_server.api.deps import Cursor, Db, Id, Limit, Me
+from muster_server.api.http.deps import Cursor, Db, Id, Limit, Me
 from muster_server.schemas.base import Page
 from muster_server.schemas.saved_views import SavedViewIn, SavedViewOut, SavedViewPatch, ViewPage
 from muster_server.services.core import saved_views

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from fastapi.responses import PlainTextResponse
 
-from muster_server.api.deps import By, Cursor, Db, Id, Limit
+from muster_server.api.http.deps import By, Cursor, Db, Id, Limit
 from muster_server.db.engine import Database
 from muster_server.schemas.base import Page
 from muster_server.schemas.scaling import (

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
-from muster_server.api.deps import By, Config, Cursor, Db, Limit
+from muster_server.api.http.deps import By, Config, Cursor, Db, Limit
 from muster_server.schemas.base import Page
 from muster_server.schemas.secrets import SecretIn, SecretOut
 from muster_server.services.core.owners import project_as_owner

@@ -22,7 +22,7 @@ from muster_server.services.core import tokens
 from muster_server.services.core.identity import lower_role
 from muster_server.settings import Settings
 
-from .deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
+from .http.deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
 
 router = APIRouter(tags=["tokens"])
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 
 from muster_server import clock
-from muster_server.api.deps import By, Cursor, Db, Id, Limit
+from muster_server.api.http.deps import By, Cursor, Db, Id, Limit
 from muster_server.db.engine import Database
 from muster_server.db.models import EventRow
 from muster_server.db.queries.metrics import begin_snapshot

@@ -15,7 +15,7 @@ from muster_server.services.core import audit, auth, users
 from muster_server.services.core.identity import lower_user_role
 
 from .auth import password_work
-from .deps import Cursor, Db, Id, Limit, Me, RemoteAddr
+from .http.deps import Cursor, Db, Id, Limit, Me, RemoteAddr
 
 router = APIRouter(tags=["users"])
 

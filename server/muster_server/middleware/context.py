@@ -11,7 +11,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster_server.api.errors import response_to
+from muster_server.api.http.errors import response_to
 
 log = structlog.get_logger(__name__)
 _ROUTINE = logging.getLogger(__name__)

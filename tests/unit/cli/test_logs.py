@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from muster.cli.logs import parse_levels, parse_ranks, parse_time
+from muster.cli.commands.logs import parse_levels, parse_ranks, parse_time
 from muster.cli.output import CommandFailure
 
 NOW = dt.datetime(2026, 11, 21, 12, 0, tzinfo=dt.UTC)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from muster.cli.output import CommandFailure
-from muster.cli.sbatch import read_sbatch
-from muster.cli.sbatch_draft import SbatchJob
+from muster.cli.sbatch.draft import SbatchJob
+from muster.cli.sbatch.reading import read_sbatch
 
 TORCHRUN = """
 export OMP_NUM_THREADS=4

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import (
+from .commands import (
     checkpoints,
     cluster,
     deployments,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .commands.operations import client_of_environment
 from .exit_codes import EXIT_ERROR, EXIT_USAGE
-from .operations import client_of_environment
 from .output import CommandFailure, JsonOption, print_json, say
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""PREPARE: what is fetched, unpacked and checked before a gang is started."""

@@ -1,0 +1,133 @@
+"""The gang's rendezvous, and the folder of the shim's sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import IO
+
+from muster import wire
+from muster_agent.jobs.folder import SOCKET_DIR_PREFIX, AllocationFolder, ShimOptions
+from muster_agent.jobs.launch import LaunchContext
+from muster_agent.jobs.process import Cgroup, Child, Children
+from muster_agent.records.logs import tail
+from muster_agent.shim.failures import PrepareFailed
+from muster_agent.shim.processes.confinement import Confinement
+from muster_agent.shim.processes.ports import PortLease, lease_port
+
+STORE_START_TIMEOUT_S = 180.0
+"""Seconds for the store to start: importing torch from a cold shared disk is slow."""
+
+_MAX_SOCKET_PATH_BYTES = 100
+JOB_SOCKETS = "job"
+"""Part of the socket folder that a job may see: not the shim's control socket."""
+
+
+class RendezvousHost:
+    """The rendezvous that this node hosts: a store for torchruns, or a leased port for plain
+    workers."""
+
+    def __init__(
+        self, spec: wire.AllocationSpec, options: ShimOptions, folder: AllocationFolder
+    ) -> None:
+        self._run_id = f"muster-{spec.trial_id}.{spec.attempt_no}"
+        self._host = options.node_address
+        self._folder = folder
+        self._words = folder.logs / "launcher" / "rendezvous.log"
+        self._lease: PortLease | None = None
+        self._store: Child | None = None
+        self._stdin: IO[bytes] | None = None
+        self._stdout: IO[bytes] | None = None
+        self._said = b""
+        self._give_up_at = 0.0
+
+    @property
+    def store_pid(self) -> int:
+        """Return the pid of the store; 0 if this node hosts none."""
+        return self._store.pid if self._store is not None else 0
+
+    def lease(self, host: str) -> wire.Rendezvous:
+        """Lease a port that rank 0's worker will bind itself. Raises NoPortFree."""
+        self._lease = lease_port(host)
+        return wire.Rendezvous(host=host, port=self._lease.port, run_id=self._run_id)
+
+    def start_store(
+        self,
+        place: LaunchContext,
+        children: Children,
+        cgroup: Cgroup | None,
+        confinement: Confinement,
+    ) -> None:
+        """Start `muster.launch.rendezvous`, which binds port 0. Raises PrepareFailed."""
+        environment = dict(place.inherited)
+        if place.sdk_path:
+            environment["PYTHONPATH"] = place.sdk_path
+        stdin_read, stdin_write = os.pipe()
+        stdout_read, stdout_write = os.pipe()
+        os.set_blocking(stdout_read, False)
+        self._stdin, self._stdout = os.fdopen(stdin_write, "wb"), os.fdopen(stdout_read, "rb", 0)
+        argv = [place.python, "-m", "muster.launch.rendezvous", "--host", self._host]
+        fds: tuple[int, ...] = ()
+        try:
+            with contextlib.ExitStack() as stack:
+                stderr = stack.enter_context(self._words.open("ab"))
+                if confinement.is_on:
+                    helper = confinement.helper(argv, environment, place)
+                    argv, environment, fds = stack.enter_context(helper)
+                self._store, _ = children.start(
+                    argv,
+                    environment=environment,
+                    folder=self._folder.path,
+                    stdin=stdin_read,
+                    stdout=stdout_write,
+                    stderr=stderr,
+                    cgroup=cgroup,
+                    pass_fds=fds,
+                )
+        except OSError as error:
+            raise PrepareFailed(
+                f"the rendezvous host could not be started: {error}", blames="node"
+            ) from error
+        finally:
+            os.close(stdin_read)
+            os.close(stdout_write)
+        self._give_up_at = time.monotonic() + STORE_START_TIMEOUT_S
+
+    def find_store(self) -> wire.Rendezvous | None:
+        """Return the address of the store; None while it starts. Raises PrepareFailed if it does
+        not start."""
+        assert self._stdout is not None
+        assert self._store is not None
+        self._said += self._stdout.read(4096) or b""
+        if self._said.endswith(b"\n"):
+            port = int(json.loads(self._said)["port"])
+            return wire.Rendezvous(host=self._host, port=port, run_id=self._run_id)
+        if self._store.has_ended or time.monotonic() > self._give_up_at:
+            reason = tail(self._words).strip().splitlines()[-1:] or ["it did not answer in time"]
+            raise PrepareFailed(f"the rendezvous host did not come up: {reason[0]}", blames="node")
+        return None
+
+    def close(self) -> None:
+        """End the store and release the port."""
+        for pipe in (self._stdin, self._stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+
+def make_socket_dir() -> Path:
+    """Create a private folder with a path short enough for a socket's address, and in it
+    JOB_SOCKETS."""
+    for parent in (tempfile.gettempdir(), "/tmp"):  # noqa: S108
+        if len(os.fsencode(parent)) + len(SOCKET_DIR_PREFIX) + 24 < _MAX_SOCKET_PATH_BYTES:
+            made = Path(tempfile.mkdtemp(prefix=SOCKET_DIR_PREFIX, dir=parent))
+            (made / JOB_SOCKETS).mkdir(mode=0o700)
+            return made
+    raise OSError(f"the temporary folder {tempfile.gettempdir()} has too long a path for sockets")

@@ -1,0 +1,236 @@
+"""The shim's reports about workers that may hang: how far each is, and its stacks on demand.
+
+It looks from outside, so it also sees a worker that is stopped, or whose interpreter is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from muster import wire
+from muster.measure import stacks
+from muster_agent.isolation.untrusted import opened
+from muster_agent.jobs.process import Identity, is_alive, send_signal
+from muster_agent.shim.processes.workers import Worker
+
+PROGRESS_INTERVAL_S = 10.0
+"""Seconds between two looks at the workers' progress; unchanged progress is not reported again."""
+ANSWER_TIMEOUT_S = 5.0
+"""Seconds that a worker has to write its stacks."""
+QUIET_S = 0.3
+"""Seconds without new output after which a worker's stacks count as complete."""
+MAX_STACKS_BYTES = 64 * 1024
+"""Bytes kept of one worker's stacks, from the end: the main thread comes last."""
+MAX_FILE_BYTES = 4 * 1024 * 1024
+"""Size in bytes beyond which a worker's file is started anew."""
+PY_SPY_TIMEOUT_S = 20.0
+
+_STATES: Mapping[str, wire.ProcessState] = {
+    "R": "runs",
+    "S": "sleeps",
+    "I": "sleeps",
+    "D": "blocked",
+    "T": "stopped",
+    "t": "stopped",
+}
+
+Record = wire.ProgressRecord | wire.StacksRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackAnswer:
+    text: str = ""
+    problem: str = ""
+    is_cut: bool = False
+
+
+class Watching:
+    """Observation of one allocation. Lives in the shim's loop; blocking work runs in a thread."""
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        alive: Callable[[], Iterable[Worker]],
+        reported: Callable[[], Mapping[int, wire.WorkerProgress]],
+        record: Callable[[Record], object],
+        interval_s: float = PROGRESS_INTERVAL_S,
+    ) -> None:
+        """Create the observation.
+
+        folder: where workers write their stacks.
+        reported: returns the workers' own reports by local rank."""
+        self._folder = folder
+        self._alive = alive
+        self._reported = reported
+        self._record = record
+        self._interval_s = interval_s
+        self._next_at: float | None = None
+        self._last: list[wire.WorkerProgress] | None = None
+        self._answered = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def look(self, stacks_no: int) -> None:
+        """Compare with the latest request number `stacks_no` and act. Called often."""
+        now = time.monotonic()
+        if self._next_at is None:
+            self._next_at = now + self._interval_s
+        if now >= self._next_at:
+            self._next_at = now + self._interval_s
+            self._tell_progress()
+        if stacks_no > self._answered and self._task is None:
+            self._answered = stacks_no
+            self._task = asyncio.create_task(self._answer(stacks_no))
+
+    def close(self) -> None:
+        """Stop reporting."""
+        self._next_at = float("inf")
+        if self._task is not None:
+            self._task.cancel()
+
+    def _tell_progress(self) -> None:
+        reported = self._reported()
+        found = []
+        for worker in self._alive():
+            known = reported.get(worker.record.local_rank) or wire.WorkerProgress(
+                local_rank=worker.record.local_rank, rank=worker.record.rank
+            )
+            found.append(replace(known, rank=worker.record.rank, process=state_of(worker.identity)))
+        found.sort(key=lambda progress: progress.local_rank)
+        # Whether a worker runs or sleeps at this moment is chance, not a change.
+        if found and _steady(found) != _steady(self._last or []):
+            self._last = found
+            self._record(wire.ProgressRecord(workers=found))
+
+    async def _answer(self, no: int) -> None:
+        try:
+            workers = list(self._alive())
+            self._tell_progress()
+            targets = [worker.identity for worker in workers]
+            answers = await asyncio.to_thread(take_stacks, targets, self._folder)
+            for worker, answer in zip(workers, answers, strict=True):
+                self._record(
+                    wire.StacksRecord(
+                        no=no,
+                        local_rank=worker.record.local_rank,
+                        rank=worker.record.rank,
+                        text=answer.text,
+                        problem=answer.problem,
+                        is_cut=answer.is_cut,
+                    )
+                )
+        finally:
+            self._task = None
+
+
+def _steady(workers: Sequence[wire.WorkerProgress]) -> list[wire.WorkerProgress]:
+    return [replace(w, process="sleeps") if w.process == "runs" else w for w in workers]
+
+
+def state_of(identity: Identity | None) -> wire.ProcessState:
+    """Return the kernel's state of the process; "" if it is gone, or unknown."""
+    if identity is None or not is_alive(identity):
+        return ""
+    with contextlib.suppress(OSError, IndexError):
+        stat = Path(f"/proc/{identity.pid}/stat").read_text()
+        return _STATES.get(stat.rpartition(")")[2].split()[0], "")
+    return ""
+
+
+# ---------------------------------------------------------------- stacks
+
+
+def take_stacks(workers: Sequence[Identity | None], folder: Path) -> list[StackAnswer]:
+    """Return the stacks of each worker, in their order.
+
+    A worker is sent a signal only when it is seen to have a handler for it; it goes on as before.
+    """
+    asked = [_ask(identity, folder) for identity in workers]
+    deadline = time.monotonic() + ANSWER_TIMEOUT_S
+    return [
+        _without_handler(identity)
+        if size is None or identity is None
+        else _collect(_file_of(folder, identity), size, identity, deadline)
+        for identity, size in zip(workers, asked, strict=True)
+    ]
+
+
+def _ask(identity: Identity | None, folder: Path) -> int | None:
+    """Request stacks and return the size of the worker's file before; None if they cannot be
+    requested."""
+    if identity is None or state_of(identity) in ("", "stopped"):
+        return None
+    if stacks.SIGNAL is None or not stacks.can_answer(folder, identity.pid):
+        return None
+    path = _file_of(folder, identity)
+    if path.stat().st_size > MAX_FILE_BYTES:
+        with opened(path, base=folder.parent, flags=os.O_RDWR) as file:
+            # The worker appends, so the new output starts at the beginning of an empty file.
+            file.truncate(0)
+    size = path.stat().st_size
+    send_signal(identity, stacks.SIGNAL)
+    return size
+
+
+def _file_of(folder: Path, identity: Identity) -> Path:
+    return stacks.file_of(folder, stacks.own_pid(identity.pid))
+
+
+def _collect(path: Path, size: int, identity: Identity, deadline: float) -> StackAnswer:
+    """Return what the worker has added to its file, once that stops growing."""
+    last, since = size, time.monotonic()
+    while True:
+        now, grown = time.monotonic(), path.stat().st_size
+        if grown != last:
+            last, since = grown, now
+        elif (last > size and now - since >= QUIET_S) or now > deadline:
+            break
+        time.sleep(0.02)
+    try:
+        with opened(path, base=path.parents[1]) as file:
+            file.seek(max(size, last - MAX_STACKS_BYTES))
+            text = file.read(MAX_STACKS_BYTES).decode(errors="replace")
+    except OSError as error:
+        return StackAnswer(problem=f"its file cannot be read: {error.strerror}")
+    if not text:
+        state = state_of(identity)
+        why = f"; it is {state}" if state else ""
+        return StackAnswer(problem=f"it did not answer within {ANSWER_TIMEOUT_S:g} s{why}")
+    return StackAnswer(text=text, is_cut=last - size > MAX_STACKS_BYTES)
+
+
+def _without_handler(identity: Identity | None) -> StackAnswer:
+    state = state_of(identity)
+    if identity is None or not state:
+        return StackAnswer(problem="the process has ended")
+    why = (
+        "the process is stopped by a signal or a debugger"
+        if state == "stopped"
+        else "the script has not called muster.init()"
+    )
+    program = shutil.which("py-spy")
+    if program is None:
+        return StackAnswer(problem=f"{why}, and py-spy is not installed on the node")
+    try:
+        done = subprocess.run(
+            [program, "dump", "--pid", str(identity.pid)],
+            capture_output=True,
+            timeout=PY_SPY_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return StackAnswer(problem=f"{why}, and py-spy failed: {type(error).__name__}")
+    if done.returncode:
+        words = done.stderr.decode(errors="replace").strip().splitlines()
+        return StackAnswer(problem=f"{why}, and py-spy failed: {words[0][:200] if words else '?'}")
+    text = done.stdout[-MAX_STACKS_BYTES:].decode(errors="replace")
+    return StackAnswer(text=text, is_cut=len(done.stdout) > MAX_STACKS_BYTES)

@@ -1,0 +1,318 @@
+"""The socket on which training processes report.
+
+A worker never waits for us: it writes into the socket's buffer and drops from its own queue when
+that is full. Here a line is bounded, what is read but not yet recorded is bounded by the stream's
+flow control, and a line that is not a valid record is counted and reported, never recorded, because
+the server would refuse it and with it everything behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from muster import wire
+from muster_agent.isolation.peers import Peer, peer_of
+from muster_agent.shim.reporting.media import MediaKeeper
+
+MAX_LINE_BYTES = 4 * 1024 * 1024
+MAX_CONNECTIONS = 4_096
+MAX_NAME_CHARS = 256
+MAX_SERIES_PER_RECORD = 2_000
+MAX_PATH_CHARS = 4_096
+MAX_GROUPS = 64
+"""Largest number of process groups of one worker whose progress is accepted; the SDK reports fewer.
+"""
+
+_RARE_RECORDS: dict[str, type[Any]] = {
+    "group": wire.GroupRecord,
+    "checkpoint": wire.CheckpointRecord,
+    "evaluation": wire.EvaluationRecord,
+    "model_result": wire.ModelResultRecord,
+    "endpoint": wire.EndpointRecord,
+    "schedule": wire.ScheduleRecord,
+    "shard_plan": wire.ShardPlanRecord,
+    "shards": wire.ShardsRecord,
+    "message": wire.MessageRecord,
+}
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(eq=False)
+class ConnectedWorker:
+    """One connected worker."""
+
+    writer: asyncio.StreamWriter
+    peer: Peer | None = None
+    """Process that opened the connection; None where the system does not tell."""
+    worker: wire.WorkerRecord | None = None
+    progress: wire.WorkerProgress | None = None
+    """Progress that the worker has reported."""
+    is_stopping: bool = False
+    """Whether the worker has seen the stop request and is winding down."""
+
+
+class ReportServer:
+    """Accepts workers, passes their records to `record`, and forwards stop requests to them."""
+
+    def __init__(
+        self,
+        *,
+        record: Callable[[str, bool], None],
+        hello: Callable[[wire.WorkerRecord], None],
+        warn: Callable[[str], None],
+        profiled: Callable[[int, wire.WorkerProfile], None] = lambda rank, said: None,
+        media: MediaKeeper | None = None,
+        reported: Callable[[list[str]], None] = lambda names: None,
+        captured_folder: Callable[[str], None] = lambda path: None,
+        uid: int | None = None,
+    ) -> None:
+        """Create the server.
+
+        record: takes the JSON text of a valid record, and whether it holds metrics.
+        profiled: takes a rank and its answer to a profiler order.
+        media: takes the media that workers log; None ignores them.
+        reported: takes the names of metrics that a worker has reported.
+        captured_folder: takes a folder of event files whose scalars a worker reports itself.
+        uid: user of the workers, the only one who is listened to; None for that of this process."""
+        self._uid = os.getuid() if uid is None else uid
+        self._record = record
+        self._hello = hello
+        self._warn = warn
+        self._profiled = profiled
+        self._media = media
+        self._reported = reported
+        self._captured_folder = captured_folder
+        self._control = wire.Control(should_stop=False)
+        self._reporters: set[ConnectedWorker] = set()
+        self._handlers: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self.num_refused_lines = 0
+
+    async def listen(self, path: Path) -> None:
+        self._server = await asyncio.start_unix_server(
+            self._accept, path=str(path), limit=MAX_LINE_BYTES, backlog=512
+        )
+
+    @property
+    def workers(self) -> list[wire.WorkerRecord]:
+        """Return the connected workers."""
+        return [r.worker for r in self._reporters if r.worker is not None]
+
+    @property
+    def progress(self) -> dict[int, wire.WorkerProgress]:
+        """Return the progress of the connected workers, by local rank."""
+        return {
+            r.progress.local_rank: r.progress for r in self._reporters if r.progress is not None
+        }
+
+    @property
+    def all_are_stopping(self) -> bool:
+        """Return whether every connected worker has reported that it is winding down."""
+        known = [r for r in self._reporters if r.worker is not None]
+        return bool(known) and all(r.is_stopping for r in known)
+
+    def order_profile(self, order: wire.ProfileOrder) -> None:
+        """Send a profiler order to every worker; those that are not meant ignore it."""
+        self.push(replace(self._control, profile=order))
+
+    def give_shards(self, orders: wire.ShardOrders | None) -> None:
+        """Send orders of batch inference to every worker, unless they have them. Called often."""
+        if orders is not None and orders != self._control.shards:
+            self.push(replace(self._control, shards=orders))
+
+    def push(self, control: wire.Control) -> None:
+        """Send a message to every worker, and to each that connects from now on."""
+        self._control = control
+        for reporter in self._reporters:
+            self._send_control(reporter)
+
+    async def drain(self, *, timeout_s: float) -> None:
+        """Read what ended workers left in their sockets, then stop accepting reports."""
+        if self._server is not None:
+            self._server.close()
+        if self._handlers:
+            _, open_ones = await asyncio.wait(set(self._handlers), timeout=timeout_s)
+            for task in open_ones:
+                task.cancel()
+            if open_ones:
+                await asyncio.wait(open_ones, timeout=1.0)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._handlers.add(task)
+        reporter = ConnectedWorker(writer, peer=peer_of(writer))
+        try:
+            is_stranger = reporter.peer is not None and reporter.peer.uid != self._uid
+            if len(self._reporters) >= MAX_CONNECTIONS or is_stranger:
+                return
+            self._reporters.add(reporter)
+            await self._serve(reporter, reader)
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._handlers.discard(task)
+            self._reporters.discard(reporter)
+            writer.close()
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _serve(self, reporter: ConnectedWorker, reader: asyncio.StreamReader) -> None:
+        while True:
+            try:
+                line = await reader.readline()
+            except ValueError:  # Longer than the limit; the stream has dropped the piece.
+                self._refuse(reporter, f"a line of more than {MAX_LINE_BYTES} bytes")
+                continue
+            if not line.endswith(b"\n"):
+                return  # End of stream; a torn line is ignored.
+            try:
+                self._take(reporter, line)
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                self._refuse(reporter, str(error)[:500])
+
+    def _take(self, reporter: ConnectedWorker, line: bytes) -> None:
+        message = json.loads(line, parse_constant=_refuse_constant)
+        if not isinstance(message, dict):
+            raise ValueError("a line must be a JSON object")
+        kind = message.pop("type", None)
+        if kind == "hello":
+            worker = wire.load(wire.WorkerRecord, {**message, "type": "worker"})
+            # A worker in a sandbox knows its pid there only, and one that lies could name any.
+            pid = worker.pid if reporter.peer is None else reporter.peer.pid
+            reporter.worker = replace(worker, reports=True, pid=pid)
+            self._hello(reporter.worker)
+            self._send_control(reporter)
+            return
+        if reporter.worker is None:
+            raise ValueError("the first line of a connection must be hello")
+        if kind == "stopping":
+            reporter.is_stopping = True
+        elif kind == "progress":
+            place = {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
+            said = {**message, **place, "process": "", "reports": True}
+            reporter.progress = _bounded(wire.load(wire.WorkerProgress, said))
+        elif kind == "profile":
+            self._profiled(reporter.worker.rank, wire.load(wire.WorkerProfile, message))
+        elif kind == "metrics":
+            metrics = valid_metrics(message)
+            metrics |= {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
+            self._reported([series["name"] for series in metrics["series"]])
+            self._record(json.dumps(metrics, separators=(",", ":"), allow_nan=False), True)
+        elif kind == "media" and self._media is not None:
+            item = wire.load(wire.MediaRecord, {**message, "rank": reporter.worker.rank})
+            self._media.take(item)
+        elif kind == "media_drops" and self._media is not None:
+            place = {"rank": reporter.worker.rank}
+            drops = wire.load(wire.MediaDropsRecord, {**message, **place})
+            self._media.take_drops(drops.rank, drops.num)
+        elif kind == "captured_folder":
+            self._captured_folder(_path(message.get("path")))
+        elif kind in _RARE_RECORDS:
+            self._record(wire.dump(wire.load(_RARE_RECORDS[kind], message)), False)
+        # Any other message comes from a newer SDK and is ignored.
+
+    def _send_control(self, reporter: ConnectedWorker) -> None:
+        if reporter.worker is None or reporter.writer.is_closing():
+            return
+        # Controls are rare, so a worker that never reads costs a few dozen bytes.
+        reporter.writer.write(wire.dump(self._control).encode() + b"\n")
+
+    def _refuse(self, reporter: ConnectedWorker, reason: str) -> None:
+        self.num_refused_lines += 1
+        if self.num_refused_lines == 1:
+            who = f"rank {reporter.worker.rank}" if reporter.worker else "a worker"
+            self._warn(f"a report of {who} was refused: {reason} (reported once per attempt)")
+
+
+def _bounded(progress: wire.WorkerProgress) -> wire.WorkerProgress:
+    """Return the progress if it is within the SDK's bounds. Raises ValueError otherwise."""
+    names = [progress.phase, progress.waits_kind]
+    names += [name for group in progress.groups for name in (group.group, group.kind)]
+    if len(progress.groups) > MAX_GROUPS or any(len(name) > MAX_NAME_CHARS for name in names):
+        raise ValueError("progress has too many groups, or too long a name")
+    numbers = [progress.step or 0, progress.phase_since_ms or 0, progress.num_reports]
+    numbers += [n for group in progress.groups for n in (group.num_enqueued, group.num_completed)]
+    for number in numbers:
+        _integer(number, "progress")
+    return progress
+
+
+def valid_metrics(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the known fields of a metrics message, checked value by value. Raises ValueError.
+
+    Written out instead of going through `wire.load`, for this is the one hot path of the shim.
+    """
+    series = message.get("series")
+    if not isinstance(series, list) or len(series) > MAX_SERIES_PER_RECORD:
+        raise ValueError("metrics.series must be a list of at most 2000 series")
+    return {
+        "type": "metrics",
+        "local_rank": 0,
+        "rank": 0,
+        "series": [_valid_series(item) for item in series],
+        "step": _integer(message.get("step", 0), "metrics.step"),
+        "epoch": _optional_number(message.get("epoch"), "metrics.epoch"),
+        "num_steps_planned": (
+            None
+            if message.get("num_steps_planned") is None
+            else _integer(message["num_steps_planned"], "metrics.num_steps_planned")
+        ),
+    }
+
+
+def _valid_series(item: Any) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise ValueError("a series must be an object")
+    name, steps, times = item.get("name"), item.get("steps"), item.get("times_ms")
+    values = item.get("values")
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS or "\0" in name:
+        raise ValueError("a series needs a name of at most 256 characters")
+    if not (isinstance(steps, list) and isinstance(times, list) and isinstance(values, list)):
+        raise ValueError(f"series {name!r}: steps, times_ms and values must be lists")
+    if not len(steps) == len(times) == len(values):
+        raise ValueError(f"series {name!r}: steps, times_ms and values differ in length")
+    for number in (*steps, *times):
+        _integer(number, f"series {name!r}")
+    for value in values:
+        kind = type(value)
+        if kind is float:
+            if not math.isfinite(value):  # 1e999 in the text.
+                raise ValueError(f"series {name!r}: a value is too large to be a number")
+        elif kind is str:
+            wire.decode_number(value)
+        elif kind is not int or not -_INT64_MAX <= value <= _INT64_MAX:
+            raise ValueError(f"series {name!r}: {kind.__name__} is not a number")
+    return {"name": name, "steps": steps, "times_ms": times, "values": values}
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_PATH_CHARS:
+        raise ValueError(f"a path must be a text of at most {MAX_PATH_CHARS} characters")
+    return value
+
+
+def _integer(value: Any, path: str) -> int:
+    if type(value) is not int or not -_INT64_MAX <= value <= _INT64_MAX:
+        raise ValueError(f"{path}: expected an integer")
+    return value
+
+
+def _optional_number(value: Any, path: str) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{path}: expected a finite number")
+    return float(value)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"bare {name} is not JSON; send it as a string")

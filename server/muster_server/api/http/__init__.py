@@ -1,0 +1,1 @@
+"""What all routes share: who is asking, errors, parameters, the OpenAPI document."""

@@ -1,0 +1,170 @@
+"""Commands about access to the cluster: agent, token, login."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ..output import (
+    CommandFailure,
+    JsonOption,
+    age,
+    console,
+    escape,
+    print_json,
+    report,
+    say,
+    table,
+)
+from .operations import client_of_environment
+
+if TYPE_CHECKING:
+    pass
+
+Role = Literal["viewer", "member", "admin", "predict", "metrics"]
+
+agent_app = typer.Typer(no_args_is_help=True, help="Join machines to the cluster.")
+token_app = typer.Typer(no_args_is_help=True, help="Your tokens for the command line and scripts.")
+
+
+@agent_app.command(
+    "run",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def agent_run(context: typer.Context) -> None:
+    """Run an agent on this machine (the options are those of `muster-agent run`)."""
+    import os
+    from importlib.util import find_spec
+
+    if find_spec("muster_agent") is None:
+        raise CommandFailure("The agent is not installed.", 'pip install "muster-train[agent]"')
+    # In place of this process, so that signals and exit codes are the agent's own.
+    command = [sys.executable, "-m", "muster_agent.cli", "run", *context.args]
+    os.execv(sys.executable, command)  # noqa: S606
+
+
+@agent_app.command("token")
+def agent_token(
+    pool: Annotated[str, typer.Option(help="Pool that the nodes join.")] = "default",
+    uses: Annotated[
+        int, typer.Option(min=1, help="Number of agents that may join with the token.")
+    ] = 1,
+    expires_in_s: Annotated[
+        int, typer.Option("--expires-in-s", min=60, help="Seconds until it expires.")
+    ] = 600,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a join token and print the command to run on the new machine."""
+    with client_of_environment() as client:
+        created = client.post(
+            "/join-tokens", {"pool": pool, "uses": uses, "expires_in_s": expires_in_s}
+        )
+    if as_json:
+        print_json(created)
+    else:
+        say(f"Run this on the new machine within {expires_in_s} s:")
+        print(created["command"])
+        if created.get("this_machine_only"):
+            say(
+                "Warning: this works only on the server's own machine, because the address in it is "
+                "a loopback one. For another machine, start the server with MUSTER_PUBLIC_URL set to "
+                "an address that machine reaches (muster up --address ADDRESS does), then run this "
+                "command again."
+            )
+
+
+@token_app.command("create")
+def token_create(
+    name: Annotated[str, typer.Argument(help="Name of the token.")],
+    role: Annotated[
+        Role | None,
+        typer.Option(
+            help="Role of the token; yours by default. predict: only send requests to deployments. metrics: only read /metrics."
+        ),
+    ] = None,
+    days: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=3650,
+            help="Days until it expires; 90 by default, and never after the token you create it with.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a token. It is shown only once."""
+    body: dict[str, Any] = {"name": name}
+    if days is not None:
+        body["expires_in_days"] = days
+    if role is not None:
+        body["role"] = role
+    with client_of_environment() as client:
+        created = client.post("/tokens", body)
+    if as_json:
+        print_json(created)
+    else:
+        say("Keep it safe: it is not shown again.")
+        print(created["secret"])
+
+
+@token_app.command("list")
+def token_list(as_json: JsonOption = False) -> None:
+    """List your tokens."""
+    with client_of_environment() as client:
+        found = list(client.pages("/tokens"))
+    if as_json:
+        print_json(found)
+        return
+    shown = table("id", "name", "begins with", "role", "used", "expires", right=("id",))
+    for token in found:
+        shown.add_row(
+            str(token["id"]),
+            escape(token["name"]),
+            token["prefix"] + "…",
+            token["role"],
+            f"{age(token['last_used_at'])} ago" if token["last_used_at"] else "never",
+            (token["expires_at"] or "never")[:10],
+        )
+    console().print(shown)
+
+
+@token_app.command("revoke")
+def token_revoke(
+    token_id: Annotated[int, typer.Argument(metavar="ID", help="From `muster token list`.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Revoke a token at once."""
+    with client_of_environment() as client:
+        client.delete(f"/tokens/{token_id}")
+    report({"id": token_id, "revoked": True}, f"Revoked token {token_id}.", as_json=as_json)
+
+
+def login(
+    url: Annotated[str, typer.Argument(help="The server: http://host:8470")],
+    as_json: JsonOption = False,
+) -> None:
+    """Save a server and a token (read from stdin or a prompt)."""
+    from muster.client import Client as HttpClient
+    from muster.client import Target, write_target
+
+    if sys.stdin.isatty():
+        token = typer.prompt("Token (from the dashboard, Settings)", hide_input=True, err=True)
+    else:
+        token = sys.stdin.readline()
+    token = token.strip()
+    if not token:
+        raise CommandFailure(
+            "No token was given.", "create one in the dashboard under Settings, Tokens"
+        )
+    target = Target(url.rstrip("/"), token, "what you entered")
+    with HttpClient(target) as client:
+        me = client.get("/auth/me")
+    path = write_target(target)
+    report(
+        {"url": target.url, "username": me["username"], "role": me["role"]},
+        f"Signed in to {target.url} as {me['username']} ({me['role']}). Saved in {path}.",
+        as_json=as_json,
+    )

@@ -1,0 +1,361 @@
+"""Commands about experiments: submit, validate, list, show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ..output import (
+    JsonOption,
+    age,
+    between,
+    console,
+    escape,
+    number,
+    print_fields,
+    print_json,
+    say,
+    styled_state,
+    table,
+)
+from ..sbatch.reading import document_of, is_sbatch
+from ..sending import CodeOption, DocumentArgument, SetOption, read_document, send_code
+from ..tracked import show_tracked_runs, tracked_runs
+from ..trials import ExperimentOrTrialArgument, address, find_trial
+from .operations import client_of_environment
+
+if TYPE_CHECKING:
+    pass
+
+ExperimentState = Literal[
+    "QUEUED", "RUNNING", "PAUSED", "STOPPING", "COMPLETED", "CANCELED", "FAILED"
+]
+StreamName = Literal["stdout", "stderr"]
+
+ExperimentArgument = Annotated[
+    int, typer.Argument(metavar="EXPERIMENT", help="Number of the experiment.")
+]
+
+
+def submit(
+    file: DocumentArgument,
+    set_: SetOption = None,
+    code: CodeOption = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Show progress until it has ended.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Submit an experiment: a document, or a Slurm batch script."""
+    document = read_document(file)
+    overrides = list(set_ or [])
+    with client_of_environment() as client:
+        if is_sbatch(document):
+            document, file = document_of(client, file, document, quiet=as_json), "-"
+        sent = send_code(client, file, document, overrides, code, quiet=as_json)
+        experiment = client.submit(
+            document,
+            overrides=overrides,
+            blob_sha256=sent.sha256,
+            left_out=sent.left_out,
+            code_version=sent.version,
+        )
+        url = f"{client.target.url}/experiments/{experiment['id']}"
+        if not follow:
+            if as_json:
+                print_json(experiment)
+            else:
+                print(experiment["id"])
+                say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+            return
+        say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+        from ..follow import follow_to_the_end
+
+        follow_to_the_end(client, experiment["id"], as_json=as_json)
+
+
+def validate(
+    file: DocumentArgument,
+    set_: SetOption = None,
+    code: CodeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check an experiment document and show what would run, without submitting it."""
+    document = read_document(file)
+    overrides = list(set_ or [])
+    named = file
+    with client_of_environment() as client:
+        if is_sbatch(document):
+            document, file = document_of(client, file, document, quiet=as_json), "-"
+        sent = send_code(client, file, document, overrides, code, quiet=as_json)
+        preview = client.preview(document, overrides=overrides, blob_sha256=sent.sha256)
+        needs = ""
+        if preview["valid"] and preview["config"]["trainer"] is not None and not as_json:
+            from ..estimate import needs_of
+
+            needs = needs_of(client, document, overrides, sent.sha256)
+    if as_json:
+        print_json(preview)
+    elif preview["valid"]:
+        _print_preview(preview)
+        if needs:
+            say(needs)
+    else:
+        say(f"error: {named} is not valid.")
+        print_fields(preview["errors"])
+    if not preview["valid"]:
+        raise typer.Exit(1)
+
+
+def list_(
+    state: Annotated[
+        ExperimentState | None, typer.Option(case_sensitive=False, help="Select by state.")
+    ] = None,
+    project: Annotated[str | None, typer.Option(help="Select by project.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[=VALUE]", help="Select by label; repeatable."),
+    ] = None,
+    owner: Annotated[str | None, typer.Option(help="Select by owner.")] = None,
+    query: Annotated[
+        str | None, typer.Option("-q", "--query", help="Select by part of the name.")
+    ] = None,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Include archived experiments.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Maximum number of experiments, newest first.")
+    ] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """List experiments, newest first."""
+    with client_of_environment() as client:
+        found = list(
+            client.pages(
+                "/experiments",
+                limit=limit,
+                state=state,
+                project=project,
+                label=label,
+                owner=owner,
+                q=query,
+                archived="include" if archived else None,
+            )
+        )
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("No experiments.")
+        return
+    shown = table(
+        "id", "name", "state", "trials", "slots", "search", "best", "created",
+        right=("id", "trials", "slots", "best"),
+    )  # fmt: skip
+    for experiment in found:
+        shown.add_row(
+            str(experiment["id"]),
+            escape(experiment["name"]),
+            styled_state(shown_state(experiment)),
+            str(experiment["num_trials"]),
+            slots_text(experiment),
+            experiment["searcher"],
+            number(experiment["best_metric"]),
+            age(experiment["created_at"]),
+        )
+    console().print(shown)
+
+
+def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
+    """Show an experiment and its trials, or one of them with its attempts."""
+    with client_of_environment() as client:
+        if of.no is not None:
+            trial = client.get(f"/trials/{find_trial(client, of)['id']}")
+            runs = tracked_runs(client, trial["id"])
+            if as_json:
+                print_json({**trial, "tracked_runs": runs})
+            else:
+                _show_trial(trial)
+                show_tracked_runs(runs)
+            return
+        detail = client.experiment(of.experiment)
+        trials = client.trials(of.experiment, limit=1000)
+        runs = tracked_runs(client, trials[0]["id"]) if len(trials) == 1 else []
+    if as_json:
+        print_json({**detail, "trials": trials})
+    else:
+        _show_experiment(detail, trials)
+        show_tracked_runs(runs)
+
+
+def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> None:
+    from ..follow import summary_value
+
+    out = console()
+    out.print(
+        f"[bold]{detail['id']} {escape(detail['name'])}[/bold]  "
+        f"{styled_state(shown_state(detail))}  {slots_text(detail)} {detail['slot_type']} slots"
+    )
+    if detail["reason"]:
+        out.print(escape(detail["reason"]))
+    for notice in detail.get("notices", ()):
+        out.print(f"[yellow]{escape(notice['text'])}[/yellow]", highlight=False)
+    shown = table(
+        "trial", "state", "step", "epoch", "loss", "samples/s", "comm", "restarts", "hyperparameters",
+        right=("trial", "step", "epoch", "loss", "samples/s", "comm", "restarts"),
+    )  # fmt: skip
+    for trial in trials:
+        ratio = summary_value(trial, "comm/overhead_ratio")
+        shown.add_row(
+            address(trial),
+            styled_state(trial["state"]),
+            str(trial["step"]),
+            number(trial["epoch"], 3),
+            number(summary_value(trial, "val/loss", "train/loss")),
+            number(summary_value(trial, "throughput/samples_per_s"), 5),
+            f"{ratio:.0%}" if isinstance(ratio, float) else "–",
+            str(trial["num_restarts"]),
+            escape(" ".join(f"{k}={number(v)}" for k, v in trial["hparams"].items())),
+        )
+    out.print(shown)
+    for trial in trials:
+        if reason := _reason_text(trial):
+            out.print(f"trial {address(trial)}: {reason}")
+
+
+def _reason_text(trial: dict[str, Any]) -> str:
+    """Return why a trial waits or ended, as markup; empty if there is nothing to explain."""
+    waits = trial["state"] in ("QUEUED", "RETRY_WAIT")
+    reason = (trial["pending_reason"] if waits else "") or trial["reason"]
+    if not reason or trial["state"] in ("COMPLETED", "STOPPED_EARLY"):
+        return ""
+    is_never = trial.get("is_impossible", False)
+    never = "[yellow]cannot start with the present nodes.[/yellow] " if is_never else ""
+    return f"{never}{escape(reason)}"
+
+
+def _show_trial(trial: dict[str, Any]) -> None:
+    out = console()
+    out.print(
+        f"[bold]{address(trial)} {escape(trial['experiment_name'])}[/bold]  "
+        f"{styled_state(trial['state'])}  {trial['num_slots_held'] or trial['num_slots']} slots"
+    )
+    if reason := _reason_text(trial):
+        out.print(reason)
+    for notice in trial["notices"]:
+        out.print(f"[yellow]{escape(notice['text'])}[/yellow]", highlight=False)
+    if trial["hparams"]:
+        values = "  ".join(f"{k}={number(v)}" for k, v in trial["hparams"].items())
+        out.print(escape(values), highlight=False)
+    attempts = table(
+        "attempt", "state", "workers", "nodes", "from step", "started", "ran", "reason",
+        right=("attempt", "workers", "from step"),
+    )  # fmt: skip
+    for attempt in reversed(trial["attempts"]):
+        attempts.add_row(
+            str(attempt["no"]),
+            styled_state(attempt["state"]),
+            str(attempt["world_size"]),
+            escape(", ".join(attempt["nodes"])),
+            str(attempt["resume_step"]),
+            "–" if attempt["started_at"] is None else f"{age(attempt['started_at'])} ago",
+            between(attempt["started_at"], attempt["ended_at"]),
+            escape(attempt["reason"]),
+        )
+    if trial["attempts"]:
+        out.print(attempts)
+    metrics = table("metric", "last", "min", "max", "step", right=("last", "min", "max", "step"))
+    for name, found in sorted(trial["summary"].items()):
+        values_of = (number(found[part]) for part in ("last", "min", "max"))
+        metrics.add_row(escape(name), *values_of, str(found["step"]))
+    if trial["summary"]:
+        out.print(metrics)
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def shown_state(experiment: dict[str, Any]) -> str:
+    """Return its state; WAITING while none of its trials runs, although some have."""
+    runs = {"STARTING", "RUNNING", "STOPPING"} & experiment["num_trials_by_state"].keys()
+    return "WAITING" if experiment["state"] == "RUNNING" and not runs else experiment["state"]
+
+
+def slots_text(experiment: dict[str, Any]) -> str:
+    """Return the slots of a trial; those it holds while it runs ("1 of 4"), and of a search those
+    of all its trials."""
+    asked, held = experiment["slots_per_trial"], experiment["num_slots_held"]
+    if experiment["state"] not in ("RUNNING", "STOPPING") or held == asked:
+        return str(asked)
+    return f"{held} of {asked}" if experiment["only_trial_id"] else f"{held} ({asked} each)"
+
+
+def _fit_text(preview: dict[str, Any]) -> str:
+    if preview["fits_now"]:
+        return "Fits now."
+    reason = escape(preview["fit_reason"])
+    if preview.get("is_impossible", False):  # servers of before do not say so
+        return f"[yellow]Cannot start with the present nodes.[/yellow] {reason}"
+    return f"Will be queued. {reason}"
+
+
+def _cost_text(cost: dict[str, Any]) -> str:
+    share = 1 - cost["total_units"] / cost["full_units"]
+    text = f"Expected: {cost['total_units']:,} {cost['unit']} of training"
+    text += f", {share:.0%} less than in full" if share > 0 else ""
+    if cost["slot_hours"] is None:
+        return f"{text}; say search.unit_s to see slot-hours and cost."
+    text += f"; {number(cost['slot_hours'])} slot-hours ({cost['unit_s_from']})"
+    if cost["cost"] is not None:
+        text += f", {number(cost['cost'])} {cost['currency']}"
+    if cost["within_budget"] is False:
+        text += ": more than its budget"
+    return (
+        f"{text}; about {number(cost['duration_s'] / 3600)} h if all of it runs at once as asked."
+    )
+
+
+def _print_preview(preview: dict[str, Any]) -> None:
+    import shlex
+
+    out = console()
+    count = preview["num_trials"]
+    bound = "at most " if preview["num_trials_is_upper_bound"] else ""
+    out.print(
+        f"Valid: {bound}{count} trial{'' if count == 1 else 's'}."
+        if count is not None
+        else "Valid."
+    )
+    if preview.get("warnings"):
+        say("warning:")
+        print_fields(preview["warnings"])
+    if preview["concurrent"] is not None and count != 1:
+        out.print(f"Parallel trials: {preview['concurrent']} ({preview['concurrent_from']}).")
+    for planned in preview["sampled_trials"]:
+        if planned["hparams"]:
+            values = "  ".join(f"{k}={number(v)}" for k, v in planned["hparams"].items())
+            out.print(f"  {escape(values)}")
+    brackets = {rung["bracket"] for rung in preview["rungs"]}
+    for rung in preview["rungs"]:
+        of = f"bracket {rung['bracket'] + 1}, " if len(brackets) > 1 else ""
+        expected = rung["expected_trials"]
+        out.print(
+            f"  {of}rung at {rung['units']}: {expected} trial{'' if expected == 1 else 's'} "
+            f"expected, {rung['max_trials']} at most"
+        )
+    if preview.get("perturbed"):
+        out.print(f"  clones change {escape(', '.join(preview['perturbed']))}", highlight=False)
+    if preview.get("copied"):
+        out.print(f"  clones inherit {escape(', '.join(preview['copied']))}", highlight=False)
+    if (cost := preview.get("search_cost")) is not None:
+        out.print(_cost_text(cost))
+    if after := preview["config"]["after"]:
+        numbers = ", ".join(str(entry["experiment"]) for entry in after)
+        out.print(f"Starts after experiment {numbers}; its place then:")
+    out.print(_fit_text(preview))
+    for node in preview["plan"]:
+        out.print(
+            f"  {escape(node['node_name'])} ({node['num_slots']} slots): "
+            f"{escape(shlex.join(node['command']))}"
+        )

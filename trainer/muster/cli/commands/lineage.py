@@ -1,0 +1,146 @@
+"""Commands that continue earlier work: continue, fork."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated, Any, Literal
+
+import typer
+
+from muster.code.folder import CodeFolder
+
+from ..exit_codes import EXIT_USAGE
+from ..output import CommandFailure, JsonOption, print_json, report, say
+from ..selecting import SelectionOptions, selecting
+from ..sending import CodeOption, SentCode, SetOption, read_document, send_code, upload_folder
+from ..trials import TrialReference, parse_trial
+from .experiments import ExperimentArgument
+from .operations import client_of_environment, operate
+
+
+@selecting(trials=True)
+def continue_(
+    asked: SelectionOptions,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Train this many epochs in all.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Train this many steps in all.")] = None,
+    set_: SetOption = None,
+) -> None:
+    """Continue experiments that have ended, or trials of one, from their newest checkpoints."""
+    if epochs is None and steps is None and not set_ and not asked.trials:
+        operate("continue", asked)
+        return
+    number = _one_experiment(asked)
+    if epochs is not None and steps is not None:
+        raise CommandFailure("Give either --epochs or --steps.", exit_code=EXIT_USAGE)
+    body: dict[str, Any] = {"overrides": list(set_ or ())}
+    if epochs is not None or steps is not None:
+        body["length"] = {"epochs": epochs} if epochs is not None else {"steps": steps}
+    if asked.trials:
+        body["trials"] = [trial.no for trial in asked.trials]
+    with client_of_environment() as client:
+        detail = client.post_once(f"/experiments/{number}:continue", body)
+    report(detail, f"Experiment {number} continues ({detail['state']}).", as_json=asked.as_json)
+
+
+def _one_experiment(asked: SelectionOptions) -> int:
+    """Return the number of the only experiment that is named. Raises CommandFailure."""
+    if not asked.trials:
+        return asked.only(
+            "Changes go with the number of one experiment.",
+            "continue several as they were, or one by one",
+        )
+    numbers = {trial.experiment for trial in asked.trials}
+    if len(numbers) > 1 or asked.dry_run:
+        raise CommandFailure(
+            "Trials of one experiment are continued at a time, without --dry-run.",
+            exit_code=EXIT_USAGE,
+        )
+    return numbers.pop()
+
+
+def fork(
+    experiment: ExperimentArgument,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE]", help="Document to use; by default that of the experiment."
+        ),
+    ] = None,
+    set_: SetOption = None,
+    code: CodeOption = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="ID|latest|best", help="Checkpoint to start from; none by default."),
+    ] = None,
+    from_trial: Annotated[
+        TrialReference | None,
+        typer.Option(
+            "--from-trial",
+            metavar="TRIAL",
+            parser=parse_trial,
+            help="Trial of the checkpoint (36.2); the best one by default.",
+        ),
+    ] = None,
+    load: Annotated[
+        Literal["all", "weights"],
+        typer.Option(help="Part of the checkpoint to use: everything, or only the weights."),
+    ] = "all",
+    as_json: JsonOption = False,
+) -> None:
+    """Create a new experiment from an existing one, with changes."""
+    overrides = list(set_ or ())
+    body: dict[str, Any] = {}
+    section = _from(checkpoint, from_trial, load)
+    with client_of_environment() as client:
+        if section is not None:
+            trial = {"trial": str(from_trial)} if from_trial else {}
+            body["from"] = trial | section
+        if file is not None:
+            body["document"] = read_document(file)
+            sent = send_code(client, file, body["document"], overrides, code, quiet=as_json)
+        elif code is not None:
+            overrides.append(f"code.path={json.dumps(str(code))}")
+            sent = upload_folder(client, CodeFolder(path=code), quiet=as_json)
+        else:
+            sent = SentCode()
+        if sent.sha256 is not None:
+            body |= {"blob_sha256": sent.sha256, "left_out": sent.left_out}
+        if sent.version is not None:
+            body["code_version"] = dataclasses.asdict(sent.version)
+        body["overrides"] = overrides
+        made = client.post_once(f"/experiments/{experiment}:fork", body)
+        url = f"{client.target.url}/experiments/{made['id']}"
+    if as_json:
+        print_json(made)
+        return
+    print(made["id"])
+    step = made["parent"]["step"]
+    start = f", from step {step}" if step is not None else ""
+    say(f"Forked experiment {experiment} as {made['id']} ({made['name']}){start}: {url}")
+
+
+def _from(
+    checkpoint: str | None, from_trial: TrialReference | None, load: str
+) -> dict[str, Any] | None:
+    """Return the section `from` of a fork, without the trial. Raises CommandFailure."""
+    if checkpoint is None and from_trial is None:
+        if load != "all":
+            raise CommandFailure("--load needs --checkpoint.", exit_code=EXIT_USAGE)
+        return None
+    if checkpoint is not None and checkpoint.isdecimal():
+        if from_trial is not None:
+            raise CommandFailure(
+                "A checkpoint's number already determines its trial; leave out --from-trial.",
+                exit_code=EXIT_USAGE,
+            )
+        return {"checkpoint": int(checkpoint), "load": load}
+    if checkpoint not in (None, "latest", "best"):
+        raise CommandFailure(
+            f"{checkpoint!r} is not a checkpoint.",
+            "give its number, latest or best",
+            exit_code=EXIT_USAGE,
+        )
+    return {"pick": checkpoint or "latest", "load": load}

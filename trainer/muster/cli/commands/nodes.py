@@ -1,0 +1,242 @@
+"""Commands about nodes: what is wrong with them, and whether they take new work."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..finding_nodes import find_node
+from ..output import (
+    JsonOption,
+    age,
+    console,
+    escape,
+    print_json,
+    printable,
+    report,
+    say,
+    styled_state,
+    table,
+)
+from . import node_setup
+from .operations import client_of_environment
+
+if TYPE_CHECKING:
+    pass
+
+app = typer.Typer(no_args_is_help=True, help="Nodes: add, drain, remove, check.")
+node_setup.add_to(app)
+
+NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name (or id) of a node.")]
+NUM_EVENTS = 5
+PREFLIGHT_POLL_S = 0.3
+
+
+@app.command("list")
+def list_(as_json: JsonOption = False) -> None:
+    """List the nodes of the cluster."""
+    with client_of_environment() as client:
+        found = list(client.pages("/nodes"))
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("No nodes. Join one: muster node add user@host, or muster agent token")
+        return
+    shown = table(
+        "name", "state", "pool", "slots", "cpu", "scheduling", "seen", "health", right=("slots",)
+    )
+    for node in found:
+        usage = node["usage"] or {}
+        shown.add_row(
+            escape(node["name"]),
+            styled_state(node["state"]),
+            escape(node["pool"]),
+            f"{node['num_slots_used']}/{node['num_slots']}",
+            f"{usage['cpu_pct']:.0f} %" if "cpu_pct" in usage else "–",
+            node["scheduling"],
+            f"{age(node['last_seen_at'])} ago",
+            escape(_health(node)),
+        )
+    console().print(shown)
+    reasons: dict[str, list[str]] = {}
+    for node in found:
+        if node["state_reason"]:
+            reasons.setdefault(f"{node['state']}: {node['state_reason']}", []).append(node["name"])
+    for reason, names in reasons.items():
+        say(f"{_some(names)} {'is' if len(names) == 1 else 'are'} {printable(reason)}")
+
+
+@app.command("show")
+def show(name: NodeArgument, as_json: JsonOption = False) -> None:
+    """Show a node: its health with all reasons, its slots, versions and latest events."""
+    with client_of_environment() as client:
+        node = find_node(client, name)
+        events = list(client.pages(f"/nodes/{node['id']}/events", limit=NUM_EVENTS))
+    if as_json:
+        print_json({**node, "events": events})
+        return
+    console().print(
+        f"[bold]{escape(node['name'])}[/bold]  {styled_state(node['state'])}  {node['scheduling']}  "
+        f"{escape(_health(node))}"
+    )
+    lines = [("pool", node["pool"]), ("seen", f"{age(node['last_seen_at'])} ago")]
+    if node["state_reason"]:
+        lines.append((node["state"].lower(), node["state_reason"]))
+    if node["is_pilot"]:
+        lines.append(("pilot", _pilot(node)))
+    if node["quarantine_reason"]:
+        lines.append(("quarantined", node["quarantine_reason"]))
+    lines += [
+        (p["kind"], p["message"] + (" (no new work until it is gone)" if p["blocks"] else ""))
+        for p in node["problems"]
+    ]
+    if node["strikes"]:
+        lines.append(("not prepared", f"{node['strikes']} in a row: {node['strike_reason']}"))
+    if node["clock_skew_s"] is not None:
+        lines.append(("clock", f"{node['clock_skew_s']:+.3f} s against the server's"))
+    lines += [
+        ("address", f"{node['address']} ({node['hostname']})"),
+        ("slots", f"{node['num_slots_used']} of {node['num_slots']} in use"),
+        ("versions", _versions(node)),
+        ("isolation", _isolation(node)),
+        ("containers", _containers(node)),
+        ("labels", ", ".join(f"{k}={v}" for k, v in sorted(node["labels"].items())) or "none"),
+    ]
+    for label, text in lines:
+        print(f"  {label:<13}{printable(text)}")
+    for event in events:
+        print(f"  {age(event['at']):>5} ago  {printable(event['message'])}")
+
+
+@app.command("cordon")
+def cordon(name: NodeArgument, as_json: JsonOption = False) -> None:
+    """Stop placing new work on a node. Running work continues."""
+    _schedule(name, "cordoned", "Nothing new is placed on {name}.", as_json=as_json)
+
+
+@app.command("drain")
+def drain(name: NodeArgument, as_json: JsonOption = False) -> None:
+    """Empty a node: running trials save a checkpoint and continue elsewhere."""
+    words = "{name} is draining: running trials save a checkpoint and continue elsewhere."
+    _schedule(name, "draining", words, as_json=as_json)
+
+
+@app.command("open")
+def open_(name: NodeArgument, as_json: JsonOption = False) -> None:
+    """Allow new work on a node again. Also releases it from quarantine."""
+    _schedule(name, "open", "{name} takes new work.", as_json=as_json)
+
+
+@app.command("release")
+def release(name: NodeArgument, as_json: JsonOption = False) -> None:
+    """Release a node from quarantine once its problem is fixed."""
+    with client_of_environment() as client:
+        before = find_node(client, name)
+        node = client.post(f"/nodes/{before['id']}:release")
+    if as_json:
+        print_json(node)
+    elif before["quarantine_reason"]:
+        say(f"{printable(node['name'])} is released from quarantine. The reason was:")
+        say(f"  {printable(before['quarantine_reason'])}")
+    else:
+        say(f"{printable(node['name'])} was not quarantined.")
+
+
+@app.command("preflight")
+def preflight(
+    names: Annotated[list[str], typer.Argument(metavar="NODE...", help="Names of nodes.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Test the disks and devices of nodes and every connection between them.
+
+    Each node connects to every other at its advertised address, and each pair adds up a vector
+    (all-reduce over gloo). Exit code 1 if something fails; the verdict names the nodes.
+    """
+    with client_of_environment() as client:
+        found = client.post("/preflights", {"nodes": names})
+        while found["state"] == "running":
+            time.sleep(PREFLIGHT_POLL_S)
+            found = client.get(f"/preflights/{found['id']}")
+    if as_json:
+        print_json(found)
+    else:
+        _print_preflight(found)
+    if found["state"] != "passed":
+        raise typer.Exit(1)
+
+
+def _print_preflight(found: dict[str, Any]) -> None:
+    links = found["links"]
+    if links:
+        shown = table(
+            "from", "to", "round trip", "all-reduce", "", right=("round trip", "all-reduce")
+        )
+        for link in links:
+            shown.add_row(
+                escape(link["from_node"]),
+                escape(link["to_node"]),
+                _ms(link["round_trip_ms"]),
+                _ms(link["allreduce_ms"]),
+                f"[red]{escape(link['message'])}[/red]" if link["message"] else "ok",
+            )
+        console().print(shown)
+    for node in found["nodes"]:
+        for problem in node["problems"]:
+            print(f"{printable(node['node_name'])}: {printable(problem)}")
+    print(f"Preflight {found['id']} {found['state']}: {printable(found['message'])}")
+
+
+def _ms(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g} ms"
+
+
+def _schedule(name: str, scheduling: str, words: str, *, as_json: bool) -> None:
+    with client_of_environment() as client:
+        node = client.patch(f"/nodes/{find_node(client, name)['id']}", {"scheduling": scheduling})
+    report(node, words.format(name=printable(node["name"])), as_json=as_json)
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(printable(name) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
+
+
+def _health(node: dict[str, Any]) -> str:
+    reason = node["health_reason"]
+    return f"{node['health']}: {reason}" if reason else str(node["health"])
+
+
+def _versions(node: dict[str, Any]) -> str:
+    known = {
+        "agent": node["agent_version"],
+        "Python": node["python_version"],
+        "torch": node["torch_version"],
+        "CUDA": node["cuda_version"],
+        "driver": node["driver_version"],
+    }
+    return ", ".join(f"{what} {version}" for what, version in known.items() if version) or "unknown"
+
+
+def _containers(node: dict[str, Any]) -> str:
+    engine = f"{node['container_runtime']} {node['container_version']}".strip() or "none"
+    reason = node["container_reason"]
+    usage = node["usage"] or {}
+    if usage.get("images_bytes") is not None:
+        images = (
+            f"{usage['images_bytes'] / 1e9:,.1f} of {usage['images_limit_bytes'] / 1e9:,.0f} GB"
+        )
+        engine += f", images pulled: {images}"
+    return f"{engine} ({reason})" if reason else engine
+
+
+def _pilot(node: dict[str, Any]) -> str:
+    ends = f"ends at {node['ends_at']}" if node["ends_at"] else "ends with its job"
+    return f"{node['provider_ref']}, {ends}" if node["provider_ref"] else ends
+
+
+def _isolation(node: dict[str, Any]) -> str:
+    level, reason = node["isolation"], node["isolation_reason"]
+    return f"{level}: {reason}" if reason else str(level)

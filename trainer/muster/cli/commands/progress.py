@@ -1,0 +1,91 @@
+"""The commands about a trial that does not move: how far its ranks are, and where."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from ..output import JsonOption, console, escape, print_json, say, table
+from ..trials import TrialArgument, address, find_trial
+from .operations import client_of_environment
+
+WAIT_S = 30.0
+"""Seconds to wait for the answers of all ranks."""
+POLL_S = 0.5
+
+
+def progress(trial: TrialArgument, as_json: JsonOption = False) -> None:
+    """Show the progress of each rank of a trial, and which rank blocks it if it is stuck."""
+    with client_of_environment() as client:
+        chosen = find_trial(client, trial)
+        found = client.get(f"/trials/{chosen['id']}/progress")
+    if as_json:
+        print_json(found)
+        return
+    say(
+        f"Trial {address(chosen)} ({chosen['experiment_name']}), attempt {found['attempt_no']}: "
+        f"{found['reason']}"
+    )
+    if found["ranks"]:
+        console().print(_ranks(found["ranks"]))
+
+
+def stacks(
+    trial: TrialArgument,
+    last: Annotated[
+        bool, typer.Option("--last", help="Show the latest stacks instead of requesting new ones.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the call stacks of all threads of every rank of a running trial."""
+    with client_of_environment() as client:
+        chosen = find_trial(client, trial)
+        path = f"/trials/{chosen['id']}"
+        if last:
+            found = client.get(f"{path}/stacks")
+        else:
+            found = client.post(f"{path}:stacks")
+            deadline = time.monotonic() + WAIT_S
+            while len(found["ranks"]) < found["num_expected"] and time.monotonic() < deadline:
+                time.sleep(POLL_S)
+                found = client.get(f"{path}/stacks", no=found["no"])
+    if as_json:
+        print_json(found)
+        return
+    if not found["ranks"]:
+        say(f"There are no stacks of trial {address(chosen)} in attempt {found['attempt_no']}.")
+    for rank in found["ranks"]:
+        print(f"rank {rank['rank']} on {rank['node_name']}, {rank['at']}")
+        if rank["is_cut"]:
+            print("(the beginning is cut off)")
+        print(rank["text"].rstrip() or f"no stacks: {rank['problem']}", end="\n\n")
+    missing = found["num_expected"] - len(found["ranks"])
+    if missing > 0 and not last:
+        say(f"{missing} of {found['num_expected']} ranks have not answered within {WAIT_S:.0f} s.")
+
+
+def _ranks(ranks: list[dict[str, Any]]) -> Any:
+    names = ("RANK", "NODE", "PROCESS", "STEP", "PHASE", "GROUP", "LAST", "CALLED", "OVER")
+    shown = table(*names, right=("RANK", "STEP", "CALLED", "OVER"))
+    for rank in ranks:
+        own = (
+            str(rank["rank"]),
+            escape(rank["node_name"]),
+            rank["process"] or "-",
+            "-" if rank["step"] is None else str(rank["step"]),
+            rank["phase"] or "-",
+        )
+        for group in rank["groups"] or [None]:
+            counts = ("-", "-", "-", "-")
+            if group is not None:
+                counts = (
+                    escape(group["group"]),
+                    group["kind"],
+                    str(group["num_enqueued"]),
+                    str(group["num_completed"]),
+                )
+            shown.add_row(*own, *counts)
+            own = ("", "", "", "", "")
+    return shown

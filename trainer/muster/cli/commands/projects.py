@@ -1,0 +1,449 @@
+"""Commands about costs and shares: budget, project, pool, deletions, retention."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from muster.byte_sizes import byte_size
+
+from ..exit_codes import EXIT_USAGE
+from ..output import (
+    CommandFailure,
+    JsonOption,
+    age,
+    console,
+    escape,
+    number,
+    print_json,
+    report,
+    say,
+    table,
+    until,
+)
+from ..selecting import YesOption
+from . import providers
+from .experiments import ExperimentArgument
+from .operations import client_of_environment
+
+project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")
+pool_app = typer.Typer(
+    no_args_is_help=True, help="Pools of nodes: prices, isolation, containers, providers."
+)
+providers.add_to(pool_app)
+
+SlotHoursOption = Annotated[
+    float | None, typer.Option("--slot-hours", min=0, help="Limit in slot hours.")
+]
+CostOption = Annotated[float | None, typer.Option("--cost", min=0, help="Limit in money.")]
+DeadlineOption = Annotated[
+    str | None, typer.Option("--deadline", help="6h, 1d12h, or 2026-03-01T18:00Z.")
+]
+AlertOption = Annotated[
+    list[float] | None,
+    typer.Option("--alert-at", help="Send an alert at this share, such as 0.5; repeatable."),
+]
+NoBudgetOption = Annotated[bool, typer.Option("--none", help="Remove the budget.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the project or pool.")]
+
+
+def budget(
+    experiment: ExperimentArgument,
+    slot_hours: SlotHoursOption = None,
+    cost: CostOption = None,
+    deadline: DeadlineOption = None,
+    alert_at: AlertOption = None,
+    none: NoBudgetOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what an experiment has spent, or set what it may spend (all limits together)."""
+    limits = _limits(slot_hours, cost, deadline, alert_at, none=none)
+    with client_of_environment() as client:
+        if limits is None:
+            detail = client.experiment(experiment)
+        else:
+            detail = client.call("PUT", f"/experiments/{experiment}/budget", body=limits).json()
+    if as_json:
+        print_json({"spending": detail["spending"], "budget": detail["budget"]})
+    else:
+        _print_spending(detail["spending"])
+        _print_budget(detail["budget"])
+
+
+def retention(
+    metric_days: Annotated[
+        int | None, typer.Option(min=1, help="Assume that metrics are kept for this many days.")
+    ] = None,
+    log_days: Annotated[
+        int | None, typer.Option(min=1, help="Assume that logs are kept for this many days.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what retention deletes by age and what that would free now, without deleting it.
+
+    The ages are settings of the server: MUSTER_METRIC_RETENTION_DAYS, MUSTER_LOG_RETENTION_DAYS.
+    """
+    with client_of_environment() as client:
+        found = client.get("/retention", metric_days=metric_days, log_days=log_days)
+    if as_json:
+        print_json(found)
+        return
+    shown = table("what", "kept for", "trials", "takes", "would free", right=("trials",))
+    for what, row in (("metrics", found["metrics"]), ("logs", found["logs"])):
+        days = row["days"]
+        shown.add_row(
+            what,
+            "ever" if days is None else f"{days} days",
+            str(row["num_trials"]),
+            byte_size(row["size_bytes"]),
+            byte_size(row["freed_bytes"]),
+        )
+    console().print(shown)
+    say(
+        "These are the server's settings."
+        if found["is_set"]
+        else "A question only: the server's settings are others."
+    )
+    if found["metrics"]["num_sampled"]:
+        say(f"What metrics would free is estimated from {found['metrics']['num_sampled']} blocks.")
+
+
+def deletions(
+    all_: Annotated[bool, typer.Option("--all", help="Include completed deletions.")] = False,
+    dismiss: Annotated[
+        int | None, typer.Option(metavar="ID", help="Give up this deletion; its files are kept.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List checkpoint files that agents have yet to delete."""
+    with client_of_environment() as client:
+        if dismiss is not None:
+            found = [client.post(f"/deletions/{dismiss}:dismiss", repeatable=True)]
+        else:
+            found = list(client.pages("/deletions", open_only=None if all_ else "true"))
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("No files are waiting to be deleted.")
+        return
+    shown = table("id", "experiment", "size", "state", "since", "waits for", right=("id", "size"))
+    for row in found:
+        shown.add_row(
+            str(row["id"]),
+            f"{row['experiment_id']} {escape(row['experiment_name'])}",
+            byte_size(row["size_bytes"]),
+            row["state"],
+            age(row["requested_at"]),
+            escape(row["message"] or row["waits_for"]),
+        )
+    console().print(shown)
+
+
+@project_app.command("list")
+def project_list(as_json: JsonOption = False) -> None:
+    """List projects with what they have spent."""
+    with client_of_environment() as client:
+        found = list(client.pages("/projects"))
+    if as_json:
+        print_json(found)
+        return
+    shown = table(
+        "name", "weight", "experiments", "active", "slot-hours", "cost", "note",
+        right=("weight", "experiments", "active", "slot-hours", "cost"),
+    )  # fmt: skip
+    for project in found:
+        spent = project["spending"]
+        shown.add_row(
+            escape(project["name"]),
+            number(project["weight"]),
+            str(project["num_experiments"]),
+            str(project["num_experiments_active"]),
+            f"{spent['slot_hours']:,.2f}",
+            f"{spent['cost']:,.2f} {spent['currency']}",
+            escape(project["exhausted_reason"]),
+        )
+    console().print(shown)
+
+
+@project_app.command("show")
+def project_show(name: NameArgument, as_json: JsonOption = False) -> None:
+    """Show a project with its quotas and its budget."""
+    with client_of_environment() as client:
+        project = client.get(_path(name))
+    if as_json:
+        print_json(project)
+    else:
+        _print_project(project)
+
+
+@project_app.command("create")
+def project_create(
+    name: NameArgument,
+    weight: Annotated[
+        float, typer.Option(help="Share of a busy cluster, relative to other projects.")
+    ] = 1.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a project (administrators)."""
+    with client_of_environment() as client:
+        made = client.post("/projects", {"name": name, "weight": weight})
+    report(made, f"Created project {name}.", as_json=as_json)
+
+
+@project_app.command("set")
+def project_set(
+    name: NameArgument,
+    weight: Annotated[
+        float | None, typer.Option(help="Share of a busy cluster, relative to other projects.")
+    ] = None,
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="POOL/TYPE=SLOTS",
+            help="Maximum number of slots, such as a100/cuda=8; repeatable. Replaces all quotas.",
+        ),
+    ] = None,
+    no_quotas: Annotated[bool, typer.Option("--no-quotas", help="Remove all quotas.")] = False,
+    slot_hours: SlotHoursOption = None,
+    cost: CostOption = None,
+    deadline: DeadlineOption = None,
+    alert_at: AlertOption = None,
+    none: Annotated[bool, typer.Option("--no-budget", help="Remove the budget.")] = False,
+    restart_count: Annotated[
+        bool, typer.Option("--restart-count", help="Count spending from now on.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Change weight, quotas or budget of a project (administrators)."""
+    body: dict[str, Any] = {}
+    if weight is not None:
+        body["weight"] = weight
+    if quota or no_quotas:
+        body["quotas"] = [_quota(text) for text in quota or ()]
+    limits = _limits(slot_hours, cost, deadline, alert_at, none=none)
+    if limits is not None:
+        body["budget"] = limits or None
+    if restart_count:
+        body["restart_count"] = True
+    if not body:
+        raise CommandFailure(
+            "Nothing to change.", "see muster project set --help", exit_code=EXIT_USAGE
+        )
+    with client_of_environment() as client:
+        project = client.patch(_path(name), body)
+    if as_json:
+        print_json(project)
+    else:
+        _print_project(project)
+
+
+@project_app.command("delete")
+def project_delete(name: NameArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
+    """Remove a project without experiments (administrators)."""
+    if not yes and not as_json:
+        typer.confirm(f"Delete project {name}?", abort=True, err=True)
+    with client_of_environment() as client:
+        client.delete(_path(name))
+    report({"name": name, "deleted": True}, f"Deleted project {name}.", as_json=as_json)
+
+
+@pool_app.command("list")
+def pool_list(as_json: JsonOption = False) -> None:
+    """List pools with their price, what they require of jobs, and what is in them."""
+    with client_of_environment() as client:
+        found = list(client.pages("/pools"))
+    if as_json:
+        print_json(found)
+        return
+    shown = table(
+        "name", "nodes", "slots", "used", "per slot-hour", "isolation", "containers",
+        right=("nodes", "used"),
+    )  # fmt: skip
+    for pool in found:
+        slots = ", ".join(f"{n} {kind}" for kind, n in sorted(pool["num_slots"].items()))
+        shown.add_row(
+            escape(pool["name"]),
+            f"{pool['num_nodes_online']}/{pool['num_nodes']}",
+            slots or "–",
+            str(pool["num_slots_used"]),
+            f"{pool['price_per_slot_hour']:,.4g} {pool['currency']}",
+            _isolation(pool),
+            "required" if pool["requires_containers"] else "optional",
+        )
+    console().print(shown)
+
+
+@pool_app.command("price")
+def pool_price(
+    name: NameArgument,
+    price: Annotated[float, typer.Argument(min=0, help="Price per slot and hour.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Set what a slot costs per hour, for slots reserved from now on (administrators)."""
+    pool = _change_pool(name, price_per_slot_hour=price)
+    report(
+        pool,
+        f"Pool {name}: {pool['price_per_slot_hour']:g} {pool['currency']} per slot-hour",
+        as_json=as_json,
+    )
+
+
+@pool_app.command("isolation")
+def pool_isolation(
+    name: NameArgument,
+    level: Annotated[
+        Literal["none", "user", "sandbox"],
+        typer.Argument(help="Weakest level of isolation at which jobs may run."),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Require a level of isolation of the nodes that jobs are placed on (administrators).
+
+    Running trials continue.
+    """
+    pool = _change_pool(name, min_isolation=level)
+    if as_json:
+        print_json(pool)
+        return
+    say(f"Pool {name}: jobs run at isolation level {level}" + _or_stronger(level))
+    weak = pool["num_nodes_too_weak"]
+    if weak:
+        nodes = "1 node isolates" if weak == 1 else f"{weak:,} nodes isolate"
+        say(f"{nodes} less and get no new trials; `muster node show NAME` shows its level.")
+
+
+@pool_app.command("containers")
+def pool_containers(
+    name: NameArgument,
+    rule: Annotated[
+        Literal["required", "optional"],
+        typer.Argument(help="Whether every job must name an image."),
+    ],
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Registry, part of one, or repository whose images may run, such as "
+            "ghcr.io/acme. Repeatable; replaces those allowed before."
+        ),
+    ] = None,
+    allow_all: Annotated[
+        bool, typer.Option("--allow-all", help="Let images of all registries run again.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Require containers of jobs, and say which images may run (administrators).
+
+    Running trials continue.
+    """
+    if allow and allow_all:
+        raise CommandFailure("--allow and --allow-all exclude each other.", exit_code=EXIT_USAGE)
+    changes: dict[str, Any] = {"requires_containers": rule == "required"}
+    if allow or allow_all:
+        changes["allowed_images"] = allow or []
+    pool = _change_pool(name, **changes)
+    report(pool, f"Pool {name}: {_container_rule(pool)}", as_json=as_json)
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _container_rule(pool: dict[str, Any]) -> str:
+    rule = "required" if pool["requires_containers"] else "optional"
+    allowed = ", ".join(pool["allowed_images"])
+    return f"containers {rule}, images from {allowed or 'all registries'}"
+
+
+def _change_pool(name: str, **changes: Any) -> dict[str, Any]:
+    with client_of_environment() as client:
+        pool: dict[str, Any] = client.call("PUT", f"/pools/{_quoted(name)}", body=changes).json()
+    return pool
+
+
+def _isolation(pool: dict[str, Any]) -> str:
+    level, weak = pool["min_isolation"], pool["num_nodes_too_weak"]
+    nodes = "1 node is weaker" if weak == 1 else f"{weak:,} nodes are weaker"
+    return f"{level} ({nodes})" if weak else str(level)
+
+
+def _or_stronger(level: str) -> str:
+    return "" if level == "sandbox" else " or a stronger one"
+
+
+def _limits(
+    slot_hours: float | None,
+    cost: float | None,
+    deadline: str | None,
+    alert_at: list[float] | None,
+    *,
+    none: bool,
+) -> dict[str, Any] | None:
+    """Return a budget; {} to remove it, None to leave it. Raises Failure."""
+    given = {"slot_hours": slot_hours, "cost": cost, "deadline": deadline}
+    limits: dict[str, Any] = {k: v for k, v in given.items() if v is not None}
+    if none and (limits or alert_at):
+        raise CommandFailure("A budget is given and taken away.", exit_code=EXIT_USAGE)
+    if alert_at and not limits:
+        raise CommandFailure(
+            "--alert-at goes with a limit.", "all limits are set together", exit_code=EXIT_USAGE
+        )
+    if alert_at:
+        limits["alert_at"] = list(alert_at)
+    return limits if limits or none else None
+
+
+def _quota(text: str) -> dict[str, Any]:
+    place, equals, slots = text.partition("=")
+    pool, slash, slot_type = place.partition("/")
+    if not (equals and slash and pool and slot_type and slots.isdecimal()):
+        raise CommandFailure(f"{text!r} is no quota.", "--quota a100/cuda=8", exit_code=EXIT_USAGE)
+    return {"pool": pool, "slot_type": slot_type, "slots": int(slots)}
+
+
+def _print_project(project: dict[str, Any]) -> None:
+    out = console()
+    out.print(f"[bold]{escape(project['name'])}[/bold]  weight {project['weight']:g}")
+    _print_spending(project["spending"])
+    _print_budget(project["budget"])
+    for quota in project["quotas"]:
+        out.print(
+            f"{escape(quota['pool'])}/{quota['slot_type']}: "
+            f"{quota['slots_held']} of {quota['slots']} slots"
+        )
+
+
+def _print_spending(spent: dict[str, Any]) -> None:
+    console().print(
+        f"Spent {spent['slot_hours']:,.4g} slot-hours, {spent['cost']:,.2f} {spent['currency']}; "
+        f"holds {spent['slots_held']} slots now."
+    )
+
+
+def _print_budget(budget: dict[str, Any] | None) -> None:
+    if budget is None:
+        console().print("No budget.")
+        return
+    shown = table("limit", "of", "spent", "share", "used up in", right=("of", "spent", "share"))
+    for limit in budget["limits"]:
+        share = limit["share"]
+        shown.add_row(
+            limit["measure"].replace("_", " "),
+            f"{limit['limit']:,.4g} {limit['unit']}",
+            f"{limit['spent']:,.4g}",
+            f"{share:.0%}" if isinstance(share, int | float) else share,
+            until(limit["exhausted_at"]),
+        )
+    console().print(shown)
+    if budget["exhausted_reason"]:
+        console().print(escape(budget["exhausted_reason"]))
+
+
+def _path(name: str) -> str:
+    return f"/projects/{_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    from muster.client import quoted
+
+    return quoted(name)

@@ -1,0 +1,143 @@
+"""Commands about the queue: queue, priority, move."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..exit_codes import EXIT_USAGE
+from ..output import (
+    CommandFailure,
+    JsonOption,
+    age,
+    console,
+    escape,
+    print_json,
+    report,
+    say,
+    table,
+    until,
+)
+from ..trials import ExperimentOrTrialArgument, TrialReference, find_trial, parse_trial
+from .experiments import ExperimentArgument
+from .operations import client_of_environment
+
+if TYPE_CHECKING:
+    from muster.client import Client
+
+
+def queue(as_json: JsonOption = False) -> None:
+    """List the trials that are waiting for slots: position, estimated start and reason."""
+    with client_of_environment() as client:
+        items = list(client.pages("/queue"))
+    if as_json:
+        print_json(items)
+        return
+    if not items:
+        say("The queue is empty.")
+        return
+    shown = table(
+        "#", "trial", "experiment", "asks for", "priority", "waiting", "starts", "why",
+        right=("#", "trial", "priority", "waiting"),
+    )  # fmt: skip
+    for item in items:
+        shown.add_row(
+            str(item["position"] or "–"),
+            f"{item['experiment_id']}.{item['trial_no']}",
+            escape(item["experiment_name"]),
+            escape(_asks(item)),
+            str(item["priority"]),
+            age(item["waiting_since"]),
+            until(item["estimated_start_at"]),
+            _reason(item),
+        )
+    console().print(shown)
+
+
+def _reason(item: dict[str, Any]) -> str:
+    """Return the reason, in amber if the present nodes can never run it."""
+    words = escape(item["pending_reason"])
+    is_never = item.get("is_impossible", False)
+    return f"[yellow]Cannot start with the present nodes.[/yellow] {words}" if is_never else words
+
+
+def priority(
+    experiment: ExperimentArgument,
+    value: Annotated[int, typer.Argument(min=0, max=100, help="Higher is more urgent.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Change the priority of a waiting or running experiment."""
+    with client_of_environment() as client:
+        changed = client.patch(f"/experiments/{experiment}", {"priority": value})
+    report(changed, f"Experiment {experiment}: priority {changed['priority']}", as_json=as_json)
+
+
+def move(
+    trial: ExperimentOrTrialArgument,
+    front: Annotated[
+        bool, typer.Option("--front", help="Move to the front of its equals.")
+    ] = False,
+    back: Annotated[bool, typer.Option("--back", help="Move to the back of its equals.")] = False,
+    before: Annotated[
+        TrialReference | None,
+        typer.Option(
+            metavar="EXPERIMENT[.TRIAL]",
+            parser=parse_trial,
+            help="Move before this experiment (12) or trial (12.3).",
+        ),
+    ] = None,
+    after: Annotated[
+        TrialReference | None,
+        typer.Option(
+            metavar="EXPERIMENT[.TRIAL]",
+            parser=parse_trial,
+            help="Move after this experiment or trial.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Move an experiment's waiting trials, or one of them, in the queue.
+
+    Only among equals: the same pool, kind of slot, priority and project.
+    """
+    chosen = [front, back, before is not None, after is not None]
+    if sum(chosen) != 1:
+        raise CommandFailure(
+            "Give one of --front, --back, --before and --after.",
+            exit_code=EXIT_USAGE,
+        )
+    target = before if before is not None else after
+    with client_of_environment() as client:
+        body: dict[str, Any] = _body(client, trial)
+        if target is not None:
+            body["before" if before is not None else "after"] = _body(client, target)
+        else:
+            body["to"] = "front" if front else "back"
+        moved = client.post("/queue:move", body)
+    if as_json:
+        print_json(moved)
+        return
+    first, num = moved["first"], moved["num_trials"]
+    what = (
+        f"{num} trials"
+        if num > 1
+        else f"Trial {trial.experiment}.{first['trial_no']}"
+        if first
+        else "1 trial"
+    )
+    place = f", {'the first of them ' if num > 1 else ''}now number {first['position']}"
+    say(f"{what} moved" + (place if first and first["position"] else ""))
+
+
+def _asks(item: dict[str, Any]) -> str:
+    slots = str(item["num_slots"])
+    if item["min_slots"] < item["num_slots"]:
+        slots = f"{item['min_slots']}–{slots}"
+    return f"{slots} {item['slot_type']} in {item['pool']}"
+
+
+def _body(client: Client, named: TrialReference) -> dict[str, Any]:
+    if named.no is None:
+        return {"experiment_id": named.experiment}
+    return {"trial_id": find_trial(client, named)["id"]}

@@ -1,0 +1,313 @@
+"""The command that runs a command line as an experiment, without a document."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ..exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
+from ..output import CommandFailure, JsonOption, print_json, printable, report_outage, say
+from ..sending import CodeOption, SetOption, send_code
+from .operations import client_of_environment
+
+if TYPE_CHECKING:
+    from muster.client import Client
+
+    from ..command_lines import ParsedCommand
+
+POLL_S = 0.5
+NAME_MAX_CHARS = 200
+WAITING = frozenset({"QUEUED", "RETRY_WAIT", "PAUSED"})
+TERMINAL = frozenset({"COMPLETED", "STOPPED_EARLY", "FAILED", "CANCELED"})
+_SHOWN_RANKS_MAX = 1000
+
+ArrayOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=ELEMENTS",
+        help="Run once for each element: i=0-9, or i=0-9%2 for two at a time; repeatable. The "
+        "command finds its element as a variable and as '${i}'.",
+    ),
+]
+LauncherOption = Annotated[
+    str | None,
+    typer.Option(help="How workers are started; takes the values of `launcher` in a document."),
+]
+
+
+def run(
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND...", help="The command line to run.")
+    ],
+    slots: Annotated[
+        int | None,
+        typer.Option("--slots", "-n", min=1, help="Slots, with one worker on each. Default: 1."),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Spread the slots evenly over exactly this many nodes."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the experiment. Default: the script's name.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="NAME=VALUE", help="Set a variable; repeatable."),
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Pass a secret as a variable; repeatable."),
+    ] = None,
+    pool: Annotated[str | None, typer.Option(help="Pool of nodes to run in.")] = None,
+    slot_type: Annotated[
+        Literal["cpu", "cuda"] | None, typer.Option(help="Kind of slot. Default: cpu.")
+    ] = None,
+    launcher: LauncherOption = None,
+    python: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Interpreter on the nodes.")
+    ] = None,
+    array: ArrayOption = None,
+    set_: SetOption = None,
+    code: CodeOption = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Send ignored files that match; repeatable."),
+    ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Only submit; do not follow the log.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a command line as an experiment: follow its log, and end with its exit code.
+
+    The current folder is sent along. Options of this command come before the command line:
+    muster run -n 2 -- python train.py --lr 1e-3
+    """
+    from ..command_lines import parse_command
+
+    if (script := _batch_script(command[0])) is not None:
+        own = (slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)
+        if any((*own, array)):
+            raise CommandFailure(
+                "A batch script sets these in its #SBATCH lines.",
+                "--set changes a value: --set resources.slots=4",
+                exit_code=EXIT_USAGE,
+            )
+        _run_batch_script(command, script, list(set_ or ()), detach=detach, as_json=as_json)
+        return
+    folder = Path.cwd() if code is None else code
+    parsed = parse_command(command, folder)
+    document = _document(parsed, slots=slots, nodes=nodes, name=name)
+    document["resources"] |= _given(pool=pool, slot_type=slot_type)
+    document["environment"] = _given(
+        python=python or parsed.python, variables=_variables(env or ()), secrets=secret
+    )
+    document["code"] = {"path": ".", **_given(include=include)}
+    document |= _given(launcher=launcher) | _array(array or ())
+    for note in parsed.notes:
+        say(note)
+    start(
+        json.dumps(document, indent=2),
+        overrides=list(set_ or ()),
+        code=code,
+        detach=detach,
+        as_json=as_json,
+        hide_launcher=parsed.is_script and launcher in (None, "torchrun"),
+    )
+
+
+def start(
+    document: str,
+    *,
+    overrides: list[str],
+    code: Path | None,
+    detach: bool,
+    as_json: bool,
+    hide_launcher: bool,
+) -> None:
+    """Submit a document with the current folder, and follow it unless `detach`.
+
+    hide_launcher: whether lines of the launcher are left out of the log.
+    """
+    with client_of_environment() as client:
+        sent = send_code(client, "-", document, overrides, code, quiet=as_json)
+        made = client.submit(
+            document,
+            overrides=overrides,
+            blob_sha256=sent.sha256,
+            left_out=sent.left_out,
+            code_version=sent.version,
+        )
+        url = f"{client.target.url}/experiments/{made['id']}"
+        say(f"Submitted experiment {made['id']} ({made['name']}): {url}")
+        if detach:
+            if as_json:
+                print_json(made)
+            else:
+                print(made["id"])
+            return
+        from ..follow import going_on
+
+        with going_on(made["id"]), client.patience(report_outage):
+            if made["only_trial_id"] is None:
+                _follow_search(client, made["id"], as_json=as_json)
+            code_of_job = _follow(
+                client, made["only_trial_id"], as_json=as_json, hide_launcher=hide_launcher
+            )
+    raise typer.Exit(code_of_job)
+
+
+def _run_batch_script(
+    command: Sequence[str], script: str, overrides: list[str], *, detach: bool, as_json: bool
+) -> None:
+    from ..sbatch.reading import document_of
+
+    with client_of_environment() as client:
+        document = document_of(client, command[0], script, arguments=command[1:], quiet=as_json)
+    start(
+        document,
+        overrides=overrides,
+        code=None,
+        detach=detach,
+        as_json=as_json,
+        hide_launcher=False,
+    )
+
+
+def _batch_script(word: str) -> str | None:
+    """Return the text of a Slurm batch script; None if the word names something else."""
+    try:
+        text = Path(word).read_text(errors="replace") if Path(word).is_file() else ""
+    except OSError:
+        return None
+    return text if text.startswith("#!") and "\n#SBATCH" in text else None
+
+
+def _document(
+    parsed: ParsedCommand, *, slots: int | None, nodes: int | None, name: str | None
+) -> dict[str, Any]:
+    """Return the document of a command line. Raises CommandFailure when options contradict it."""
+    for option, given, own in (("-n", slots, parsed.slots), ("--nodes", nodes, parsed.nodes)):
+        if given is not None and own is not None and given != own:
+            raise CommandFailure(
+                f"{option} {given} contradicts the command line, which asks for {own}.",
+                f"leave {option} or the option of the command line out",
+                exit_code=EXIT_USAGE,
+            )
+    num_nodes = nodes if nodes is not None else parsed.nodes
+    num_slots = slots if slots is not None else parsed.slots
+    resources: dict[str, Any] = {"slots": num_slots if num_slots is not None else num_nodes or 1}
+    if num_nodes is not None:
+        resources["nodes"] = num_nodes
+    return {
+        "name": (name if name is not None else parsed.name)[:NAME_MAX_CHARS],
+        "entrypoint": list(parsed.entrypoint),
+        "resources": resources,
+    }
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    """Return the values that are neither None nor empty."""
+    return {name: value for name, value in values.items() if value}
+
+
+def _array(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the array of `--array` options, as it stands in a document. Raises CommandFailure."""
+    from muster.document.arrays import InvalidArray, elements_of, ranges_of
+
+    found: dict[str, str] = {}
+    at_once: int | None = None
+    for text in texts:
+        name, equals, written = text.partition("=")
+        if not equals or not name:
+            raise CommandFailure(
+                f"--array {text!r} names no elements.", "--array i=0-9", exit_code=EXIT_USAGE
+            )
+        try:
+            found[name], most = elements_of(written)
+            ranges_of(found[name])
+        except InvalidArray as invalid:
+            raise CommandFailure(
+                f"--array {text!r} {invalid.problem}.", invalid.hint, exit_code=EXIT_USAGE
+            ) from None
+        if most is not None and at_once not in (None, most):
+            raise CommandFailure(
+                f"--array {text!r} contradicts the {at_once} at a time of another --array.",
+                "write % once",
+                exit_code=EXIT_USAGE,
+            )
+        at_once = most or at_once
+    return _given(array=found, max_concurrent=at_once)
+
+
+def _variables(texts: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        variable, equals, value = text.partition("=")
+        if not equals or not variable:
+            raise CommandFailure(
+                f"--env {text!r} sets no variable.", "--env NAME=VALUE", exit_code=EXIT_USAGE
+            )
+        found[variable] = value
+    return found
+
+
+def _follow(client: Client, trial_id: int, *, as_json: bool, hide_launcher: bool) -> int:
+    """Print the log of a trial until it has ended, and return the exit code of its job."""
+    trial = _wait_for_start(client, trial_id)
+    ranks = range(trial["num_slots"])
+    hides = hide_launcher and len(ranks) <= _SHOWN_RANKS_MAX
+    if not as_json:
+        is_one = trial["num_slots"] == 1
+        for line in client.log_lines(trial_id, ranks=ranks if hides else (), follow=True):
+            who = "" if is_one or line["rank"] < 0 else f"[rank {line['rank']}] "
+            to = sys.stderr if line["stream"] == "stderr" else sys.stdout
+            print(
+                f"{who}{printable(line['text'])}{' …' if line['cut'] else ''}", file=to, flush=True
+            )
+    client.wait(trial["experiment_id"], poll_s=POLL_S)
+    trial = client.get(f"/trials/{trial_id}")
+    if as_json:
+        print_json(trial)
+    name = f"{trial['experiment_id']} ({trial['experiment_name']})"
+    reason = f": {trial['reason']}" if trial["reason"] and trial["state"] != "COMPLETED" else ""
+    say(f"Experiment {name} is {trial['state']}{reason}")
+    return exit_code(trial)
+
+
+def _wait_for_start(client: Client, trial_id: int) -> dict[str, Any]:
+    """Return the trial once it has started or ended; say meanwhile what it waits for."""
+    import time
+
+    said = ""
+    while True:
+        trial: dict[str, Any] = client.get(f"/trials/{trial_id}")
+        if trial["state"] not in WAITING:
+            return trial
+        reason = trial["pending_reason"]
+        if reason and reason != said:
+            say(f"Waiting: {reason}")
+            said = reason
+        time.sleep(POLL_S)
+
+
+def exit_code(trial: dict[str, Any]) -> int:
+    """Return the exit code that ends the command: that of the job, or that of `muster submit
+    --follow` if the job has none."""
+    if trial["state"] == "FAILED":
+        code = trial["exit_code"]
+        return code if code and 0 < code < 256 else EXIT_FAILED
+    return EXIT_CANCELED if trial["state"] == "CANCELED" else 0
+
+
+def _follow_search(client: Client, experiment_id: int, *, as_json: bool) -> None:
+    """Follow an experiment of several trials, and end the command. Raises Exit."""
+    from ..follow import follow_to_the_end
+
+    follow_to_the_end(client, experiment_id, as_json=as_json)
+    raise typer.Exit(0)

@@ -1,0 +1,153 @@
+"""Commands about secrets: set, list, delete. A value is never an argument."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..exit_codes import EXIT_USAGE
+from ..output import (
+    CommandFailure,
+    JsonOption,
+    age,
+    console,
+    escape,
+    print_json,
+    report,
+    say,
+    table,
+)
+from ..selecting import YesOption
+from .operations import client_of_environment
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Secrets that jobs get as environment variables, hidden in their logs.",
+)
+
+SecretArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the variable, such as HF_TOKEN.")
+]
+ProjectOption = Annotated[
+    str | None, typer.Option("--project", help="The project that owns it; without it, you do.")
+]
+
+
+@app.command("set")
+def set_(
+    name: SecretArgument,
+    project: ProjectOption = None,
+    from_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--from-file", metavar="F", help="Take the content of this file as the value."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a secret, or replace its value.
+
+    The value comes from a file, from standard input, or from a prompt that does not show it. The
+    newline after a single line is dropped. A value is never an argument, because every user of the
+    machine can read arguments.
+    """
+    value = read_value(f"value of {name}", from_file)
+    with client_of_environment() as client:
+        made = client.call("PUT", _path(name, project), body={"value": value}).json()
+    if as_json:
+        print_json(made)
+        return
+    whose = "yours" if project is None else f"project {project}"
+    say(f"Set {name} ({whose}), version {made['version']}. Use it in a document:")
+    say(f"  environment: {{secrets: [{name}]}}")
+
+
+@app.command("list")
+def list_(
+    project: ProjectOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List your secrets, or those of a project. Values are never shown."""
+    with client_of_environment() as client:
+        found = list(client.pages(_folder(project)))
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("There are no secrets yet: `muster secret set NAME` creates one.")
+        return
+    shown = table("name", "owner", "version", "changed", "by", "last used", right=("version",))
+    for row in found:
+        owner = "you" if row["owner"] == "user" else f"project {row['owner_name']}"
+        shown.add_row(
+            escape(row["name"]),
+            escape(owner),
+            str(row["version"]),
+            age(row["changed_at"]),
+            escape(row["changed_by"]),
+            age(row["last_used_at"]) if row["last_used_at"] else "never",
+        )
+    console().print(shown)
+
+
+@app.command("delete")
+def delete(
+    name: SecretArgument,
+    project: ProjectOption = None,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a secret. Running jobs keep it; jobs that name it can no longer start."""
+    if not yes and not as_json:
+        typer.confirm(f"Delete secret {name}?", abort=True, err=True)
+    with client_of_environment() as client:
+        client.delete(_path(name, project))
+    report({"name": name, "deleted": True}, f"Deleted secret {name}.", as_json=as_json)
+
+
+def read_value(what: str, from_file: Path | None) -> str:
+    """Return a secret from a file, from standard input, or from a prompt that does not show it.
+
+    what: what is asked for. Raises CommandFailure for what is not text.
+    """
+    if from_file is not None:
+        try:
+            return _without_newline(from_file.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise CommandFailure(
+                f"{from_file} cannot be read: {reason}.",
+                "encode binary data, for example with base64",
+                exit_code=EXIT_USAGE,
+            ) from None
+    if sys.stdin.isatty():
+        value: str = typer.prompt(what[:1].upper() + what[1:], hide_input=True, err=True)
+        return value
+    try:
+        return _without_newline(sys.stdin.read())
+    except UnicodeDecodeError:
+        raise CommandFailure(
+            "Standard input is not text.",
+            "encode binary data, for example with base64",
+            exit_code=EXIT_USAGE,
+        ) from None
+
+
+def _without_newline(text: str) -> str:
+    """Return a single line without its newline; a key of several lines may need the last one."""
+    return text.removesuffix("\n").removesuffix("\r") if len(text.splitlines()) == 1 else text
+
+
+def _folder(project: str | None) -> str:
+    from muster.client import quoted
+
+    return "/secrets" if project is None else f"/projects/{quoted(project)}/secrets"
+
+
+def _path(name: str, project: str | None) -> str:
+    from muster.client import quoted
+
+    return f"{_folder(project)}/{quoted(name)}"
