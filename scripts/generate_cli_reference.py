@@ -32,7 +32,16 @@ The server and the token come from `MUSTER_URL` and `MUSTER_TOKEN`, else from `c
 
 
 def generate() -> str:
-    command = [sys.executable, "-m", "typer", "muster.cli.app", "utils", "docs", "--name", "muster"]
+    command = [
+        sys.executable,
+        "-m",
+        "typer",
+        "muster.cli.all_commands",
+        "utils",
+        "docs",
+        "--name",
+        "muster",
+    ]
     result = subprocess.run(
         command, capture_output=True, text=True, check=True, env={"COLUMNS": "200", "PATH": ""}
     )

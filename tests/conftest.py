@@ -432,7 +432,7 @@ def muster(monkeypatch, connect, make_user_token):
 
     from typer.testing import CliRunner
 
-    from muster.cli.app import app as commands
+    from muster.cli.all_commands import app as commands
     from muster.client import Client, Target
 
     def run(*arguments, as_="member", input=None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import runpy
 import shlex
@@ -17,7 +18,7 @@ import yaml
 from starlette.routing import compile_path
 
 import muster
-from muster.cli.app import app as cli
+from muster.cli.all_commands import app as cli
 from muster.document.inference import PROGRAMS as JOB_PROGRAMS
 from muster_server import errors
 from muster_server.api.http.errors import _HTTP_CODES
@@ -182,8 +183,14 @@ def ours(command: Command) -> list[str] | None:
 OURS = [(command, words) for command in commands() if (words := ours(command))]
 
 
+@functools.cache
+def command_line() -> Any:
+    """All commands of `muster`. Building them takes longer than parsing a line."""
+    return typer.main.get_command(cli)
+
+
 def parse_click(words: list[str]) -> None:
-    command, info, rest = typer.main.get_command(cli), "muster", words
+    command, info, rest = command_line(), "muster", words
     while hasattr(command, "commands"):
         assert rest, "no command"
         name, *rest = rest

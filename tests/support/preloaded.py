@@ -23,7 +23,7 @@ COMMANDS = "muster.cli"
 IMPORTS = {
     AGENT: (*AGENT_IMPORTS, "muster_agent.shim.supervise"),
     SHIM: (*AGENT_IMPORTS, "muster_agent.shim.supervise"),
-    COMMANDS: ("muster.cli.app", "muster.cli.output", "muster.client", "rich.table"),
+    COMMANDS: ("muster.cli.all_commands", "muster.cli.output", "muster.client", "rich.table"),
 }
 
 

@@ -94,7 +94,7 @@ def test_missing_packages_are_named_with_the_way_to_install_them(tmp_path: Path)
 
 def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
     code = (
-        "import sys, muster.cli.app\n"
+        "import sys, muster.cli.all_commands\n"
         "heavy = {'torch', 'numpy', 'httpx', 'rich', 'sqlalchemy', 'fastapi', 'yaml'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
@@ -146,3 +146,17 @@ def test_shells_are_offered_what_fits(words: str, offered: str) -> None:
         check=False,
     )
     assert offered in result.stdout.split()
+
+
+@pytest.mark.parametrize("command", ["status", "model"])
+def test_a_command_is_started_without_loading_the_others(command: str) -> None:
+    code = (
+        f"import sys; from muster.cli.app import command_line; command_line(['{command}'])\n"
+        "print(*(name for name in sys.modules if name.startswith('muster.cli.commands.')))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = {name.rpartition(".")[2] for name in result.stdout.split()}
+    assert "notifications" not in loaded
+    assert {"local"} <= loaded if command == "status" else {"models"} <= loaded

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from muster.cli.app import app
+from muster.cli.all_commands import app
 from muster.importing.determined import import_determined
 from muster.importing.determined_code import ModelFolder
 from muster_server.services.documents.resolving import resolve

@@ -12,7 +12,7 @@ def main() -> None:
     # httpx goes on without a command line of its own, whose imports take longer than httpx.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     try:
-        from .app import app
+        from .app import command_line
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] in ("muster", "muster_server"):
             raise
@@ -26,7 +26,7 @@ def main() -> None:
     as_json = "--json" in sys.argv
     try:
         # Not standalone: wrong use raises, so that it can be reported as JSON, too.
-        code = app(standalone_mode=not as_json)
+        code = command_line(sys.argv[1:])(standalone_mode=not as_json)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
     except Exception as error:

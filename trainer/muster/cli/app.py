@@ -4,40 +4,69 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from .commands import (
-    checkpoints,
-    cluster,
-    deployments,
-    diagnose,
-    experiments,
-    importing,
-    lineage,
-    local,
-    logs,
-    media,
-    models,
-    nodes,
-    notifications,
-    operations,
-    outputs,
-    performance,
-    plan,
-    predict,
-    profile,
-    progress,
-    projects,
-    queue,
-    run,
-    scaling,
-    search,
-    secrets,
-    tunnels,
-)
+COMMANDS = {
+    "up": ("local", "up"),
+    "status": ("local", "status"),
+    "run": ("run", "run"),
+    "submit": ("experiments", "submit"),
+    "validate": ("experiments", "validate"),
+    "predict": ("predict", "predict"),
+    "list": ("experiments", "list_"),
+    "show": ("experiments", "show"),
+    "logs": ("logs", "logs"),
+    "performance": ("performance", "performance"),
+    "diagnose": ("diagnose", "diagnose"),
+    "scaling": ("scaling", "scaling"),
+    "plan": ("plan", "plan"),
+    "progress": ("progress", "progress"),
+    "stacks": ("progress", "stacks"),
+    "profile": ("profile", "profile"),
+    "exec": ("tunnels", "exec_"),
+    "shell": ("tunnels", "shell"),
+    "port": ("tunnels", "port"),
+    "pause": ("operations", "pause"),
+    "resume": ("operations", "resume"),
+    "stop": ("operations", "stop"),
+    "kill": ("operations", "kill"),
+    "continue": ("lineage", "continue_"),
+    "fork": ("lineage", "fork"),
+    "archive": ("operations", "archive"),
+    "unarchive": ("operations", "unarchive"),
+    "delete": ("operations", "delete"),
+    "label": ("operations", "label"),
+    "budget": ("projects", "budget"),
+    "deletions": ("projects", "deletions"),
+    "retention": ("projects", "retention"),
+    "queue": ("queue", "queue"),
+    "priority": ("queue", "priority"),
+    "move": ("queue", "move"),
+    "login": ("cluster", "login"),
+}
+"""Command → its module in `commands`, and the function there."""
+GROUPS = {
+    "import": ("importing", "app"),
+    "project": ("projects", "project_app"),
+    "pool": ("projects", "pool_app"),
+    "secret": ("secrets", "app"),
+    "notify": ("notifications", "app"),
+    "node": ("nodes", "app"),
+    "search": ("search", "app"),
+    "checkpoint": ("checkpoints", "app"),
+    "outputs": ("outputs", "app"),
+    "media": ("media", "app"),
+    "model": ("models", "app"),
+    "deploy": ("deployments", "app"),
+    "agent": ("cluster", "agent_app"),
+    "token": ("cluster", "token_app"),
+}
+"""Group of commands → its module in `commands`, and the Typer there."""
 
 
 class CommandGroup(TyperGroup):
@@ -54,15 +83,6 @@ class CommandGroup(TyperGroup):
         return result
 
 
-app = typer.Typer(
-    name="muster",
-    cls=CommandGroup,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-
 def _version(wanted: bool) -> None:
     if wanted:
         from muster import __version__
@@ -71,7 +91,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _main(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
@@ -87,53 +106,29 @@ def _main(
     """
 
 
-app.command("up")(local.up)
-app.command("status")(local.status)
-app.command("run", context_settings={"allow_interspersed_args": False})(run.run)
-app.command("submit")(experiments.submit)
-app.command("validate")(experiments.validate)
-app.command("predict")(predict.predict)
-app.command("list")(experiments.list_)
-app.command("show")(experiments.show)
-app.command("logs")(logs.logs)
-app.command("performance")(performance.performance)
-app.command("diagnose")(diagnose.diagnose)
-app.command("scaling")(scaling.scaling)
-app.command("plan")(plan.plan)
-app.command("progress")(progress.progress)
-app.command("stacks")(progress.stacks)
-app.command("profile")(profile.profile)
-app.command("exec")(tunnels.exec_)
-app.command("shell")(tunnels.shell)
-app.command("port")(tunnels.port)
-app.command("pause")(operations.pause)
-app.command("resume")(operations.resume)
-app.command("stop")(operations.stop)
-app.command("kill")(operations.kill)
-app.command("continue")(lineage.continue_)
-app.command("fork")(lineage.fork)
-app.command("archive")(operations.archive)
-app.command("unarchive")(operations.unarchive)
-app.command("delete")(operations.delete)
-app.command("label")(operations.label)
-app.command("budget")(projects.budget)
-app.command("deletions")(projects.deletions)
-app.command("retention")(projects.retention)
-app.command("queue")(queue.queue)
-app.command("priority")(queue.priority)
-app.command("move")(queue.move)
-app.command("login")(cluster.login)
-app.add_typer(importing.app, name="import")
-app.add_typer(projects.project_app, name="project")
-app.add_typer(projects.pool_app, name="pool")
-app.add_typer(secrets.app, name="secret")
-app.add_typer(notifications.app, name="notify")
-app.add_typer(nodes.app, name="node")
-app.add_typer(search.app, name="search")
-app.add_typer(checkpoints.app, name="checkpoint")
-app.add_typer(outputs.app, name="outputs")
-app.add_typer(media.app, name="media")
-app.add_typer(models.app, name="model")
-app.add_typer(deployments.app, name="deploy")
-app.add_typer(cluster.agent_app, name="agent")
-app.add_typer(cluster.token_app, name="token")
+def command_line(words: Sequence[str] = ()) -> typer.Typer:
+    """Return the command line for `words`: with the command that they name, else with all of them.
+
+    Loading all commands takes longer than most of them run.
+    """
+    app = typer.Typer(
+        name="muster",
+        cls=CommandGroup,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        callback=_main,
+    )
+    named = set(words[:1]) & {*COMMANDS, *GROUPS}
+    for name, (module, function) in COMMANDS.items():
+        if not named or name in named:
+            settings = {"allow_interspersed_args": False} if name == "run" else None
+            app.command(name, context_settings=settings)(_load(module, function))
+    for name, (module, group) in GROUPS.items():
+        if not named or name in named:
+            app.add_typer(_load(module, group), name=name)
+    return app
+
+
+def _load(module: str, name: str) -> Any:
+    return getattr(import_module(f"muster.cli.commands.{module}"), name)
