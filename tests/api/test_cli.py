@@ -6,7 +6,6 @@ import os
 import re
 import stat
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,6 +13,7 @@ from sqlalchemy import text
 
 from muster_server.db.migrations import head_revision
 from muster_server.errors import SCHEMA_MISMATCH_EXIT
+from support import preloaded
 
 
 @pytest.fixture
@@ -22,14 +22,11 @@ def run(database_url, tmp_path):
 
     def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
-        return subprocess.run(
-            [sys.executable, "-W", "error", "-m", "muster_server.cli", *arguments],
-            env={**environment, "MUSTER_DATABASE_URL": database_url, **settings},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
+        return preloaded.run(
+            [preloaded.SERVER, *arguments],
+            environment={**environment, "MUSTER_DATABASE_URL": database_url, **settings},
+            folder=tmp_path,
+            timeout_s=60,
         )
 
     return run

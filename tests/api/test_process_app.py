@@ -6,8 +6,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import httpx
@@ -17,6 +15,7 @@ from muster_server.api.http.guard import operations_of
 from muster_server.process_app import create_process_app
 from muster_server.telemetry.families import FAMILIES
 from muster_server.telemetry.process import ControllerTelemetry, WorkerTelemetry
+from support import preloaded
 from support.client import make_client, running
 
 DEADLINE_S = 60
@@ -95,14 +94,12 @@ def free_port():
 
 def start(command, tmp_path, **variables):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
-    with (tmp_path / f"{command}.log").open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "muster_server.cli", command],
-            env={**environment, **variables},
-            cwd=tmp_path,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
+    return preloaded.start(
+        [preloaded.SERVER, command],
+        environment={**environment, **variables},
+        folder=tmp_path,
+        output=tmp_path / f"{command}.log",
+    )
 
 
 def test_a_controller_answers_while_it_leads_and_ends_in_order(

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 
 from muster_server.db.models import SecretRow, UserRow
 from muster_server.security.stack_secrets import new_key
+from support import preloaded
 
 API = "/api/v1/secrets"
 OF_PROJECT = "/api/v1/projects/vision/secrets"
@@ -185,16 +186,14 @@ class TestWithoutKey:
 def test_keys_are_made_and_rotated_by_commands(
     database_url, database, member_client, settings, tmp_path
 ):
-    import subprocess
-    import sys
-
     def run(*arguments, **more):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
-        return subprocess.run(
-            [sys.executable, "-W", "error", "-m", "muster_server.cli", "secrets", *arguments],
-            env={**environment, "MUSTER_DATABASE_URL": database_url, **more},
-            cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        return preloaded.run(
+            [preloaded.SERVER, "secrets", *arguments],
+            environment={**environment, "MUSTER_DATABASE_URL": database_url, **more},
+            folder=tmp_path,
+            timeout_s=60,
+        )
 
     for name in ("A", "B", "C"):
         put(member_client, f"{API}/{name}")

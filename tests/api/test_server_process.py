@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import httpx
@@ -22,15 +20,10 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect as connect_websocket
 
 from muster_server import http_protocol
+from support import preloaded
 from support.live import serving
 
 START_TIMEOUT_S = 60
-SCRIPT = """
-from muster_server import http_protocol
-http_protocol.BoundedHttpProtocol.head_timeout_s = 0.5
-from muster_server.cli import main
-main(["serve"])
-"""
 
 
 def wait_for(check, timeout_s=START_TIMEOUT_S):
@@ -52,24 +45,21 @@ class Server:
         self.log = tmp_path / f"server-{self.port}.log"
         self.lifeline_read, self.lifeline = os.pipe()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", SCRIPT],
-                env={
-                    **environment,
-                    "MUSTER_DATABASE_URL": database_url,
-                    "MUSTER_PORT": str(self.port),
-                    "MUSTER_REQUEST_TIMEOUT_S": "0.5",
-                    "MUSTER_LIFELINE_FD": str(self.lifeline_read),
-                    "MUSTER_LOG_FORMAT": "json",
-                    **settings,
-                },
-                cwd=tmp_path,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                pass_fds=(self.lifeline_read,),
-                start_new_session=True,
-            )
+        self.process = preloaded.start(
+            [preloaded.IMPATIENT_SERVER],
+            environment={
+                **environment,
+                "MUSTER_DATABASE_URL": database_url,
+                "MUSTER_PORT": str(self.port),
+                "MUSTER_REQUEST_TIMEOUT_S": "0.5",
+                "MUSTER_LIFELINE_FD": str(self.lifeline_read),
+                "MUSTER_LOG_FORMAT": "json",
+                **settings,
+            },
+            folder=tmp_path,
+            output=self.log,
+            pass_fds=(self.lifeline_read,),
+        )
         os.close(self.lifeline_read)
         self.url = f"http://127.0.0.1:{self.port}"
 

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ import redis
 from pydantic import SecretStr
 from sqlalchemy import func, select, update
 
+from muster.launch.forkserver import ForkedProgram
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.models import (
@@ -43,11 +43,11 @@ from muster_server.services.core.events import add_event
 from muster_server.services.metrics import ingest
 from muster_server.services.notifications import rules, targets
 from muster_server.settings import Settings
+from support import preloaded
 from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
 from support.receivers import webhook_receiver
 
 DEADLINE_S = 120.0
-WORKER = "from muster_server.settings import get_settings; from muster_server.tasks.runner import run; run(get_settings())"
 
 
 class Valkey:
@@ -106,10 +106,10 @@ def valkey() -> Iterator[Valkey]:
 @pytest.fixture
 def start_worker(
     database_url: str, valkey: Valkey, tmp_path: Path
-) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    started: list[subprocess.Popen[bytes]] = []
+) -> Iterator[Callable[..., ForkedProgram]]:
+    started: list[ForkedProgram] = []
 
-    def start(lifeline_fd: int | None = None, **settings: str) -> subprocess.Popen[bytes]:
+    def start(lifeline_fd: int | None = None, **settings: str) -> ForkedProgram:
         environment = {
             **os.environ,
             **settings,
@@ -119,17 +119,15 @@ def start_worker(
         }
         if lifeline_fd is not None:
             environment["MUSTER_LIFELINE_FD"] = str(lifeline_fd)
-        with (tmp_path / f"worker-{len(started)}.txt").open("wb") as output:
-            started.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", WORKER],
-                    env=environment,
-                    cwd=tmp_path,
-                    stdout=output,
-                    stderr=output,
-                    pass_fds=() if lifeline_fd is None else (lifeline_fd,),
-                )
+        started.append(
+            preloaded.start(
+                [preloaded.SERVER, "worker"],
+                environment=environment,
+                folder=tmp_path,
+                output=tmp_path / f"worker-{len(started)}.txt",
+                pass_fds=() if lifeline_fd is None else (lifeline_fd,),
             )
+        )
         return started[-1]
 
     yield start
@@ -180,7 +178,7 @@ def num_compacted(database: Database) -> Callable[[], int]:
 )
 def test_losing_everything_in_redis_is_a_delay_and_not_a_loss(
     valkey: Valkey,
-    start_worker: Callable[..., subprocess.Popen[bytes]],
+    start_worker: Callable[..., ForkedProgram],
     report: Callable[[int], None],
     num_compacted: Callable[[], int],
 ) -> None:
@@ -203,7 +201,7 @@ def test_losing_everything_in_redis_is_a_delay_and_not_a_loss(
 )
 def test_notifications_outlive_an_absent_receiver_and_an_emptied_redis(
     valkey: Valkey,
-    start_worker: Callable[..., subprocess.Popen[bytes]],
+    start_worker: Callable[..., ForkedProgram],
     database: Database,
 ) -> None:
     """Three trials fail while the receiver is away, Redis is flushed and the worker is killed."""
@@ -274,7 +272,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 
 def test_two_workers_at_once_count_each_point_once(
-    start_worker: Callable[..., subprocess.Popen[bytes]],
+    start_worker: Callable[..., ForkedProgram],
     report: Callable[[int], None],
     num_compacted: Callable[[], int],
 ) -> None:
@@ -287,7 +285,7 @@ def test_two_workers_at_once_count_each_point_once(
 
 def test_a_worker_ends_when_its_lifeline_is_cut(
     valkey: Valkey,
-    start_worker: Callable[..., subprocess.Popen[bytes]],
+    start_worker: Callable[..., ForkedProgram],
     report: Callable[[int], None],
     num_compacted: Callable[[], int],
 ) -> None:
@@ -301,7 +299,7 @@ def test_a_worker_ends_when_its_lifeline_is_cut(
 
 
 def test_a_worker_ends_on_sigterm(
-    start_worker: Callable[..., subprocess.Popen[bytes]],
+    start_worker: Callable[..., ForkedProgram],
     report: Callable[[int], None],
     num_compacted: Callable[[], int],
 ) -> None:
@@ -325,14 +323,12 @@ def test_a_worker_answers_health_and_metrics_beside_its_work(
         "MUSTER_SWEEP_INTERVAL_S": "1",
         "MUSTER_WORKER_PORT": str(port),
     }
-    with (tmp_path / "worker.txt").open("wb") as output:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "muster_server.cli", "worker"],
-            env=environment,
-            cwd=tmp_path,
-            stdout=output,
-            stderr=output,
-        )
+    worker = preloaded.start(
+        [preloaded.SERVER, "worker"],
+        environment=environment,
+        folder=tmp_path,
+        output=tmp_path / "worker.txt",
+    )
     headers = {"Authorization": f"Bearer {make_user_token('viewer', token_role='metrics')}"}
 
     def get(path: str) -> str:

@@ -5,13 +5,12 @@ Real processes, because what is tested is what a process leaves behind.
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
 from muster.launch import lifeline
+from support import preloaded
 
 DEADLINE_S = 60
 
@@ -36,8 +35,14 @@ def start_controller(database_url, tmp_path):
             "MUSTER_CONTROLLER_INTERVAL_S": "0.1",
             **variables,
         }
-        command = [sys.executable, "-m", "muster_server.cli", "controller"]
-        processes.append(subprocess.Popen(command, env=environment, pass_fds=pass_fds, stderr=None))
+        processes.append(
+            preloaded.start(
+                [preloaded.SERVER, "controller"],
+                environment=environment,
+                output=tmp_path / "controllers.log",
+                pass_fds=pass_fds,
+            )
+        )
         return processes[-1]
 
     yield start

@@ -320,7 +320,7 @@ class ClusterSimulation:
                 self._start(action)
             else:
                 self._ask(action)
-        for wait in decided.waits():
+        for wait in decided.waiting():
             trial = self._queue[wait.trial_id]
             since = (trial.promised_since or at(self.now_s)) if wait.is_promised else None
             if since != trial.promised_since:

@@ -41,6 +41,11 @@ class WaitingTrial(NamedTuple):
     def trial_id(self) -> int:
         return self.candidate.entry.trial_id
 
+    @property
+    def is_promised(self) -> bool:
+        """Whether slots are reserved for it. Valid only until the next pass begins."""
+        return self.trial_id in self.group_pass._promised
+
     def tell(self) -> Wait:
         """Return why the trial waits, and until when. Valid only until the next pass begins."""
         return self.group_pass.tell(self)
