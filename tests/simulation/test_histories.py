@@ -47,14 +47,14 @@ def simulate(*arguments, hash_seed="0"):
 
 
 def test_every_promise_is_kept_in_every_history():
-    done = simulate("--seeds", os.environ.get("MUSTER_SIMULATION_SEEDS", "1:51"))
+    done = simulate("--seeds", os.environ.get("MUSTER_SIMULATION_SEEDS", "1:21"))
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_an_outage_of_the_control_plane_costs_nothing():
     """Its long form: python -m support.simulation --seeds 1:10001 --outages"""
-    done = simulate("--outages", "--seeds", os.environ.get("MUSTER_SIMULATION_OUTAGES", "1:13"))
+    done = simulate("--outages", "--seeds", os.environ.get("MUSTER_SIMULATION_OUTAGES", "1:7"))
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 
