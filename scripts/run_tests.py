@@ -38,7 +38,7 @@ PYTEST_AREAS = [*COMPUTING_AREAS, *WATCHING_AREAS]
 FAST = ["style", "types", "imports", "unit"]
 FAST_TESTS = ["-m", "not postgres"]
 BROWSER_AREAS = {"e2e"}
-ROUTER_AREAS = {"integration"}
+ROUTER_AREAS = {"integration", "e2e"}
 RERUN_AREAS = {"loops", *WATCHING_AREAS}
 """Their tests watch processes and clocks that the machine may hold up at any moment."""
 MAX_UNSTEADY = 2

@@ -47,6 +47,13 @@ PAGES = [
     "/logs",
     "/checkpoints",
     "/models",
+    "/models?tab=leaderboards",
+    "/models/{model}",
+    "/models/{model}?tab=history",
+    "/models/{model}/versions/1",
+    "/models/{model}/versions/1?tab=uses",
+    "/deployments",
+    "/deployments/{model}",
     "/queue",
     "/nodes",
     "/nodes/{node}",
@@ -75,8 +82,10 @@ PAGES = [
 
 
 @pytest.fixture(scope="module")
-def ids(stack: Stack) -> Iterator[dict[str, Any]]:
+def ids(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """Something to see on every page."""
+    model, config = "axe-model", tmp_path_factory.mktemp("model") / "config.json"
+    config.write_text('{"format": "muster-model", "format_version": 1}')
     with stack.client() as client:
 
         def submit(name: str, script: list[dict[str, Any]], **more: Any) -> Any:
@@ -108,7 +117,11 @@ def ids(stack: Stack) -> Iterator[dict[str, Any]]:
             f"/experiments/{ended['id']}/scaling-reports", {"slots": [1], "repeats": 1, "steps": 10}
         )
         client.post(f"/scaling-reports/{report['id']}:cancel")
+        client.upload_model(model, config, notes="for axe")
+        client.set_model_alias(model, "production", 1)
+        client.deploy(f"{model}@production", slots=64, reason="it waits for slots")
         yield {
+            "model": model,
             "preflight": preflight["id"],
             "search": search["id"],
             "ended": ended["id"],
@@ -118,6 +131,7 @@ def ids(stack: Stack) -> Iterator[dict[str, Any]]:
             "waits": waits["id"],
         }
         client.stop(waits["id"])
+        client.stop_deployment(model)
 
 
 def settle(page: Page) -> None:

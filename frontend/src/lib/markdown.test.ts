@@ -67,3 +67,13 @@ test.each(HOSTILE)("what is hostile is text: %s", (text) => {
     }
   }
 });
+
+test.each([
+  ["# A\n## B\n# C", "h3 h4 h3"],
+  ["## A\n\n## B\n\n### C", "h3 h3 h4"],
+  ["### A\n# B\n#### C\n##### D", "h3 h3 h4 h5"],
+  ["> ## A\n\ntext\n\n- ### B", "h3 h4"],
+])("headings leave no level out: %j", (text, levels) => {
+  const found = [...shown(text).querySelectorAll("h1, h2, h3, h4, h5, h6")].map(({ localName }) => localName);
+  expect(found.join(" ")).toBe(levels);
+});

@@ -2,7 +2,7 @@
  * Markdown to HTML. Nothing of the source becomes HTML by itself: tags are shown as text, and links
  * lead only to addresses that are safe to click. What a renderer of its own allows more, it answers for.
  */
-import { Marked, type MarkedExtension, type RendererObject } from "marked";
+import { Marked, type MarkedExtension, type RendererObject, type Tokens } from "marked";
 
 const ENTITY_OR_SPECIAL = /[<>"']|&(?!(?:#\d{1,7}|#x[\da-f]{1,6}|\w+);)/gi;
 const SPECIAL = /[<>"'&]/g;
@@ -62,5 +62,15 @@ export const withScrolls = (html: string): string =>
 
 const notes = reader({ breaks: true });
 
-/** What somebody wrote into notes, as HTML. */
-export const notesHtml = (text: string): string => withScrolls(notes.parse(text) as string);
+/** What somebody wrote into notes, as HTML. Its headings begin at the first level and leave none out. */
+export function notesHtml(text: string): string {
+  const tokens = notes.lexer(text);
+  const above: number[] = [];
+  notes.walkTokens(tokens, (token) => {
+    if (token.type !== "heading") return;
+    const heading = token as Tokens.Heading;
+    while ((above.at(-1) ?? 0) >= heading.depth) above.pop();
+    heading.depth = above.push(heading.depth);
+  });
+  return withScrolls(notes.parser(tokens));
+}
