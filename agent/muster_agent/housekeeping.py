@@ -62,7 +62,8 @@ class Housekeeping:
                 log.exception("health_check_failed")
             else:
                 if found != self.problems:
-                    log.info("health", problems=[p.message for p in found])
+                    tell = log.warning if found else log.info
+                    tell("health", problems=[p.message for p in found])
                 self.problems = found
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CHECK_INTERVAL_S):

@@ -8,7 +8,7 @@ import dataclasses
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -39,7 +39,6 @@ from muster_agent.jobs.launch import (
     inheritable,
     is_built_in,
     parent_environment,
-    shared_environment,
     tracks,
     why_cold,
 )
@@ -81,6 +80,11 @@ class Machine:
         self._offered: list[wire.SlotInfo] = []
         self._inherited = environment.passed(os.environ, settings.pass_environment)
         """Part of the agent's environment that jobs see."""
+        self._warm = WarmParents(
+            process.owner_of(self._home),
+            words=self._home / "warm.log",
+            imports=settings.warm_imports,
+        )
         self._describing = ""
         """Mark of the processes that are listing the layers of a model now."""
         self._num_described = 0
@@ -133,6 +137,7 @@ class Machine:
             [path for path in folders if path.exists()],
             clock=self.clock_reading(),
             devices=self._offered,
+            cold_reason=self._cold_reason(),
         )
 
     def usage(self) -> wire.NodeUsage:
@@ -175,14 +180,6 @@ class Machine:
             except EngineFailed as error:  # Tried again with the next sweep.
                 log.warning("containers_left", error=str(error))
         return sorted(set(found)), num_survivors
-
-    @cached_property
-    def _warm(self) -> WarmParents:
-        return WarmParents(
-            process.owner_of(self._home),
-            words=self._home / "warm.log",
-            imports=self._settings.warm_imports,
-        )
 
     def close(self) -> None:
         """End the processes that are kept for future allocations."""
@@ -298,12 +295,7 @@ class Machine:
         self._num_described += 1
         self._describing = f"describe-{os.getpid()}-{self._num_described}"
         python = choose(wanted.python, self._settings.python)
-        variables = parent_environment(
-            wanted.environment,
-            inherited=activated(inheritable(self._inherited), python),
-            sdk_path="" if is_our_own(python) else self._sdk_path,
-            loopback_interface=LOOPBACK_INTERFACE,
-        )
+        variables = self._parent_environment(python, wanted.environment)
         job = descriptions.DescriptionJob(
             name=self._describing,
             owner=process.owner_of(self._home),
@@ -327,6 +319,7 @@ class Machine:
         """Return the options of a shim of `spec` started now; `bundle` is the path of the
         downloaded code, or ""."""
         settings = self._settings
+        warm_socket, cold_reason = self._find_parent(spec)
         return ShimOptions(
             default_python=settings.python,
             node_address=self._address,
@@ -339,7 +332,8 @@ class Machine:
             uv=find_uv(),
             environments_limit_bytes=settings.environments_limit_bytes,
             tracking_token=(f"{TRACKING_MARK}{secrets.token_urlsafe(24)}" if tracks(spec) else ""),
-            warm_socket=self._warm_socket(spec),
+            warm_socket=warm_socket,
+            cold_reason=cold_reason,
             deadline_boot_s=deadline_boot_s,
             kill_wait_s=settings.kill_wait_s,
             spool_limit_bytes=settings.spool_limit_bytes,
@@ -382,20 +376,36 @@ class Machine:
         )
         return wire.loads(FetchResult, line)
 
-    def _warm_socket(self, spec: wire.AllocationSpec) -> str:
+    def _find_parent(self, spec: wire.AllocationSpec) -> tuple[str, str]:
+        """Return the socket of a warm parent for the workers of `spec`, and why there is none although
+        the settings ask for it; "" for either."""
         wanted = self._settings.warm_workers
         if wanted == "none" or (wanted == "trainer" and not is_built_in(spec)):
-            return ""
-        if why_cold(spec, is_isolated=self._isolation.is_on):
-            return ""
+            return "", ""
+        if reason := why_cold(spec, is_isolated=self._isolation.is_on):
+            return "", reason
         python = choose(spec.python, self._settings.python)
-        shared = shared_environment(
-            spec,
+        variables = self._parent_environment(python, spec.environment)
+        found = self._warm.want(python, variables, spec.slot_type)
+        return found, "" if found else self._warm.why_none(python, variables)
+
+    def _cold_reason(self) -> str:
+        """Return why no warm parent can be kept here for documents that name neither an interpreter
+        nor variables, although the settings ask for it, as one clause; "" if there is no such reason."""
+        if self._settings.warm_workers == "none":
+            return ""
+        python = self._settings.python
+        return self._warm.why_none(python, self._parent_environment(python, {}))
+
+    def _parent_environment(self, python: str, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a warm parent for documents with this interpreter and these
+        variables."""
+        return parent_environment(
+            variables,
             inherited=activated(inheritable(self._inherited), python),
             sdk_path="" if is_our_own(python) else self._sdk_path,
             loopback_interface=LOOPBACK_INTERFACE,
         )
-        return self._warm.want(python, shared, spec.slot_type)
 
 
 def _model(folder: Path) -> Model:

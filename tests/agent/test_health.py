@@ -105,3 +105,33 @@ def test_an_agent_compares_its_clock_with_the_servers(
         return {p["message"] for p in plane.leases[-1]["problems"] or []} if plane.leases else set()
 
     wait_for(lambda: any("behind the server's" in message for message in said()), timeout_s=60)
+
+
+def test_an_agent_says_once_why_it_starts_workers_cold(
+    agent: Any, plane: Any, wait_for: Any
+) -> None:
+    agent.kill()
+    agent.environment["PYTHONPATH"] = "/opt/libs:src"
+    agent.start()
+
+    def problem() -> dict[str, Any] | None:
+        found = plane.leases[-1]["problems"] or [] if plane.leases else []
+        return next((p for p in found if p["kind"] == "workers"), None)
+
+    assert wait_for(problem) == {
+        "kind": "workers",
+        "message": "workers start cold, which takes seconds longer, because PYTHONPATH of the agent has "
+        "the relative entry 'src' (use absolute paths)",
+        "blocks": False,
+    }
+    (line,) = [line for line in agent.words().splitlines() if "workers start cold" in line]
+    assert "warning" in line
+
+
+def test_no_warm_workers_no_reason(agent: Any, plane: Any, wait_for: Any) -> None:
+    agent.kill()
+    agent.environment |= {"PYTHONPATH": "src", "MUSTER_AGENT_WARM_WORKERS": "none"}
+    plane.leases.clear()
+    agent.start()
+    wait_for(lambda: plane.leases and plane.leases[-1]["problems"] is not None)
+    assert "workers" not in {p["kind"] for p in plane.leases[-1]["problems"]}

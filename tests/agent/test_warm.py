@@ -391,6 +391,25 @@ def test_the_agent_keeps_a_parent_which_ends_with_it(
     assert not is_running(worker)
 
 
+def test_the_log_of_a_shim_says_why_the_agent_gave_it_no_parent(
+    agent: Any, plane: Any, make_spec: Any, code: Any
+) -> None:
+    agent.kill()
+    agent.environment |= {"MUSTER_AGENT_WARM_WORKERS": "all", "PYTHONPATH": "src"}
+    agent.start()
+    changes = {"launcher": "torchrun", "slots": [0], "world_size": 1, "code": code("")}
+    unwarm = {"config": {"name": "digits", "environment": {"warm": False}}}
+    for id, more, reason in (
+        ("a1", {}, "PYTHONPATH of the agent has the relative entry 'src' (use absolute paths)"),
+        ("a2", unwarm, "environment.warm is false"),
+    ):
+        plane.want(make_spec(allocation_id=id, **changes, **more))
+        agent.wait_exit(id, timeout_s=120)
+        assert (
+            f"starting with torchrun, because {reason}\n" in agent.folder(id).shim_log.read_text()
+        )
+
+
 def is_running(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
@@ -432,7 +451,16 @@ def test_at_most_two_parents_and_none_that_failed(tmp_path: Path) -> None:
         deadline = time.monotonic() + 60
         while parents.want(str(broken), path, "cpu"):  # until it is seen to have ended
             assert time.monotonic() < deadline
-        assert parents.want(str(python), {"PYTHONPATH": "src"}, "cpu") == ""
+        assert parents.why_none(str(broken), path) == (
+            f"the process from which they are forked ended with code 1, see {tmp_path}/warm.log"
+        )
+        assert parents.why_none(str(broken), {**path, "A": "1"}) == ""
+        assert parents.why_none(str(python), path) == ""
+        relative = {"PYTHONPATH": "/opt/libs:src"}
+        assert parents.want(str(python), relative, "cpu") == ""
+        assert parents.why_none(str(python), relative) == (
+            "PYTHONPATH of the agent has the relative entry 'src' (use absolute paths)"
+        )
         assert parents.want(str(tmp_path / "none"), path, "cpu") == ""
     finally:
         parents.close()

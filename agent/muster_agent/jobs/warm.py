@@ -54,6 +54,13 @@ class _Key:
     """Hash of the environment."""
 
 
+@dataclass(frozen=True)
+class _Failure:
+    at: float
+    code: int
+    """Exit code, or minus the signal."""
+
+
 @dataclass
 class _Parent:
     id: str
@@ -82,7 +89,7 @@ class WarmParents:
         self._imports = list(imports)
         self._parents: dict[_Key, _Parent] = {}
         """Parents, the most recently used last."""
-        self._failed_at: dict[_Key, float] = {}
+        self._failures: dict[_Key, _Failure] = {}
         self._num_started = 0
 
     def want(self, python: str, environment: Mapping[str, str], slot_type: str) -> str:
@@ -93,12 +100,10 @@ class WarmParents:
         """
         self._collect()
         executable = shutil.which(python)
-        if executable is None or sys.platform != "linux" or _has_relative_path(environment):
+        if executable is None or sys.platform != "linux" or self.why_none(python, environment):
             return ""
         key = _Key(python, fingerprint(executable), slot_type, _digest(environment))
         if key not in self._parents:
-            if time.monotonic() < self._failed_at.get(key, -RETRY_S) + RETRY_S:
-                return ""
             while len(self._parents) >= MAX_PARENTS:
                 self._parents.pop(next(iter(self._parents))).end()
             try:
@@ -108,6 +113,22 @@ class WarmParents:
                 return ""
         parent = self._parents[key] = self._parents.pop(key)
         return str(parent.socket_path)
+
+    def why_none(self, python: str, environment: Mapping[str, str]) -> str:
+        """Return why there can be no parent for such workers although it is wanted, as one clause that
+        says what to mend; "" if there is no such reason. May be called from another thread."""
+        if entry := _relative_entry(environment):
+            return f"PYTHONPATH of the agent has the relative entry {entry!r} (use absolute paths)"
+        executable = shutil.which(python)
+        if executable is None:
+            return ""
+        wanted = (python, fingerprint(executable), _digest(environment))
+        for key, failure in list(self._failures.items()):
+            is_recent = time.monotonic() < failure.at + RETRY_S
+            if is_recent and (key.python, key.fingerprint, key.environment) == wanted:
+                how = f"code {failure.code}" if failure.code >= 0 else f"signal {-failure.code}"
+                return f"the process from which they are forked ended with {how}, see {self.words}"
+        return ""
 
     def find(self, python: str, environment: Mapping[str, str]) -> str:
         """Return the socket of an existing parent, for workers of any slot type; "" for none."""
@@ -137,7 +158,7 @@ class WarmParents:
             code = parent.process.poll()
             if code is not None:
                 if code != 0:
-                    self._failed_at[key] = time.monotonic()
+                    self._failures[key] = _Failure(time.monotonic(), code)
                     log.warning(
                         "warm_parent_ended", python=key.python, code=code, log=str(self.words)
                     )
@@ -188,7 +209,8 @@ def _digest(environment: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(environment.items())).encode()).hexdigest()
 
 
-def _has_relative_path(environment: Mapping[str, str]) -> bool:
-    """Return whether PYTHONPATH has a relative entry: then imports depend on the working folder."""
+def _relative_entry(environment: Mapping[str, str]) -> str:
+    """Return the first relative entry of PYTHONPATH, with which imports depend on the working folder;
+    "" if there is none."""
     entries = environment.get("PYTHONPATH", "").split(":")
-    return any(entry and not entry.startswith("/") for entry in entries)
+    return next((entry for entry in entries if entry and not entry.startswith("/")), "")

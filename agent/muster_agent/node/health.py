@@ -29,15 +29,23 @@ _SMI_FIELDS = "index,uuid,ecc.errors.uncorrected.volatile.total"
 
 
 def find_problems(
-    folders: Iterable[Path], *, clock: ClockReading | None, devices: Sequence[SlotInfo]
+    folders: Iterable[Path],
+    *,
+    clock: ClockReading | None,
+    devices: Sequence[SlotInfo],
+    cold_reason: str = "",
 ) -> list[NodeProblem]:
     """Run all checks and return the problems, blocking ones first. Waits for nvidia-smi.
 
     folders: the folders of the agent and its storage.
     devices: the slots the node has offered.
+    cold_reason: why no worker is forked from a warm parent, as one clause; "" if there is no reason.
     """
     found = [problem for path in folders for problem in check_disk(path)]
     found += check_memory() + check_clock(clock)
+    if cold_reason:
+        message = f"workers start cold, which takes seconds longer, because {cold_reason}"
+        found.append(NodeProblem(kind="workers", message=message))
     expected = [device for device in devices if device.slot_type == "cuda"]
     if expected:
         found += check_devices(expected, ask_smi(_SMI_FIELDS))

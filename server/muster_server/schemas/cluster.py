@@ -29,7 +29,7 @@ class SlotOut(Output):
 
 class NodeProblemOut(Output):
     kind: str
-    """Kind of problem: disk, memory, clock or device."""
+    """Kind of problem: disk, memory, clock, device or workers."""
     message: str
     blocks: bool
     """Whether nothing new is placed on the node while the problem lasts."""

@@ -188,7 +188,7 @@ class NodeProblem:
     """A problem that an agent's check has found on its node."""
 
     kind: str
-    """Kind of the problem: disk, memory, clock or device."""
+    """Kind of the problem: disk, memory, clock, device or workers."""
     message: str
     blocks: bool = False
     """Whether nothing new should be placed there while it lasts."""

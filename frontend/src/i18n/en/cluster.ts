@@ -102,7 +102,7 @@ export const cluster = {
     healthWord: { ok: "no problems found", degraded: "degraded", quarantined: "quarantined" },
     quarantined: "This node is quarantined: no trials are placed here.",
     quarantinedHint: "Release it once the cause is fixed.",
-    problem: { disk: "Disk", memory: "Memory", clock: "Clock", device: "Device" },
+    problem: { disk: "Disk", memory: "Memory", clock: "Clock", device: "Device", workers: "Workers" },
     problemBlocks: "{{kind}}: no new trials are placed here until this is resolved.",
     problemOpen: "{{kind}}: trials are still placed here.",
     strikes_one: "{{count}} trial could not be prepared here because of a problem on the node.",
