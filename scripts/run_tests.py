@@ -22,7 +22,7 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,22 +159,35 @@ def call(*command: str, cwd: Path = ROOT, manner: Manner = Manner()) -> bool:
     return process.returncode == 0
 
 
-def style(manner: Manner) -> bool:
+def counted(
+    arguments: list[str], tests: Tests, manner: Manner, *, before: Sequence[str] = ()
+) -> bool:
+    """Run pytest, count its tests, and return whether all passed; `before` stands before the command.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        ok = call(*before, "pytest", "-q", f"--junit-xml={report}", *arguments, manner=manner)
+        if report.exists():
+            tests.read(report)
+    return ok
+
+
+def style(manner: Manner, tests: Tests) -> bool:
     formatted = call("ruff", "format", "--check", "--quiet", ".", manner=manner)
     if not formatted:
         print("hint: ruff format .", flush=True)
     return call("ruff", "check", "--quiet", ".", manner=manner) and formatted
 
 
-def types(manner: Manner) -> bool:
+def types(manner: Manner, tests: Tests) -> bool:
     return call("mypy", manner=manner)
 
 
-def imports(manner: Manner) -> bool:
+def imports(manner: Manner, tests: Tests) -> bool:
     return call("lint-imports", manner=manner)
 
 
-def frontend(manner: Manner) -> bool:
+def frontend(manner: Manner, tests: Tests) -> bool:
     folder = ROOT / "frontend"
     if not (folder / "package-lock.json").exists():
         print("there is no dashboard yet")
@@ -189,22 +202,24 @@ def frontend(manner: Manner) -> bool:
     return checked and small and fresh
 
 
-def libraries(manner: Manner) -> bool:
+def libraries(manner: Manner, tests: Tests) -> bool:
     """Tests of what public libraries record, of their newest and of an older version: not a part of
     everything, since they take 3 GB."""
-    tests, ok = ROOT / "tests" / "libraries", True
+    lists, ok = ROOT / "tests" / "libraries", True
     for wanted in ("newest", "older"):
         folder = BIN.parent / "libraries" / wanted
-        given = ["--excludes", str(tests / "excludes.txt"), "-r", str(tests / f"{wanted}.txt")]
+        given = ["--excludes", str(lists / "excludes.txt"), "-r", str(lists / f"{wanted}.txt")]
         if not call("uv", "pip", "install", "-q", "--target", str(folder), *given, manner=manner):
             return False
         print(f"── {wanted} versions", flush=True)
         given = ["env", f"MUSTER_LIBRARIES={folder}"]
-        ok = call(*given, "pytest", "-q", "tests/libraries", manner=manner) and ok
+        found = Tests()
+        ok = counted(["tests/libraries"], found, manner, before=given) and ok
+        tests.include(found)
     return ok
 
 
-def ray(manner: Manner) -> bool:
+def ray(manner: Manner, tests: Tests) -> bool:
     """Tests of pilots on a real Ray in an environment of its own: not a part of everything, since it
     takes 400 MB."""
     folder = BIN.parent / "ray"
@@ -216,11 +231,11 @@ def ray(manner: Manner) -> bool:
             manner=manner,
         )
         and call("uv", "pip", "install", "-q", *python, *wanted, manner=manner)
-        and call("pytest", "-q", "tests/integration/test_ray.py", manner=manner)
+        and counted(["tests/integration/test_ray.py"], tests, manner)
     )  # fmt: skip
 
 
-CHECKS: dict[str, Callable[[Manner], bool]] = {
+CHECKS: dict[str, Callable[[Manner, Tests], bool]] = {
     "style": style,
     "types": types,
     "imports": imports,
@@ -315,15 +330,9 @@ def run_again(area: str, more: list[str], tests: Tests) -> bool:
 
 
 def _pytest(area: str, options: list[str], tests: Tests, manner: Manner) -> bool:
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        # What failed last is remembered for each area: another may run at the same time.
-        remembered = f"--override-ini=cache_dir={ROOT}/.pytest_cache/{area}"
-        command = ("pytest", "-q", f"--junit-xml={report}", remembered, f"tests/{area}", *options)
-        ok = call(*command, manner=manner)
-        if report.exists():
-            tests.read(report)
-    return ok
+    # What failed last is remembered for each area: another may run at the same time.
+    remembered = f"--override-ini=cache_dir={ROOT}/.pytest_cache/{area}"
+    return counted([remembered, f"tests/{area}", *options], tests, manner)
 
 
 class Run:
@@ -385,7 +394,7 @@ class Run:
         elif name in PYTEST_AREAS:
             ok = pytest(name, self.more, tests, manner)
         else:
-            ok = CHECKS[name](manner)
+            ok = CHECKS[name](manner, tests)
         return Outcome(name, ok, time.monotonic() - before, spent.seconds - busy_before, tests)
 
 

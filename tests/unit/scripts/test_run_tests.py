@@ -133,13 +133,37 @@ def test_one_area_alone_has_the_terminal(
     (tmp_path / "tests" / "e2e").mkdir(parents=True)
     (tmp_path / "tests" / "e2e" / "test_e2e.py").write_text("def test_it():\n    pass\n")
     monkeypatch.setattr(run_tests, "provide_browser", lambda: True)
-    monkeypatch.setitem(run_tests.CHECKS, "frontend", lambda manner: True)
+    monkeypatch.setitem(run_tests.CHECKS, "frontend", lambda manner, tests: True)
     monkeypatch.setattr(sys, "argv", ["run_tests.py", "e2e", "frontend"])
     assert run_tests.main() == 0
     assert sorted(titles_in(capfd.readouterr().out)) == ["e2e", "frontend", "summary"]
     monkeypatch.setattr(sys, "argv", ["run_tests.py", "e2e"])
     assert run_tests.main() == 0
     assert "begins" not in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("area", "file", "said"),
+    [("ray", "integration/test_ray.py", "2 passed"), ("libraries", "libraries/test_a.py", "4 passed")],
+)
+def test_the_tests_of_areas_with_an_environment_of_their_own_are_counted(
+    run_tests: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    area: str,
+    file: str,
+    said: str,
+) -> None:
+    (tmp_path / "tests" / file).parent.mkdir(parents=True)
+    (tmp_path / "tests" / file).write_text(PASSES + "def test_other():\n    pass\n")
+    call = run_tests.call
+    monkeypatch.setattr(
+        run_tests, "call", lambda *words, manner: words[0] == "uv" or call(*words, manner=manner)
+    )
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", area])
+    assert run_tests.main() == 0
+    assert f" {said} in " in capfd.readouterr().out.splitlines()[-1]
 
 
 def test_the_fast_part_runs_beside_the_types_and_without_postgres(
@@ -160,7 +184,7 @@ def test_the_fast_part_runs_beside_the_types_and_without_postgres(
         monkeypatch.setitem(
             run_tests.CHECKS,
             name,
-            lambda manner, name=name: checked.append((name, bool(manner.output))) or True,
+            lambda manner, tests, name=name: checked.append((name, bool(manner.output))) or True,
         )
     monkeypatch.setattr(sys, "argv", ["run_tests.py", "--fast"])
     assert run_tests.main() == 0
