@@ -50,6 +50,16 @@ def console_lines(text: str) -> list[str]:
     return found
 
 
+def pool_commands(text: str) -> list[str]:
+    """Return the commands about pools in blocks for a shell, one string each."""
+    found = []
+    for block in re.findall(r"```bash\n(.*?)```", text, re.DOTALL):
+        lines = block.replace("\\\n", " ").splitlines()
+        told = [" ".join(shlex.split(line, comments=True)) for line in lines]
+        found += [line for line in told if line.startswith("muster pool ")]
+    return found
+
+
 def shell(stack: Stack, line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     environment = Stack.environment(stack.home)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"

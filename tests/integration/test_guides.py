@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from guides import GUIDES, joined, run_guide
+from guides import GUIDES, joined, pool_commands, run_guide, shell
 
 from support.stack import Stack
 
@@ -97,6 +97,7 @@ GUIDES_RUN = {
     "containers.md": None,
     "scaling.md": check_scaling,
     "slurm.md": check_slurm,
+    "pilots.md": None,
 }
 
 
@@ -106,6 +107,22 @@ def test_every_command_of_a_guide_works(open_stack: Stack, guide: str, tmp_path:
     run_guide(open_stack, guide, tmp_path)
     if check := GUIDES_RUN[guide]:
         check(open_stack)
+
+
+@pytest.mark.parametrize("guide", ["ray.md", "slurm.md", "kubernetes.md"])
+def test_the_commands_of_a_guide_about_a_provider_work(
+    open_stack: Stack, guide: str, tmp_path: Path
+) -> None:
+    """None of these clusters is here, and nothing waits for one: what the commands name is taken, shown
+    and given up again."""
+    commands = pool_commands((GUIDES / guide).read_text())
+    assert commands[0].startswith("muster pool create "), commands
+    name = commands[0].split()[3]
+    for line in dict.fromkeys([*commands, f"muster pool release {name}"]):
+        done = shell(open_stack, line, tmp_path)
+        assert done.returncode == 0, f"{guide}: {line}\n{done.stdout}\n{done.stderr}"
+        if line.startswith("muster pool provider"):
+            assert guide.removesuffix(".md") in done.stdout.lower(), done.stdout
 
 
 def test_another_machine_joins_with_the_printed_command(open_stack: Stack, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import re
 import runpy
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -163,6 +164,9 @@ def commands() -> Iterator[Command]:
                         continue  # what it prints
                     for part in re.split(r" && | \| | < | &$", line.removeprefix("$ ")):
                         yield Command(block.where, part)
+            if block.language == "ini":  # a unit of systemd
+                for line in re.findall(r"^ExecStart=(.+)$", block.text, re.MULTILINE):
+                    yield Command(block.where, line)
         for code in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(page)):
             if re.match(r"(muster|muster-server|muster-agent|scripts/\w+) [a-z-]", code):
                 yield Command(name_of(page), code)
@@ -175,8 +179,12 @@ def ours(command: Command) -> list[str] | None:
         words = words[1:]
     if words[:3] == ["docker", "compose", "exec"]:
         words = words[4:]
+    if words[:1] == ["kubectl"] and "exec" in words and "--" in words:
+        words = words[words.index("--") + 1 :]
     if words and words[0] in (".venv/bin/muster", "scripts/muster"):
         words[0] = "muster"
+    if words and re.fullmatch(r"(/|~/|\.venv/).*/muster-(agent|server)", words[0]):
+        words[0] = words[0].rpartition("/")[2]
     return words if words and words[0].startswith(PROGRAMS) else None
 
 
@@ -258,6 +266,48 @@ def test_a_command_that_does_not_exist_is_found() -> None:
     for text in ("fly", "submit --fast x.yaml", "logs one", "show 1 2"):
         with pytest.raises((Exception, SystemExit)):
             parse_click(shlex.split(text))
+
+
+def test_units_of_systemd_and_commands_inside_pods_are_checked() -> None:
+    for text, words in (
+        ("/opt/muster/bin/muster-agent run --once", ["muster-agent", "run", "--once"]),
+        ("kubectl -n a exec deploy/b -- muster-server check", ["muster-server", "check"]),
+    ):
+        assert ours(Command("", text)) == words
+    checked = {(command.where.partition(":")[0], *words[:2]) for command, words in OURS}
+    assert ("docs/guides/agents.md", "muster-agent", "run") in checked
+    assert ("docs/guides/kubernetes.md", "muster-server", "setup-token") in checked
+
+
+def test_every_extra_that_is_to_be_installed_exists() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for page in PAGES:
+        for names in re.findall(rf"{project['name']}\[([\w,]+)\]", page.read_text()):
+            assert set(names.split(",")) <= project["optional-dependencies"].keys(), name_of(page)
+
+
+CHART = ROOT / "deploy" / "helm" / "muster"
+
+
+def test_helm_is_given_values_that_the_chart_has() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    text = (CHART / "values.yaml").read_text()
+    given = [
+        (page, name)
+        for page in PAGES
+        for line in re.findall(r"^helm .*(?:\n  .*)*", page.read_text(), re.MULTILINE)
+        for name in re.findall(r"--set ([\w.]+)=", line)
+    ]
+    assert given
+    for page, name in given:
+        found = values
+        for part in name.split("."):
+            assert part in found, f"{name_of(page)}: {name}"
+            found = found[part]
+    guide = (ROOT / "docs" / "guides" / "kubernetes.md").read_text()
+    keys = re.findall(r"--from-(?:literal|file)=(\w+)=", guide)
+    assert keys
+    assert [key for key in keys if key not in text] == []
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=name_of)
