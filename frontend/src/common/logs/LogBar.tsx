@@ -7,7 +7,7 @@ import {
   IconPlayerPlay,
   IconX,
 } from "@tabler/icons-react";
-import { type FormEvent, useState } from "react";
+import { type FormEvent, memo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { LogSearch } from "../../app/search";
@@ -94,17 +94,7 @@ export function LogBar({
         {feed.dropped > 0 ? <span>{t("logs.bounded", { n: format.count(MAX_LINES) })}</span> : null}
         <GoTo streams={streams} search={search} selected={selected} onJump={onJump} />
         {hits ? <Hits hits={hits} hitNo={hitNo} onStep={onStep} /> : null}
-        <Tooltip label={t("logs.keys")} multiline maw={360} events={{ hover: true, focus: true, touch: true }}>
-          <ActionIcon
-            className={css["keysHelp"]}
-            size="sm"
-            variant="subtle"
-            color="gray"
-            aria-label={t("logs.keysTitle")}
-          >
-            <IconKeyboard size={16} />
-          </ActionIcon>
-        </Tooltip>
+        <KeysHelp />
       </div>
       {selected ? (
         <div className={css["logBar"]} data-testid="log-selected">
@@ -164,6 +154,17 @@ export function LogBar({
   );
 }
 
+const KeysHelp = memo(function KeysHelp() {
+  const { t } = useTranslation();
+  return (
+    <Tooltip label={t("logs.keys")} multiline maw={360} events={{ hover: true, focus: true, touch: true }}>
+      <ActionIcon className={css["keysHelp"]} size="sm" variant="subtle" color="gray" aria-label={t("logs.keysTitle")}>
+        <IconKeyboard size={16} />
+      </ActionIcon>
+    </Tooltip>
+  );
+});
+
 function Hits({ hits, hitNo, onStep }: Pick<Props, "hitNo" | "onStep"> & { hits: LogFeed }) {
   const { t } = useTranslation();
   if (!hits.loaded) return <span>{t("logs.searching")}</span>;
@@ -213,7 +214,10 @@ function Hits({ hits, hitNo, onStep }: Pick<Props, "hitNo" | "onStep"> & { hits:
   );
 }
 
-function GoTo({ streams, search, selected, onJump }: Pick<Props, "streams" | "search" | "selected" | "onJump">) {
+type GoToProps = Pick<Props, "streams" | "search" | "selected" | "onJump">;
+
+/** Memoized, like the help: what is around it changes with every page of lines. */
+const GoTo = memo(function GoTo({ streams, search, selected, onJump }: GoToProps) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const [open, setOpen] = useState(false);
@@ -282,4 +286,4 @@ function GoTo({ streams, search, selected, onJump }: Pick<Props, "streams" | "se
       </Popover.Dropdown>
     </Popover>
   );
-}
+});

@@ -1,9 +1,12 @@
+import type { TFunction } from "i18next";
 import { memo } from "react";
 import { useTranslation } from "react-i18next";
 
 import { parseAnsi } from "../../lib/ansi";
+import * as format from "../../lib/format";
 import { seriesIndex } from "../../lib/states";
 import { rankRanges } from "../../lib/perf";
+import { stamp, type TimeZone } from "../../lib/time";
 import type { LogLine } from "./logFeed";
 import type { LogRow } from "./logRows";
 import { occurrences } from "./logPlace";
@@ -14,8 +17,7 @@ interface Props {
   index: number;
   measure?: (element: Element | null) => void;
   top: number;
-  time: string;
-  title: string;
+  zone: TimeZone;
   withTrial: boolean;
   /** Text to mark; "" marks nothing. */
   marked: string;
@@ -26,14 +28,26 @@ interface Props {
   onOpen: (line: LogLine, isOpen: boolean) => void;
 }
 
+export const rankName = (t: TFunction, rank: number): string =>
+  rank < 0 ? t("logs.launcher") : t("rank.no", { rank });
+
+/** Where a line comes from. */
+export const lineTitle = (t: TFunction, line: LogLine, withTrial: boolean): string =>
+  [
+    ...(withTrial ? [t("nav.trialNo", { no: line.trial_no }), t("ranks.attemptNo", { no: line.attempt_no })] : []),
+    rankName(t, line.rank),
+    line.node_name,
+    line.stream,
+    t("logs.lineNo", { no: format.count(line.no + 1) }),
+  ].join(" · ");
+
 /** One line, or one for the same of several ranks. A click selects it; what the keyboard does, the box around does for it. */
 export const LogLineView = memo(function LogLineView({
   row,
   index,
   measure,
   top,
-  time,
-  title,
+  zone,
   withTrial,
   marked,
   isHit,
@@ -41,6 +55,7 @@ export const LogLineView = memo(function LogLineView({
   onSelect,
   onOpen,
 }: Props) {
+  const { t } = useTranslation();
   const { line } = row;
   return (
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-static-element-interactions -- the log box moves the selection by keys
@@ -55,10 +70,10 @@ export const LogLineView = memo(function LogLineView({
       data-selected={isSelected || undefined}
       data-one-of={row.isOneOf || undefined}
       data-testid="log-line"
-      title={title}
+      title={lineTitle(t, line, withTrial)}
       onClick={() => onSelect(line)}
     >
-      <span className={css["when"]}>{time}</span>
+      <span className={css["when"]}>{stamp(line.time_ms, zone, "time")}</span>
       {withTrial ? <span className={css["trialNo"]}>#{line.trial_no}</span> : null}
       <span
         className={css["rank"]}

@@ -8,6 +8,7 @@ import { PhoneFold } from "../../components/PhoneFold";
 import type { LogFeed } from "./logFeed";
 import { feedKey, isSearch, type LogSource, newFeed } from "./logQuery";
 import { LogHistogram } from "./LogHistogram";
+import { rankName } from "./LogLineView";
 import { type LogStream, LogToolbar } from "./LogToolbar";
 import { LogView } from "./LogView";
 
@@ -42,7 +43,7 @@ interface Props {
 /** A log with its filters: of a trial, or of all trials of an experiment. */
 export function LogPane({ source, search, set, streams, ranks, nodes }: Props) {
   const { t } = useTranslation();
-  const rankName = (rank: number): string => (rank < 0 ? t("logs.launcher") : t("rank.no", { rank }));
+  const nameOf = (rank: number): string => rankName(t, rank);
 
   // In its surroundings a search is a list of places beside the whole log; otherwise it is the log.
   const inContext = search.around === true && isSearch(search);
@@ -58,7 +59,7 @@ export function LogPane({ source, search, set, streams, ranks, nodes }: Props) {
           streams={streams}
           ranks={ranks}
           nodes={nodes}
-          rankName={rankName}
+          rankName={nameOf}
         />
       </PhoneFold>
       <LogHistogram source={source} search={search} set={set} />
@@ -70,7 +71,6 @@ export function LogPane({ source, search, set, streams, ranks, nodes }: Props) {
         streams={streams}
         feed={feed}
         hits={inContext ? hits : null}
-        rankName={rankName}
         onClear={() => set(NO_FILTER)}
       />
     </>

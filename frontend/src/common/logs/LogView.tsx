@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { IconArrowDown } from "@tabler/icons-react";
-import { useState } from "react";
+import { memo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { LogSearch } from "../../app/search";
@@ -12,14 +12,14 @@ import * as format from "../../lib/format";
 import { stamp } from "../../lib/time";
 import { type LogActions, logActions, onLogKey } from "./logActions";
 import { LogBar, type LogDoing } from "./LogBar";
-import { type LogFeed, type LogLine, SEARCH_MS } from "./logFeed";
-import { LogLineView } from "./LogLineView";
+import { type LogFeed, SEARCH_MS } from "./logFeed";
+import { LogLineView, lineTitle } from "./LogLineView";
 import { isSearch, levelsOf, type LogSource, ranksOf, trialsOf } from "./logQuery";
 import type { LogStream } from "./LogToolbar";
 import css from "./logs.module.css";
 import { useFillHeight } from "./useFillHeight";
 import { type LogRows, useLogRows } from "./useLogRows";
-import { type LogScroll, useLogScroll } from "./useLogScroll";
+import { type LogScroll, useLineWindow, useLogScroll } from "./useLogScroll";
 
 interface Props {
   source: LogSource;
@@ -29,11 +29,10 @@ interface Props {
   feed: LogFeed | null;
   /** Where the search finds something, when the log is shown whole. */
   hits: LogFeed | null;
-  rankName: (rank: number) => string;
   onClear: () => void;
 }
 
-export function LogView({ source, search, set, streams, feed, hits, rankName, onClear }: Props) {
+export function LogView({ source, search, set, streams, feed, hits, onClear }: Props) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const [pane, setPane] = useState<HTMLDivElement | null>(null);
@@ -44,14 +43,6 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
     return feed?.error ? <ErrorNotice error={feed.error} onRetry={() => feed.poll()} /> : <Skeleton rows={10} />;
   }
   const withTrial = source.trials !== null;
-  const title = (line: LogLine): string =>
-    [
-      ...(withTrial ? [t("nav.trialNo", { no: line.trial_no }), t("ranks.attemptNo", { no: line.attempt_no })] : []),
-      rankName(line.rank),
-      line.node_name,
-      line.stream,
-      t("logs.lineNo", { no: format.count(line.no + 1) }),
-    ].join(" · ");
   return (
     <div ref={setPane} className={css["pane"]}>
       {feed.truncated.length > 0 ? (
@@ -68,7 +59,7 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
         hitNo={log.hitAt + 1}
         doing={doingOf(feed, scroll.following, source.isOver)}
         selected={log.selected}
-        about={log.selected ? `${title(log.selected)} · ${stamp(log.selected.time_ms, zone)}` : ""}
+        about={log.selected ? `${lineTitle(t, log.selected, withTrial)} · ${stamp(log.selected.time_ms, zone)}` : ""}
         streams={streams}
         search={search}
         set={set}
@@ -78,7 +69,7 @@ export function LogView({ source, search, set, streams, feed, hits, rankName, on
         onPause={act.pause}
       />
       {log.numLines > 0 ? (
-        <LogBox {...{ feed, source, search, log, scroll, act, title, pane }} />
+        <LogBox {...{ feed, source, search, log, scroll, act, pane }} />
       ) : feed.searching ? (
         <Skeleton rows={10} />
       ) : feed.searchStopped ? (
@@ -115,17 +106,22 @@ interface BoxProps {
   log: LogRows;
   scroll: LogScroll;
   act: LogActions;
-  title: (line: LogLine) => string;
   /** What ends with the window: the box and all that belongs to it. */
   pane: HTMLElement | null;
 }
 
-/** The lines that are in view, in a box that scrolls over all. */
-function LogBox({ feed, source, search, log, scroll, act, title, pane }: BoxProps) {
+/** The lines that are in view, in a box that scrolls over all. Scrolling renders the box, and nothing around it. */
+function LogBox({ feed, source, search, log, scroll, act, pane }: BoxProps) {
   const { t } = useTranslation();
   const zone = useTimeZone();
+  const virtual = useLineWindow(scroll, log, search.line);
   const [wrap, setWrap] = useState<HTMLDivElement | null>(null);
   const height = useFillHeight(pane, wrap);
+  const items = virtual.getVirtualItems();
+  const jumpText =
+    scroll.numFresh > 0 && scroll.isLive
+      ? t("logs.newLines", { count: scroll.numFresh })
+      : t(source.isOver ? "logs.toEnd" : "logs.follow");
   return (
     <div className={css["logWrap"]} ref={setWrap}>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex, jsx-a11y/no-noninteractive-element-interactions -- a scrolling region must be reachable, and its keys are its own */}
@@ -147,19 +143,19 @@ function LogBox({ feed, source, search, log, scroll, act, title, pane }: BoxProp
         data-following={scroll.following}
         data-complete={feed.complete}
       >
-        <div className={css["allLines"]} style={{ height: scroll.height }}>
-          {scroll.virtual.getVirtualItems().map((item) => {
+        <div className={css["allLines"]} style={{ height: virtual.getTotalSize() }}>
+          {items.map((item) => {
             const row = log.rows[item.index];
             if (!row) return null;
             return (
               <LogLineView
-                key={item.key}
+                // The element of a line that left the box shows one that came; measured ones keep their line.
+                key={scroll.wrap ? item.key : item.index % items.length}
                 index={item.index}
-                measure={scroll.wrap ? scroll.virtual.measureElement : undefined}
+                measure={scroll.wrap ? virtual.measureElement : undefined}
                 row={row}
                 top={item.start}
-                time={stamp(row.line.time_ms, zone, "time")}
-                title={title(row.line)}
+                zone={zone}
                 withTrial={source.trials !== null}
                 marked={search.q && !search.regex ? search.q : ""}
                 isHit={row.same.some(log.isHit)}
@@ -172,20 +168,24 @@ function LogBox({ feed, source, search, log, scroll, act, title, pane }: BoxProp
         </div>
       </div>
       {!scroll.wantsToFollow && (scroll.numFresh > 0 || !feed.atEnd || !feed.complete) ? (
-        <Button
-          className={css["jump"]}
-          leftSection={<IconArrowDown size={14} />}
-          onClick={act.follow}
-          data-testid="log-follow"
-        >
-          {scroll.numFresh > 0 && scroll.isLive
-            ? t("logs.newLines", { count: scroll.numFresh })
-            : t(source.isOver ? "logs.toEnd" : "logs.follow")}
-        </Button>
+        <Jump text={jumpText} onFollow={act.follow} />
       ) : null}
     </div>
   );
 }
+
+const Jump = memo(function Jump({ text, onFollow }: { text: string; onFollow: () => void }) {
+  return (
+    <Button
+      className={css["jump"]}
+      leftSection={<IconArrowDown size={14} />}
+      onClick={onFollow}
+      data-testid="log-follow"
+    >
+      {text}
+    </Button>
+  );
+});
 
 interface NoLinesProps {
   feed: LogFeed;

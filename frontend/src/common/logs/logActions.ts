@@ -16,7 +16,7 @@ export function logActions(
   set: (change: Partial<LogSearch>) => void,
 ) {
   const { rows, rowOf, at, selected, found, hitAt } = log;
-  const { box, virtual, pause } = scroll;
+  const { box, lines, pause } = scroll;
   const stay = (): void => {
     if (scroll.wantsToFollow) pause();
   };
@@ -45,7 +45,7 @@ export function logActions(
     stay();
     scroll.showWhenSelected(undefined);
     set({ line: lineKey(line) });
-    if (!rowOf.has(lineKey(line))) void feed?.open({ line: lineKey(line) });
+    if (rowOf(lineKey(line)) < 0) void feed?.open({ line: lineKey(line) });
   };
   const step = (by: 1 | -1): void => {
     // Without a place yet: from the newest hit backwards, from the oldest forwards.
@@ -53,17 +53,17 @@ export function logActions(
     if (next) goTo(next);
   };
   const move = (by: 1 | -1): void => {
-    const from = at >= 0 ? at + by : (virtual.getVirtualItemForOffset(box.current?.scrollTop ?? 0)?.index ?? 0);
+    const from = at >= 0 ? at + by : (lines.current?.getVirtualItemForOffset(box.current?.scrollTop ?? 0)?.index ?? 0);
     const row = rows[from];
     if (!row) return;
     select(row.line);
-    virtual.scrollToIndex(from, { align: "auto" });
+    lines.current?.scrollToIndex(from, { align: "auto" });
   };
   /** Show each line of a row, or one for all; closed from one of them, the first one is selected. */
   const open = (first: LogLine, isOpen: boolean): void => {
     stay();
     log.setOpen(first, isOpen);
-    const row = rows[rowOf.get(lineKey(first)) ?? -1];
+    const row = rows[rowOf(lineKey(first))];
     if (!isOpen && selected && row?.same.includes(selected)) select(first);
   };
   const openSelected = (isOpen: boolean): void => {

@@ -17,18 +17,19 @@ export interface LogRow {
 
 export interface LogRows {
   rows: LogRow[];
-  /** Key of a line → its row: its own, or the one that stands for it. */
-  rowOf: Map<string, number>;
+  /** The row of a line by its key: its own, or the one that stands for it; -1: no row. */
+  rowOf: (key: string) => number;
   /** Lines that have no row of their own. */
   numHidden: number;
 }
 
-interface Group {
-  same: LogLine[];
-  writers: Set<string>;
+/** What only lines of the same one can have in common: an attempt's stream. */
+interface Scope {
+  /** Text → the latest row that begins with it. */
+  latest: Map<string, number>;
+  /** Rank → the row of its latest line, on either stream. */
+  lastOf: Map<number, number>;
 }
-
-const writerOf = (line: LogLine): string => `${line.trial_id} ${line.attempt_no} ${line.rank}`;
 
 /**
  * One row for each line that ranks of one attempt have in common: the same text on the same stream, at most once of each
@@ -41,45 +42,94 @@ export function rowsOf(
   opened: ReadonlySet<string>,
   shown?: string,
 ): LogRows {
-  const groups: Group[] = [];
-  const latest = new Map<string, number>();
-  const lastOf = new Map<string, number>();
+  const groups = merge ? merged(lines) : lines.map((line) => [line]);
+  const rows: LogRow[] = [];
+  let numHidden = 0;
+  for (const same of groups) {
+    const line = same[0] as LogLine;
+    const isOpen =
+      same.length > 1 &&
+      (opened.has(lineKey(line)) ||
+        (shown !== undefined && same.some((one) => one !== line && lineKey(one) === shown)));
+    rows.push(rowFor(line, same, isOpen));
+    if (isOpen)
+      for (const one of same) if (one !== line) rows.push({ line: one, same: [one], isOpen: false, isOneOf: true });
+    if (!isOpen) numHidden += same.length - 1;
+  }
+  return { rows, rowOf: (key) => findRow(rows, key), numHidden };
+}
+
+/** `rowsOf` that answers at once when it is asked the same again. */
+export function newArranger(): typeof rowsOf {
+  let asked: Parameters<typeof rowsOf> | undefined;
+  let answer: LogRows | undefined;
+  return (...ask) => {
+    if (!answer || ask.some((one, i) => one !== asked?.[i])) answer = rowsOf(...ask);
+    asked = ask;
+    return answer;
+  };
+}
+
+/** Rows that stay as they were stay the same objects, so that they are not drawn again. */
+const known = new WeakMap<LogLine, LogRow>();
+
+function rowFor(line: LogLine, same: LogLine[], isOpen: boolean): LogRow {
+  const before = known.get(line);
+  if (before?.isOpen === isOpen && before.same.length === same.length && before.same.every((one, i) => one === same[i]))
+    return before;
+  const row = { line, same, isOpen, isOneOf: false };
+  known.set(line, row);
+  return row;
+}
+
+/** Lines that are one row, in the order of their first ones. Runs over all lines whenever some come: it makes no text. */
+function merged(lines: readonly LogLine[]): LogLine[][] {
+  const groups: LogLine[][] = [];
+  const scopeOf = scopes();
   for (const line of lines) {
-    const writer = writerOf(line);
-    const what = `${line.trial_id} ${line.attempt_no} ${line.stream} ${line.text}`;
-    const at = merge && !line.partial ? latest.get(what) : undefined;
+    const { latest, lastOf } = scopeOf(line);
+    const at = line.partial ? undefined : latest.get(line.text);
     const group = at === undefined ? undefined : groups[at];
-    const joins =
+    if (
       at !== undefined &&
       group !== undefined &&
-      at > (lastOf.get(writer) ?? -1) &&
-      !group.writers.has(writer) &&
-      line.time_ms - (group.same[0]?.time_ms ?? 0) <= SAME_WITHIN_MS;
-    if (joins) {
-      group.same.push(line);
-      group.writers.add(writer);
-      lastOf.set(writer, at);
+      at > (lastOf.get(line.rank) ?? -1) && // nor has the rank a line in it already
+      line.time_ms - (group[0]?.time_ms ?? 0) <= SAME_WITHIN_MS
+    ) {
+      group.push(line);
+      lastOf.set(line.rank, at);
     } else {
-      groups.push({ same: [line], writers: new Set([writer]) });
-      lastOf.set(writer, groups.length - 1);
-      if (!line.partial) latest.set(what, groups.length - 1);
+      groups.push([line]);
+      lastOf.set(line.rank, groups.length - 1);
+      if (!line.partial) latest.set(line.text, groups.length - 1);
     }
   }
-  const rows: LogRow[] = [];
-  const rowOf = new Map<string, number>();
-  let numHidden = 0;
-  for (const { same } of groups) {
-    const [line, ...others] = same as [LogLine, ...LogLine[]];
-    const isOpen =
-      others.length > 0 &&
-      (opened.has(lineKey(line)) || (shown !== undefined && others.some((one) => lineKey(one) === shown)));
-    rowOf.set(lineKey(line), rows.length);
-    rows.push({ line, same, isOpen, isOneOf: false });
-    for (const one of others) {
-      if (isOpen) rows.push({ line: one, same: [one], isOpen: false, isOneOf: true });
-      else numHidden += 1;
-      rowOf.set(lineKey(one), rows.length - 1);
-    }
-  }
-  return { rows, rowOf, numHidden };
+  return groups;
+}
+
+function scopes(): (line: LogLine) => Scope {
+  const ofStreams = new Map<string, Scope>();
+  const ofAttempts = new Map<string, Scope["lastOf"]>();
+  let before: LogLine | undefined;
+  let scope: Scope | undefined;
+  return (line) => {
+    const isSame =
+      line.trial_id === before?.trial_id && line.attempt_no === before.attempt_no && line.stream === before.stream;
+    before = line;
+    if (scope && isSame) return scope;
+    const attempt = `${line.trial_id} ${line.attempt_no}`;
+    const lastOf = ofAttempts.get(attempt) ?? new Map<number, number>();
+    ofAttempts.set(attempt, lastOf);
+    scope = ofStreams.get(`${attempt} ${line.stream}`) ?? { latest: new Map<string, number>(), lastOf };
+    ofStreams.set(`${attempt} ${line.stream}`, scope);
+    return scope;
+  };
+}
+
+function findRow(rows: readonly LogRow[], key: string): number {
+  const [stream, no] = key.split(":").map(Number);
+  const isIt = (line: LogLine): boolean => line.no === no && line.stream_id === stream;
+  // A line that is shown beside the one that stands for it has a row of its own.
+  const own = rows.findIndex(({ line }) => isIt(line));
+  return own >= 0 ? own : rows.findIndex(({ same }) => same.length > 1 && same.some(isIt));
 }

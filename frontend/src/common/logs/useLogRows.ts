@@ -4,7 +4,7 @@ import { useMemo, useState, useSyncExternalStore } from "react";
 import type { LogSearch } from "../../app/search";
 import { usePref } from "../../lib/prefs";
 import { lineKey, type LogFeed, type LogLine } from "./logFeed";
-import { rowsOf } from "./logRows";
+import { newArranger } from "./logRows";
 
 export type LogRows = ReturnType<typeof useLogRows>;
 
@@ -15,10 +15,11 @@ export function useLogRows(feed: LogFeed | null, hits: LogFeed | null, selectedK
   const lines = feed?.lines ?? EMPTY;
   const merge = usePref("log-each")[0] !== "on";
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  const arranged = useMemo(() => rowsOf(lines, merge, opened, selectedKey), [lines, merge, opened, selectedKey]);
+  const [arrange] = useState(newArranger);
+  const arranged = arrange(lines, merge, opened, selectedKey);
   const found = (hits ?? feed)?.lines ?? EMPTY;
   const hitKeys = useMemo(() => new Set(hits ? found.map(lineKey) : []), [hits, found]);
-  const at = selectedKey === undefined ? -1 : (arranged.rowOf.get(selectedKey) ?? -1);
+  const at = useMemo(() => (selectedKey === undefined ? -1 : arranged.rowOf(selectedKey)), [arranged, selectedKey]);
   return {
     ...arranged,
     numLines: lines.length,
@@ -26,11 +27,11 @@ export function useLogRows(feed: LogFeed | null, hits: LogFeed | null, selectedK
     at,
     selected: at < 0 ? undefined : arranged.rows[at]?.line,
     found,
-    hitAt: found.findIndex((line) => lineKey(line) === selectedKey),
+    hitAt: selectedKey === undefined ? -1 : found.findIndex((line) => lineKey(line) === selectedKey),
     isHit: (line: LogLine): boolean => hitKeys.has(lineKey(line)),
     /** The row of a line once newer or older ones have come, before they are drawn. */
     rowNow: (line: LogLine): number | undefined =>
-      feed ? rowsOf(feed.lines, merge, opened, selectedKey).rowOf.get(lineKey(line)) : undefined,
+      feed ? arrange(feed.lines, merge, opened, selectedKey).rowOf(lineKey(line)) : undefined,
     /** Show each line of a row, or one for all. */
     setOpen: (first: LogLine, isOpen: boolean): void => {
       const next = new Set(opened);
