@@ -32,7 +32,7 @@ export interface Ticks<T> {
   /** The box in the header, for the rows that are shown. */
   onAll: (on: boolean) => void;
   label: (row: T) => string;
-  labelAll: string;
+  labelAll: (shown: number) => string;
 }
 
 interface Props<T> {
@@ -111,7 +111,7 @@ const Heads = memo(function Heads<T>({ rows, columns, selection }: Pick<Props<T>
           <th className={css["tick"]} scope="col">
             <input
               type="checkbox"
-              aria-label={selection.labelAll}
+              aria-label={selection.labelAll(rows.length)}
               checked={rows.length > 0 && rows.every((row) => selection.has(row))}
               ref={(box) => {
                 if (box)

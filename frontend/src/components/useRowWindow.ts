@@ -39,12 +39,12 @@ export function useRowWindow(
     scrollMargin: margin,
   });
   useEffect(() => virtual.measure(), [virtual, height]);
-  // Whatever is drawn anew may have moved the rows.
+  // Whatever is drawn anew may have moved the rows; scrolling does not, and is waited for: looking costs a layout.
   // oxlint-disable-next-line react/exhaustive-deps -- it sets only what has changed
   useLayoutEffect(() => {
     const [box, scroller] = [table.current, scrollerOf(table.current)];
     const body = box?.tBodies[0];
-    if (!isOn || !box || !body || !scroller) return;
+    if (!isOn || !box || !body || !scroller || (virtual.isScrolling && fixed?.columns === columns)) return;
     const top = Math.round(
       body.getBoundingClientRect().top - scroller.getBoundingClientRect().top + scroller.scrollTop,
     );

@@ -1,4 +1,4 @@
-import { useLayoutEffect, useRef, useState } from "react";
+import { useLayoutEffect, useMemo, useRef, useState } from "react";
 
 type Functions = Record<string, (...args: never[]) => unknown>;
 
@@ -15,4 +15,10 @@ export function useStable<T extends Functions>(functions: T): T {
     ),
   );
   return stable as T;
+}
+
+/** The same object for as long as it says the same, as JSON. */
+export function useSame<T>(value: T): T {
+  // oxlint-disable-next-line react/exhaustive-deps -- the text says all that the value does
+  return useMemo(() => value, [JSON.stringify(value)]);
 }

@@ -42,10 +42,12 @@ export function num(input: WireNumber | null | undefined, digits = 4): string {
   return minus(Number(value.toPrecision(digits)).toString());
 }
 
+const COUNT = new Intl.NumberFormat("en-US"); // toLocaleString makes one at each call, which takes 0.1 ms
+
 /** A count with thousands separators: 12,340. */
 export function count(value: number | null | undefined): string {
   if (value === null || value === undefined) return MISSING;
-  return Math.round(value).toLocaleString("en-US");
+  return COUNT.format(Math.round(value));
 }
 
 const SI: readonly [number, string][] = [

@@ -42,7 +42,7 @@ export function Nodes() {
       setChosen(chosen.includes(node.name) ? chosen.filter((name) => name !== node.name) : [...chosen, node.name]),
     onAll: (on) => setChosen(on ? shown.map((node) => node.name) : []),
     label: (node) => t("preflight.select", { name: node.name }),
-    labelAll: t("preflight.selectAll"),
+    labelAll: () => t("preflight.selectAll"),
   };
   return (
     <>

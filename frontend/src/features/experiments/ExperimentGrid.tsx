@@ -1,5 +1,5 @@
 import { IconArrowDown, IconArrowUp, IconLayoutSidebarRight } from "@tabler/icons-react";
-import { Link, useRouter } from "@tanstack/react-router";
+import { useRouter } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import {
   type KeyboardEvent,
@@ -18,6 +18,7 @@ import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import type { Ticks } from "../../components/DataTable";
 import tableCss from "../../components/dataTable.module.css";
 import { cell, headText, type Narrow } from "./cells";
+import { RowLink } from "../../components/RowLink";
 import { useStable } from "../../components/useStable";
 import { ROW_PX, useDensity } from "../../lib/density";
 import css from "./table.module.css";
@@ -69,9 +70,8 @@ export function ExperimentGrid({
     count: items.length,
     getScrollElement: () => box.current,
     estimateSize: () => rowPx,
-    overscan: 8,
+    overscan: 6,
     scrollPaddingStart: HEAD_PX,
-    getItemKey: (index) => items[index]?.id ?? index,
   });
   useEffect(() => virtual.measure(), [virtual, rowPx]);
   const rows = virtual.getVirtualItems();
@@ -101,6 +101,8 @@ export function ExperimentGrid({
           data-keys="rows"
           data-rows={items.length}
           data-density={density}
+          // Names that stay in place cost a layer each; where nothing can be scrolled sideways they need none.
+          data-wide={width > (virtual.scrollRect?.width ?? 0) || undefined}
         >
           <colgroup>
             {ticks ? <col style={{ width: TICK_PX }} /> : null}
@@ -282,7 +284,9 @@ const Row = memo(function Row({
         id === "name" ? (
           <td key={id} className={css["lead"]}>
             <span className={css["named"]}>
-              <Name item={item} />
+              <RowLink item={item} title={item.name}>
+                {item.name}
+              </RowLink>
               <span className="dim num">#{item.id}</span> <UnmanagedBadge client={item.unmanaged} isIcon />
               <button
                 type="button"
@@ -310,7 +314,7 @@ const TickAll = memo(function TickAll({ items, ticks }: { items: Experiment[]; t
   return (
     <input
       type="checkbox"
-      aria-label={ticks.labelAll}
+      aria-label={ticks.labelAll(items.length)}
       checked={items.length > 0 && items.every((row) => ticks.has(row))}
       ref={(input) => {
         if (input) input.indeterminate = items.some((row) => ticks.has(row)) && !items.every((row) => ticks.has(row));
@@ -320,18 +324,6 @@ const TickAll = memo(function TickAll({ items, ticks }: { items: Experiment[]; t
     />
   );
 });
-
-function Name({ item }: { item: Experiment }) {
-  return item.only_trial_id ? (
-    <Link to="/trials/$trialId" params={{ trialId: String(item.only_trial_id) }} title={item.name}>
-      {item.name}
-    </Link>
-  ) : (
-    <Link to="/experiments/$experimentId" params={{ experimentId: String(item.id) }} title={item.name}>
-      {item.name}
-    </Link>
-  );
-}
 
 const Head = memo(function Head({
   column,

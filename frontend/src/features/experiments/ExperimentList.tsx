@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useCallback, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { type Experiment, experimentCount, type ExperimentFilter, me } from "../../api/queries";
@@ -8,6 +8,7 @@ import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import { LoadMore } from "../../components/basics";
 import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { ExperimentLink } from "../../components/ExperimentLink";
+import { useSame, useStable } from "../../components/useStable";
 import tableCss from "../../components/dataTable.module.css";
 import * as format from "../../lib/format";
 import type { Selection } from "./bulk";
@@ -61,22 +62,35 @@ export function ExperimentList({
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const [selection, setSelection] = useState<Selection | null>(null);
-  const ids = new Set(selection?.kind === "ids" ? selection.ids : []);
+  const ids = useMemo(() => new Set(selection?.kind === "ids" ? selection.ids : []), [selection]);
   const select = (next: Iterable<number>): void => {
     const chosen = [...next];
     setSelection(chosen.length > 0 ? { kind: "ids", ids: chosen } : null);
   };
-  const ticks: Ticks<Experiment> = {
-    has: (item) => selection?.kind === "filter" || ids.has(item.id),
+  const act = useStable({
     // With all that match selected, a box leaves only the rows that are shown, without this one.
-    onToggle: (item) => {
+    onToggle: (item: Experiment) => {
       const before = selection?.kind === "filter" ? items.map(({ id }) => id) : [...ids];
       select(before.includes(item.id) ? before.filter((id) => id !== item.id) : [...before, item.id]);
     },
-    onAll: (on) => select(on ? items.map((item) => item.id) : []),
-    label: (item) => t("bulk.select", { name: item.name, id: item.id }),
-    labelAll: t("bulk.selectShown", { count: items.length }),
-  };
+    onAll: (on: boolean) => select(on ? items.map((item) => item.id) : []),
+    onSort,
+    onWidth,
+    onPeek,
+    ...narrow,
+  });
+  // What rows are given stays the same while more of them come: only those that come are drawn.
+  const ticks = useMemo(
+    (): Ticks<Experiment> => ({
+      has: (item) => selection?.kind === "filter" || ids.has(item.id),
+      onToggle: act.onToggle,
+      onAll: act.onAll,
+      label: (item) => t("bulk.select", { name: item.name, id: item.id }),
+      labelAll: (count) => t("bulk.selectShown", { count }),
+    }),
+    [selection, ids, act, t],
+  );
+  const shownColumns = useSame(columns);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = query;
   const all = useQuery(experimentCount(filter, hasNextPage)).data;
   const more = useCallback(() => {
@@ -111,16 +125,16 @@ export function ExperimentList({
         <>
           <ExperimentGrid
             items={items}
-            columns={columns}
+            columns={shownColumns}
             sort={sort}
             ticks={user && user.role !== "viewer" ? ticks : undefined}
             peek={peek}
             hasMore={hasNextPage}
             onMore={more}
-            onSort={onSort}
-            onWidth={onWidth}
-            onPeek={onPeek}
-            narrow={narrow}
+            onSort={act.onSort}
+            onWidth={act.onWidth}
+            onPeek={act.onPeek}
+            narrow={act}
           />
           <div className={css["foot"]}>
             <span className="num">

@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useRouter, useSearch } from "@tanstack/react-router";
-import { useEffect, useRef } from "react";
+import { useEffect, useMemo, useRef } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
@@ -35,7 +35,9 @@ export function Experiments() {
   const asked = askedFor(search);
   const { labels, columns, filter, shape } = asked;
   const query = useInfiniteQuery(experiments(filter, PAGE, shape));
-  const numPages = query.data?.pages.length ?? 0;
+  const pages = query.data?.pages;
+  const items = useMemo(() => pages?.flatMap((page) => page.items) ?? [], [pages]);
+  const numPages = pages?.length ?? 0;
   const isStill = numPages > LIVE_PAGES;
   useLiveQueries(isStill ? null : "experiments", ["experiments"]);
   const set = (change: Partial<ExperimentsSearch>): void => {
@@ -72,8 +74,7 @@ export function Experiments() {
       <div className={css["with"]}>
         <div>
           <QueryView query={query}>
-            {(data) => {
-              const items = data.pages.flatMap((page) => page.items);
+            {() => {
               if (items.length === 0) {
                 return isFiltered ? (
                   <Empty

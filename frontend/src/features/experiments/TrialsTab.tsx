@@ -1,8 +1,9 @@
 import { Button } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useRef, useState } from "react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import type { TFunction } from "i18next";
+import { type ReactNode, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { type ExperimentDetail, experimentTrials, type Trial } from "../../api/queries";
@@ -10,8 +11,10 @@ import { Empty, LoadMore, Meter } from "../../components/basics";
 import { type Column, DataTable, type Ticks } from "../../components/DataTable";
 import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
+import { RowLink } from "../../components/RowLink";
 import { FlagBadge, StateBadge, stateWord } from "../../components/StateBadge";
 import { Elapsed, Stamp } from "../../components/Time";
+import { useSame, useStable } from "../../components/useStable";
 import filterCss from "../../components/filters.module.css";
 import { reasonText } from "../../components/Message";
 import * as format from "../../lib/format";
@@ -50,7 +53,8 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
     set({ trialState: next.length > 0 ? next.join(",") : undefined });
   };
   const present = TRIAL_STATES.filter((state) => data.num_trials_by_state[state]);
-  const items = query.data?.pages.flatMap((page) => page.items) ?? [];
+  const pages = query.data?.pages;
+  const items = useMemo(() => pages?.flatMap((page) => page.items) ?? [], [pages]);
   const choice = { ...useNames(items), metricName: data.metric_name };
   const { hparams } = choice;
   const first = firstColumns(hparams, data.metric_name !== null);
@@ -125,26 +129,40 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
   );
 }
 
+interface Names {
+  hparams: string[];
+  metrics: string[];
+}
+
 /** Hyperparameters and metrics of the trials; while a filter leaves none, those of the ones before. */
-function useNames(items: readonly Trial[]): { hparams: string[]; metrics: string[] } {
-  const known = useRef<{ hparams: string[]; metrics: string[] }>({ hparams: [], metrics: [] });
-  const names = (of: (item: Trial) => object): string[] => [...new Set(items.flatMap((item) => Object.keys(of(item))))];
-  if (items.length > 0)
-    known.current = { hparams: names((item) => item.hparams), metrics: names((item) => item.summary).toSorted() };
+function useNames(items: readonly Trial[]): Names {
+  const known = useRef<Names>({ hparams: [], metrics: [] });
+  const names = useMemo((): Names => {
+    const [hparams, metrics] = [new Set<string>(), new Set<string>()];
+    for (const item of items) {
+      for (const name in item.hparams) hparams.add(name);
+      for (const name in item.summary) metrics.add(name);
+    }
+    return { hparams: [...hparams], metrics: [...metrics].toSorted() };
+  }, [items]);
+  if (items.length > 0) known.current = names;
   return known.current;
 }
 
 function useTicks(items: Trial[]): { ticked: readonly number[]; ticks: Ticks<Trial>; clear: () => void } {
   const { t } = useTranslation();
   const [ticked, setTicked] = useState<readonly number[]>([]);
-  const ticks: Ticks<Trial> = {
-    has: (item) => ticked.includes(item.id),
-    onToggle: (item) =>
-      setTicked(ticked.includes(item.id) ? ticked.filter((id) => id !== item.id) : [...ticked, item.id]),
-    onAll: (on) => setTicked(on ? items.map((item) => item.id) : []),
-    label: (item) => t("trials.select", { no: item.no }),
-    labelAll: t("trials.selectShown", { count: items.length }),
-  };
+  const { onAll } = useStable({ onAll: (on: boolean) => setTicked(on ? items.map((item) => item.id) : []) });
+  const ticks = useMemo((): Ticks<Trial> => {
+    const those = new Set(ticked);
+    return {
+      has: (item) => those.has(item.id),
+      onToggle: (item) => setTicked(those.has(item.id) ? ticked.filter((id) => id !== item.id) : [...ticked, item.id]),
+      onAll,
+      label: (item) => t("trials.select", { no: item.no }),
+      labelAll: (count) => t("trials.selectShown", { count }),
+    };
+  }, [ticked, onAll, t]);
   return { ticked, ticks, clear: () => setTicked([]) };
 }
 
@@ -168,8 +186,7 @@ function TrialState({ item }: { item: Trial }) {
 }
 
 /** What stands in a cell. */
-function Cell({ id, item }: { id: string; item: Trial }) {
-  const { t } = useTranslation();
+function cellOf(t: TFunction, id: string, item: Trial): ReactNode {
   if (id === "state") return <TrialState item={item} />;
   if (id === "metric") return format.num(item.metric);
   if (id === "restarts") return item.num_restarts > 0 ? item.num_restarts : "";
@@ -196,37 +213,42 @@ function Cell({ id, item }: { id: string; item: Trial }) {
 
 function useColumns(
   experiment: ExperimentDetail,
-  ids: readonly string[],
+  shown: readonly string[],
   sort: string,
   onSort: (sort: string) => void,
 ): Column<Trial>[] {
   const { t } = useTranslation();
-  const sorter = (id: string) => ({
-    direction: sort === id ? ("asc" as const) : sort === `-${id}` ? ("desc" as const) : null,
-    toggle: () => onSort(nextTrialSort(sort, id, experiment.metric_goal)),
-  });
-  return [
-    {
-      id: "no",
-      header: t("trials.trial"),
-      lead: true,
-      sort: sorter("no"),
-      cell: (item) => (
-        <Link to="/trials/$trialId" params={{ trialId: String(item.id) }}>
-          {t("trial.no", { no: item.no })}
-          {item.id === experiment.best_trial_id ? " ★" : ""}
-        </Link>
-      ),
-    },
-    ...ids.map((id): Column<Trial> => ({
-      id,
-      header: trialColumnText(t, id, experiment.metric_name),
-      align: id === "state" || id === "step" ? undefined : "right",
-      width: id === "step" ? 140 : undefined,
-      sort: canSort(id) ? sorter(id) : undefined,
-      cell: (item) => <Cell id={id} item={item} />,
-    })),
-  ];
+  const ids = useSame(shown);
+  const act = useStable({ onSort });
+  const { best_trial_id: best, metric_goal: goal, metric_name: metric } = experiment;
+  return useMemo(() => {
+    const sorter = (id: string) => ({
+      direction: sort === id ? ("asc" as const) : sort === `-${id}` ? ("desc" as const) : null,
+      toggle: () => act.onSort(nextTrialSort(sort, id, goal)),
+    });
+    return [
+      {
+        id: "no",
+        header: t("trials.trial"),
+        lead: true,
+        sort: sorter("no"),
+        cell: (item) => (
+          <RowLink item={{ trial: item.id }}>
+            {t("trial.no", { no: item.no })}
+            {item.id === best ? " ★" : ""}
+          </RowLink>
+        ),
+      },
+      ...ids.map((id): Column<Trial> => ({
+        id,
+        header: trialColumnText(t, id, metric),
+        align: id === "state" || id === "step" ? undefined : "right",
+        width: id === "step" ? 140 : undefined,
+        sort: canSort(id) ? sorter(id) : undefined,
+        cell: (item) => cellOf(t, id, item),
+      })),
+    ];
+  }, [t, ids, sort, act, best, goal, metric]);
 }
 
 /** What can be done with the ticked trials. */
