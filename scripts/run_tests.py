@@ -162,8 +162,7 @@ def call(*command: str, cwd: Path = ROOT, manner: Manner = Manner()) -> bool:
 def counted(
     arguments: list[str], tests: Tests, manner: Manner, *, before: Sequence[str] = ()
 ) -> bool:
-    """Run pytest, count its tests, and return whether all passed; `before` stands before the command.
-    """
+    """Run pytest, count its tests, and return whether all passed; `before` stands before the command."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         ok = call(*before, "pytest", "-q", f"--junit-xml={report}", *arguments, manner=manner)

@@ -144,7 +144,10 @@ def test_one_area_alone_has_the_terminal(
 
 @pytest.mark.parametrize(
     ("area", "file", "said"),
-    [("ray", "integration/test_ray.py", "2 passed"), ("libraries", "libraries/test_a.py", "4 passed")],
+    [
+        ("ray", "integration/test_ray.py", "2 passed"),
+        ("libraries", "libraries/test_a.py", "4 passed"),
+    ],
 )
 def test_the_tests_of_areas_with_an_environment_of_their_own_are_counted(
     run_tests: ModuleType,
