@@ -4,9 +4,10 @@
 
 For each: seconds from the submission of a training over two nodes until its first optimizer step,
 first with no node there (cold), then N times with pilots that wait (warm), in turn with the engine's
-own command (torchrun on this machine, `srun torchrun`, `ray job submit`); what a pilot that waits
-costs; and a search whose decisions do not depend on time, whose losses and ends are compared with
-those of the first place. Slurm, Ray and Podman are real and on this machine; see tests/support.
+own command (torchrun on this machine, `podman run … torchrun`, `srun torchrun`, `ray job submit`);
+what a pilot that waits costs; and a search whose decisions do not depend on time, whose losses and
+ends are compared with those of the first place. Slurm, Ray and Podman are real and on this machine;
+see tests/support.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ OPTIONS = {
 class Place:
     name: str
     stack: QuickStack
-    own: Callable[[Path, Path], list[str]] | None
+    own: Callable[[Path, Path], list[str]]
     """Command that starts the training without Muster, given the folder of the code and the mark."""
     own_environment: dict[str, str] = field(default_factory=dict)
     pool: str = "default"
@@ -121,7 +122,19 @@ def contained(folder: Path) -> Iterator[Place]:
     try:
         with stack_in(folder, 2) as stack:
             mounts = [*containers.MOUNTS, f"{folder}:{folder}:rw"]
-            yield Place("containers", stack, None, section=containers.section(mounts=mounts))
+            volumes = [f"--volume={path}:{path}:ro" for path in containers.MOUNTS]
+            yield Place(
+                "containers",
+                stack,
+                lambda code, mark: [
+                    engine.path, "run", "--rm", "--init", "--network=host", "--pull=never",
+                    "--shm-size=1g", "--env=OMP_NUM_THREADS=1", *volumes,
+                    f"--volume={folder}:{folder}", f"--workdir={code}",
+                    containers.IMAGE, *torchrun(free_port(), 1), *script(mark),
+                ],
+                dict(engine.environment),
+                section=containers.section(mounts=mounts),
+            )  # fmt: skip
     finally:
         del os.environ["MUSTER_AGENT_CONTAINERS"]
 
@@ -181,7 +194,6 @@ def when(mark: Path) -> float:
 
 
 def by_itself(place: Place, code: Path, mark: Path) -> float:
-    assert place.own is not None
     environment = {**place.stack.environment(place.stack.home), **place.own_environment}
     began = time.time()
     process = subprocess.Popen(
@@ -326,13 +338,11 @@ def main() -> None:
                 own, through = [], []
                 for k in range(given.times):
                     through.append(through_muster(place, code, folder / f"muster-{k}"))
-                    if place.own is not None:
-                        own.append(by_itself(place, code, folder / f"own-{k}"))
+                    own.append(by_itself(place, code, folder / f"own-{k}"))
                 say("submit until the first step, warm", through)
-                if own:
-                    say("the engine's own command until the first step", own)
-                    ratios = [a / b for a, b in zip(through, own, strict=True)]
-                    print(f"  ratio of each pair: median {statistics.median(ratios):.2f}")
+                say("the engine's own command until the first step", own)
+                ratios = [a / b for a, b in zip(through, own, strict=True)]
+                print(f"  ratio of each pair: median {statistics.median(ratios):.2f}")
                 print(f"  waiting: {cost_of_waiting()}")
                 began = time.monotonic()
                 result = search(place, code, given.trials)
