@@ -10,6 +10,7 @@ lost, none runs twice at once, and no pilot is left once everything has been idl
 from __future__ import annotations
 
 import datetime as dt
+import os
 import random
 from collections import Counter
 
@@ -37,6 +38,11 @@ WALLTIME_S = 600
 MAX_PILOTS = 4
 WORK = 6
 """Steps that an attempt at most needs."""
+
+
+NUM_SEEDS = int(os.environ.get("MUSTER_PROVIDER_SEEDS", "1"))
+"""Histories of each provider. The long form has more."""
+CASES = [(seed, front) for front in FRONTS for seed in range(NUM_SEEDS)]
 
 
 @pytest.fixture
@@ -277,10 +283,7 @@ def world(request, database, settings, connect, time_machine, tmp_path, admin_cl
 
 
 @pytest.mark.parametrize(
-    "world",
-    [(seed, front) for front in FRONTS for seed in range(2)],
-    ids=[f"{front}-{seed}" for front in FRONTS for seed in range(2)],
-    indirect=True,
+    "world", CASES, ids=[f"{front}-{seed}" for seed, front in CASES], indirect=True
 )
 def test_no_trial_is_lost_none_runs_twice_and_no_pilot_is_left(world, submit, show):
     trials = []
