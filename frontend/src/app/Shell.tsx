@@ -252,6 +252,7 @@ function PhoneMenu({ maySubmit }: { maySubmit: boolean }) {
   const location = useLocation();
   const [drawer, setDrawer] = useState(false);
   useEffect(() => setDrawer(false), [location.pathname]);
+  const isElsewhere = NAV.slice(4).some(({ to }) => location.pathname.startsWith(`/${to.split("/")[1]}`));
   return (
     <>
       <nav className={css["bottom"]} aria-label={t("nav.main")}>
@@ -261,7 +262,7 @@ function PhoneMenu({ maySubmit }: { maySubmit: boolean }) {
             {t(`nav.${key}`)}
           </Link>
         ))}
-        <button type="button" onClick={() => setDrawer(true)}>
+        <button type="button" onClick={() => setDrawer(true)} data-active={isElsewhere || undefined}>
           <IconDotsVertical size={20} stroke={1.6} aria-hidden />
           {t("nav.more")}
         </button>

@@ -165,7 +165,11 @@ export function Stats({ items, compact = false }: { items: StatItem[]; compact?:
   return (
     <div className={`${figureCss["stats"]} ${compact ? figureCss["compact"] : ""}`}>
       {items.map((item) => (
-        <div key={String(item.testId ?? item.label)} data-testid={item.testId} title={item.title}>
+        <div
+          key={String(item.testId ?? item.label)}
+          data-testid={item.testId}
+          title={item.title ?? (typeof item.value === "string" ? item.value : undefined)}
+        >
           <div className={figureCss["statLabel"]}>{item.label}</div>
           <div className={figureCss["statValue"]}>{item.value}</div>
           <div className={figureCss["statNote"]} data-tone={item.tone}>

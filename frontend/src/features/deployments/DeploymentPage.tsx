@@ -79,7 +79,11 @@ function Found({ deployment }: { deployment: Deployment }) {
           { label: t("deployments.owner"), value: deployment.owner ?? format.MISSING },
         ]}
       />
-      {deployment.url === null ? null : <Code text={`${deployment.url}/v2/models/${deployment.name}/infer`} />}
+      {deployment.url === null ? null : (
+        <Section title={t("deployments.endpoint")}>
+          <Code text={`${deployment.url}/v2/models/${deployment.name}/infer`} />
+        </Section>
+      )}
       <Section title={t("deployments.replicas")}>
         <Replicas replicas={deployment.replicas} />
       </Section>

@@ -1,4 +1,5 @@
-import { Badge, Button } from "@mantine/core";
+import { ActionIcon, Badge, Button } from "@mantine/core";
+import { IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -9,7 +10,7 @@ import { model as modelQuery, modelVersion, type ModelVersion } from "../../api/
 import { Code, Notice, PageHead, Section, Stats } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
 import { Tabs } from "../../components/Tabs";
-import { Stamp } from "../../components/Time";
+import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
 import { FileTable, MetricTable, SignatureTable } from "./VersionTables";
@@ -67,14 +68,15 @@ function Found({ version }: { version: ModelVersion }) {
           { label: t("models.state"), value: t(`models.states.${version.state}`), testId: "version-state" },
           { label: t("models.size"), value: version.num_files > 0 ? format.bytes(version.size_bytes) : format.MISSING },
           { label: t("models.files"), value: format.count(version.num_files) },
-          { label: t("models.registered"), value: <Stamp at={version.created_at} /> },
+          { label: t("models.registered"), value: <Ago at={version.created_at} /> },
           { label: t("models.by"), value: version.created_by },
         ]}
       />
       {version.state === "ready" ? (
-        <p className={`dim ${layout["aboveS"]}`}>
-          {t("models.pull")} <Code text={`muster model pull ${reference} ${version.model}-${version.number}`} />
-        </p>
+        <div className={`${layout["aboveXl"]} ${layout["belowXl"]}`}>
+          <p className={`dim ${layout["belowXs"]}`}>{t("models.pull")}</p>
+          <Code text={`muster model pull ${reference} ${version.model}-${version.number}`} />
+        </div>
       ) : null}
       <Tabs tabs={tabs} active={tab} label={t("models.versionSections")} />
       {tab === "uses" ? <Uses version={version} /> : <Overview version={version} />}
@@ -142,14 +144,16 @@ function AliasBadges({ version, onRemove }: { version: ModelVersion; onRemove?: 
       data-testid={`alias-${alias}`}
       rightSection={
         onRemove ? (
-          <button
-            type="button"
-            className={layout["bare"]}
+          <ActionIcon
+            size={16}
+            radius="xl"
+            variant="transparent"
             aria-label={t("models.removeAlias", { alias })}
+            title={t("models.removeAlias", { alias })}
             onClick={() => onRemove(alias)}
           >
-            ×
-          </button>
+            <IconX size={12} aria-hidden />
+          </ActionIcon>
         ) : undefined
       }
     >

@@ -16,6 +16,7 @@ export const deployments = {
     errors: "Errors",
     of: "{{errors}} of {{requests}}",
     owner: "Owner",
+    endpoint: "Endpoint",
     changed: "Changed",
     replica: "Replica",
     version: "Version",
@@ -35,7 +36,7 @@ export const deployments = {
     ask: { rollback: "Roll {{name}} back?", stop: "Stop {{name}}?" },
     askHint: {
       rollback: "The version that served before is rolled out, replica by replica. Requests are answered meanwhile.",
-      stop: "Its replicas answer what they have begun, and end. Requests get an error from then on.",
+      stop: "Replicas finish the requests they have begun, then stop. New requests get an error.",
     },
     do: { rollback: "Roll back", stop: "Stop" },
     states: {

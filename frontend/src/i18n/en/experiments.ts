@@ -276,7 +276,7 @@ export const experiments = {
     experimentAt100:
       "Its trials save a checkpoint and end, and the experiment is Canceled with the reason. You can continue it after raising the budget.",
     costIn: "Cost in {{currency}}",
-    noLimit: "no limit",
+    noLimit: "No limit",
     deadlineHint: "A duration from now (6h, 1d12h) or a date and time with time zone (2026-03-01T18:00Z).",
     momentHint: "A date and time with time zone (2026-03-01T18:00Z).",
     alertLabel: "Alert at (%)",

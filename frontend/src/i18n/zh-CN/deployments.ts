@@ -18,6 +18,7 @@ export const deployments: Same<typeof english> = {
     errors: "错误",
     of: "{{errors}} / {{requests}}",
     owner: "所有者",
+    endpoint: "端点",
     changed: "更改时间",
     replica: "副本",
     version: "版本",
