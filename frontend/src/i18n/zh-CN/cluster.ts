@@ -102,7 +102,7 @@ export const cluster: Same<typeof english> = {
     healthWord: { ok: "未发现问题", degraded: "降级", quarantined: "已隔离" },
     quarantined: "此节点已隔离：不会在此放置任何试验。",
     quarantinedHint: "原因消除后请解除隔离。",
-    problem: { disk: "磁盘", memory: "内存", clock: "时钟", device: "设备", workers: "Worker" },
+    problem: { disk: "磁盘", memory: "内存", clock: "时钟", device: "设备", workers: "工作进程" },
     problemBlocks: "{{kind}}：问题存在期间不会在此放置新的试验。",
     problemOpen: "{{kind}}：仍会在此放置试验。",
     strikes_one: "因节点自身的问题，{{count}} 个试验无法在此准备。",
