@@ -406,7 +406,8 @@ def test_the_log_of_a_shim_says_why_the_agent_gave_it_no_parent(
         plane.want(make_spec(allocation_id=id, **changes, **more))
         agent.wait_exit(id, timeout_s=120)
         assert (
-            f"starting with torchrun, because {reason}\n" in agent.folder(id).shim_log.read_text()
+            f"starting processes without a warm parent, because {reason}\n"
+            in agent.folder(id).shim_log.read_text()
         )
 
 

@@ -391,7 +391,9 @@ class Shim:
     async def _start_warm(self, prepared: Prepared) -> bool:
         if not self.options.warm_socket:
             if self.options.cold_reason:
-                log.info("starting with torchrun, because %s", self.options.cold_reason)
+                log.info(
+                    "starting processes without a warm parent, because %s", self.options.cold_reason
+                )
             return False
         return await self.processes.start_warm(prepared, wait=self._wait_for)
 
