@@ -101,6 +101,7 @@ def plan_pilots(
     strays = tuple(p.id for p in pilots if p.owner and p.is_coming and _may_cancel(p))
     pilots = [pilot for pilot in pilots if pilot.owner is None]
     coming = [pilot for pilot in pilots if pilot.is_coming]
+    first = _next_expected(coming)
     held = sum(pilot.state is not PilotState.ENDING for pilot in pilots)
     room = _Room(provider, pilots, len(coming))
     told: dict[int, Message] = {}
@@ -118,7 +119,7 @@ def plan_pilots(
             continue
         wanted += short
         room.put_new(gang, taken, short)
-        told[gang.trial_id] = _on_the_way(provider, gang, short, coming)
+        told[gang.trial_id] = _on_the_way(provider, gang, short, len(coming), first)
     if not _must_wait(provider, now):
         wanted = max(wanted, min(STEP, provider.min_pilots - held, _num_affordable(provider)))
     surplus = _surplus(provider, coming, held, room.num_unused_coming)
@@ -159,7 +160,10 @@ def _plan_exclusive(
             continue
         if spare < 0:
             wanted[gang.owner] = -spare
-        told[gang.trial_id] = _on_the_way(provider, gang, max(0, -spare), coming)
+        short = max(0, -spare)
+        told[gang.trial_id] = _on_the_way(
+            provider, gang, short, len(coming), _next_expected(coming)
+        )
     return PilotPlan(
         submit=sum(wanted.values()), owners=wanted, cancel=tuple(sorted(cancel)), told=told
     )
@@ -313,16 +317,27 @@ def _newest_first(pilots: Iterable[Pilot]) -> list[Pilot]:
     return sorted(idle, key=lambda pilot: (pilot.since, pilot.id), reverse=True)
 
 
-def _on_the_way(provider: Provider, gang: Gang, short: int, coming: Sequence[Pilot]) -> Message:
+def _next_expected(coming: Iterable[Pilot]) -> Pilot | None:
+    """Return the pilot of which the batch system says why it waits that is expected first."""
+    waiting = [pilot for pilot in coming if pilot.state is PilotState.PENDING and pilot.reason]
+    return min(
+        waiting,
+        key=lambda pilot: (pilot.expected_at is None, pilot.expected_at, pilot.id),
+        default=None,
+    )
+
+
+def _on_the_way(
+    provider: Provider, gang: Gang, short: int, num_coming: int, first: Pilot | None
+) -> Message:
     if short:
         return Message("pilots.asked", provider=provider.name, pilots=short)
-    if not coming:
+    if not num_coming:
         return Message("pilots.here", provider=provider.name)
-    waiting = [pilot for pilot in coming if pilot.state is PilotState.PENDING and pilot.reason]
-    if not waiting:
-        return Message("pilots.coming", provider=provider.name, pilots=min(len(coming), gang.nodes))
-    first = min(waiting, key=lambda pilot: (pilot.expected_at is None, pilot.expected_at, pilot.id))
-    pilots, job = min(len(coming), gang.nodes), first.ref or "–"
+    pilots = min(num_coming, gang.nodes)
+    if first is None:
+        return Message("pilots.coming", provider=provider.name, pilots=pilots)
+    job = first.ref or "–"
     if first.expected_at is None:
         return Message(
             "pilots.pending", provider=provider.name, pilots=pilots, job=job, reason=first.reason
