@@ -28,7 +28,8 @@ from support.training_faults import names
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 
 NUM_AGENTS = 3
-STEPS, SAVED_EVERY, STEP_MS = 200, 5, 30
+STEPS, SAVED_EVERY, STEP_MS = 200, 5, 120
+"""Slow enough that none ends before the last fault has been seen, also on a busy machine."""
 SETTINGS = {"MUSTER_HEARTBEAT_S": "2", "MUSTER_NODE_LOST_S": "8", "MUSTER_TAKEOVER_GRACE_S": "0"}
 """Leases of seconds, so that a node that is cut off is soon given up."""
 
@@ -62,6 +63,7 @@ class Training:
 
         def found() -> int | None:
             trial = self.trial
+            assert trial["state"] != "COMPLETED", "it ended before the next fault"
             mine = [c for c in self.checkpoints() if c["attempt_no"] == trial["attempt_no"]]
             is_far = trial["state"] == "RUNNING" and len(mine) >= 2
             return int(trial["attempt_no"]) if is_far and trial["attempt_no"] >= attempt else None
