@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from support.axe import violations
-from support.stack import Stack, scripted
+from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -131,7 +131,11 @@ def ids(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
             "waits": waits["id"],
         }
         client.stop(waits["id"])
+        # Other files begin with a server that has no models.
         client.stop_deployment(model)
+        wait_for("it is stopped", lambda: client.deployment(model)["state"] == "stopped")
+        client.delete_deployment(model)
+        client.delete_model(model, force=True)
 
 
 def settle(page: Page) -> None:
