@@ -318,7 +318,7 @@ def _newest_first(pilots: Iterable[Pilot]) -> list[Pilot]:
 
 
 def _next_expected(coming: Iterable[Pilot]) -> Pilot | None:
-    """Return the pilot of which the batch system says why it waits that is expected first."""
+    """Return the pilot expected first among those whose batch system says why they wait."""
     waiting = [pilot for pilot in coming if pilot.state is PilotState.PENDING and pilot.reason]
     return min(
         waiting,
