@@ -57,10 +57,6 @@ class Interrupted:
     def state(self) -> str:
         return str(self.client.experiment(self.experiment_id)["state"])
 
-    @property
-    def outputs(self) -> str:
-        return str(self.client.get(f"/trials/{self.trial['id']}/outputs/summary")["state"])
-
     def steps(self, attempt_no: int) -> list[int]:
         """Numbers that an attempt has said so far: where it begins, then each step it did."""
         lines = self.client.log_lines(self.trial["id"], attempt=attempt_no)
@@ -111,8 +107,12 @@ def test_it_goes_on_after_a_pause_a_preemption_and_the_loss_of_its_node(
     script: list[dict[str, Any]] = [{"sleep": 300}]
     resources = {"slots": 2, "nodes": 2, "priority": 90}
     urgent = client.submit(scripted("urgent", script, resources=resources))["id"]
-    # The other node can go on from what is in the storage by then.
-    wait_for("its files are collected", lambda: plain.outputs == "complete", 120)
+
+    # No node goes on with it before what it wrote is collected.
+    def has_slots() -> bool:
+        return client.experiment(urgent)["state"] == "RUNNING"
+
+    wait_for("the urgent one has its slots", has_slots, 120)
     client.kill(urgent)
     assert client.wait(urgent, timeout_s=60, poll_s=0.2)["state"] == "CANCELED"
     third = plain.runs(after=second)

@@ -481,6 +481,41 @@ def test_on_another_node_it_is_said_what_becomes_of_the_files(
     )
 
 
+def test_a_trial_waits_for_its_last_files_before_it_starts_on_another_node(
+    controller, agent, submit, member_client, database, show
+):
+    node, other = agent(slots=1), agent("node-2", slots=1)
+    with database.transaction() as session:
+        session.execute(
+            update(NodeRow).where(NodeRow.name == "node-2").values(scheduling="cordoned")
+        )
+    submit(slots=1)
+    controller.tick()
+    first = start(controller, node)
+    assert node.send_outputs(first, [kept("state.txt", b"1")], is_final=False)
+    post(member_client, "/experiments/1:pause", status=202)
+    controller.tick()
+    node.exit(first, "stopped")
+    controller.tick()
+    with database.transaction() as session:
+        session.execute(update(NodeRow).values(scheduling="open"))
+    between = submit(slots=1, allow_nodes="[node-1]")
+    controller.tick()
+    assert show(f"/experiments/{between}")["state"] != "QUEUED", "it has the slot of node-1"
+    post(member_client, "/experiments/1:resume", status=202)
+    controller.tick()
+    assert other.poll() == {}
+    assert show("/trials/1")["pending_reason"] == (
+        "Needs 1 cpu slot in pool default: the last files that it wrote on node-1 are being collected. "
+        "Starts there as soon as there is room, and elsewhere when they are collected, at the latest "
+        "two minutes after it ended."
+    )
+    assert node.send_outputs(first, [kept("state.txt", b"22")], seq=2)
+    controller.tick()
+    (source,) = other.only().spec.work_from
+    assert (source.attempt_no, source.seq) == (1, 2)
+
+
 def test_after_an_attempt_on_two_nodes_each_rank_has_its_own_files(
     ended_on_two, controller, member_client
 ):

@@ -25,6 +25,7 @@ NOT_IN_A_BROWSER = ("agent.", "cli.", "client.", "local.")
 COMPOSED = {
     "pending.after": {"experiments"},
     "pending.coming_free": {"givers"},
+    "pending.files": {"nodes"},
     "placed.next": {"placement"},
     "placed.slots": {"nodes"},
     "preempt.shrink": {"request"},

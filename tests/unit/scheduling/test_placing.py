@@ -313,3 +313,40 @@ def test_the_request_of_a_full_document():
         topology_key="rack",
         topology_mode="require",
     )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "slots", "files_on", "expected"),
+    [
+        # It starts where its files are, also where another node would fit better.
+        ({"a": 4, "b": 1}, 1, ("a",), {"a": 1}),
+        # Another node does not have them.
+        ({"a": 0, "b": 1}, 1, ("a",), None),
+        # Both do, or none: a member on a third node would start from nothing.
+        ({"a": 2, "b": 2, "c": 2}, 4, ("c", "a"), {"c": 2, "a": 2}),
+        ({"a": 0, "b": 2, "c": 2}, 4, ("c", "a"), None),
+        # The node has left the pool.
+        ({"b": 1}, 1, ("gone",), None),
+    ],
+)
+def test_a_trial_starts_where_its_last_files_are_until_they_are_collected(
+    nodes, slots, files_on, expected
+):
+    made = [make_node(name, num or 1, held=0 if num else 1) for name, num in nodes.items()]
+    decisions = run(made, [make_queued(1, slots, files_on=files_on)])
+    found = [d for d in decisions if isinstance(d, Placement)]
+    if expected is not None:
+        shares = {s.node_name: len(s.slots) for s in found[0].shares}
+        assert list(shares.items()) == list(expected.items()), "ranks stay where their files are"
+        return
+    assert not found
+    reason = reason_of(decisions, 1)
+    assert f"the last files that it wrote on {' and '.join(files_on)} are being" in reason
+
+
+def test_slots_are_reserved_for_a_trial_that_waits_for_its_last_files():
+    waiting = make_queued(1, 2, files_on=("a",))
+    nodes = [make_node("a", 2, held=2), make_node("b", 2)]
+    assert placed(run(nodes, [waiting, make_queued(2, 1)])) == []
+    collected = make_queued(1, 2)
+    assert placed(run(nodes, [collected, make_queued(2, 1)])) == [1]

@@ -57,6 +57,15 @@ def coming_free(request: Request, trials: Iterable[RunningTrial]) -> Message:
     return _needs(request, [waits], Message("help.by_itself"))
 
 
+def files(request: Request, nodes: Sequence[str]) -> Message:
+    """Return that a trial waits for the last files of its last attempt, on the nodes of these names."""
+    named = [Message("pending.node", node=node) for node in nodes[:NUM_NAMED]]
+    if len(nodes) > NUM_NAMED:
+        named.append(Message("pending.more_nodes", nodes=len(nodes) - NUM_NAMED))
+    waits = Message("pending.files", nodes=named)
+    return _needs(request, [waits], Message("help.files"))
+
+
 def supplied(request: Request, supply: Message) -> Message:
     """Return that a trial waits for what the provider of its pool does, or does not do."""
     if supply.code in NO_SUPPLY:

@@ -145,16 +145,19 @@ class GroupPass:
         if kind in self._misfits:
             return False
         most = min(kind.most_slots, self._slots_left(candidate))
+        nodes = self._group.nodes
         first: Sequence[int] = ()
-        if trial.preferred_host is not None:
-            first = self._group.nodes.by_host.get(trial.preferred_host, ())
-        shares = fit_in(
-            self._group.nodes, kind.request, lambda s: s.offer, at_most=most, first=first
-        )
+        if trial.files_on:
+            first = [nodes.by_name[name] for name in trial.files_on if name in nodes.by_name]
+        elif trial.preferred_host is not None:
+            first = nodes.by_host.get(trial.preferred_host, ())
+        shares = fit_in(nodes, kind.request, lambda s: s.offer, at_most=most, first=first)
         if shares is None and kind.expected_s is not None:
             shares = self._backfill(kind, kind.expected_s, most)
         if shares is None:
             self._misfits.add(kind)
+            return False
+        if trial.files_on and {nodes[n].name for n in shares} != set(trial.files_on):
             return False
         self._start(candidate, shares)
         return True
@@ -181,8 +184,13 @@ class GroupPass:
             self._ends.append((end, shares))
         placed: list[NodeShare] = []
         rank_offset = 0
-        # Node rank 0 is where a checkpoint may lie; the rest by name, so that ranks look tidy.
-        for n in sorted(shares, key=lambda n: (nodes[n].host != trial.preferred_host, n)):
+        # Ranks stay where their files are. Node rank 0 is where a checkpoint may lie; the rest by
+        # name, so that ranks look tidy.
+        rank = {name: rank for rank, name in enumerate(trial.files_on)}
+        for n in sorted(
+            shares,
+            key=lambda n: (rank.get(nodes[n].name, 0), nodes[n].host != trial.preferred_host, n),
+        ):
             placed.append(
                 NodeShare(
                     node_id=nodes[n].id,
@@ -316,6 +324,8 @@ class GroupPass:
                 held=held,
                 ahead=candidate.claimed - held,
             )
+        if trial.files_on:
+            return explain.files(request, trial.files_on)
         if promised is not None and promised.at <= SOON:
             givers = [
                 running

@@ -118,6 +118,7 @@ class GroupNodes:
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes = sorted(nodes, key=lambda node: (node.name, node.id))
         self.ordinal = {node.id: n for n, node in enumerate(self.nodes)}
+        self.by_name = {node.name: n for n, node in enumerate(self.nodes)}
         self.by_host: dict[str, list[int]] = defaultdict(list)
         for n, node in enumerate(self.nodes):
             self.by_host[node.host].append(n)

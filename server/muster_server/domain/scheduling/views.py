@@ -39,6 +39,9 @@ class QueuedTrial:
     preferred_host: str | None = None
     """Where its newest checkpoint lies, or without one its work folder; taken when it costs no extra
     node."""
+    files_on: tuple[str, ...] = ()
+    """Names of the nodes of its last attempt by rank, while the storage lacks the last files of one of
+    them: it starts on just these nodes, where its files are, or waits. Empty: it may start anywhere."""
     promised_since: dt.datetime | None = None
     """Since when slots have been promised to it (`Wait.is_promised` of every pass since then). It
     goes before those of its priority that have no such promise, so that slots once kept for a gang

@@ -45,6 +45,7 @@ class Wish:
     num_steps: int | None
     num_epochs: float | None
     stop_grace_s: float
+    keeps_files: bool
 
     @classmethod
     def of(cls, config: ExperimentConfig) -> Wish:
@@ -57,6 +58,7 @@ class Wish:
             num_steps=num_steps,
             num_epochs=num_epochs,
             stop_grace_s=config.stop_grace_s,
+            keeps_files=config.outputs is not None,
         )
 
 
@@ -128,12 +130,13 @@ def queued_trial(
     wish: Wish,
     now: dt.datetime,
     owner: Owner | None = None,
+    files_on: tuple[str, ...] = (),
 ) -> tuple[QueuedTrial, dt.datetime]:
     """Return a queued trial from rows of `scheduling.QUEUED`, `scheduling.OPEN` and
     `scheduling.PAST`, and the time until which it stays valid.
 
     past: None for a trial that has not run and starts from nothing. owner: its next attempt, if nodes
-    belong to that one alone.
+    belong to that one alone. files_on: as in QueuedTrial.
     """
     request, until = avoiding(wish.request, from_plain(trial.avoided), now=now)
     if owner is not None:
@@ -151,6 +154,7 @@ def queued_trial(
         queue_no=trial.queue_no,
         expected_s=None if past is None else _expected_s(past, wish),
         preferred_host=None if past is None else past.hostname,
+        files_on=files_on,
         promised_since=trial.promised_since,
         resize_slots=past.yield_slots
         if past is not None and past.attempt_state == AttemptState.RESIZED

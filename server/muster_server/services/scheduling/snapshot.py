@@ -35,14 +35,19 @@ from muster_server.domain.states import (
     AllocationState,
     AttemptState,
     ExperimentState,
+    NodeState,
     TrialState,
 )
 from muster_server.settings import Settings
 
+from ..checkpoints.lookup import ADOPTED
 from ..quota.projects import load_projects
 from .rows import NODES, Wish, node_view, queued_trial, running_trial
 
 OPEN_ATTEMPT = tuple(s.value for s in AttemptState if s.value not in TERMINAL_ATTEMPT)
+FILES_WAIT_S = 120.0
+"""Longest wait in seconds for the last files of an attempt: as a rule no more work than that is lost
+without them (`outputs.every_s`)."""
 IDS_PER_QUERY = 500
 """A list of thousands of ids is more than some databases take in a statement."""
 
@@ -156,6 +161,40 @@ _PAST = (
     .where(_IS_QUEUED, _HAS_PAST)
 )
 
+_FILES = (
+    select(
+        TrialRow.id,
+        NodeRow.name,
+        case(
+            (and_(TrialOutputsRow.id.is_(None), NodeRow.state == NodeState.ONLINE), 1), else_=0
+        ).label("is_awaited"),
+    )
+    .select_from(TrialRow)
+    .join(
+        AttemptRow, and_(AttemptRow.trial_id == TrialRow.id, AttemptRow.no == TrialRow.attempt_no)
+    )
+    .join(AllocationRow, AllocationRow.attempt_id == AttemptRow.id)
+    .join(NodeRow, NodeRow.id == AllocationRow.node_id)
+    .outerjoin(CheckpointRow, CheckpointRow.id == TrialRow.latest_checkpoint_id)
+    .outerjoin(
+        TrialOutputsRow,
+        and_(
+            TrialOutputsRow.trial_id == TrialRow.id,
+            TrialOutputsRow.node_rank == AllocationRow.node_rank,
+            TrialOutputsRow.attempt_no == TrialRow.attempt_no,
+            TrialOutputsRow.is_final,
+        ),
+    )
+    .where(
+        _IS_QUEUED,
+        AttemptRow.started_at.is_not(None),
+        # What goes on from a checkpoint of Muster's needs no file that a script wrote.
+        or_(CheckpointRow.id.is_(None), CheckpointRow.kind == ADOPTED),
+    )
+    .order_by(TrialRow.id, AllocationRow.node_rank)
+)
+"""Nodes of the last attempt of trials that go on from their files, and whose last files are awaited."""
+
 _OWNERS = (
     select(PilotRow.trial_id, PilotRow.attempt_no)
     .join(TrialRow, TrialRow.id == PilotRow.trial_id)
@@ -250,6 +289,7 @@ class SnapshotLoader:
         self._open_query, self._queued_query = RawQuery(_OPEN), RawQuery(_QUEUED)
         self._past_query, self._running_query = RawQuery(_PAST), RawQuery(_RUNNING)
         self._holders_query, self._owners_query = RawQuery(_HOLDERS), RawQuery(_OWNERS)
+        self._files_query = RawQuery(_FILES)
         self._nodes: dict[str, _Node] = {}
         self._queued: dict[int, _Queued] = {}
         self._running: dict[int, _Running] = {}
@@ -318,6 +358,7 @@ class SnapshotLoader:
         now: dt.datetime,
     ) -> None:
         pasts = {row[0]: row for row in self._past_query.fetch(session)}
+        files = self._load_files(session, now)
         owners: dict[int, Owner] = {
             row[0]: (row[0], row[1]) for row in self._owners_query.fetch(session)
         }
@@ -329,12 +370,15 @@ class SnapshotLoader:
             if (has_past and past is None) or experiment_id not in self._wishes:
                 continue  # it has just left the queue, or was deleted
             known = old.get(trial_id)
+            keeps_files = self._wishes[experiment_id].wish.keeps_files
+            files_on = files.get(trial_id, ()) if keeps_files else ()
             if (
                 known is None
                 or known.row != row
                 or known.experiment != experiment
                 or known.past != past
                 or known.trial.request.owner != owners.get(trial_id)
+                or known.trial.files_on != files_on
                 or now >= known.until
             ):
                 if experiment_id not in experiments:
@@ -346,9 +390,23 @@ class SnapshotLoader:
                     self._wishes[experiment_id].wish,
                     now,
                     owners.get(trial_id),
+                    files_on,
                 )
                 known = _Queued(row, experiment, past, until, trial)
             self._queued[trial_id] = known
+
+    def _load_files(self, session: Session, now: dt.datetime) -> dict[int, tuple[str, ...]]:
+        """Trial → nodes of its last attempt by rank, where the last files of one are awaited."""
+        since = now - dt.timedelta(seconds=FILES_WAIT_S)
+        nodes: dict[int, list[str]] = defaultdict(list)
+        awaited: set[int] = set()
+        for trial_id, name, is_awaited in self._files_query.fetch(
+            session, _FILES.where(AttemptRow.ended_at > since)
+        ):
+            nodes[trial_id].append(name)
+            if is_awaited:
+                awaited.add(trial_id)
+        return {trial_id: tuple(nodes[trial_id]) for trial_id in awaited}
 
     def _load_running(self, session: Session, rows: Iterable[RawRow], now: dt.datetime) -> None:
         attempt_of: dict[str, int] = dict(self._holders_query.fetch(session))
