@@ -1,16 +1,53 @@
 """A whole control plane in this process: the real application, a controller, and fake agents."""
 
+import os
+import re
+import zlib
+from pathlib import Path
+
 import pytest
 
 from muster_server import clock
 from muster_server.loops.runner import Controller
 from support.agent import start
 
+ON_BOTH = frozenset(
+    {
+        "test_agent_batches",
+        "test_backup",
+        "test_batching",
+        "test_gangs",
+        "test_lock_order",
+        "test_races",
+        "test_search",
+    }
+)
+"""Files about what databases do differently: they run on both kinds always."""
+
 
 @pytest.fixture
 def database_url(any_database_url):
-    """Everything here runs on every kind of database."""
+    """A database of either kind; see `pytest_collection_modifyitems`."""
     return any_database_url
+
+
+def pytest_collection_modifyitems(config, items):
+    """Deal each test to one of the two kinds of database, by its name: the code above them is the
+    same, and so many tests of one kind find what the other kind does with it. With
+    MUSTER_TEST_DATABASES=both each runs on both."""
+    if os.environ.get("MUSTER_TEST_DATABASES") == "both":
+        return
+    left_out = [item for item in items if not _is_dealt(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if _is_dealt(item)]
+
+
+def _is_dealt(item):
+    kind = getattr(item, "callspec", None) and item.callspec.params.get("any_database_url")
+    if kind is None or item.path.parent != Path(__file__).parent or item.path.stem in ON_BOTH:
+        return True
+    name = re.sub(r"\b(sqlite|postgres)\b", "", item.nodeid)
+    return kind == ("sqlite_url", "postgres_url")[zlib.crc32(name.encode()) % 2]
 
 
 UNREACHED_S = 3600.0
