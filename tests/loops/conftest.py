@@ -32,9 +32,9 @@ def database_url(any_database_url):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Deal each test to one of the two kinds of database, by its name: the code above them is the
-    same, and so many tests of one kind find what the other kind does with it. With
-    MUSTER_TEST_DATABASES=both each runs on both."""
+    """Run each test on one of the two kinds of database, chosen by its name: the code above them is
+    the same, and each kind still gets half of the tests. With MUSTER_TEST_DATABASES=both every test
+    runs on both."""
     if os.environ.get("MUSTER_TEST_DATABASES") == "both":
         return
     left_out = [item for item in items if not _is_dealt(item)]

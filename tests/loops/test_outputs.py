@@ -507,8 +507,8 @@ def test_a_trial_waits_for_its_last_files_before_it_starts_on_another_node(
     assert other.poll() == {}
     assert show("/trials/1")["pending_reason"] == (
         "Needs 1 cpu slot in pool default: the last files that it wrote on node-1 are being collected. "
-        "Starts there as soon as there is room, and elsewhere when they are collected, at the latest "
-        "two minutes after it ended."
+        "Starts there as soon as there is room, or elsewhere when they are collected, at the latest "
+        "two minutes after the last attempt ended."
     )
     assert node.send_outputs(first, [kept("state.txt", b"22")], seq=2)
     controller.tick()

@@ -114,7 +114,7 @@ SENTENCES: Mapping[str, str] = {
     "help.open_nodes": "Starts when unavailable nodes are back or open again (`muster node open`).",
     "help.wait": "Starts when enough slots are free; raise its priority or ask for fewer slots to start sooner.",
     "help.rest": "Starts when the other slots it needs are free.",
-    "help.files": "Starts there as soon as there is room, and elsewhere when they are collected, at the latest two minutes after it ended.",
+    "help.files": "Starts there as soon as there is room, or elsewhere when they are collected, at the latest two minutes after the last attempt ended.",
     "help.by_itself": "Starts automatically; there is nothing to do.",
     "help.quota": "Starts when trials of the project end or the quota is raised.",
     "help.within_quota": "Ask for at most {slots:slot}, or have the quota raised.",

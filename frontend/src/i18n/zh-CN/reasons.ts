@@ -107,7 +107,7 @@ export const parts: Readonly<Record<string, string>> = {
   "help.open_nodes": "不可用的节点恢复或重新开放（`muster node open`）后启动",
   "help.wait": "空闲槽位足够时启动；提高优先级或减少槽位可以更早启动",
   "help.rest": "其余所需的槽位空闲后启动",
-  "help.files": "这些节点有空位时立即在那里启动；文件收集完毕后可在其他节点启动，最迟在它结束两分钟后",
+  "help.files": "这些节点有空位时立即在那里启动；文件收集完毕后可在其他节点启动，最迟在上次尝试结束两分钟后",
   "help.by_itself": "无需操作，会自动启动",
   "help.quota": "该项目的试验结束或提高配额后启动",
   "help.within_quota": "请最多申请 {{slots}} 个槽位，或提高配额",

@@ -193,7 +193,8 @@ _FILES = (
     )
     .order_by(TrialRow.id, AllocationRow.node_rank)
 )
-"""Nodes of the last attempt of trials that go on from their files, and whose last files are awaited."""
+"""Nodes of the last attempt of trials that go on from their files, and whether those of each are
+awaited."""
 
 _OWNERS = (
     select(PilotRow.trial_id, PilotRow.attempt_no)
