@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 import numpy as np
@@ -35,10 +35,10 @@ class SlotTimes:
         self._running = running
         widest = max((node.total for node in nodes.nodes), default=0)
         self._rows: Floats = np.full((len(nodes), widest), NEVER)
-        self._num_free: Ints = np.zeros(len(nodes), dtype=np.int64)
         self._num_soon: Ints = np.zeros(len(nodes), dtype=np.int64)
+        self._num_known: Ints = np.zeros(len(nodes), dtype=np.int64)
         self._num_open: Ints = np.zeros(len(nodes), dtype=np.int64)
-        """Number of slots in each row that are FREE, at most SOON, and at most UNKNOWN."""
+        """Number of slots in each row that are at most SOON, before UNKNOWN, and at most that."""
         self._stale = set(range(len(nodes)))
         self._next_end: dict[int, float] = {}
         """Node → the first expected end there: past it the row has to be made anew."""
@@ -79,8 +79,8 @@ class SlotTimes:
             self._rows[n] = NEVER
             row = self._row(n)
             self._rows[n, : len(row)] = row
-            self._num_free[n] = bisect_right(row, FREE)
             self._num_soon[n] = bisect_right(row, SOON)
+            self._num_known[n] = bisect_left(row, UNKNOWN)
             self._num_open[n] = len(row)
         self._stale.clear()
         return self._rows
@@ -94,10 +94,11 @@ class SlotTimes:
         return np.where(column < width, rows[ordinals, np.minimum(column, width - 1)], NEVER)
 
     def missing(self, ordinals: Ints, slots: Ints | int) -> Ints:
-        """Return how many of `slots` slots, beside those promised, are not free, per node."""
+        """Return for how many of `slots` slots, beside those promised, no time is known, per
+        node."""
         self.rows()
-        free: Ints = self._num_free[ordinals] - self.promised[ordinals]
-        return np.maximum(slots - np.maximum(free, 0), 0)
+        known: Ints = self._num_known[ordinals] - self.promised[ordinals]
+        return np.maximum(slots - np.maximum(known, 0), 0)
 
     def soon(self) -> Ints:
         """Return the slots of each node that are free or being given up, less those promised (may
