@@ -22,7 +22,7 @@ def test_a_slow_loader_is_found_and_the_advice_launched(stack: Stack, client: Cl
         "checkpoints": {"every": None},
     }
     experiment = client.submit(json.dumps(document))
-    client.wait(experiment["id"], timeout_s=90, poll_s=0.1)
+    client.wait(experiment["id"], timeout_s=90)
     (trial,) = client.trials(experiment["id"])
 
     options = ("--repeats", "3", "--steps", "15", "--no-wait", "--json")
@@ -42,5 +42,5 @@ def test_a_slow_loader_is_found_and_the_advice_launched(stack: Stack, client: Cl
     assert shown.returncode == 0, shown.stderr
     assert "Advice prefetch" in shown.stdout
     (advice,) = client.get(path)["advice"]
-    fork = client.wait(advice["applied"][0]["experiment_id"], timeout_s=90, poll_s=0.1)
+    fork = client.wait(advice["applied"][0]["experiment_id"], timeout_s=90)
     assert (fork["state"], fork["config"]["trainer"]["prefetch"]) == ("COMPLETED", 2)

@@ -108,7 +108,7 @@ class Training:
         return [e["message"] for e in self.client.pages(f"/trials/{self.trial['id']}/events")]
 
     def ended(self) -> dict[str, Any]:
-        self.client.wait(self.experiment_id, timeout_s=200, poll_s=0.2)
+        self.client.wait(self.experiment_id, timeout_s=200)
         trial = self.trial
         assert trial["state"] == "COMPLETED", (trial["reason"], self.events())
         return trial

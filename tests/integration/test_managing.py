@@ -42,7 +42,7 @@ def test_a_budget_stops_a_training_with_a_checkpoint_and_more_budget_continues_i
     limit = client.experiment(experiment_id)["spending"]["slot_hours"] + 2 / 3600
     arguments = ("--slot-hours", f"{limit:.6f}", "--alert-at", "0.01")
     assert stack.cli("budget", str(experiment_id), *arguments).returncode == 0
-    ended = client.wait(experiment_id, timeout_s=90, poll_s=0.1)
+    ended = client.wait(experiment_id, timeout_s=90)
     assert (ended["state"], ended["termination"]) == ("CANCELED", "budget_exhausted")
     assert "has used up its budget" in ended["reason"]
     trial = only_trial(client, experiment_id)
@@ -73,7 +73,7 @@ def test_a_budget_stops_a_training_with_a_checkpoint_and_more_budget_continues_i
 
 def test_a_finished_training_goes_on_with_its_curve(stack: Stack, client: Client) -> None:
     experiment_id = client.submit(scripted("to-continue", SHORT))["id"]
-    assert client.wait(experiment_id, timeout_s=90, poll_s=0.1)["state"] == "COMPLETED"
+    assert client.wait(experiment_id, timeout_s=90)["state"] == "COMPLETED"
     refused = stack.cli("continue", str(experiment_id), "--epochs", "4")
     assert refused.returncode == 1
     assert "own code decides how long it trains" in refused.stderr
@@ -82,7 +82,7 @@ def test_a_finished_training_goes_on_with_its_curve(stack: Stack, client: Client
     entrypoint = f"entrypoint={json.dumps(longer['entrypoint'])}"
     went_on = stack.cli("continue", str(experiment_id), "--set", entrypoint)
     assert went_on.returncode == 0, went_on.stderr
-    assert client.wait(experiment_id, timeout_s=90, poll_s=0.1)["state"] == "COMPLETED"
+    assert client.wait(experiment_id, timeout_s=90)["state"] == "COMPLETED"
     trial = client.get(f"/trials/{only_trial(client, experiment_id)['id']}")
     second, first = trial["attempts"]
     assert (first["state"], second["state"]) == ("SUCCEEDED", "SUCCEEDED")
@@ -117,12 +117,12 @@ def test_a_fork_starts_from_the_checkpoint_and_deleting_removes_the_files(
     stack: Stack, client: Client
 ) -> None:
     source = client.submit(scripted("to-fork", SHORT))["id"]
-    assert client.wait(source, timeout_s=90, poll_s=0.1)["state"] == "COMPLETED"
+    assert client.wait(source, timeout_s=90)["state"] == "COMPLETED"
     made = stack.cli("fork", str(source), "--checkpoint", "latest", "--load", "weights", "--json")
     assert made.returncode == 0, made.stderr
     fork = json.loads(made.stdout)
     assert fork["parent"]["experiment_id"] == source
-    assert client.wait(fork["id"], timeout_s=90, poll_s=0.1)["state"] == "COMPLETED"
+    assert client.wait(fork["id"], timeout_s=90)["state"] == "COMPLETED"
     log = list(client.log_lines(only_trial(client, fork["id"])["id"], follow=True))
     assert "weights of step 10" in [line["text"] for line in log]
 

@@ -114,7 +114,7 @@ def test_it_goes_on_after_a_pause_a_preemption_and_the_loss_of_its_node(
 
     wait_for("the urgent one has its slots", has_slots, 120)
     client.kill(urgent)
-    assert client.wait(urgent, timeout_s=60, poll_s=0.2)["state"] == "CANCELED"
+    assert client.wait(urgent, timeout_s=60)["state"] == "CANCELED"
     third = plain.runs(after=second)
     assert_goes_on(plain, second, third)
 

@@ -125,7 +125,7 @@ class Job:
 
     def results(self) -> tuple[dict[str, Any], bytes]:
         """Wait for the end; then the manifest, and all parts in its order."""
-        self.client.wait(self.experiment_id, timeout_s=150, poll_s=0.2)
+        self.client.wait(self.experiment_id, timeout_s=150)
         trial = self.trial
         events = [e["message"] for e in self.client.pages(f"/trials/{trial['id']}/events")]
         assert trial["state"] == "COMPLETED", (trial["reason"], events)

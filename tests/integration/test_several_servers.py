@@ -88,12 +88,12 @@ def test_what_one_server_takes_in_another_shows_at_once_and_the_lead_moves(
         second = client.submit(scripted("after", [{"log": "hello"}]))["id"]
         wait_for("another one leads", lambda: cluster.leader()[0] > epoch, TAKE_OVER_S)
         assert cluster.leader()[1] not in ("", leader)
-        ended = client.wait(second, timeout_s=90, poll_s=0.1)
+        ended = client.wait(second, timeout_s=90)
         assert ended["state"] == "COMPLETED"
 
         # Stopped through the server that its agent has never spoken to.
         assert only_trial(client, first)["attempt_no"] == 1
         client.stop(first)
-        assert client.wait(first, timeout_s=90, poll_s=0.1)["state"] == "CANCELED"
+        assert client.wait(first, timeout_s=90)["state"] == "CANCELED"
     with connect("server-a") as other:
         assert other.experiment(first)["state"] == "CANCELED"

@@ -17,7 +17,7 @@ TRAIN = [{"log": "hello"}, {"train": {"epochs": 2, "steps_per_epoch": 5, "step_s
 
 
 def ended(client: Client, experiment_id: int, timeout_s: float = 60.0) -> dict[str, Any]:
-    return client.wait(experiment_id, timeout_s=timeout_s, poll_s=0.1)
+    return client.wait(experiment_id, timeout_s=timeout_s)
 
 
 def only_trial(client: Client, experiment_id: int) -> dict[str, Any]:

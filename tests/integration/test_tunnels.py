@@ -64,7 +64,7 @@ def job(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]
         wait_for("its ports", lambda: len(list(client.log_lines(trial["id"]))) >= 2, 60)
         yield number
         stack.cli("kill", str(number), "--yes")
-        client.wait(number, timeout_s=60, poll_s=0.1)
+        client.wait(number, timeout_s=60)
 
 
 def muster(stack: Stack, *arguments: str) -> list[str]:
@@ -203,7 +203,7 @@ def test_a_command_ends_with_its_job_and_none_opens_after_it(
     wait_for("the command", lambda: any("1001" in c for c in _commands("sleep")), 30)
     stack.cli("kill", str(number), "--yes")
     assert process.wait(timeout=60) == 128 + signal.SIGKILL
-    client.wait(number, timeout_s=60, poll_s=0.1)
+    client.wait(number, timeout_s=60)
     assert not any("1001" in c for c in _commands("sleep"))
     late = stack.cli("exec", str(number), "--", "ls")
     assert (late.returncode, "has no running processes" in late.stderr) == (1, True), late.stderr

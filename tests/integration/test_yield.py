@@ -52,7 +52,7 @@ def test_a_drained_trial_goes_on_elsewhere_with_the_curve_of_an_uninterrupted_on
     wait_for("it reports", lambda: only_trial(client, experiment["id"])["step"] > 5)
     first = node_of(client, only_trial(client, experiment["id"]))
     drain(first)
-    assert client.wait(experiment["id"], timeout_s=200, poll_s=0.2)["state"] == "COMPLETED"
+    assert client.wait(experiment["id"], timeout_s=200)["state"] == "COMPLETED"
 
     trial = only_trial(client, experiment["id"])
     second, before = trial["attempts"]
@@ -80,7 +80,7 @@ def test_who_ignores_the_request_is_killed_and_charged_nothing(client: Client, d
         ),
     )
     drain(node_of(client, only_trial(client, experiment["id"])))
-    assert client.wait(experiment["id"], timeout_s=120, poll_s=0.2)["state"] == "COMPLETED"
+    assert client.wait(experiment["id"], timeout_s=120)["state"] == "COMPLETED"
     second, before = only_trial(client, experiment["id"])["attempts"]
     assert (before["state"], before["termination"]) == ("PREEMPTED", "drained")
     assert second["resume_step"] == 3
@@ -140,14 +140,14 @@ def test_a_real_training_that_moves_repeats_the_uninterrupted_one_exactly(
         return client.submit(json.dumps({**TRAINING, "name": name, "trainer": trainer}))
 
     whole = submit("whole")
-    assert client.wait(whole["id"], timeout_s=280, poll_s=0.2)["state"] == "COMPLETED"
+    assert client.wait(whole["id"], timeout_s=280)["state"] == "COMPLETED"
 
     # Slow, so that it can be asked in the middle.
     slow = [{"rank": 0, "ms": 250}]
     moved = submit("moved", inject=slow)
     wait_for("it trains", lambda: only_trial(client, moved["id"])["step"] > 5, 120)
     drain(node_of(client, only_trial(client, moved["id"])))
-    assert client.wait(moved["id"], timeout_s=280, poll_s=0.2)["state"] == "COMPLETED"
+    assert client.wait(moved["id"], timeout_s=280)["state"] == "COMPLETED"
 
     trial = only_trial(client, moved["id"])
     second, first = trial["attempts"]

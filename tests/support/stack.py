@@ -29,7 +29,7 @@ from support import preloaded
 
 T = TypeVar("T")
 START_TIMEOUT_S = 90.0
-LONGEST_PAUSE_S = 0.25
+LONGEST_PAUSE_S = 0.5
 
 
 def wait_for(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -99,10 +98,8 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     ],
 )
 def test_refused_with_a_reason(text: str, message: str) -> None:
-    started = time.perf_counter()
     with pytest.raises(Unreadable, match=message):
         read_value(text)
-    assert time.perf_counter() - started < 5
 
 
 def test_the_line_is_named() -> None:

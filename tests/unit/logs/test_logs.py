@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import time
 import tracemalloc
 
 import pytest
@@ -216,9 +215,7 @@ def test_a_50_mb_line_is_cut_and_costs_little_memory(trial: Trial) -> None:
         trial.write(piece)
     trial.write(b"\nafter\n", s=1)
     tracemalloc.start()
-    started = time.perf_counter()
     page = trial.page()
-    seconds = time.perf_counter() - started
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [(len(line.text), line.cut) for line in page.lines] == [
@@ -228,7 +225,6 @@ def test_a_50_mb_line_is_cut_and_costs_little_memory(trial: Trial) -> None:
     ]
     assert [line.no for line in trial.page(start="head").lines] == [0, 1, 2]
     assert peak < 8 << 20
-    assert seconds < 3
 
 
 def test_a_very_long_progress_bar_shows_its_last_state(trial: Trial) -> None:
