@@ -13,7 +13,7 @@ import dataclasses
 import json
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Literal
 
 import structlog
@@ -32,7 +32,7 @@ from muster_agent.client import (
 )
 from muster_agent.departure import Departure, Tenancy
 from muster_agent.housekeeping import Housekeeping
-from muster_agent.jobs.allocations import Allocation
+from muster_agent.jobs.allocations import SHIM_START_TIMEOUT_S, Allocation
 from muster_agent.jobs.folder import ShimOptions
 from muster_agent.machine import Machine
 from muster_agent.models import ModelCache, ModelUnavailable
@@ -107,6 +107,8 @@ class Agent:
         self._housekeeping = Housekeeping(self._machine, is_kept=self._is_kept)
         self._deadline_boot_s = 0.0
         self._lease_s = 0.0
+        self._renewing: set[str] = set()
+        """Allocations whose shims have not answered to the last end of the lease yet."""
         self._patience: asyncio.Timeout | None = None
         self._polled_index: int | None = None
         """Ends the poll under way."""
@@ -245,7 +247,7 @@ class Agent:
     async def _heartbeats(self, session: Session) -> None:
         heartbeat_s = session.heartbeat_s
         is_away = False
-        await self._renew()
+        self._renew()
         while True:
             asked_at = self._machine.boot_clock()
             try:
@@ -278,7 +280,7 @@ class Agent:
             # Counted from before the request: the lease of a slow answer may have expired on its
             # way.
             self._deadline_boot_s = asked_at + reply.lease_s
-            await self._renew()
+            self._renew()
             await asyncio.sleep(heartbeat_s)
 
     def _take_credential(self, credential: str) -> None:
@@ -324,11 +326,23 @@ class Agent:
             self._patience.reschedule(asyncio.get_running_loop().time())
             self._patience = None
 
-    async def _renew(self) -> None:
-        """Send the new end of the lease to the shims that kill their workers when it expires."""
-        for allocation in list(self._allocations.values()):
-            if allocation.spec.on_disconnect == "stop" and allocation.liveness() == "alive":
-                await allocation.command("renew", deadline_boot_s=self._deadline_boot_s)
+    def _renew(self) -> None:
+        """Begin to send the new end of the lease to the shims that kill their workers when it
+        expires. No heartbeat waits for the answer of a shim."""
+        for allocation in self._allocations.values():
+            if (
+                allocation.spec.on_disconnect == "stop"
+                and allocation.liveness() == "alive"
+                and allocation.allocation_id not in self._renewing
+            ):
+                self._renewing.add(allocation.allocation_id)
+                self._keep(self._renew_one(allocation))
+
+    async def _renew_one(self, allocation: Allocation) -> None:
+        try:
+            await allocation.command("renew", deadline_boot_s=self._deadline_boot_s)
+        finally:
+            self._renewing.discard(allocation.allocation_id)
 
     async def _follow(self, session: Session, chores: Chores) -> None:
         """Keep `_desired` in step with the server."""
@@ -431,7 +445,12 @@ class Agent:
                     work = self._settle(allocation, action.reason)
             case StartAllocation(allocation_id=allocation_id, rendezvous=rendezvous):
                 allocation = self._allocations[allocation_id]
-                work = self._tell(allocation, "start", rendezvous=_plain(rendezvous))
+                work = self._tell(
+                    allocation,
+                    "start",
+                    rendezvous=_plain(rendezvous),
+                    deadline_boot_s=self._deadline_boot_s,
+                )
             case Stop(allocation_id=allocation_id, reason=reason, kind=kind, grace_s=grace_s):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(allocation, "stop", reason=reason, kind=kind, grace_s=grace_s)
@@ -470,7 +489,11 @@ class Agent:
                 allocation.is_busy = False
                 self._wake.set()
 
-        task = asyncio.create_task(do())
+        self._keep(do())
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        """Do `work` beside everything else."""
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -522,16 +545,17 @@ class Agent:
         if secrets is None:
             await self._settle(allocation, "stopped before it began")
             return
-        options = self._machine.shim_options(
-            allocation.spec, bundle=bundle, deadline_boot_s=self._deadline_boot_s
-        )
+        options = self._machine.shim_options(allocation.spec, bundle=bundle)
         if allocation.spec.work_from and not await self._fetch_work(allocation, options):
             return
         if allocation.spec.models and not await self._fetch_models(allocation):
             return
         try:
+            # Starting may take longer than a lease lasts. Nothing trains before the command that
+            # brings the end of the lease with it.
+            deadline_boot_s = self._machine.boot_clock() + SHIM_START_TIMEOUT_S
             allocation.start_shim(
-                dataclasses.replace(options, deadline_boot_s=self._deadline_boot_s), secrets
+                dataclasses.replace(options, deadline_boot_s=deadline_boot_s), secrets
             )
         except OSError as error:
             allocation.end_by_ourselves(

@@ -313,11 +313,9 @@ class Machine:
         finally:
             self._describing = ""
 
-    def shim_options(
-        self, spec: wire.AllocationSpec, *, bundle: str, deadline_boot_s: float
-    ) -> ShimOptions:
-        """Return the options of a shim of `spec` started now; `bundle` is the path of the
-        downloaded code, or ""."""
+    def shim_options(self, spec: wire.AllocationSpec, *, bundle: str) -> ShimOptions:
+        """Return the options of a shim of `spec` started now, without a deadline; `bundle` is the
+        path of the downloaded code, or ""."""
         settings = self._settings
         warm_socket, cold_reason = self._find_parent(spec)
         return ShimOptions(
@@ -334,7 +332,6 @@ class Machine:
             tracking_token=(f"{TRACKING_MARK}{secrets.token_urlsafe(24)}" if tracks(spec) else ""),
             warm_socket=warm_socket,
             cold_reason=cold_reason,
-            deadline_boot_s=deadline_boot_s,
             kill_wait_s=settings.kill_wait_s,
             spool_limit_bytes=settings.spool_limit_bytes,
             work_restore_max_bytes=settings.work_restore_max_bytes,

@@ -189,6 +189,43 @@ def test_killed_shim_is_swept_up_after_and_told(
     assert agent.folder("a1").processes() == set()
 
 
+def shim_of(agent: Any) -> psutil.Process | None:
+    """The agent's only shim, perhaps before it has done anything."""
+    found = [
+        child
+        for child in psutil.Process(agent.process.pid).children()
+        if "muster_agent.shim" in child.cmdline()
+    ]
+    return found[0] if found else None
+
+
+def test_a_shim_may_take_longer_to_start_than_a_lease_lasts(
+    agent: Any, plane: Any, make_spec: Any, code: Code, wait_for: Any
+) -> None:
+    plane.lease_s = 1.0
+    plane.want(make_spec(**one_worker(code=code("print('hi')"), on_disconnect="stop")))
+    shim = wait_for(lambda: shim_of(agent))
+    shim.suspend()
+    num_leases = len(plane.leases)
+    wait_for(lambda: len(plane.leases) > num_leases + 6)
+    shim.resume()
+    assert agent.wait_exit("a1").cause == "success"
+
+
+def test_a_shim_that_does_not_answer_delays_no_heartbeat(
+    agent: Any, plane: Any, make_spec: Any, code: Code, wait_for: Any
+) -> None:
+    plane.want(make_spec(**one_worker(code=code(WAIT), on_disconnect="stop")))
+    agent.wait_state("a1", "RUNNING")
+    shim = psutil.Process(agent.folder("a1").read_state().pid)
+    shim.suspend()
+    num_leases = len(plane.leases)
+    wait_for(lambda: len(plane.leases) > num_leases + 10, timeout_s=20)
+    shim.resume()
+    plane.forget("a1")
+    wait_for(lambda: not agent.folder("a1").path.exists())
+
+
 def test_shim_killed_together_with_the_agent_is_swept_up_after(
     agent: Any, plane: Any, make_spec: Any, code: Code
 ) -> None:

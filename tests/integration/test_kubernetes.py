@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from guides import GUIDES
 
+from muster_server.loops.providers import LOOK_S
 from support.kubernetes import IMAGE, KubernetesLab
 from support.quick_stack import QuickStack
 from support.stack import scripted, wait_for
@@ -161,9 +162,11 @@ def test_an_evicted_pilot_costs_a_trial_no_restart_and_an_api_that_is_away_nothi
     wait_for("it runs", lambda: states() == ["RUNNING"], 180)
     asked: list[str] = []
     lab.api.fault = lambda verb, resource: asked.append(resource) or "away"
-    wait_for("Kubernetes was asked in vain", lambda: len(asked) > 1, 60)
+    try:
+        wait_for("Kubernetes was asked in vain", lambda: len(asked) > 1, 4 * LOOK_S)
+    finally:
+        lab.api.fault = lambda verb, resource: ""
     assert states() == ["RUNNING"]
-    lab.api.fault = lambda verb, resource: ""
     up = [pilot for pilot in pilots_of(stack) if pilot["state"] == "up"]
     assert len(up) == 2
     lab.evict(lab.pod_of(up[0]["ref"]))

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from support.simulation.scenario import Mishap, draw
 
 pytestmark = pytest.mark.timeout(1800)
-EVERY = int(os.environ.get("MUSTER_CRASH_POINTS_EVERY", "7"))
+EVERY = int(os.environ.get("MUSTER_CRASH_POINTS_EVERY", "13"))
 """Of the statements every so many is tried, another one in each piece of work; 1 tries them all."""
 
 

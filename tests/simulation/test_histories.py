@@ -12,6 +12,8 @@ from support.simulation.reports import replay_command
 pytestmark = pytest.mark.timeout(1800)
 TELLING = 31
 """A seed in which a node is cut off for long."""
+EVERY = int(os.environ.get("MUSTER_SIMULATION_EVERY", "3"))
+"""Of the histories in which a promise was once broken, every so many is played; 1 plays them all."""
 ONCE_BROKEN_BY_OUTAGES = {
     107: "a late heartbeat made a new credential void",
     136: "a poll from before the outage hung",
@@ -47,14 +49,14 @@ def simulate(*arguments, hash_seed="0"):
 
 
 def test_every_promise_is_kept_in_every_history():
-    done = simulate("--seeds", os.environ.get("MUSTER_SIMULATION_SEEDS", "1:21"))
+    done = simulate("--seeds", os.environ.get("MUSTER_SIMULATION_SEEDS", "1:13"))
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_an_outage_of_the_control_plane_costs_nothing():
     """Its long form: python -m support.simulation --seeds 1:10001 --outages"""
-    done = simulate("--outages", "--seeds", os.environ.get("MUSTER_SIMULATION_OUTAGES", "1:7"))
+    done = simulate("--outages", "--seeds", os.environ.get("MUSTER_SIMULATION_OUTAGES", "1:5"))
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -65,9 +67,10 @@ def test_an_outage_of_the_control_plane_costs_nothing():
     ids=["faults", "outages"],
 )
 def test_what_was_broken_once_stays_mended(seeds, options):
-    done = simulate(*options, "--seed", *map(str, seeds))
+    played = list(seeds)[::EVERY]
+    done = simulate(*options, "--seed", *map(str, played))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("every promise was kept") == len(seeds)
+    assert done.stdout.count("every promise was kept") == len(played)
 
 
 def test_a_seed_is_always_the_same_history():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+import os
 import random
 from collections import Counter
 
@@ -391,7 +392,12 @@ def play(seed):
     return history
 
 
-@pytest.mark.parametrize("seeds", [range(i, i + 500) for i in range(1, 5001, 500)], ids=str)
+NUM_PLAYED = int(os.environ.get("MUSTER_LIFECYCLES", "2000"))
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(i, i + 500) for i in range(1, NUM_PLAYED + 1, 500)], ids=str
+)
 def test_thousands_of_histories(seeds):
     ends = Counter()
     num_attempts = 0

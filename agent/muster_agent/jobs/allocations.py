@@ -52,7 +52,7 @@ log = structlog.get_logger("muster.agent")
 
 Liveness = Literal["starting", "alive", "dead", "rebooted"]
 
-_SHIM_START_TIMEOUT_S = 120.0
+SHIM_START_TIMEOUT_S = 120.0
 
 
 class Allocation:
@@ -145,7 +145,7 @@ class Allocation:
             # A zombie of ours counts as dead; identify() knows that too.
             return "alive" if shim_identity(state) is not None else "dead"
         if is_our_child:
-            is_late = time.monotonic() - self._started_at > _SHIM_START_TIMEOUT_S
+            is_late = time.monotonic() - self._started_at > SHIM_START_TIMEOUT_S
             return "dead" if is_late else "starting"
         if self._shim is None and self.folder.has_options() and self.folder.is_locked():
             return "starting"  # Started by the previous agent, moments before that agent died.

@@ -1,8 +1,9 @@
 """The agent's commands to a shim: one JSON object per line over a private unix socket.
 
-{"command": "start", "rendezvous": {...} | null} · {"command": "stop", "reason": "...",
-"kind": "preempt", "grace_s": 1.0 | null} · {"command": "kill", "reason": "..."} (both with
-"by_node": true if the server did not request it) · {"command": "renew", "deadline_boot_s": 1234.5}
+{"command": "start", "rendezvous": {...} | null, "deadline_boot_s": 1234.5}
+· {"command": "renew", "deadline_boot_s": 1234.5}
+· {"command": "stop", "reason": "...", "kind": "preempt", "grace_s": 1.0 | null}
+· {"command": "kill", "reason": "..."} (both with "by_node": true if the server did not request it)
 · {"command": "stacks", "no": 2} · {"command": "profile", "order": {...}}
 · {"command": "shards", "orders": {...}} · {"command": "status"}
 · {"command": "secrets"}, whose answer has the values by name in "secrets" · {"command": "session"},
@@ -99,6 +100,8 @@ class Commands:
                     rendezvous = message.get("rendezvous")
                     if rendezvous is not None:
                         self.rendezvous = wire.load(wire.Rendezvous, rendezvous)
+                    if "deadline_boot_s" in message:
+                        self.deadline_boot_s = float(message["deadline_boot_s"])
                     self.is_started = True
             case "stop":
                 grace_s = message.get("grace_s")

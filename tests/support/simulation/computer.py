@@ -253,9 +253,7 @@ class SimulatedMachine(Machine):
     def close(self) -> None:
         pass  # nothing is kept warm
 
-    def shim_options(
-        self, spec: wire.AllocationSpec, *, bundle: str, deadline_boot_s: float
-    ) -> ShimOptions:
+    def shim_options(self, spec: wire.AllocationSpec, *, bundle: str) -> ShimOptions:
         return ShimOptions(
             default_python="python",
             node_address="127.0.0.1",
@@ -263,7 +261,6 @@ class SimulatedMachine(Machine):
             storage_dir="",
             interpreter_cache="",
             sdk_path="",
-            deadline_boot_s=deadline_boot_s,
         )
 
 

@@ -55,7 +55,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation(
         "acknowledged_but_not_stored",
         "what is acknowledged changes nothing",
-        5,
+        10,
         record_writes.write,
         "connection.execute(_update_allocation(*names), rows)",
         "pass",
