@@ -13,6 +13,7 @@ import contextlib
 import json
 import math
 import os
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,8 @@ MAX_CONNECTIONS = 4_096
 MAX_NAME_CHARS = 256
 MAX_SERIES_PER_RECORD = 2_000
 MAX_PATH_CHARS = 4_096
+ROUNDS_TO_ACCEPT = 4
+"""Rounds of the event loop in which connections that wait are accepted and their reading begins."""
 MAX_GROUPS = 64
 """Largest number of process groups of one worker whose progress is accepted; the SDK reports fewer.
 """
@@ -45,11 +48,46 @@ _RARE_RECORDS: dict[str, type[Any]] = {
 _INT64_MAX = 2**63 - 1
 
 
+class Outlet:
+    """The way back to a worker, on a socket of its own. A transport that cannot write gives up
+    reading as well: what a worker that has ended had sent would be lost."""
+
+    def __init__(self, connection: int) -> None:
+        self._socket = socket.socket(fileno=os.dup(connection))
+        self._socket.setblocking(False)
+        self._left = bytearray()
+        """What its buffer had no room for."""
+
+    def send(self, line: bytes) -> None:
+        """Send a line as soon as there is room; nothing if the worker has ended."""
+        is_waiting = bool(self._left)
+        self._left += line
+        if not is_waiting:
+            self._go_on()
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_writer(self._socket)
+        self._socket.close()
+
+    def _go_on(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            del self._left[: self._socket.send(self._left)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._left.clear()
+        if self._left:
+            loop.add_writer(self._socket, self._go_on)
+        else:
+            loop.remove_writer(self._socket)
+
+
 @dataclass(eq=False)
 class ConnectedWorker:
     """One connected worker."""
 
-    writer: asyncio.StreamWriter
+    outlet: Outlet
     peer: Peer | None = None
     """Process that opened the connection; None where the system does not tell."""
     worker: wire.WorkerRecord | None = None
@@ -137,6 +175,8 @@ class ReportServer:
     async def drain(self, *, timeout_s: float) -> None:
         """Read what ended workers left in their sockets, then stop accepting reports."""
         if self._server is not None:
+            for _ in range(ROUNDS_TO_ACCEPT):
+                await asyncio.sleep(0)
             self._server.close()
         if self._handlers:
             _, open_ones = await asyncio.wait(set(self._handlers), timeout=timeout_s)
@@ -149,23 +189,28 @@ class ReportServer:
         task = asyncio.current_task()
         assert task is not None
         self._handlers.add(task)
-        reporter = ConnectedWorker(writer, peer=peer_of(writer))
         try:
-            is_stranger = reporter.peer is not None and reporter.peer.uid != self._uid
-            if len(self._reporters) >= MAX_CONNECTIONS or is_stranger:
-                return
-            self._reporters.add(reporter)
-            await self._serve(reporter, reader)
+            with contextlib.closing(Outlet(writer.get_extra_info("socket").fileno())) as outlet:
+                reporter = ConnectedWorker(outlet, peer=peer_of(writer))
+                is_stranger = reporter.peer is not None and reporter.peer.uid != self._uid
+                if len(self._reporters) < MAX_CONNECTIONS and not is_stranger:
+                    await self._serve(reporter, reader)
         except (OSError, asyncio.CancelledError):
             pass
         finally:
             self._handlers.discard(task)
-            self._reporters.discard(reporter)
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
 
     async def _serve(self, reporter: ConnectedWorker, reader: asyncio.StreamReader) -> None:
+        self._reporters.add(reporter)
+        try:
+            await self._take_all(reporter, reader)
+        finally:
+            self._reporters.discard(reporter)
+
+    async def _take_all(self, reporter: ConnectedWorker, reader: asyncio.StreamReader) -> None:
         while True:
             try:
                 line = await reader.readline()
@@ -221,10 +266,10 @@ class ReportServer:
         # Any other message comes from a newer SDK and is ignored.
 
     def _send_control(self, reporter: ConnectedWorker) -> None:
-        if reporter.worker is None or reporter.writer.is_closing():
+        if reporter.worker is None:
             return
         # Controls are rare, so a worker that never reads costs a few dozen bytes.
-        reporter.writer.write(wire.dump(self._control).encode() + b"\n")
+        reporter.outlet.send(wire.dump(self._control).encode() + b"\n")
 
     def _refuse(self, reporter: ConnectedWorker, reason: str) -> None:
         self.num_refused_lines += 1
