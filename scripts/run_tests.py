@@ -41,7 +41,7 @@ BROWSER_AREAS = {"e2e"}
 ROUTER_AREAS = {"integration", "e2e"}
 RERUN_AREAS = {"loops", *WATCHING_AREAS}
 """Their tests watch processes and clocks that the machine may hold up at any moment."""
-MAX_UNSTEADY = 2
+MAX_UNSTEADY = 4
 """Up to so many failed tests of such an area are run once more, when nothing else runs, and named
 whatever comes of it."""
 PARALLEL_AREAS = {

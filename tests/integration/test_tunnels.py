@@ -195,12 +195,21 @@ def test_a_command_ends_with_its_job_and_none_opens_after_it(
     (tmp_path / "short.yaml").write_text("name: short\nentrypoint: wait.py\nlauncher: direct\n")
     number = int(stack.cli("submit", str(tmp_path / "short.yaml")).stdout)
     wait_for("the job", lambda: client.experiment(number)["state"] == "RUNNING", 90)
-    process = subprocess.Popen(
-        muster(stack, "exec", str(number), "--", "sleep", "1001"),
-        env=Stack.environment(stack.home),
-        stdin=subprocess.DEVNULL,
-    )
-    wait_for("the command", lambda: any("1001" in c for c in _commands("sleep")), 30)
+    words = tmp_path / "words"
+    with words.open("wb") as output:
+        process = subprocess.Popen(
+            muster(stack, "exec", str(number), "--", "sleep", "1001"),
+            env=Stack.environment(stack.home),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+
+    def runs() -> bool:
+        assert process.poll() is None, words.read_text()
+        return any("1001" in c for c in _commands("sleep"))
+
+    wait_for("the command", runs, 60)
     stack.cli("kill", str(number), "--yes")
     assert process.wait(timeout=60) == 128 + signal.SIGKILL
     client.wait(number, timeout_s=60)
