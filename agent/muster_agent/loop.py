@@ -72,6 +72,7 @@ LATE_ANSWER_S = 3.0
 CREATE_RETRY_S = 5.0
 FETCH_LOOK_S = 0.5
 SECRETS_RETRY_S = 1.0
+TELL_AGAIN_S = 0.1
 _LASTING_SECRET_ERRORS = frozenset({"secrets.missing", "secrets.off", "secrets.unreadable"})
 """Errors after which another node or another try would not get the secrets either."""
 
@@ -550,6 +551,9 @@ class Agent:
             return
         if allocation.spec.models and not await self._fetch_models(allocation):
             return
+        if self._is_leaving:
+            await self._settle(allocation, "stopped before it began")
+            return
         try:
             # Starting may take longer than a lease lasts. Nothing trains before the command that
             # brings the end of the lease with it.
@@ -692,6 +696,11 @@ class Agent:
         if not await allocation.command(command, **fields):
             await asyncio.sleep(0.5)  # Planned again, unless the shim turns out to be dead.
 
+    async def _tell_end(self, allocation: Allocation, command: str, **fields: object) -> None:
+        """Tell a shim to end, which may be starting at this moment."""
+        while not allocation.has_ended and not await allocation.command(command, **fields):  # noqa: ASYNC110
+            await asyncio.sleep(TELL_AGAIN_S)
+
     async def _remove(self, allocation: Allocation) -> None:
         survivors = 0
         if not allocation.has_ended or allocation.liveness() in ("alive", "starting"):
@@ -744,7 +753,7 @@ class Agent:
             fields: dict[str, object] = {"by_node": True}
             if is_announced:
                 fields = {"kind": "drain", "grace_s": allowed_s}
-            await allocation.command(command, reason=reason, **fields)
+            self._keep(self._tell_end(allocation, command, reason=reason, **fields))
         patience_s = self._settings.kill_wait_s + (0.0 if has_lifeline else grace_s)
 
         def are(over: Callable[[Allocation], bool]) -> Callable[[], bool]:

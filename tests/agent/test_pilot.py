@@ -190,6 +190,27 @@ def test_a_pilot_that_is_told_to_end_says_so_before_it_stops_what_runs(
     assert b"saved" in plane.of("a1").logs[(0, "stdout")]
 
 
+def test_a_pilot_ends_a_shim_that_is_just_starting(
+    pilot: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any
+) -> None:
+    plane.want(make_spec(code=code(WAIT)))
+    agent = pilot(IDLE_EXIT_S="1h")
+
+    def starting() -> psutil.Process | None:
+        children = psutil.Process(agent.process.pid).children()
+        return next((c for c in children if "muster_agent.shim" in c.cmdline()), None)
+
+    shim = wait_for(starting)
+    shim.suspend()
+    os.kill(agent.process.pid, signal.SIGTERM)
+    wait_for(lambda: plane.left)
+    num_leases = len(plane.leases)
+    wait_for(lambda: len(plane.leases) > num_leases + 2)
+    shim.resume()
+    assert ended(agent.process, wait_for) == 0
+    assert not shim.is_running()
+
+
 def test_a_pilot_stops_by_itself_before_its_end_when_nobody_drains_it(
     pilot: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any
 ) -> None:

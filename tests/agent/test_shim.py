@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import time
@@ -16,6 +18,7 @@ import pytest
 
 from muster import wire
 from muster_agent.clock import boot_clock
+from muster_agent.shim.control import send_command
 
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 
@@ -183,6 +186,16 @@ def test_kill_overrides_a_stop_that_waits(shims: Any) -> None:
     shim.command("kill", reason="second")
     info = shim.wait_exit()
     assert (info.cause, info.message) == ("killed", "killed (second)")
+
+
+def test_a_shim_whose_folder_is_gone_ends(shims: Any) -> None:
+    shim = shims(WAIT)
+    shim.start()
+    shim.wait_state("RUNNING")
+    state = shim.folder.read_state()
+    shutil.rmtree(shim.folder.path)
+    asyncio.run(send_command(state.control_socket, {"command": "kill", "reason": "gone"}))
+    assert shim.process.wait(timeout=30) == 0
 
 
 def test_leftovers_of_a_finished_worker_are_killed_and_told(shims: Any) -> None:

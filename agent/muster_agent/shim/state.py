@@ -111,7 +111,10 @@ class Standing:
 
     async def write_all(self) -> None:
         """Write all records before this process ends, or its end would never become known. An agent
-        that no longer wants the allocation kills this process."""
+        that no longer wants the allocation kills this process; where the folder is gone, so is
+        whoever would read it."""
         while self._spool.is_holding or not self._is_shown:
             self.write_held()
+            if not self._folder.path.exists():
+                return
             await asyncio.sleep(WRITE_AGAIN_S)
