@@ -1,5 +1,5 @@
 import { Button, SegmentedControl, Switch, TextInput, Tooltip } from "@mantine/core";
-import { IconSearch, IconZoomReset } from "@tabler/icons-react";
+import { IconSearch, IconZoomReset, IconZoomScan } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -78,7 +78,7 @@ export function ChartToolbar({
         leftSection={<IconSearch size={14} />}
         value={text}
         onChange={(e) => setText(e.currentTarget.value)}
-        w={170}
+        w={150}
         data-testid="metric-filter"
         data-filter
       />
@@ -91,7 +91,11 @@ export function ChartToolbar({
           {t("metrics.zoomed", { from: end(search.from), to: end(search.to) })}
         </Button>
       ) : (
-        <span className={css["hint"]}>{t("metrics.zoomHint")}</span>
+        <Tooltip label={t("metrics.zoomHint")}>
+          <span className={css["hint"]} role="img" aria-label={t("metrics.zoomHint")}>
+            <IconZoomScan size={16} aria-hidden />
+          </span>
+        </Tooltip>
       )}
     </div>
   );
