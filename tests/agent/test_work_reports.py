@@ -187,7 +187,9 @@ def test_one_file_is_sent_as_it_is_and_several_as_an_archive(
     want(6, events, cluster_id="bbbb2222")
     wait_for(lambda: len(plane.export_results) == 6)
     part = storage / FOLDER / "objects" / events.parts[0][:2] / events.parts[0]
-    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    damaged = bytearray(part.read_bytes())
+    damaged[-1] ^= 1
+    part.write_bytes(damaged)
     want(7, events)
     wait_for(lambda: len(plane.export_results) == 7)
 
