@@ -212,6 +212,10 @@ def require_usual_form(answer: bytes) -> tuple[int, str]:
     return int(first.split(" ")[1]), error["code"]
 
 
+PATIENCE_S = 1.0
+"""Long enough for the head of a client on a busy machine."""
+
+
 @pytest.mark.parametrize("rest", [b"\r\n", b"GET"])
 def test_no_connection_is_kept_by_less_than_a_head(server, rest):
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
@@ -224,10 +228,10 @@ def test_no_connection_is_kept_by_less_than_a_head(server, rest):
 
 def test_an_answer_may_take_longer_than_a_head(monkeypatch):
     """Also where the next request has begun to come behind the one that is being answered."""
-    monkeypatch.setattr(http_protocol.BoundedHttpProtocol, "head_timeout_s", 0.02)
+    monkeypatch.setattr(http_protocol.BoundedHttpProtocol, "head_timeout_s", PATIENCE_S)
 
     async def answer_late(request: Request) -> PlainTextResponse:
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(1.5 * PATIENCE_S)
         return PlainTextResponse("late")
 
     request = b"GET /late HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -244,11 +248,11 @@ def test_an_answer_may_take_longer_than_a_head(monkeypatch):
 
 
 def test_a_websocket_outlives_the_time_for_a_head(monkeypatch):
-    monkeypatch.setattr(http_protocol.BoundedHttpProtocol, "head_timeout_s", 0.02)
+    monkeypatch.setattr(http_protocol.BoundedHttpProtocol, "head_timeout_s", PATIENCE_S)
 
     async def echo_late(socket: WebSocket) -> None:
         await socket.accept()
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(1.5 * PATIENCE_S)
         await socket.send_text("late")
         await socket.close()
 

@@ -50,7 +50,7 @@ def run_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     [
         ("e2e", FAILS_ONCE, True, "2 passed", ["tests.e2e.test_a::test_it"]),
         ("agent", FAILS, False, "1 failed", []),
-        ("api", FAILS_ONCE, False, "1 failed, 1 passed", []),
+        ("policy", FAILS_ONCE, False, "1 failed, 1 passed", []),
     ],
 )
 def test_only_what_watches_processes_is_run_again_and_named(
