@@ -342,6 +342,10 @@ def test_every_variable_exists() -> None:
         "docs/reference/settings.md",
         "tests/e2e/test_dashboard.py",
         "tests/loops/conftest.py",
+        *(
+            str(file.relative_to(ROOT))
+            for file in (ROOT / "tests" / "simulation").glob("test_*.py")
+        ),
     )
     read += "".join((ROOT / other).read_text() for other in others)
     named = {
