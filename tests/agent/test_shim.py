@@ -18,7 +18,7 @@ import pytest
 
 from muster import wire
 from muster_agent.clock import boot_clock
-from muster_agent.shim.control import send_command
+from muster_agent.shim.control import Commands, send_command
 
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 
@@ -210,6 +210,20 @@ def test_leftovers_of_a_finished_worker_are_killed_and_told(shims: Any) -> None:
     info = shim.wait_exit()
     assert info.cause == "success"
     assert "1 processes were still running" in shim.of(wire.MessageRecord)[0].text
+
+
+def test_a_late_renewal_shortens_no_lease_before_the_start() -> None:
+    commands = Commands(deadline_boot_s=100.0)
+    deadlines = []
+    for command, deadline_boot_s in (
+        ("renew", 50.0),
+        ("renew", 110.0),
+        ("start", 60.0),
+        ("renew", 55.0),
+    ):
+        commands.apply({"command": command, "deadline_boot_s": deadline_boot_s})
+        deadlines.append(commands.deadline_boot_s)
+    assert deadlines == [100.0, 110.0, 60.0, 55.0]
 
 
 def test_lease_deadline_kills_when_the_policy_says_so(shims: Any) -> None:

@@ -124,7 +124,11 @@ class Commands:
                 if orders.no > self.shards_no:
                     self.shards = orders
             case "renew":
-                self.deadline_boot_s = float(message["deadline_boot_s"])
+                deadline = float(message["deadline_boot_s"])
+                if not self.is_started and self.deadline_boot_s is not None:
+                    # It may have waited here while the machine stood still, and nothing trains yet.
+                    deadline = max(deadline, self.deadline_boot_s)
+                self.deadline_boot_s = deadline
             case "status" | "secrets" | "session":
                 return
             case other:
