@@ -337,7 +337,7 @@ class Agent:
                 and allocation.allocation_id not in self._renewing
             ):
                 self._renewing.add(allocation.allocation_id)
-                self._keep(self._renew_one(allocation))
+                self._start_task(self._renew_one(allocation))
 
     async def _renew_one(self, allocation: Allocation) -> None:
         try:
@@ -490,10 +490,10 @@ class Agent:
                 allocation.is_busy = False
                 self._wake.set()
 
-        self._keep(do())
+        self._start_task(do())
 
-    def _keep(self, work: Coroutine[None, None, None]) -> None:
-        """Do `work` beside everything else."""
+    def _start_task(self, work: Coroutine[None, None, None]) -> None:
+        """Do `work` in the background, until this agent ends at the latest."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -753,7 +753,7 @@ class Agent:
             fields: dict[str, object] = {"by_node": True}
             if is_announced:
                 fields = {"kind": "drain", "grace_s": allowed_s}
-            self._keep(self._tell_end(allocation, command, reason=reason, **fields))
+            self._start_task(self._tell_end(allocation, command, reason=reason, **fields))
         patience_s = self._settings.kill_wait_s + (0.0 if has_lifeline else grace_s)
 
         def are(over: Callable[[Allocation], bool]) -> Callable[[], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import sys
@@ -251,6 +252,15 @@ class RunningAgent:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+
+    def shim(self) -> psutil.Process | None:
+        """Return the only shim that it has started, perhaps before that has done anything."""
+        assert self.process is not None
+        for child in psutil.Process(self.process.pid).children():
+            with contextlib.suppress(psutil.NoSuchProcess):  # it starts others, which end soon
+                if "muster_agent.shim" in child.cmdline():
+                    return child
+        return None
 
     def words(self) -> str:
         return (self.home / "agent.log").read_text()

@@ -195,12 +195,7 @@ def test_a_pilot_ends_a_shim_that_is_just_starting(
 ) -> None:
     plane.want(make_spec(code=code(WAIT)))
     agent = pilot(IDLE_EXIT_S="1h")
-
-    def starting() -> psutil.Process | None:
-        children = psutil.Process(agent.process.pid).children()
-        return next((c for c in children if "muster_agent.shim" in c.cmdline()), None)
-
-    shim = wait_for(starting)
+    shim = wait_for(agent.shim)
     shim.suspend()
     os.kill(agent.process.pid, signal.SIGTERM)
     wait_for(lambda: plane.left)

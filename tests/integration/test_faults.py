@@ -73,7 +73,7 @@ class Training:
                 f"attempt {attempt} of {self.experiment_id} has saved twice", found, 240
             )
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.told()}") from None
+            raise AssertionError(f"{error}: {self.events()}") from None
 
     @property
     def node(self) -> str:
@@ -111,11 +111,6 @@ class Training:
 
     def events(self) -> list[str]:
         return [e["message"] for e in self.client.pages(f"/trials/{self.trial['id']}/events")]
-
-    def told(self) -> str:
-        """What happened, the newest first, for who reads of a failure."""
-        events = self.client.pages(f"/trials/{self.trial['id']}/events")
-        return "\n".join(f"{e['at']} {e['message']}" for e in events)
 
     def ended(self) -> dict[str, Any]:
         self.client.wait(self.experiment_id, timeout_s=200)

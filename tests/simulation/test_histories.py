@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(1800)
 TELLING = 31
 """A seed in which a node is cut off for long."""
 EVERY = int(os.environ.get("MUSTER_SIMULATION_EVERY", "3"))
-"""Of the histories in which a promise was once broken, every so many is played; 1 plays them all."""
+"""One in so many of the histories in which a promise was once broken is played; 1 plays them all."""
 ONCE_BROKEN_BY_OUTAGES = {
     107: "a late heartbeat made a new credential void",
     136: "a poll from before the outage hung",

@@ -53,6 +53,7 @@ log = structlog.get_logger("muster.agent")
 Liveness = Literal["starting", "alive", "dead", "rebooted"]
 
 SHIM_START_TIMEOUT_S = 120.0
+"""A shim that has not shown a state after so many seconds is given up."""
 
 
 class Allocation:

@@ -29,7 +29,7 @@ MAX_NAME_CHARS = 256
 MAX_SERIES_PER_RECORD = 2_000
 MAX_PATH_CHARS = 4_096
 ROUNDS_TO_ACCEPT = 4
-"""Rounds of the event loop in which connections that wait are accepted and their reading begins."""
+"""Number of rounds of the event loop after which waiting connections are accepted and being read."""
 MAX_GROUPS = 64
 """Largest number of process groups of one worker whose progress is accepted; the SDK reports fewer.
 """
@@ -48,18 +48,18 @@ _RARE_RECORDS: dict[str, type[Any]] = {
 _INT64_MAX = 2**63 - 1
 
 
-class Outlet:
-    """The way back to a worker, on a socket of its own. A transport that cannot write gives up
-    reading as well: what a worker that has ended had sent would be lost."""
+class LineSender:
+    """Sends lines to a worker, over a duplicate of its connection. An asyncio transport that fails
+    to write stops reading, too: what a worker had sent before it ended would be lost."""
 
     def __init__(self, connection: int) -> None:
         self._socket = socket.socket(fileno=os.dup(connection))
         self._socket.setblocking(False)
         self._left = bytearray()
-        """What its buffer had no room for."""
+        """Bytes that the buffer of the socket had no room for."""
 
     def send(self, line: bytes) -> None:
-        """Send a line as soon as there is room; nothing if the worker has ended."""
+        """Send a line as soon as there is room. Drop it if the worker has ended."""
         is_waiting = bool(self._left)
         self._left += line
         if not is_waiting:
@@ -87,7 +87,7 @@ class Outlet:
 class ConnectedWorker:
     """One connected worker."""
 
-    outlet: Outlet
+    sender: LineSender
     peer: Peer | None = None
     """Process that opened the connection; None where the system does not tell."""
     worker: wire.WorkerRecord | None = None
@@ -190,8 +190,8 @@ class ReportServer:
         assert task is not None
         self._handlers.add(task)
         try:
-            with contextlib.closing(Outlet(writer.get_extra_info("socket").fileno())) as outlet:
-                reporter = ConnectedWorker(outlet, peer=peer_of(writer))
+            with contextlib.closing(LineSender(writer.get_extra_info("socket").fileno())) as sender:
+                reporter = ConnectedWorker(sender, peer=peer_of(writer))
                 is_stranger = reporter.peer is not None and reporter.peer.uid != self._uid
                 if len(self._reporters) < MAX_CONNECTIONS and not is_stranger:
                     await self._serve(reporter, reader)
@@ -269,7 +269,7 @@ class ReportServer:
         if reporter.worker is None:
             return
         # Controls are rare, so a worker that never reads costs a few dozen bytes.
-        reporter.outlet.send(wire.dump(self._control).encode() + b"\n")
+        reporter.sender.send(wire.dump(self._control).encode() + b"\n")
 
     def _refuse(self, reporter: ConnectedWorker, reason: str) -> None:
         self.num_refused_lines += 1

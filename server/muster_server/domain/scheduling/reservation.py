@@ -1,11 +1,12 @@
 """Which nodes a gang will get that does not fit now, and from when on.
 
-A gang is promised the nodes whose slots can be counted on earliest. Where nobody knows when trials
-end, those where it needs the fewest more of these: as such trials end that number only falls, so
-the choice stays. What is free now counts no more than what has a known end: else a trial with a
-known end that gives up a slot for somebody behind the gang would move the promise there, and could
-start again itself at once. Free slots that are promised are kept. A trial behind may start on them only if its own end is expected
-before the promised time; without such an expectation it never does (conservative backfill).
+A gang is promised the nodes whose slots can be counted on earliest. Where that time is unknown, it
+is promised those where it needs the fewest slots of unknown time: as trials end that number only
+falls, so the choice stays. A free slot counts the same as one with a known end. Otherwise a trial
+with a known end that gives up a slot for somebody behind the gang would move the promise there, and
+could start again itself at once. Free slots that are promised are kept. A trial behind may start on
+them only if its own end is expected before the promised time; without such an expectation it never
+does (conservative backfill).
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Reservations:
         """Return where, and from what time, slots for a gang of the least size can be counted on.
 
         None if the open nodes cannot hold it beside what is already promised. The earliest time
-        wins; if no time is known, the fewest slots for which none is, then the fewest nodes.
+        wins; if it is unknown, the fewest slots of unknown time, then the fewest nodes.
         """
         best: tuple[tuple[float, int, int], Shares[int]] | None = None
         for section, local in places_for(request, self._nodes):
@@ -126,8 +127,8 @@ class Reservations:
         sure, tied = np.flatnonzero(at < last), np.flatnonzero(at == last)
         left = num - len(sure)
         if left < len(tied):
-            # If the time is unknown, the fewest slots without one; then the tightest node, then the
-            # first by name.
+            # If the time is unknown, the fewest slots of unknown time; then the tightest node, then
+            # the first by name.
             nodes = ordinals[tied]
             missing = self._times.missing(nodes, share) * (last >= UNKNOWN)
             order = np.lexsort((nodes, self._times.room(nodes), missing))

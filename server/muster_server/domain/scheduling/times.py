@@ -94,8 +94,7 @@ class SlotTimes:
         return np.where(column < width, rows[ordinals, np.minimum(column, width - 1)], NEVER)
 
     def missing(self, ordinals: Ints, slots: Ints | int) -> Ints:
-        """Return for how many of `slots` slots, beside those promised, no time is known, per
-        node."""
+        """Return how many of `slots` slots, beside those promised, have no known time, per node."""
         self.rows()
         known: Ints = self._num_known[ordinals] - self.promised[ordinals]
         return np.maximum(slots - np.maximum(known, 0), 0)
