@@ -218,6 +218,20 @@ def test_experiments_can_be_renamed_deleted_and_found(tracking):
     assert sorted(names) == ["Default", "c"]
 
 
+def test_models_are_found_by_the_searches_that_clients_make_by_default(tracking):
+    tracking.post("registered-models/create", name="digits")
+    prompt = [{"key": "mlflow.prompt.is_prompt", "value": "true"}]
+    tracking.post("registered-models/create", name="digits-prompt", tags=prompt)
+
+    def names(filter):
+        found = tracking.get("registered-models/search", filter=filter, max_results=100)
+        return [m["name"] for m in found["registered_models"]]
+
+    assert names("name LIKE 'dig%' AND tag.`mlflow.prompt.is_prompt` != 'true'") == ["digits"]
+    assert names("tag.`mlflow.prompt.is_prompt` = 'true'") == ["digits-prompt"]
+    assert tracking.get("model-versions/search", max_results=10_000) == {"model_versions": []}
+
+
 def test_artifacts_are_kept_listed_and_replaced(tracking):
     run_id = tracking.start("files")
     base = f"{FILES}/0/{run_id}/artifacts"

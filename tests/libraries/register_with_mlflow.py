@@ -16,7 +16,7 @@ client = MlflowClient()
 
 class Doubler(mlflow.pyfunc.PythonModel):
     def predict(self, context, model_input, params=None):
-        return model_input * 2
+        return model_input["x"] * 2  # as its signature names it
 
 
 spec = TensorSpec(np.dtype("float32"), (-1, 4), "x")

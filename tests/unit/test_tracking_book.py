@@ -18,6 +18,7 @@ from muster.tracking import (
     models,
     series_name,
     store,
+    values,
 )
 
 BATCH = "/api/2.0/mlflow/runs/log-batch"
@@ -224,3 +225,16 @@ def test_a_page_beyond_the_limit_is_refused(desk: Desk) -> None:
         TrackingError, match="Invalid value 50001 for parameter 'max_results' supplied: at most"
     ):
         desk.call("POST", "/api/2.0/mlflow/runs/search", experiment_ids=["0"], max_results=50_001)
+
+
+def test_a_client_that_asks_for_more_than_a_page_holds_gets_it_in_pages() -> None:
+    body: dict[str, Any] = {"max_results": 10_000}
+    found: list[int] = []
+    while "page_token" not in body or body["page_token"]:
+        page, token = values.page_of(
+            list(range(2_500)), body, default=100, limit=200_000, page_max=1_000
+        )
+        assert len(page) <= 1_000
+        found += page
+        body["page_token"] = token
+    assert found == list(range(2_500))

@@ -129,10 +129,18 @@ def listed(value: Any) -> list[Any]:
 
 
 def page_of(
-    items: list[T], body: Mapping[str, Any], *, default: int, limit: int
+    items: list[T],
+    body: Mapping[str, Any],
+    *,
+    default: int,
+    limit: int,
+    page_max: int | None = None,
 ) -> tuple[list[T], str]:
     """Return the page of a list that `max_results` and `page_token` ask for, and the token of the
-    next; "" after the last. Raises TrackingError, also for more than `limit`."""
+    next; "" after the last. Raises TrackingError, also for more than `limit`.
+
+    page_max: the most items of one page, whatever is asked for; by default `limit`.
+    """
     token = str(body.get("page_token") or "0")
     if not token.isdecimal() or len(token) > 12:
         raise invalid("page_token is not one of an earlier answer")
@@ -140,7 +148,7 @@ def page_of(
     if not 1 <= size <= limit:
         bound = f"at most {limit} are possible" if size > 1 else "at least 1 is needed"
         raise invalid(f"Invalid value {size} for parameter 'max_results' supplied: {bound}")
-    end = int(token) + size
+    end = int(token) + min(size, page_max or limit)
     return items[int(token) : end], str(end) if end < len(items) else ""
 
 

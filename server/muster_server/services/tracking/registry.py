@@ -49,7 +49,13 @@ from .artifacts import REGISTRY, place
 
 SEARCHED_MAX = 10_000
 """Most models, and versions, that one search looks at."""
+ASKED_MAX = 200_000
+"""Largest `max_results`, that of MLflow for versions; its clients ask for 10,000 by default."""
 PAGE_MAX = 1_000
+"""Most models, and versions, in one answer; the token in it leads to the others."""
+_NO_PROMPT = {"mlflow.prompt.is_prompt": "false"}
+"""What a model without the tag of a prompt counts as. MLflow's client adds to every search for models
+that this tag must not be 'true'."""
 MLMODEL = "MLmodel"
 MLMODEL_MAX_BYTES = 1 << 20
 _PATH = re.compile(r"/api/2\.0/mlflow/(registered-models|model-versions)/([a-z-]+)")
@@ -126,7 +132,11 @@ class MlflowRegistry:
             select(ModelRow).order_by(ModelRow.name).limit(SEARCHED_MAX)
         ).all()
         found = [
-            _Item(row, row.tags, {"name": row.name, "timestamp": _ms(row.updated_at)})
+            _Item(
+                row,
+                _NO_PROMPT | row.tags,
+                {"name": row.name, "timestamp": _ms(row.updated_at)},
+            )
             for row in rows
         ]
         page, token = _searched(found, body)
@@ -247,7 +257,7 @@ class MlflowRegistry:
         found = [
             _Item(
                 (model, row),
-                row.tags,
+                _NO_PROMPT | row.tags,
                 {
                     "name": model.name,
                     "version_number": row.number,
@@ -445,7 +455,9 @@ def _searched(found: list[_Item], body: Body) -> tuple[list[_Item], str]:
     matches = matcher(str(body.get("filter") or ""), attributes)
     kept = [item for item in found if matches(item)]
     orders = [str(order) for order in listed(body.get("order_by"))]
-    return page_of(ordered(kept, orders, attributes), body, default=100, limit=PAGE_MAX)
+    return page_of(
+        ordered(kept, orders, attributes), body, default=100, limit=ASKED_MAX, page_max=PAGE_MAX
+    )
 
 
 def _tensors(given: Any) -> list[dict[str, Any]]:
