@@ -127,23 +127,20 @@ def test_a_code_of_the_program_is_not_taken_for_one_of_the_engine(run: Start, co
 def test_a_container_that_cannot_start_is_the_engines_failure(
     run: Start, engine: Engine, tmp_path: Path
 ) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
+    file = tmp_path / "issue"
+    file.touch()
     shim = run(
         WAIT, begin=False, slots=[0], world_size=1,
-        config={"environment": {"mounts": [*containers.MOUNTS, str(gone)]}},
+        config={"environment": {"mounts": [*containers.MOUNTS, f"{file}:/etc/issue"]}},
     )  # fmt: skip
     shim.wait_state("READY")
-    gone.rmdir()
-    if engine.kind == "docker":
-        gone.touch()  # Docker makes folders that it does not find.
-        (tmp_path / "other").symlink_to(gone)
+    file.unlink()
+    file.mkdir()  # no engine puts a folder where the container has a file
     shim.command("start")
     info = shim.wait_exit()
-    if engine.kind == "podman":
-        assert info.cause == "launcher_failed"
-        assert info.message.startswith("podman could not ")
-        assert "gone" in info.message
+    assert info.cause == "launcher_failed"
+    assert info.message.startswith(f"{engine.kind} could not ")
+    assert "issue" in info.message
 
 
 @pytest.mark.parametrize("victim", ["client", "watcher", "shim"])

@@ -57,7 +57,8 @@ def fate_of(container: Container, code: int, *, words: str) -> Fate:
             return Fate()
         return Fate(failure=f"{kind} could not run the container: {last_words(words) or error}")
     if str(state.get("StartedAt", _NEVER_STARTED)).startswith(_NEVER_STARTED):
-        said = last_words(words) or f"exit code {code}"
+        # The last words of Docker's client are that it waits no more.
+        said = str(state.get("Error") or "") or last_words(words) or f"exit code {code}"
         return Fate(failure=f"{kind} could not start the container: {said}")
     if state.get("Status") == "running":
         return Fate(failure=f"{kind} lost its container, which was still running")
