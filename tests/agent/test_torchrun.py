@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -104,7 +109,7 @@ def test_script_that_torchrun_cannot_run_is_a_user_error(shims: Any) -> None:
     assert "ModuleNotFoundError: No module named 'no_such_module_xyz'" in info.message
 
 
-def gang(shims: Any, script: str, **changes: Any) -> list[Any]:
+def gang(shims: Any, script: str, *, kills_host: bool = False, **changes: Any) -> list[Any]:
     nodes = []
     for node_rank in (0, 1):
         nodes.append(
@@ -124,6 +129,14 @@ def gang(shims: Any, script: str, **changes: Any) -> list[Any]:
     nodes[1].wait_state("READY")
     assert ready.rendezvous is not None
     assert ready.rendezvous.host == "127.0.0.1"
+    if kills_host:
+        (host,) = [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if "muster.launch.rendezvous" in (process.info["cmdline"] or ())
+            and str(nodes[0].folder.path) == process.cwd()
+        ]
+        host.kill()
     for node in nodes:
         node.start(ready.rendezvous)
     return nodes
@@ -134,6 +147,31 @@ def test_gang_of_two_nodes_meets_at_the_rendezvous_host(shims: Any) -> None:
     infos = [node.wait_exit(timeout_s=120) for node in nodes]
     assert [info.cause for info in infos] == ["success", "success"], infos
     assert sorted(out(node, 0) for node in nodes) == ["0 0 2 2\n", "1 1 2 2\n"]
+
+
+def test_the_rendezvous_host_can_be_reached_before_it_has_imported_torch(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    os.mkfifo(tmp_path / "never_written")
+    (tmp_path / "torch" / "__init__.py").write_text(f"open({str(tmp_path / 'never_written')!r})\n")
+    host = subprocess.Popen(
+        [sys.executable, "-m", "muster.launch.rendezvous", "--host=127.0.0.1"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with host:
+        assert host.stdout is not None
+        port = json.loads(host.stdout.readline())["port"]
+        with socket.create_connection(("127.0.0.1", port), timeout=10):
+            assert host.poll() is None
+        host.kill()
+
+
+def test_the_end_of_the_rendezvous_host_is_named_as_the_cause(shims: Any) -> None:
+    nodes = gang(shims, ALL_REDUCE, kills_host=True)
+    info = nodes[0].wait_exit(timeout_s=60)
+    assert info.cause == "launcher_failed", info
+    assert info.message == "the rendezvous host was killed by SIGKILL"
 
 
 def test_gang_of_two_nodes_can_be_stopped(shims: Any) -> None:

@@ -101,6 +101,9 @@ class ExitEvidence:
     engine_failure: str = ""
     """Why the engine of the job's container, and not the job, is the cause of the end, as a clause; ""
     if it is not."""
+    rendezvous_failure: str = ""
+    """Why the store in which the launchers find each other has ended by itself, as a clause; "" if it
+    has not."""
     limit: str = ""
     """Limit of the job that it has exceeded, in words; "" if it kept them."""
     limit_at_ms: int = 0
@@ -214,6 +217,13 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
         )
     if first is not None:
         return _verdict_of_worker(ending, first)
+    if ending.rendezvous_failure and (code != 0 or number is not None):
+        return ExitInfo(
+            cause="launcher_failed",
+            message=_cut(ending.rendezvous_failure),
+            exit_code=code,
+            signal=number,
+        )
     if (code or 0) == 0 and number is None:
         return ExitInfo(cause="success", message="every worker exited with code 0", exit_code=0)
     if ending.script:

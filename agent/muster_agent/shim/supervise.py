@@ -414,7 +414,8 @@ class Shim:
             if not is_running and are_there:
                 is_running = True
                 self.standing.enter("RUNNING")
-            if self.processes.limits.look() is not None:
+            is_alone = not is_running and self.processes.rendezvous_host.failure() != ""
+            if self.processes.limits.look() is not None or is_alone:
                 self._tell_failure()
                 return
             self._tell_near_limit()
@@ -563,6 +564,7 @@ class Shim:
             num_oom_kills_here=num_oom_kills_here,
             num_oom_kills_on_node=num_oom_kills_on_node,
             engine_failure=processes.confinement.fate().failure,
+            rendezvous_failure=processes.rendezvous_host.failure(),
             limit=exceeded.words if exceeded is not None else "",
             limit_at_ms=exceeded.at_ms if exceeded is not None else 0,
             file_limit=disk_words(limits.limits, None) if limits.limits.disk_bytes else "",

@@ -2,8 +2,10 @@
 
 Run as `python -m muster.launch.rendezvous --host ADDRESS` by the shim of node 0, before any torchrun
 starts. The store binds port 0 on that address and prints the port it got as one JSON line, so
-nobody ever guesses a free port and loses the race for it. It lives until its standard input is
-closed, which also happens when the process that started it dies.
+nobody ever guesses a free port and loses the race for it. The port is printed before torch is
+imported, which takes seconds: the torchruns import it meanwhile, and whoever connects earlier waits in
+the queue of the socket. The store lives until its standard input is closed, which also happens when
+the process that started it dies.
 
 The torchruns then join with `--rdzv-conf=is_host=false`.
 """
@@ -22,15 +24,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", required=True, help="address of this node that the others reach")
     host = parser.parse_args(arguments).host
 
-    # Only the store is needed; torch.distributed brings it without the rest of torch.nn.
-    from torch.distributed import TCPStore  # type: ignore[attr-defined]
-
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     # Bound by us to this one address: by itself the store would listen on every interface.
     listener.bind((host, 0))
     listener.listen(2048)
     port = listener.getsockname()[1]
+    sys.stdout.write(json.dumps({"port": port}) + "\n")
+    sys.stdout.flush()
+
+    # Only the store is needed; torch.distributed brings it without the rest of torch.nn.
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
     store = TCPStore(
         host,
         port,
@@ -39,8 +44,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         multi_tenant=True,
         master_listen_fd=listener.detach(),  # the store owns it from here on
     )
-    sys.stdout.write(json.dumps({"port": port}) + "\n")
-    sys.stdout.flush()
     while sys.stdin.buffer.read(4096):
         pass
     del store

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from muster import wire
+from muster_agent.jobs.exits import signal_name
 from muster_agent.jobs.folder import SOCKET_DIR_PREFIX, AllocationFolder, ShimOptions
 from muster_agent.jobs.launch import LaunchContext
 from muster_agent.jobs.process import Cgroup, Child, Children
@@ -20,7 +21,7 @@ from muster_agent.shim.processes.confinement import Confinement
 from muster_agent.shim.processes.ports import PortLease, lease_port
 
 STORE_START_TIMEOUT_S = 180.0
-"""Seconds for the store to start: importing torch from a cold shared disk is slow."""
+"""Seconds for the store to tell its port: Python may start from a cold shared disk, or in a container."""
 
 _MAX_SOCKET_PATH_BYTES = 100
 JOB_SOCKETS = "job"
@@ -44,6 +45,8 @@ class RendezvousHost:
         self._stdout: IO[bytes] | None = None
         self._said = b""
         self._give_up_at = 0.0
+        self._failure = ""
+        self._is_closed = False
 
     @property
     def store_pid(self) -> int:
@@ -107,12 +110,27 @@ class RendezvousHost:
             port = int(json.loads(self._said)["port"])
             return wire.Rendezvous(host=self._host, port=port, run_id=self._run_id)
         if self._store.has_ended or time.monotonic() > self._give_up_at:
-            reason = tail(self._words).strip().splitlines()[-1:] or ["it did not answer in time"]
-            raise PrepareFailed(f"the rendezvous host did not come up: {reason[0]}", blames="node")
+            words = self._last_words() or "it did not answer in time"
+            raise PrepareFailed(f"the rendezvous host did not come up: {words}", blames="node")
         return None
+
+    def failure(self) -> str:
+        """Return why the store has failed before it was closed, as a clause; "" if it has not."""
+        if self._is_closed or self._store is None or not self._store.status:
+            return self._failure
+        status = self._store.status
+        how = (
+            f"exited with code {status}" if status > 0 else f"was killed by {signal_name(-status)}"
+        )
+        words = self._last_words()
+        return f"the rendezvous host {how}" + (f": {words}" if words else "")
+
+    def _last_words(self) -> str:
+        return (tail(self._words).strip().splitlines() or [""])[-1]
 
     def close(self) -> None:
         """End the store and release the port."""
+        self._failure, self._is_closed = self.failure(), True
         for pipe in (self._stdin, self._stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
