@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Literal
 
 import structlog
 
 from muster import wire
 from muster.launch import lifeline
-from muster_agent.bundles import BundleCache, BundleUnavailable
+from muster_agent.bundles import BundleCache
 from muster_agent.chores import Chores
 from muster_agent.client import (
     ControlPlane,
@@ -32,10 +30,9 @@ from muster_agent.client import (
 )
 from muster_agent.departure import Departure, Tenancy
 from muster_agent.housekeeping import Housekeeping
-from muster_agent.jobs.allocations import SHIM_START_TIMEOUT_S, Allocation
-from muster_agent.jobs.folder import ShimOptions
+from muster_agent.jobs.allocations import Allocation
 from muster_agent.machine import Machine
-from muster_agent.models import ModelCache, ModelUnavailable
+from muster_agent.models import ModelCache
 from muster_agent.node.joining import CannotJoin, introduce, take_credential
 from muster_agent.outputs.keeper import OutputsReporter, is_all_reported
 from muster_agent.outputs.storage import is_within
@@ -53,9 +50,8 @@ from muster_agent.plan import (
     TakeStacks,
     plan,
 )
-from muster_agent.records.logs import launcher_log
+from muster_agent.preparing import Preparation, settle
 from muster_agent.settings import AgentSettings
-from muster_agent.shim.preparation.fetch import FetchResult
 from muster_agent.tunnels import CannotOpen, Job
 from muster_agent.uploads import Uploader
 
@@ -70,11 +66,7 @@ TOLD_TO_END = "the node's agent was told to end"
 LATE_ANSWER_S = 3.0
 """An answer to a poll that the server has given for so long was lost on its way."""
 CREATE_RETRY_S = 5.0
-FETCH_LOOK_S = 0.5
-SECRETS_RETRY_S = 1.0
 TELL_AGAIN_S = 0.1
-_LASTING_SECRET_ERRORS = frozenset({"secrets.missing", "secrets.off", "secrets.unreadable"})
-"""Errors after which another node or another try would not get the secrets either."""
 
 
 class Agent:
@@ -98,7 +90,15 @@ class Agent:
         self._bundles = BundleCache(
             settings.home / "bundles", limit_bytes=settings.bundle_cache_bytes
         )
-        self._models = ModelCache(settings.home / "models", limit_bytes=settings.models_cache_bytes)
+        self._preparation = Preparation(
+            machine=self._machine,
+            plane=self._plane,
+            bundles=self._bundles,
+            models=ModelCache(settings.home / "models", limit_bytes=settings.models_cache_bytes),
+            session=self._present_session,
+            is_wanted=self._is_wanted,
+            is_leaving=lambda: self._is_leaving,
+        )
         self._instance_id = uuid.uuid4().hex
         self._allocations = {a.allocation_id: a for a in self._machine.recover()}
         self._desired: dict[str, wire.Assignment] | None = None
@@ -437,13 +437,13 @@ class Agent:
                 if allocation is None:
                     return
                 if was_here:
-                    work: Awaitable[None] = self._settle(
+                    work: Awaitable[None] = settle(
                         allocation, "it ran on this node before", cause="shim_lost"
                     )
                 elif isinstance(action, Prepare):
-                    work = self._prepare(allocation)
+                    work = self._preparation.prepare(allocation)
                 else:
-                    work = self._settle(allocation, action.reason)
+                    work = settle(allocation, action.reason)
             case StartAllocation(allocation_id=allocation_id, rendezvous=rendezvous):
                 allocation = self._allocations[allocation_id]
                 work = self._tell(
@@ -518,131 +518,6 @@ class Agent:
         self._allocations[spec.allocation_id] = allocation
         return allocation
 
-    async def _prepare(self, allocation: Allocation) -> None:
-        bundle = ""
-        if allocation.spec.code.kind == "bundle":
-            try:
-                bundle = str(await self._bundles.get(allocation.spec.code.sha256, self._plane))
-            except BundleUnavailable as error:
-                allocation.end_by_ourselves(
-                    wire.StateRecord(
-                        observed="PREPARE_FAILED",
-                        message=str(error),
-                        blames="document" if error.is_permanent else "",
-                    )
-                )
-                return
-        try:
-            secrets = await self._fetch_secrets(allocation)
-        except RequestRefused as error:
-            allocation.end_by_ourselves(
-                wire.StateRecord(
-                    observed="PREPARE_FAILED",
-                    message=error.message,
-                    blames="document" if error.code in _LASTING_SECRET_ERRORS else "",
-                )
-            )
-            return
-        if secrets is None:
-            await self._settle(allocation, "stopped before it began")
-            return
-        options = self._machine.shim_options(allocation.spec, bundle=bundle)
-        if allocation.spec.work_from and not await self._fetch_work(allocation, options):
-            return
-        if allocation.spec.models and not await self._fetch_models(allocation):
-            return
-        if self._is_leaving:
-            await self._settle(allocation, "stopped before it began")
-            return
-        try:
-            # Starting may take longer than a lease lasts. Nothing trains before the command that
-            # brings the end of the lease with it.
-            deadline_boot_s = self._machine.boot_clock() + SHIM_START_TIMEOUT_S
-            allocation.start_shim(
-                dataclasses.replace(options, deadline_boot_s=deadline_boot_s), secrets
-            )
-        except OSError as error:
-            allocation.end_by_ourselves(
-                wire.StateRecord(
-                    observed="PREPARE_FAILED",
-                    message=f"the shim could not be started: {error}",
-                    blames="node",
-                )
-            )
-
-    async def _fetch_work(self, allocation: Allocation, options: ShimOptions) -> bool:
-        """Restore the work folder from an object store, where necessary. Return False if the
-        allocation has ended instead."""
-        fetching = asyncio.create_task(self._machine.fetch_work(allocation, options))
-        try:
-            while not (await asyncio.wait({fetching}, timeout=FETCH_LOOK_S))[0]:
-                if not self._is_wanted(allocation.allocation_id):
-                    await self._settle(allocation, "stopped before it began")
-                    return False
-            result = fetching.result()
-        except (OSError, RuntimeError, ValueError) as error:
-            result = FetchResult(failed=f"the work folder could not be restored: {error}")
-        finally:
-            fetching.cancel()
-            await asyncio.gather(fetching, return_exceptions=True)
-        if result.failed:
-            allocation.end_by_ourselves(
-                wire.StateRecord(
-                    observed="PREPARE_FAILED",
-                    message=result.failed,
-                    blames=result.blames,
-                    passes=result.passes,
-                )
-            )
-            return False
-        if result.messages:
-            allocation.folder.write_messages(result.messages)
-        return True
-
-    async def _fetch_models(self, allocation: Allocation) -> bool:
-        """Put the versions of models that a job reads in place. Return False if the allocation has
-        ended instead."""
-        spec, folder = allocation.spec, allocation.folder
-        log_file = launcher_log(folder.logs, "stdout")
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-
-        def say(line: str) -> None:
-            with log_file.open("a") as file:
-                file.write(f"[setup] {line}\n")
-
-        async def fetch() -> None:
-            for name in sorted(spec.models):
-                await self._models.place(
-                    spec,
-                    name,
-                    folder.models / name,
-                    plane=self._plane,
-                    session_of=self._present_session,
-                    say=say,
-                )
-
-        fetching = asyncio.create_task(fetch())
-        try:
-            while not (await asyncio.wait({fetching}, timeout=FETCH_LOOK_S))[0]:
-                if not self._is_wanted(allocation.allocation_id):
-                    await self._settle(allocation, "stopped before it began")
-                    return False
-            fetching.result()
-        except ModelUnavailable as error:
-            allocation.end_by_ourselves(
-                wire.StateRecord(
-                    observed="PREPARE_FAILED",
-                    message=str(error),
-                    blames=error.blames,
-                    passes=error.passes,
-                )
-            )
-            return False
-        finally:
-            fetching.cancel()
-            await asyncio.gather(fetching, return_exceptions=True)
-        return True
-
     def _present_session(self) -> Session:
         assert self._session is not None, "nothing is prepared before the first session"
         return self._session
@@ -654,24 +529,6 @@ class Agent:
         wanted = self._desired.get(allocation_id)
         return wanted is not None and wanted.desired not in ("stop", "kill")
 
-    async def _fetch_secrets(self, allocation: Allocation) -> list[wire.SecretValue] | None:
-        """Return the values of an allocation's secrets; None if it is not wanted any more. Waits
-        while the server is out of reach. Raises RequestRefused."""
-        spec = allocation.spec
-        if not spec.secrets:
-            return []
-        while True:
-            assert self._session is not None
-            try:
-                return await self._plane.secrets(self._session, spec.allocation_id, spec.attempt_no)
-            except (ServerUnreachable, SessionSuperseded) as error:
-                log.warning(
-                    "secrets_not_fetched", allocation_id=spec.allocation_id, error=str(error)
-                )
-            await asyncio.sleep(SECRETS_RETRY_S)
-            if not self._is_wanted(spec.allocation_id):
-                return None
-
     def _dispute(self, allocation_id: str) -> None:
         """Handle a request for an allocation that ran here and was forgotten: the server's database
         is an older one. Registering again lets the server compare. If it still asks after that,
@@ -680,17 +537,6 @@ class Agent:
             self._disputed.add(allocation_id)
             log.warning("allocation_was_here", allocation_id=allocation_id)
             raise SessionSuperseded(f"{allocation_id} ran here before and was forgotten")
-
-    async def _settle(
-        self,
-        allocation: Allocation,
-        reason: str,
-        *,
-        cause: Literal["stopped", "shim_lost"] = "stopped",
-    ) -> None:
-        allocation.end_by_ourselves(
-            wire.StateRecord(observed="EXITED", exit=wire.ExitInfo(cause=cause, message=reason))
-        )
 
     async def _tell(self, allocation: Allocation, command: str, **fields: object) -> None:
         if not await allocation.command(command, **fields):
