@@ -414,8 +414,8 @@ class Shim:
             if not is_running and are_there:
                 is_running = True
                 self.standing.enter("RUNNING")
-            is_alone = not is_running and self.processes.rendezvous_host.failure() != ""
-            if self.processes.limits.look() is not None or is_alone:
+            cannot_meet = not is_running and self.processes.rendezvous_host.failure() != ""
+            if self.processes.limits.look() is not None or cannot_meet:
                 self._tell_failure()
                 return
             self._tell_near_limit()
