@@ -115,6 +115,8 @@ class Agent:
         """Ends the poll under way."""
         self._wake = asyncio.Event()
         self._is_leaving = False
+        self._is_gone = False
+        """The server is told that this node is gone: what it refuses from now on is no failure."""
         self._retry_create_at = 0.0
         self._session: Session | None = None
         self._departure = Departure(settings, self._plane, lambda: self._session)
@@ -162,7 +164,7 @@ class Agent:
     # ------------------------------------------------------------ the session
 
     async def _sessions(self) -> None:
-        while True:
+        while not self._is_gone:
             session = await self._register()
             try:
                 chores = Chores(
@@ -618,6 +620,7 @@ class Agent:
                 # Nobody comes back to this home: what its jobs wrote is kept now or never.
                 wait_s = self._departure.grace_s(OUTPUTS_WAIT_S)
                 await _until(lambda: is_all_reported(self._settings.home), timeout_s=wait_s)
+            self._is_gone = True
             await self._departure.announce("gone", reason)
 
 

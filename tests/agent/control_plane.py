@@ -94,6 +94,9 @@ class TestControlPlane:
         self.preflights: dict[int, wire.Preflight] = {}
         self.preflight_reports: list[wire.PreflightReport] = []
         self.refuse_records_with_name: str | None = None
+        self.ends_sessions_first = False
+        """A node that is gone is refused before it hears that its word has arrived."""
+        self.num_refused = 0
         self.superseded: set[str] = set()
         self.secrets: dict[str, str] = {}
         """Values of secrets by name; all belong to the project."""
@@ -293,6 +296,11 @@ class TestControlPlane:
 
     def take_leave(self, body: dict[str, Any]) -> wire.LeaveReply:
         request = wire.load(wire.LeaveRequest, body)
+        if request.stage == "gone" and self.ends_sessions_first:
+            self.epoch += 1
+            deadline = time.monotonic() + 2.0
+            while self.num_refused < 2 and time.monotonic() < deadline:
+                time.sleep(0.02)
         with self.lock:
             self.left.append((request.stage, request.reason))
             ended = {"EXITED", "PREPARE_FAILED"}
@@ -429,6 +437,9 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
             query = {k: v[0] for k, v in parse_qs(url.query).items()}
             token = self.headers.get("Authorization", "").removeprefix("Bearer ")
             parts = url.path.removeprefix("/agent/v1/").split("/")
+            if parts == ["register"] and plane.ends_sessions_first and plane.left:
+                plane.num_refused += 1
+                return 401, _problem("auth.invalid", "no such credential")
             if parts == ["register"]:
                 answer = plane.register(token, json.loads(body))
                 if plane.drop_answers > 0:
@@ -448,6 +459,7 @@ def _handler(plane: TestControlPlane) -> type[BaseHTTPRequestHandler]:
             content = json.loads(body) if is_json and body else {}
             epoch = int(query.get("session_epoch", content.get("session_epoch", -1)))
             if epoch != plane.epoch:
+                plane.num_refused += 1
                 return 410, _problem("agent.session_superseded", "register again")
             if parts == ["lease"] and plane.is_mute:
                 plane.num_unheard += 1

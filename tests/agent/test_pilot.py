@@ -168,6 +168,16 @@ def test_a_pilot_leaves_only_when_the_files_of_its_job_are_kept(
     assert plane.final_outputs(spec.trial_id) is not None
 
 
+def test_a_pilot_that_is_gone_takes_being_refused_for_no_failure(
+    pilot: Any, plane: Any, wait_for: Any
+) -> None:
+    plane.ends_sessions_first = True
+    agent = pilot(IDLE_EXIT_S="1")
+    assert ended(agent.process, wait_for) == 0
+    assert plane.left[-1][0] == "gone"
+    assert plane.num_refused > 0
+
+
 def test_an_idle_pilot_leaves(pilot: Any, plane: Any, wait_for: Any) -> None:
     agent = pilot(IDLE_EXIT_S="1")
     assert ended(agent.process, wait_for) == 0
