@@ -95,7 +95,7 @@ class TestControlPlane:
         self.preflight_reports: list[wire.PreflightReport] = []
         self.refuse_records_with_name: str | None = None
         self.ends_sessions_first = False
-        """A node that is gone is refused before it hears that its word has arrived."""
+        """Whether a node that says it is gone is refused before that request is answered."""
         self.num_refused = 0
         self.superseded: set[str] = set()
         self.secrets: dict[str, str] = {}

@@ -50,12 +50,12 @@ from .artifacts import REGISTRY, place
 SEARCHED_MAX = 10_000
 """Most models, and versions, that one search looks at."""
 ASKED_MAX = 200_000
-"""Largest `max_results`, that of MLflow for versions; its clients ask for 10,000 by default."""
+"""Largest `max_results`, as in MLflow's server; its clients ask for 10,000 versions by default."""
 PAGE_MAX = 1_000
 """Most models, and versions, in one answer; the token in it leads to the others."""
 _NO_PROMPT = {"mlflow.prompt.is_prompt": "false"}
-"""What a model without the tag of a prompt counts as. MLflow's client adds to every search for models
-that this tag must not be 'true'."""
+"""Tags of a model that does not say otherwise. MLflow's client excludes prompts from its searches by
+the condition that this tag is not 'true'."""
 MLMODEL = "MLmodel"
 MLMODEL_MAX_BYTES = 1 << 20
 _PATH = re.compile(r"/api/2\.0/mlflow/(registered-models|model-versions)/([a-z-]+)")
