@@ -592,7 +592,8 @@ def test_with_the_experiment_its_outputs_and_work_folders_go(
     assert node.report_work_folders(folder) == [1]
     (deleted,) = node.deletions()
     assert deleted.path == f"experiment-{experiment_id}", "the outputs are inside of it"
-    assert deletion.clear(database)
+    while not deletion.clear(database):
+        pass  # the next round goes on where this one ended
     with database.read() as session:
         for table in (TrialOutputsRow, TrialRow, EventRow):
             where = EventRow.trial_id == 1 if table is EventRow else True

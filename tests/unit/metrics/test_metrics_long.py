@@ -173,7 +173,8 @@ def test_a_deleted_experiment_gives_its_pages_back(long_trial: Trial) -> None:
     before = pages_in_use()
     with database.transaction() as session:
         session.scalars(select(ExperimentRow)).one().deleting_at = NOW
-    assert deletion.clear(database, for_s=60)
+    while not deletion.clear(database, for_s=60):
+        pass  # the next round goes on where this one ended
     assert before - pages_in_use() >= blocks / page_bytes
     with database.read() as session:
         for row in (MetricBatchRow, MetricBlockRow, MetricSpanRow, MetricSeriesRow):

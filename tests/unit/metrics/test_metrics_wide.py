@@ -177,7 +177,8 @@ def test_a_transaction_of_deletion_deletes_a_bounded_number_of_rows(database: Da
     with database.transaction() as session:
         session.get_one(ExperimentRow, trial.experiment_id).deleting_at = NOW
     with rows_per_transaction(database) as transactions:
-        assert deletion.clear(database, for_s=60)
+        while not deletion.clear(database, for_s=60):
+            pass  # the next round goes on where this one ended
     for count in transactions:
         assert sum(n for what, n in count.items() if what.startswith("DELETE")) <= ROWS_MAX
     assert sum(t["DELETE metric_series"] for t in transactions) == NUM_NAMES
