@@ -436,7 +436,7 @@ def muster(monkeypatch, connect, make_user_token):
 
     from typer.testing import CliRunner
 
-    from muster.cli.all_commands import app as commands
+    from muster.cli.app import command_line
     from muster.client import Client, Target
 
     def run(*arguments, as_="member", input=None):
@@ -450,6 +450,6 @@ def muster(monkeypatch, connect, make_user_token):
             return client
 
         monkeypatch.setattr(Client, "from_environment", classmethod(from_environment))
-        return CliRunner().invoke(commands, list(arguments), input=input)
+        return CliRunner().invoke(command_line(arguments), list(arguments), input=input)
 
     return run
