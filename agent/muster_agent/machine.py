@@ -31,7 +31,6 @@ from muster_agent.isolation.walls import Isolation
 from muster_agent.jobs import process
 from muster_agent.jobs.allocations import Allocation, recover
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
-from muster_agent.jobs.helpers import result_of
 from muster_agent.jobs.history import AllocationHistory
 from muster_agent.jobs.launch import (
     TRACKING_MARK,
@@ -43,6 +42,7 @@ from muster_agent.jobs.launch import (
     why_cold,
 )
 from muster_agent.jobs.orphans import end_orphans
+from muster_agent.jobs.programs import Programs
 from muster_agent.jobs.warm import WarmParents
 from muster_agent.node import descriptions, health, inventory
 from muster_agent.node.preflights import PreflightCommand
@@ -80,6 +80,7 @@ class Machine:
         self._offered: list[wire.SlotInfo] = []
         self._inherited = environment.passed(os.environ, settings.pass_environment)
         """Part of the agent's environment that jobs see."""
+        self.programs = Programs(self._inherited)
         self._warm = WarmParents(
             process.owner_of(self._home),
             words=self._home / "warm.log",
@@ -184,6 +185,7 @@ class Machine:
     def close(self) -> None:
         """End the processes that are kept for future allocations."""
         self._warm.close()
+        self.programs.close()
 
     def recover(self) -> list[Allocation]:
         """Return the allocations that an earlier agent left here."""
@@ -205,6 +207,7 @@ class Machine:
             is_running=is_running,
             storage=self._settings.storage,
             bytes_per_s=self._settings.outputs_bytes_per_s,
+            programs=self.programs,
         )
 
     def delete_files(self, wanted: wire.Deletion) -> int:
@@ -366,7 +369,7 @@ class Machine:
         no credentials."""
         if not await asyncio.to_thread(needs_fetch, self._home, allocation.spec):
             return FetchResult()
-        line = await result_of(
+        line = await self.programs.result_of(
             "muster_agent.shim.preparation.fetch",
             *("--dir", str(allocation.folder.path)),
             given=wire.dump(options),

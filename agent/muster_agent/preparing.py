@@ -93,6 +93,7 @@ class Preparation:
                 allocation.folder.write_messages(result.messages)
         if spec.models:
             await self._fetch_models(allocation)
+        await self.machine.programs.prepare()
         if self.is_leaving():
             raise _Unwanted
         # Starting may take longer than a lease lasts. Nothing trains before the command that
@@ -100,7 +101,9 @@ class Preparation:
         deadline_boot_s = self.machine.boot_clock() + SHIM_START_TIMEOUT_S
         try:
             allocation.start_shim(
-                dataclasses.replace(options, deadline_boot_s=deadline_boot_s), secrets
+                dataclasses.replace(options, deadline_boot_s=deadline_boot_s),
+                secrets,
+                programs=self.machine.programs,
             )
         except OSError as error:
             raise _Failed(f"the shim could not be started: {error}", blames="node") from error

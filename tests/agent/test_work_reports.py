@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from muster import wire
+from muster_agent.jobs.programs import Programs
 from muster_agent.outputs import keeper
 from muster_agent.outputs.storage import Storage
 from muster_agent.outputs.work import TrialWork, WorkUse
@@ -120,9 +121,15 @@ def test_the_server_hears_of_a_storage_that_stays_away(
         )
     )
 
+    programs = Programs()
+
     async def go() -> None:
         outputs = keeper.OutputsKeeper(
-            tmp_path, storage=storage, bytes_per_s=10**9, is_running=lambda allocation_id: False
+            tmp_path,
+            storage=storage,
+            bytes_per_s=10**9,
+            is_running=lambda allocation_id: False,
+            programs=programs,
         )
         running = asyncio.create_task(outputs.run())
         try:
@@ -143,7 +150,10 @@ def test_the_server_hears_of_a_storage_that_stays_away(
         assert (written.storage_id, written.summary.is_final) == (storage_id, True)
         assert written.summary.seq == 5
 
-    asyncio.run(go())
+    try:
+        asyncio.run(go())
+    finally:
+        programs.close()
 
 
 # ---------------------------------------------------------------- downloads

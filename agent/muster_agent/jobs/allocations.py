@@ -7,8 +7,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +39,7 @@ from muster_agent.jobs.process import (
     kill_all,
     send_signal,
 )
+from muster_agent.jobs.programs import Program, Programs
 from muster_agent.plan import TERMINAL, Local
 from muster_agent.records.logs import tail
 from muster_agent.records.masking import Mask
@@ -85,7 +84,7 @@ class Allocation:
         self.uploads: asyncio.Task[None] | None = None
         self.mask: Mask | None = None if spec.secrets else folder.mask()
         """Hides the job's secrets in its logs; None until the values are known."""
-        self._shim: subprocess.Popen[bytes] | None = None
+        self._shim: Program | None = None
         self._started_at = time.monotonic()
         self._state: ShimState | None = None
         self._state_mtime_ns = 0
@@ -154,8 +153,14 @@ class Allocation:
 
     # ------------------------------------------------------------ the shim
 
-    def start_shim(self, options: ShimOptions, secrets: Sequence[wire.SecretValue] = ()) -> None:
-        """Start the shim, which does everything else and outlives the agent.
+    def start_shim(
+        self,
+        options: ShimOptions,
+        secrets: Sequence[wire.SecretValue] = (),
+        *,
+        programs: Programs,
+    ) -> None:
+        """Start the shim, which does everything else and outlives the agent. Raises OSError.
 
         secrets: handed over through a pipe, so that no file, argument or variable holds them.
         """
@@ -165,29 +170,28 @@ class Allocation:
             self.folder.write_secret_versions({s.name: version_of(s) for s in secrets})
         self.folder.write_options(options)
         # The shim sees hardly more than its workers do: if both run as one user, they can read it.
-        environment = {
-            **self._inherited,
-            SHIM_VARIABLE: self.allocation_id,
-            OWNER_VARIABLE: self.folder.owner,
-        }
+        marks = {SHIM_VARIABLE: self.allocation_id, OWNER_VARIABLE: self.folder.owner}
+        environment = {**self._inherited, **marks}
         fd = lifeline.fd_for_children()
         if fd is not None:
             environment[lifeline.VARIABLE] = str(fd)
-        # -P: the working folder must not shadow modules.
-        argv = [sys.executable, "-P", "-m", "muster_agent.shim", "--dir", str(self.folder.path)]
-        with self.folder.shim_log.open("ab") as words, _pipe_of(values) as secrets_fd:
-            fds = [number for number in (fd, secrets_fd) if number is not None]
+        module = ["muster_agent.shim", "--dir", str(self.folder.path)]
+        with (
+            self.folder.shim_log.open("ab") as words,
+            Path(os.devnull).open("rb") as nothing,
+            _pipe_of(values) as secrets_fd,
+        ):
             if secrets_fd is not None:
-                argv.append(f"--secrets-fd={secrets_fd}")
-            self._shim = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
-                cwd=self.folder.path,
-                env=environment,
-                start_new_session=True,
-                pass_fds=fds,
+                module.append(f"--secrets-fd={secrets_fd}")
+            self._shim = programs.start(
+                module,
+                environment=environment,
+                folder=self.folder.path,
+                stdin=nothing.fileno(),
+                stdout=words.fileno(),
+                stderr=words.fileno(),
+                descriptors=[number for number in (fd, secrets_fd) if number is not None],
+                marks=marks,
             )
         self._started_at = time.monotonic()
 

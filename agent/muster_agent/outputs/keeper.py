@@ -18,8 +18,8 @@ import structlog
 
 from muster import wire
 from muster_agent.client import ControlPlane, RequestRefused, Session, persistently
-from muster_agent.jobs.helpers import result_of
 from muster_agent.jobs.process import owner_of, tagged
+from muster_agent.jobs.programs import Programs
 from muster_agent.outputs.collect import CollectionResult, understand
 from muster_agent.outputs.index import packed, read_index
 from muster_agent.outputs.work import (
@@ -75,6 +75,7 @@ class OutputsKeeper:
         storage: Path,
         bytes_per_s: int,
         is_running: Callable[[str], bool],
+        programs: Programs,
     ) -> None:
         """Create the keeper; `is_running` tells whether an allocation is on this node and has not
         ended."""
@@ -82,6 +83,7 @@ class OutputsKeeper:
         self.has_news = asyncio.Event()
         self._storage = storage
         self._bytes_per_s = bytes_per_s
+        self._programs = programs
         self._is_running = is_running
         self._schedules: dict[int, _Schedule] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
@@ -203,7 +205,7 @@ class OutputsKeeper:
         schedule.next_at = now + max(every_s, result.scan_s / SCAN_SHARE)
 
     async def _run_collector(self, work: TrialWork, *, is_final: bool) -> CollectionResult:
-        line = await result_of(
+        line = await self._programs.result_of(
             "muster_agent.outputs",
             *("--home", str(self.home)),
             *("--trial", str(work.trial_id)),

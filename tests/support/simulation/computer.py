@@ -22,6 +22,7 @@ from muster_agent.client import ControlPlane, RequestRefused, Session
 from muster_agent.clock import ClockSync
 from muster_agent.jobs.allocations import Allocation, Liveness
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions, ShimState
+from muster_agent.jobs.programs import Programs
 from muster_agent.loop import Agent
 from muster_agent.machine import Machine
 from muster_agent.node.joining import CannotJoin
@@ -190,11 +191,19 @@ class Computer:
             shim.die(with_workers=True)
 
 
+class NoPrograms(Programs):
+    """There is no process to be forked from."""
+
+    async def prepare(self) -> None:
+        return
+
+
 class SimulatedMachine(Machine):
     """What the agent finds when it asks its computer."""
 
     def __init__(self, computer: Computer) -> None:
         self._computer = computer
+        self.programs = NoPrograms()
 
     def boot_id(self) -> str:
         return f"{self._computer.name}/{self._computer.num_boots}"
@@ -310,7 +319,13 @@ class SimulatedAllocation(Allocation):
             return "rebooted"
         return "alive" if shim.is_alive else "dead"
 
-    def start_shim(self, options: ShimOptions, secrets: Sequence[wire.SecretValue] = ()) -> None:
+    def start_shim(
+        self,
+        options: ShimOptions,
+        secrets: Sequence[wire.SecretValue] = (),
+        *,
+        programs: Programs,
+    ) -> None:
         self._computer.start_shim(self.folder, options)
 
     async def command(self, command: str, **fields: Any) -> bool:

@@ -42,6 +42,7 @@ ANSWER_TIMEOUT_S = 10.0
 POLL_S = 0.02
 ROOM = " " * 2_048
 """Room for the command lines of forked programs."""
+ROOM_FOR_MARKS = " " * 1_024
 MAX_FILES = 64
 SIZE_BYTES = 8
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
@@ -98,21 +99,29 @@ class ForkServer:
         environment: Mapping[str, str],
         output: IO[bytes] | None = None,
         folder: Path | None = None,
+        safe_path: bool = False,
     ) -> None:
         """Start importing; `spawn` waits for it.
 
         environment: what the imports find, and what other processes see of every forked program.
         output: what the fork server itself writes goes there.
-        folder: the one that `-m` looks for modules in. Raises OSError.
+        folder: the one that `-m` looks for modules in. safe_path: it looks in none, as with Python's
+        -P. Raises OSError.
         """
         self._lock = threading.Lock()
+        self.is_ready = False
+        """Whether it has imported everything, so that `spawn` takes some ms."""
         self._control, theirs = socket.socketpair()
         with theirs:
             given = {"control_fd": theirs.fileno(), "imports": list(imports), "room": ROOM}
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "muster.launch.forkserver", json.dumps(given)],
+                [
+                    sys.executable,
+                    *(["-P"] if safe_path else []),
+                    *("-m", "muster.launch.forkserver", json.dumps(given)),
+                ],
                 # It must be first, see muster.launch.label.Label.
-                env={ROOM_VARIABLE: " ", **environment},
+                env={ROOM_VARIABLE: ROOM_FOR_MARKS, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -126,6 +135,20 @@ class ForkServer:
     def pid(self) -> int:
         return self._process.pid
 
+    def wait_until_ready(self) -> None:
+        """Wait until everything is imported. Raises CannotFork."""
+        with self._lock:
+            if self.is_ready:
+                return
+            try:
+                answer = _receive(self._control)
+            except OSError as error:
+                raise CannotFork(str(error)) from error
+            if not answer:
+                raise CannotFork("it has ended")
+            self._control.settimeout(ANSWER_TIMEOUT_S)
+            self.is_ready = True
+
     def spawn(
         self,
         module: Sequence[str],
@@ -136,14 +159,18 @@ class ForkServer:
         stdout: int,
         stderr: int,
         descriptors: Sequence[int] = (),
+        marks: Mapping[str, str] | None = None,
     ) -> ForkedProgram:
         """Run `python -m` of `module`, a name and its arguments, in a process of its own session.
 
-        descriptors: open files that it inherits under the same numbers. Raises CannotFork.
+        descriptors: open files that it inherits under the same numbers. marks: variables of
+        `environment` that other processes see, too. Raises CannotFork.
         """
+        self.wait_until_ready()
         request = {
             "module": list(module),
             "environment": dict(environment),
+            "marks": dict(marks or {}),
             "folder": str(folder),
             "descriptors": list(descriptors),
         }
@@ -157,7 +184,6 @@ class ForkServer:
                 )
                 self._control.sendall(body)
                 answer = json.loads(_receive(self._control) or b"null")
-                self._control.settimeout(ANSWER_TIMEOUT_S)
         except OSError as error:
             raise CannotFork(str(error)) from error
         if answer is None:
@@ -218,6 +244,7 @@ def main() -> tuple[dict[str, Any], list[int], Label]:
         sys.stderr.flush()
         os._exit(1)  # whatever threads there are
     control = socket.socket(fileno=given["control_fd"])
+    _send(control, {"ready": True})
     while True:
         size, files, _, _ = socket.recv_fds(control, SIZE_BYTES, MAX_FILES)
         body = _receive_body(control, size)
@@ -234,8 +261,12 @@ def main() -> tuple[dict[str, Any], list[int], Label]:
             answer = {"pid": pid}
         for file in files:
             os.close(file)
-        text = json.dumps(answer).encode()
-        control.sendall(len(text).to_bytes(SIZE_BYTES, "big") + text)
+        _send(control, answer)
+
+
+def _send(control: socket.socket, answer: Mapping[str, Any]) -> None:
+    text = json.dumps(answer).encode()
+    control.sendall(len(text).to_bytes(SIZE_BYTES, "big") + text)
 
 
 def _import_all(names: Sequence[str]) -> None:
@@ -299,7 +330,7 @@ def _become(request: Mapping[str, Any], files: Sequence[int], label: Label) -> N
     os.environ.clear()
     os.environ.update(request["environment"])
     module, *arguments = request["module"]
-    label.write(" ".join([sys.executable, "-m", module, *arguments]), {})
+    label.write(" ".join([sys.executable, "-m", module, *arguments]), request["marks"])
     sys.argv = [module, *arguments]
     sys.modules.pop(module, None)  # else runpy warns that it is imported already
     gc.enable()
