@@ -44,25 +44,15 @@ def quick_stack(new_home: Path) -> Iterator[QuickStack]:
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
-    """Shared: two nodes of two slots. Tests leave it as they found it: nothing running."""
+    """Shared: two nodes of two slots, which other machines could reach. Guides are followed on it.
+    Tests leave it as they found it: nothing running."""
     with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
         # Gangs that take long to start try their nodes sooner than after a minute.
         stack = Stack(
-            Path(folder) / "home", environment={"controller": {"MUSTER_START_PREFLIGHT_S": "10"}}
+            Path(folder) / "home",
+            environment={"controller": {"MUSTER_START_PREFLIGHT_S": "10"}},
+            address=ADDRESS,
         )
-        try:
-            stack.start()
-            yield stack
-        finally:
-            stack.close()
-
-
-@pytest.fixture(scope="session")
-def open_stack() -> Iterator[Stack]:
-    """`muster up --address …`, two nodes of two slots: what the guides are followed on."""
-    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
-        stack = Stack(Path(folder) / "home")
-        stack.command.append(f"--address={ADDRESS}")
         try:
             stack.start()
             yield stack

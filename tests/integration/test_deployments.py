@@ -98,14 +98,14 @@ class Load:
 
 
 def test_the_best_of_a_search_serves_while_parts_are_killed_and_versions_change(
-    open_stack: Stack,
+    stack: Stack,
 ) -> None:
-    with open_stack.client() as client:
+    with stack.client() as client:
         _register(client)
         _export_and_evaluate(client)
         client.deploy("it@production", replicas=2)
         try:
-            _check(client, open_stack)
+            _check(client, stack)
         finally:
             client.stop_deployment("it")
         assert client.wait_for_deployment("it", timeout_s=120)["state"] == "stopped"
@@ -152,19 +152,19 @@ def _versions(board: dict[str, Any]) -> set[int]:
     return {row["version"] for row in board["rows"] if row["model"] == "it"}
 
 
-def _check(client: Client, open_stack: Stack) -> None:
+def _check(client: Client, stack: Stack) -> None:
     found = client.wait_for_deployment("it", timeout_s=120)
     assert (found["version"], found["num_ready"]) == (1, 2)
-    load = Load(found["url"], open_stack.access["token"], "steady")
+    load = Load(found["url"], stack.access["token"], "steady")
     with load.going_on():
         load.wait_for_version("1")
-        open_stack.kill_part(f"agent-{found['replicas'][0]['node']}")
-        open_stack.kill_part("controller")
+        stack.kill_part(f"agent-{found['replicas'][0]['node']}")
+        stack.kill_part("controller")
         load.wait_for_answers(50)
         _kill_one(client, load)
         load.phase = "update"
         assert client.update_deployment("it", "it@candidate", reason="newer")["state"] == "updating"
-        open_stack.kill_part("controller")
+        stack.kill_part("controller")
         found = client.wait_for_deployment("it", timeout_s=180)
         assert (found["version"], found["message"]) == (2, "")
         load.wait_for_version("2")
@@ -179,7 +179,7 @@ def _check(client: Client, open_stack: Stack) -> None:
     assert len(killed) <= SENDERS, "only what the killed replica was answering may fail"
     assert all(status == 502 and "Send the request again" in said for _, status, said in killed)
     assert load.versions("update") == load.versions("rollback") == {"1", "2"}
-    _check_edges(client, found["url"], open_stack)
+    _check_edges(client, found["url"], stack)
     revisions = client.deployment("it")["revisions"]
     assert [(r["version"], r["state"]) for r in revisions] == [
         (1, "serving"),
@@ -249,11 +249,11 @@ def samples():
 
 
 def test_a_model_of_ones_own_functions_is_served_with_the_code_that_trained_it(
-    open_stack: Stack, tmp_path: Path
+    stack: Stack, tmp_path: Path
 ) -> None:
     (tmp_path / "own.py").write_text(OWN)
     trainer = {"model": "own:net", "data": "own:samples", "epochs": 8, "lr": 0.1}
-    with open_stack.client() as client:
+    with stack.client() as client:
         document = {"name": "own", "code": {"path": "."}, "trainer": trainer}
         trained = client.submit(document, code=tmp_path)["id"]
         assert client.wait(trained, timeout_s=200)["state"] == "COMPLETED"
@@ -271,5 +271,5 @@ def test_a_model_of_ones_own_functions_is_served_with_the_code_that_trained_it(
         client.delete_deployment("own")
 
 
-def test_the_guide_is_followed(open_stack: Stack, tmp_path: Path) -> None:
-    run_guide(open_stack, "deployments.md", tmp_path)
+def test_the_guide_is_followed(stack: Stack, tmp_path: Path) -> None:
+    run_guide(stack, "deployments.md", tmp_path)

@@ -13,8 +13,8 @@ from support.stack import Stack
 pytestmark = [pytest.mark.timeout(300), pytest.mark.torch]
 
 
-def test_rows_are_predicted_by_a_model_and_by_a_function(open_stack: Stack, tmp_path: Path) -> None:
-    run_guide(open_stack, "batch-inference.md", tmp_path)
+def test_rows_are_predicted_by_a_model_and_by_a_function(stack: Stack, tmp_path: Path) -> None:
+    run_guide(stack, "batch-inference.md", tmp_path)
     folder = tmp_path / "results/muster-outputs/predictions"
     manifest = json.loads((folder / "_manifest.json").read_text())
     assert manifest["model"] == {

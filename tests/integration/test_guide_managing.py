@@ -26,6 +26,6 @@ def check_managing(stack: Stack) -> None:
         assert "again" not in named, "deleted"
 
 
-def test_every_command_of_it_works(open_stack: Stack, tmp_path: Path) -> None:
-    run_guide(open_stack, "managing.md", tmp_path)
-    check_managing(open_stack)
+def test_every_command_of_it_works(stack: Stack, tmp_path: Path) -> None:
+    run_guide(stack, "managing.md", tmp_path)
+    check_managing(stack)

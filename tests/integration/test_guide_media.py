@@ -13,17 +13,15 @@ from support.stack import Stack
 pytestmark = pytest.mark.timeout(600)  # a training, and many commands
 
 
-def test_every_command_of_it_works_and_gives_what_was_logged(
-    open_stack: Stack, tmp_path: Path
-) -> None:
-    run_guide(open_stack, "media.md", tmp_path)
+def test_every_command_of_it_works_and_gives_what_was_logged(stack: Stack, tmp_path: Path) -> None:
+    run_guide(stack, "media.md", tmp_path)
     (table,) = (tmp_path / "media/worst").glob("step-40-*")
     assert json.loads(table.read_text())["rows"] == [["a.png", 1.7]]
     assert (tmp_path / "media/answers/step-10-rank-0.txt").read_text() == "Q: 2 + 2?\nA: 5"
     assert (tmp_path / "media/voice/step-0-rank-0.wav").read_bytes()[:4] == b"RIFF"
     (only,) = {path.parent for path in tmp_path.glob("media-*/samples/*")}
     assert [path.name for path in only.iterdir()] == ["step-40-rank-0.png"]
-    with open_stack.client() as client:
+    with stack.client() as client:
         (experiment,) = client.pages("/experiments", q="logs-media")
         (trial,) = client.trials(experiment["id"])
         found = client.get(f"/trials/{trial['id']}/media/series")

@@ -16,10 +16,10 @@ pytestmark = [pytest.mark.timeout(400), pytest.mark.torch]
 
 
 def test_the_best_of_a_search_is_registered_named_promoted_and_pulled(
-    open_stack: Stack, tmp_path: Path
+    stack: Stack, tmp_path: Path
 ) -> None:
-    experiment_id = last_id(open_stack) + 1
-    run_guide(open_stack, "models.md", tmp_path)
+    experiment_id = last_id(stack) + 1
+    run_guide(stack, "models.md", tmp_path)
     manifest = json.loads((tmp_path / "served/.muster-model.json").read_text())
     assert (manifest["model"], manifest["version"]) == ("digits", 1)
     header = (tmp_path / "served/model.safetensors").read_bytes()
@@ -30,11 +30,11 @@ def test_the_best_of_a_search_is_registered_named_promoted_and_pulled(
     for name, sha256 in exported["files"].items():
         content = (tmp_path / "for-onnx" / name).read_bytes()
         assert hashlib.sha256(content).hexdigest() == sha256
-    with open_stack.client() as client:
+    with stack.client() as client:
         (job,) = client.model_exports("digits:1")
         verdicts = {e["format"]: e["comparison"]["verdict"] for e in job["exports"]}
     assert verdicts == {"safetensors": "equal", "pt2": "equal", "onnx": "within"}
-    with open_stack.client() as client:
+    with stack.client() as client:
 
         def candidate() -> int | None:
             found = client.get("/models/digits")["aliases"]
@@ -48,14 +48,14 @@ def test_the_best_of_a_search_is_registered_named_promoted_and_pulled(
         assert version["metrics"]["val/loss"] > 0
         assert version["notes"] == "Confuses 4 and 9."
         _is_judged_as_a_plain_computation_does(client, tmp_path / "served")
-        wrong = shell(open_stack, "muster model evaluate digits:1 --data shakespeare", tmp_path)
+        wrong = shell(stack, "muster model evaluate digits:1 --data shakespeare", tmp_path)
         assert wrong.returncode != 0
         assert "ended without a result: it is FAILED" in wrong.stderr
         failed = client.model_lineage("digits:1")["uses"][0]
         (trial,) = client.trials(failed["experiment_id"])
         said = [event["message"] for event in client.pages(f"/trials/{trial['id']}/events")]
         assert any("shakespeare has samples of tokens in the shape [64]" in text for text in said)
-    refused = shell(open_stack, f"muster delete {experiment_id} --yes", tmp_path)
+    refused = shell(stack, f"muster delete {experiment_id} --yes", tmp_path)
     assert "version 1 of model digits" in refused.stderr
 
 

@@ -13,10 +13,10 @@ pytestmark = pytest.mark.timeout(600)  # many commands, and one more start of Mu
 
 
 def test_what_the_guide_backs_up_and_restores_is_the_same_muster(
-    open_stack: Stack, tmp_path: Path
+    stack: Stack, tmp_path: Path
 ) -> None:
     script = [{"log": "to be kept"}, {"train": {"epochs": 1, "steps_per_epoch": 3}}]
-    with open_stack.client() as client:
+    with stack.client() as client:
         kept = client.submit(scripted("kept", script))["id"]
         assert client.wait(kept, timeout_s=90)["state"] == "COMPLETED"
         (trial,) = client.trials(kept)
@@ -31,7 +31,7 @@ def test_what_the_guide_backs_up_and_restores_is_the_same_muster(
             checkpoints,
         )
         before = [client.get(path) for path in paths]
-        run_guide(open_stack, "operations.md", tmp_path)
+        run_guide(stack, "operations.md", tmp_path)
         client.stop(runs_on["id"])
     assert before[1]["series"][0]["step"] == [1, 2, 3]
     assert [line["text"] for line in before[2]["lines"]] == ["to be kept"]

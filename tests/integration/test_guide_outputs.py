@@ -13,10 +13,10 @@ from support.stack import Stack, wait_for
 pytestmark = [pytest.mark.timeout(300), pytest.mark.torch]
 
 
-def test_what_two_nodes_wrote_is_listed_and_fetched(open_stack: Stack, tmp_path: Path) -> None:
-    before = last_id(open_stack)
-    run_guide(open_stack, "outputs.md", tmp_path)
-    with open_stack.client() as client:
+def test_what_two_nodes_wrote_is_listed_and_fetched(stack: Stack, tmp_path: Path) -> None:
+    before = last_id(stack)
+    run_guide(stack, "outputs.md", tmp_path)
+    with stack.client() as client:
         (trial,) = client.trials(before + 1)
         summary = client.get(f"/trials/{trial['id']}/outputs/summary")
         files = {f["path"]: f for f in client.get(f"/trials/{trial['id']}/outputs")["items"]}
@@ -55,23 +55,21 @@ Path(f"node-{os.environ['GROUP_RANK']}.txt").write_text("done")
 """
 
 
-def test_a_plain_script_on_two_nodes_goes_on_after_a_pause(
-    open_stack: Stack, tmp_path: Path
-) -> None:
+def test_a_plain_script_on_two_nodes_goes_on_after_a_pause(stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     (tmp_path / "experiment.yaml").write_text(RESUMING)
-    assert shell(open_stack, "muster submit experiment.yaml", tmp_path).returncode == 0
-    experiment_id = last_id(open_stack)
-    with open_stack.client() as client:
+    assert shell(stack, "muster submit experiment.yaml", tmp_path).returncode == 0
+    experiment_id = last_id(stack)
+    with stack.client() as client:
 
         def log() -> list[str]:
             lines = client.log_lines(experiment_id=experiment_id)
             return [line["text"] for line in lines if "begins after" in line["text"]]
 
         wait_for("both nodes train", lambda: log().count("begins after 0") == 2, 90)
-        shell(open_stack, f"muster pause {experiment_id}", tmp_path)
+        shell(stack, f"muster pause {experiment_id}", tmp_path)
         wait_for("it pauses", lambda: client.experiment(experiment_id)["state"] == "PAUSED", 60)
-        shell(open_stack, f"muster resume {experiment_id}", tmp_path)
+        shell(stack, f"muster resume {experiment_id}", tmp_path)
         assert client.wait(experiment_id, timeout_s=90)["state"] == "COMPLETED"
         begun = [int(line.rsplit(" ", 1)[1]) for line in log()]
         assert len(begun) == 4

@@ -12,16 +12,16 @@ from support.stack import Stack
 pytestmark = pytest.mark.timeout(600)  # many commands, and two more agents
 
 
-def test_labels_sizes_and_priorities_as_the_guide_says(open_stack: Stack, tmp_path: Path) -> None:
+def test_labels_sizes_and_priorities_as_the_guide_says(stack: Stack, tmp_path: Path) -> None:
     options = "--labels rack=a,disk=nvme"
     with (
-        joined(open_stack, "nvme-1", tmp_path, options),
-        joined(open_stack, "nvme-2", tmp_path, options),
-        open_stack.client() as client,
+        joined(stack, "nvme-1", tmp_path, options),
+        joined(stack, "nvme-2", tmp_path, options),
+        stack.client() as client,
     ):
-        before = last_id(open_stack)
+        before = last_id(stack)
         (tmp_path / "guide").mkdir()
-        run_guide(open_stack, "placement.md", tmp_path / "guide")
+        run_guide(stack, "placement.md", tmp_path / "guide")
         for number, state in enumerate(("COMPLETED",) * 4 + ("CANCELED",) * 2, before + 1):
             ended = client.wait(number, timeout_s=60)
             assert ended["state"] == state, ended["name"]

@@ -12,15 +12,13 @@ from support.stack import Stack
 pytestmark = pytest.mark.timeout(600)  # many commands
 
 
-def test_every_command_of_it_works_and_the_value_is_nowhere(
-    open_stack: Stack, tmp_path: Path
-) -> None:
+def test_every_command_of_it_works_and_the_value_is_nowhere(stack: Stack, tmp_path: Path) -> None:
     value = "demo_0123456789abcdefghij"
-    before = (open_stack.home / "secrets.key").read_text()
-    run_guide(open_stack, "secrets.md", tmp_path)
-    assert (open_stack.home / "secrets.key").read_text().splitlines()[1:] == before.splitlines()
-    assert (open_stack.home / "secrets.key").stat().st_mode & 0o077 == 0
-    with open_stack.client() as client:
+    before = (stack.home / "secrets.key").read_text()
+    run_guide(stack, "secrets.md", tmp_path)
+    assert (stack.home / "secrets.key").read_text().splitlines()[1:] == before.splitlines()
+    assert (stack.home / "secrets.key").stat().st_mode & 0o077 == 0
+    with stack.client() as client:
         (experiment,) = client.pages("/experiments", q="with-secret")
         assert experiment["state"] == "COMPLETED"
         (trial,) = client.trials(experiment["id"])
@@ -33,7 +31,7 @@ def test_every_command_of_it_works_and_the_value_is_nowhere(
         assert {"secrets.set", "secrets.delivered", "secrets.deleted", "secrets.rotated"} <= {
             *actions
         }
-    for path in open_stack.home.rglob("*"):
+    for path in stack.home.rglob("*"):
         is_job_log = "allocations" in path.parts and "logs" in path.parts
         if path.is_file() and not is_job_log:
             assert value.encode() not in path.read_bytes(), path

@@ -103,15 +103,15 @@ GUIDES_RUN = {
 
 @pytest.mark.torch
 @pytest.mark.parametrize("guide", GUIDES_RUN)
-def test_every_command_of_a_guide_works(open_stack: Stack, guide: str, tmp_path: Path) -> None:
-    run_guide(open_stack, guide, tmp_path)
+def test_every_command_of_a_guide_works(stack: Stack, guide: str, tmp_path: Path) -> None:
+    run_guide(stack, guide, tmp_path)
     if check := GUIDES_RUN[guide]:
-        check(open_stack)
+        check(stack)
 
 
 @pytest.mark.parametrize("guide", ["ray.md", "slurm.md", "kubernetes.md"])
 def test_the_commands_of_a_guide_about_a_provider_work(
-    open_stack: Stack, guide: str, tmp_path: Path
+    stack: Stack, guide: str, tmp_path: Path
 ) -> None:
     """None of these clusters is here, and nothing waits for one: what the commands name is taken, shown
     and given up again."""
@@ -119,13 +119,13 @@ def test_the_commands_of_a_guide_about_a_provider_work(
     assert commands[0].startswith("muster pool create "), commands
     name = commands[0].split()[3]
     for line in dict.fromkeys([*commands, f"muster pool release {name}"]):
-        done = shell(open_stack, line, tmp_path)
+        done = shell(stack, line, tmp_path)
         assert done.returncode == 0, f"{guide}: {line}\n{done.stdout}\n{done.stderr}"
         if line.startswith("muster pool provider"):
             assert guide.removesuffix(".md") in done.stdout.lower(), done.stdout
 
 
-def test_another_machine_joins_with_the_printed_command(open_stack: Stack, tmp_path: Path) -> None:
-    with joined(open_stack, "second", tmp_path) as node, open_stack.client() as client:
+def test_another_machine_joins_with_the_printed_command(stack: Stack, tmp_path: Path) -> None:
+    with joined(stack, "second", tmp_path) as node, stack.client() as client:
         drained = client.patch(f"/nodes/{node['id']}", {"scheduling": "draining"})
         assert drained["scheduling"] == "draining"

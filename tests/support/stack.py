@@ -1,7 +1,7 @@
 """A real `muster up` on a free port in a home of its own, for tests and measurements.
 
     python -m support.stack '{"home": "/tmp/h", "agents": 2, "slots": 2, "port": 8471,
-                                     "environment": {"agent-local-1": {"MUSTER_…": "…"}}}'
+                                     "address": null, "environment": {"agent-local-1": {"MUSTER_…": "…"}}}'
 
 is one whose parts have settings that `muster up` does not give them. Needs the `local` extra.
 """
@@ -76,16 +76,18 @@ class Stack:
         port: int = 0,
         environment: Mapping[str, Mapping[str, str]] | None = None,
         isolation: str = "none",
+        address: str | None = None,
     ) -> None:
         """environment: of single parts, by name; what a user cannot do with `muster up`. isolation:
-        level of the agents; without walls jobs start sooner."""
+        level of the agents; without walls jobs start sooner. address: of `muster up --address`."""
         self.home = home
         self.isolation = isolation
         options = ["up", f"--agents={agents}", f"--slots={slots}", f"--port={port}"]
+        options += [f"--address={address}"] if address else []
         self.command = ["-m", "muster.cli", *options]
         if environment is not None:
             given = {"home": str(home), "agents": agents, "slots": slots, "port": port}
-            text = json.dumps({**given, "environment": environment})
+            text = json.dumps({**given, "address": address, "environment": environment})
             self.command = ["-m", "support.stack", text]
         self.num_agents = agents
         self.output = home.with_name(home.name + ".out")
@@ -217,6 +219,7 @@ def main() -> None:
         port=given["port"],
         num_agents=given["agents"],
         slots_per_agent=given["slots"],
+        address=given["address"],
         environment=given["environment"],
     )
 
