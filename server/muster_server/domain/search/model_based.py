@@ -161,15 +161,15 @@ def completed(
     results, `create_trial` would take most of the time.
     """
     spaces = distributions(parameters)
+    named = [(p.name, p, spaces[p.name]) for p in parameters]
     known: list[FrozenTrial] = []
     for hparams, value in results:
         params: dict[str, Any] = {}
-        for parameter in parameters:
+        for name, parameter, space in named:
             found = _to_model(parameter, hparams)
-            space = spaces[parameter.name]
             if found is None or not space._contains(space.to_internal_repr(found)):
                 break
-            params[parameter.name] = found
+            params[name] = found
         else:
             known.append(
                 FrozenTrial(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import String, inspect, select, type_coerce
 from sqlalchemy.orm import Session
 
 from muster.wire import decode_number
@@ -28,6 +28,20 @@ IMPORTANCE_TRIALS_MAX = 10_000
 """Importance is computed from the latest so many finished trials."""
 
 _NOT_THERE = object()
+_TRIALS = inspect(TrialRow).local_table
+_ALL_TRIALS = select(
+    _TRIALS.c.id,
+    _TRIALS.c.no,
+    type_coerce(_TRIALS.c.state, String).label("state"),
+    _TRIALS.c.metric,
+    _TRIALS.c.step,
+    _TRIALS.c.epoch,
+    _TRIALS.c.hparams,
+    _TRIALS.c.started_at,
+    _TRIALS.c.ended_at,
+    _TRIALS.c.parent_no,
+    _TRIALS.c.generation,
+).order_by(_TRIALS.c.no)
 
 
 def results_out(session: Session, experiment_id: int) -> SearchResultsOut:
@@ -35,23 +49,12 @@ def results_out(session: Session, experiment_id: int) -> SearchResultsOut:
     experiment = get_experiment(session, experiment_id)
     parameters, _ = sampling.parse_space(experiment.config.hyperparameters)
     searched = [p for p in parameters if p.kind != "const"]
-    rows = session.execute(
-        select(
-            TrialRow.id,
-            TrialRow.no,
-            TrialRow.state,
-            TrialRow.metric,
-            TrialRow.step,
-            TrialRow.epoch,
-            TrialRow.hparams,
-            TrialRow.started_at,
-            TrialRow.ended_at,
-            TrialRow.parent_no,
-            TrialRow.generation,
-        )
-        .where(TrialRow.experiment_id == experiment_id)
-        .order_by(TrialRow.no)
-    ).all()
+    # Of ten thousand trials, the mapping of objects would take a third of the time.
+    rows = (
+        session.connection()
+        .execute(_ALL_TRIALS.where(_TRIALS.c.experiment_id == experiment_id))
+        .all()
+    )
     objectives = _objectives(session, experiment)
     return SearchResultsOut(
         metric_name=experiment.metric_name,
