@@ -15,7 +15,7 @@ def experiments(database):
     """Two experiments: checkpoints of 30, 10 and 20 bytes in the first, of 40 (deleted) in the other."""
     with database.transaction() as session:
         first, second = add_experiment(session), add_experiment(session)
-        first.metric_name = "val/loss"
+        first.metric_name, second.metric_name = "val/loss", None
         for experiment, sizes in ((first, (30, 10, 20)), (second, (40,))):
             trial = add_trial(session, experiment)
             for step, size in enumerate(sizes, 1):
@@ -61,7 +61,7 @@ def test_checkpoints_of_all_trials_newest_or_largest_first(viewer_client, experi
     assert (newest["step"], newest["metric"], newest["is_latest"]) == (3, 0.5, True)
     assert (nan["metric"], nan["is_latest"]) == ("NaN", False)
     of_other = viewer_client.get(PATH, params={"experiment": second.id}).json()["items"][0]
-    assert (of_other["metric"], of_other["metric_name"]) == (None, second.metric_name)
+    assert (of_other["metric"], of_other["metric_name"]) == (0.5, "val/loss"), "no search metric"
 
 
 def test_a_wrong_question_about_checkpoints_is_refused(viewer_client, experiments):

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 
-import { experiment, experimentSearch, searchImportance, searchResults, trial, trialMetrics } from "../api/queries";
+import { experiment, experimentSearch, searchResults, trial, trialMetrics } from "../api/queries";
 import { QueryView } from "../components/QueryView";
 import { type Early, lazyPage } from "./lazyPage";
 
@@ -26,7 +26,6 @@ export async function askEarlyForRun(early: Early): Promise<void> {
   if ("tab" in search && search.tab === "search") {
     void queryClient.prefetchQuery(experimentSearch(id));
     void queryClient.prefetchQuery(searchResults(id));
-    void queryClient.prefetchQuery(searchImportance(id));
   }
   const found = await queryClient.ensureQueryData(experiment(id));
   if (found.only_trial_id === null) return SearchPage.preload(early);

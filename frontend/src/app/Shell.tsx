@@ -301,18 +301,24 @@ export function Shell() {
   const [collapsed, setCollapsed] = useState(() => readPref("rail") === "narrow");
   const location = useLocation();
   const user = useQuery(me).data;
+  const queryClient = useQueryClient();
   const maySubmit = user?.role !== "viewer";
 
   useEffect(() => keepFocus(() => document.getElementById("main")), []);
   useEffect(() => {
     live.start();
     // What is on the screen comes first; then the other pages, so that they open without the server.
-    const timer = setTimeout(() => whenIdle(() => void preloadPages()), PRELOAD_MS);
+    const last = performance.now() + PRELOAD_ANYWAY_MS;
+    const preload = (): void => {
+      if (queryClient.isFetching() > 0 && performance.now() < last) timer = setTimeout(preload, PRELOAD_MS);
+      else whenIdle(() => void preloadPages());
+    };
+    let timer = setTimeout(preload, PRELOAD_MS);
     return () => {
       clearTimeout(timer);
       live.stop();
     };
-  }, []);
+  }, [queryClient]);
   useLiveQueries("cluster", ["cluster"]);
   useRetryWhenBack();
 

@@ -113,7 +113,7 @@ function optionsOf(
     width,
     height: HEIGHT,
     legend: { show: false },
-    padding: [6, 8, 0, 0],
+    padding: [6, 20, 0, 0], // the last step has room for its digits
     scales: {
       x: {
         time: false,

@@ -1,5 +1,10 @@
+import { Link } from "@tanstack/react-router";
+
 import { ApiError, type FieldError } from "../api/client";
 import { COLON, type Part, messageOf, messageParts } from "../i18n/server";
+
+/** A sentence of the server, which stands behind another one there and by itself here. */
+const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** Why something ended or what happened: by its code where the language has a text for it, then as the server put it. */
 export function Message({
@@ -12,7 +17,7 @@ export function Message({
   text: string;
 }) {
   const own = messageOf(kind, code);
-  if (own === null) return text;
+  if (own === null) return sentence(text);
   return (
     <>
       {own}
@@ -24,19 +29,32 @@ export function Message({
 /** Why something waits or may not be: from its parts where the language has them, else as the server put it. */
 export function Reason({ text, parts }: { text: string; parts: readonly Part[] | undefined }) {
   const own = messageParts(parts);
-  if (own === null) return <Marked text={text} />;
+  if (own === null) return <Marked text={text} parts={parts} />;
   return (
     <>
-      <Marked text={own} />
+      <Marked text={own} parts={parts} />
       {own.endsWith(COLON) ? <Original text={text} /> : null}
     </>
   );
 }
 
-/** A sentence in which backticks enclose code. */
-function Marked({ text }: { text: string }) {
-  return text.split("`").map((piece, index) => (index % 2 === 1 ? <code key={index}>{piece}</code> : piece));
+/** A sentence in which backticks enclose code, and the experiments that its parts name are links. */
+function Marked({ text, parts }: { text: string; parts: readonly Part[] | undefined }) {
+  const named = new Set(parts?.map(({ params }) => String(params["experiment"])));
+  return text.split(MARKED).map((piece, index) => {
+    if (piece.startsWith("`")) return <code key={index}>{piece.slice(1, -1)}</code>;
+    const id = piece.split(" ")[1];
+    if (index % 2 === 0 || !id || !named.has(id)) return piece;
+    return (
+      <Link key={index} to="/experiments/$experimentId" params={{ experimentId: id }}>
+        {piece}
+      </Link>
+    );
+  });
 }
+
+/** What stands between is every second piece. */
+const MARKED = /(`[^`]*`|(?:experiment|实验) \d+)/;
 
 /** The same where only text can stand. */
 export function reasonText(text: string, parts: readonly Part[] | undefined): string {

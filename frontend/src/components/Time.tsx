@@ -1,6 +1,6 @@
 import { useTranslation } from "react-i18next";
 
-import { duration, MISSING } from "../lib/format";
+import { duration, elapsed, MISSING } from "../lib/format";
 import { usePref } from "../lib/prefs";
 import { elapsedS, parseAt, stamp, type TimeZone } from "../lib/time";
 import { useNow } from "./useNow";
@@ -43,7 +43,7 @@ export function Until({ at }: { at: string | null | undefined }) {
 /** From start to end, or to now while it lasts. */
 export function Elapsed({ start, end }: { start: string | null | undefined; end?: string | null }) {
   const now = useNow();
-  return <span className="num">{duration(elapsedS(start, end, now))}</span>;
+  return <span className="num">{elapsed(elapsedS(start, end, now))}</span>;
 }
 
 export function Stamp({ at, part = "full" }: { at: string | number | null | undefined; part?: "full" | "time" }) {

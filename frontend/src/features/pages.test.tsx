@@ -1,5 +1,6 @@
 import { MantineProvider } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { createMemoryHistory, createRootRoute, createRouter, RouterContextProvider } from "@tanstack/react-router";
 import { render, screen, within } from "@testing-library/react";
 import { beforeAll, expect, test, vi } from "vitest";
 
@@ -374,6 +375,35 @@ test("ticks of the rung view are round numbers within the range", () => {
   expect(roundTicks(0.03, 4, true)).toEqual([0.05, 0.1, 0.2, 0.5, 1, 2]);
   expect(roundTicks(2e-9, 5e4, true)).toEqual([1e-6, 1e-3, 1, 1000]);
   expect(roundTicks(0.5, 0.5, false)).toEqual([0.5]);
+});
+
+test("a reason links to the experiments that it names, in every language", async () => {
+  const parts: Part[] = [
+    { code: "pending.held", params: { slots: 2, experiment: 1234 } },
+    { code: "pending.held", params: { slots: 1, experiment: 7 } },
+  ];
+  const text = "2 held by experiment 1234, 1 held by experiment 7, see experiment 8 and `experiment 7`";
+  const router = createRouter({ routeTree: createRootRoute(), history: createMemoryHistory() });
+  const reason = (
+    <RouterContextProvider router={router as never}>
+      <Reason text={text} parts={parts} />
+    </RouterContextProvider>
+  );
+  const { unmount } = show(reason);
+  const links = async () =>
+    (await screen.findAllByRole("link")).map((link) => [link.textContent, link.getAttribute("href")]);
+  expect(await links()).toEqual([
+    ["experiment 1234", "/experiments/1234"],
+    ["experiment 7", "/experiments/7"],
+  ]);
+  unmount();
+  await setLanguage("zh-CN");
+  show(reason);
+  expect(await links()).toEqual([
+    ["实验 1234", "/experiments/1234"],
+    ["实验 7", "/experiments/7"],
+  ]);
+  await setLanguage("en");
 });
 
 test("why something waits is said in the language of the page, from its parts", async () => {

@@ -26,6 +26,9 @@ export function messageOf(kind: Kind, code: string | null | undefined): string |
   return typeof found === "string" ? found : null;
 }
 
+/** Parameters that are numbers of something, which have no separators. */
+const NUMBERED: ReadonlySet<string> = new Set(["experiment", "trial_no"]);
+
 /** A sentence put together from its parts; null where there are none, or one has no text in this language. */
 export function messageParts(parts: readonly Part[] | undefined): string | null {
   let sentence = "";
@@ -34,7 +37,8 @@ export function messageParts(parts: readonly Part[] | undefined): string | null 
     if (text === null) return null;
     const filled = text.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => {
       const value = params[name] ?? "";
-      return typeof value === "number" ? value.toLocaleString("en-US") : (messageOf("words", value) ?? value);
+      if (typeof value === "string") return messageOf("words", value) ?? value;
+      return NUMBERED.has(name) ? String(value) : value.toLocaleString("en-US");
     });
     sentence += sentence === "" || sentence.endsWith(COLON) ? filled : `，${filled}`;
   }

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
-import { axis, bytes, count, duration, fromWire, metric, ms, num, pct, si, unitOf } from "./format";
+import { axis, bytes, count, duration, elapsed, fromWire, metric, ms, num, pct, si, unitOf } from "./format";
 
 describe("numbers", () => {
   test("four significant digits, scientific at the ends", () => {
@@ -42,6 +42,8 @@ describe("numbers", () => {
     expect(duration(7200)).toBe("2 h");
     expect(duration(-1)).toBe("0 s");
     expect(duration(null)).toBe("–");
+    expect([0, 0.875, 1.9, 61].map(elapsed)).toEqual(["0 s", "0.9 s", "1 s", "1 min 1 s"]);
+    expect(elapsed(null)).toBe("–");
   });
 });
 

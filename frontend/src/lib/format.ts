@@ -133,6 +133,10 @@ export function duration(seconds: number | null | undefined): string {
   return parts.filter(Boolean).join(" ");
 }
 
+/** How long something took: as a duration, below one second with a decimal ("0.9 s"). */
+export const elapsed = (seconds: number | null): string =>
+  seconds !== null && seconds > 0 && seconds < 1 ? `${num(seconds, 1)} s` : duration(seconds);
+
 /** Seconds of an axis: with decimals below a minute ("0.25 s"), above it as a duration. */
 export const seconds = (value: number): string => (Math.abs(value) < 60 ? `${num(value, 3)} s` : duration(value));
 

@@ -25,10 +25,6 @@ const TABLE_ROWS = 20;
 /** What all trials of a search have come to. Loaded when it is looked at. */
 export function SearchCharts({ experiment }: { experiment: ExperimentDetail }) {
   const query = useQuery(searchResults(experiment.id));
-  // The charts are ordered by it, and drawing thousands of trials twice takes seconds. Without it they
-  // have the document's order.
-  const importance = useQuery(searchImportance(experiment.id));
-  if (importance.isPending && !query.isError) return <Skeleton />;
   return <QueryView query={query}>{(results) => <Charts results={results} experiment={experiment} />}</QueryView>;
 }
 
@@ -37,8 +33,10 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
   const [brushes, setBrushes] = useState<ReadonlyMap<string, Range>>(new Map());
   const metric = useMemo(() => metrics(results), [results]);
   const look = useSearchLook();
-  // What explains most comes first; until that is known, the document's order.
-  const shares = useQuery(searchImportance(experiment.id)).data?.shares;
+  // Asked after the results, which a server computes sooner without it. What explains most comes first, and
+  // drawing thousands of trials twice takes seconds; without an answer the document's order has to do.
+  const importance = useQuery(searchImportance(experiment.id));
+  const shares = importance.data?.shares;
   const all = useMemo(() => byImportance(axes(results, look.isLog), shares), [results, shares, look.isLog]);
   const good = useMemo(() => {
     const values = metric.filter((value): value is number => value !== null);
@@ -58,38 +56,44 @@ function Charts({ results, experiment }: { results: Results; experiment: Experim
         />
       ) : null}
       <History {...data} />
-      <Section
-        title={t("search.parallel")}
-        note={
-          brushes.size > 0 ? (
-            <Button variant="subtle" size="compact-xs" onClick={() => setBrushes(new Map())}>
-              {t("search.clearBrushes", { shown: inside.length, num })}
-            </Button>
-          ) : (
-            t("search.brushHint")
-          )
-        }
-      >
-        <ParallelCoordinates
-          results={results}
-          axes={all}
-          metric={metric}
-          inside={inside}
-          good={good}
-          brushes={brushes}
-          onBrush={setBrushes}
-        />
-        <BestTable results={results} metric={metric} inside={inside} />
-      </Section>
-      <Population results={results} metric={metric} />
-      <Importance experiment={experiment} />
-      <Slice {...data} axes={all} />
-      <Section guide="concepts/search#the-search-tab" title={t("maps.title")}>
-        <Contour results={results} axes={all} metric={metric} inside={inside} scale={look.scale} />
-      </Section>
-      <Section title={t("maps.when")}>
-        <Timeline results={results} inside={inside} isBrushed={brushes.size > 0} />
-      </Section>
+      {importance.isPending ? (
+        <Skeleton />
+      ) : (
+        <>
+          <Section
+            title={t("search.parallel")}
+            note={
+              brushes.size > 0 ? (
+                <Button variant="subtle" size="compact-xs" onClick={() => setBrushes(new Map())}>
+                  {t("search.clearBrushes", { shown: inside.length, num })}
+                </Button>
+              ) : (
+                t("search.brushHint")
+              )
+            }
+          >
+            <ParallelCoordinates
+              results={results}
+              axes={all}
+              metric={metric}
+              inside={inside}
+              good={good}
+              brushes={brushes}
+              onBrush={setBrushes}
+            />
+            <BestTable results={results} metric={metric} inside={inside} />
+          </Section>
+          <Population results={results} metric={metric} />
+          <Importance experiment={experiment} />
+          <Slice {...data} axes={all} />
+          <Section guide="concepts/search#the-search-tab" title={t("maps.title")}>
+            <Contour results={results} axes={all} metric={metric} inside={inside} scale={look.scale} />
+          </Section>
+          <Section title={t("maps.when")}>
+            <Timeline results={results} inside={inside} isBrushed={brushes.size > 0} />
+          </Section>
+        </>
+      )}
     </>
   );
 }

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from muster.wire import decode_number
 from muster_server.db.models import CheckpointRow, ExperimentRow, ProjectRow, TrialRow
+from muster_server.domain.metrics import headline_name
 from muster_server.schemas.checkpoints import (
     CheckpointListItem,
     CheckpointListOut,
@@ -101,7 +102,8 @@ def _joined(query: Select[*Ts]) -> Select[*Ts]:
 def item(
     row: CheckpointRow, trial: TrialRow, experiment: ExperimentRow, project: str
 ) -> CheckpointListItem:
-    name = experiment.metric_name
+    # Without a search metric the loss or error that stands for a training everywhere else.
+    name = experiment.metric_name or headline_name(row.metrics)
     return CheckpointListItem.from_row(
         row,
         experiment_id=experiment.id,
