@@ -85,7 +85,7 @@ def test_a_failed_script_says_how_with_its_last_lines_and_a_way_to_the_log(
     page.goto(f"{stack.url}/trials/{trial}")
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text(
-        re.compile(r"rank 0 on local-\d exited with code 7: no such file: train\.bin"),
+        re.compile(r"Rank 0 on local-\d exited with code 7: no such file: train\.bin"),
         timeout=SLOW_MS,
     )
     expect(page.get_by_test_id("last-lines")).to_have_text("no such file: train.bin")
@@ -152,7 +152,7 @@ def test_a_restart_is_marked_where_it_resumed(
 ) -> None:
     training = {"epochs": 4, "steps_per_epoch": 10, "step_s": 0.02, "fail_at_step": 25}
     trial = submit(stack, "restarts", [{"train": training}, {"sleep": 600}], restarts={"user": 1})
-    page.goto(f"{stack.url}/trials/{trial}")
+    page.goto(f"{stack.url}/trials/{trial}?tab=metrics")
     chart = page.get_by_test_id("chart-train/loss")
     expect(chart).to_have_attribute("data-last-step", "40", timeout=SLOW_MS * 2)
     expect(chart).to_have_attribute("data-restarts", "20")
@@ -176,7 +176,7 @@ def test_without_a_server_the_page_says_so_and_goes_on_when_it_is_back(
 ) -> None:
     trial = submit(stack, "outlives", [{"train": {"epochs": 2000, "step_s": 0.1}}])
     page = unwatched
-    page.goto(f"{stack.url}/trials/{trial}")
+    page.goto(f"{stack.url}/trials/{trial}?tab=metrics")
     expect(page.get_by_test_id("chart-train/loss").locator("canvas").first).to_be_visible(
         timeout=SLOW_MS
     )

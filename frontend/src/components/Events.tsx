@@ -6,6 +6,7 @@ import type { EventItem } from "../api/queries";
 import { Empty, LoadMore } from "./basics";
 import { QueryView } from "./QueryView";
 import { Message } from "./Message";
+import { inWords } from "./StateBadge";
 import { Stamp } from "./Time";
 import css from "./ui.module.css";
 
@@ -32,9 +33,8 @@ export function Events({
                   <li key={event.id} data-level={event.level}>
                     <Stamp at={event.at} />
                     <Icon size={14} aria-label={t(`events.level.${event.level}`)} />
-                    <div>
-                      <Message kind="events" code={event.type} text={event.message || event.type} />{" "}
-                      <span className="mono dim">{event.type}</span>
+                    <div title={event.type}>
+                      <Message kind="events" code={event.type} text={inWords(t, event.message || event.type)} />
                     </div>
                   </li>
                 );

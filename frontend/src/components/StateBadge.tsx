@@ -39,6 +39,12 @@ export function stateWord(t: TFunction, state: string): string {
   return t(`state.${state}` as "state.RUNNING", { defaultValue: state.toLowerCase().replaceAll("_", " ") });
 }
 
+const STATE = /^((?:Trial|Attempt) \d+ is )([A-Z_]+)/;
+
+/** The server names states as its interface does ("Trial 1 is COMPLETED: …"); pages have words for them. */
+export const inWords = (t: TFunction, text: string): string =>
+  text.replace(STATE, (_, begins: string, state: string) => begins + stateWord(t, state).toLowerCase());
+
 export function StateBadge({ state, plain = false }: { state: string; plain?: boolean }) {
   const { t } = useTranslation();
   const { tone, glyph } = lookOf(state);

@@ -2,6 +2,7 @@ import { MantineProvider } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { createMemoryHistory, createRootRoute, createRouter, RouterContextProvider } from "@tanstack/react-router";
 import { render, screen, within } from "@testing-library/react";
+import i18next from "i18next";
 import { beforeAll, expect, test, vi } from "vitest";
 
 import { type Cluster, type Experiment, me, type Node, type Search } from "../api/queries";
@@ -9,7 +10,7 @@ import { TrialsBar } from "../components/basics";
 import { DataTable } from "../components/DataTable";
 import { ErrorNotice, QueryView } from "../components/QueryView";
 import { errorLine, fieldText, Reason, Message } from "../components/Message";
-import { StateBadge } from "../components/StateBadge";
+import { inWords, StateBadge } from "../components/StateBadge";
 import { ApiError, toApiError } from "../api/client";
 import { setLanguage } from "../i18n";
 import { showTexts } from "../testing/texts";
@@ -375,6 +376,16 @@ test("ticks of the rung view are round numbers within the range", () => {
   expect(roundTicks(0.03, 4, true)).toEqual([0.05, 0.1, 0.2, 0.5, 1, 2]);
   expect(roundTicks(2e-9, 5e4, true)).toEqual([1e-6, 1e-3, 1, 1000]);
   expect(roundTicks(0.5, 0.5, false)).toEqual([0.5]);
+});
+
+test("an event has the words of the page for states, and leaves what a script wrote alone", () => {
+  const told = (text: string): string => inWords(i18next.t, text);
+  expect(told("Trial 12 is STOPPED_EARLY: stopped by the searcher.")).toBe(
+    "Trial 12 is stopped early: stopped by the searcher.",
+  );
+  expect(told("Attempt 1 is SUCCEEDED: every worker exited with 0.")).toMatch(/^Attempt 1 is succeeded: /);
+  const written = "rank 0 exited with code 1: Trial 1 is FAILED";
+  expect(told(written)).toBe(written);
 });
 
 test("a reason links to the experiments that it names, in every language", async () => {

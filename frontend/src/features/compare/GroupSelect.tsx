@@ -9,7 +9,8 @@ export function GroupSelect({ grouping, onGroup }: { grouping: Groups; onGroup: 
   return (
     <Select
       aria-label={t("compare.group")}
-      w={220}
+      w={152} // the whole toolbar in one line at 1440 pixels
+      comboboxProps={{ width: 260, position: "bottom-start" }}
       searchable
       value={grouping.key ?? ""}
       onChange={(value) => onGroup(value || undefined)}

@@ -1,10 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
-import { useRef } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
-import { experiment, mediaOverview, trial, type TrialDetail, trialMetrics } from "../../api/queries";
+import { experiment, mediaOverview, trial, type TrialDetail } from "../../api/queries";
 import { Notice, Skeleton } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { Reason } from "../../components/Message";
@@ -25,10 +24,11 @@ import { Outputs } from "./Outputs";
 import { Performance } from "./Performance";
 import { Ranks } from "./Ranks";
 import { System } from "./System";
-import { homeOf, isApplicable, TABS, type TabName } from "./tabs";
+import { isApplicable, TABS, type TabName } from "./tabs";
 import { TrialEvents } from "./TrialEvents";
 import { TrialHead } from "./TrialHead";
 import { TrialStrip } from "./TrialStrip";
+import { useHome } from "./useHome";
 import { Why } from "./Why";
 
 export { askEarly } from "./askEarly";
@@ -104,17 +104,6 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
       </ErrorBoundary>
     </>
   );
-}
-
-/**
- * The tab that the page opens on. It is chosen once, when the names of the metrics are known: what is
- * being read does not go away when the first metric comes.
- */
-function useHome(data: TrialDetail): TabName | undefined {
-  const names = useQuery(trialMetrics(data.id)).data?.names;
-  const chosen = useRef<TabName | undefined>(undefined);
-  if (names !== undefined) chosen.current ??= homeOf(data, names.length > 0);
-  return chosen.current;
 }
 
 /** The tab of media is there when there are any, and says under how many names. */
