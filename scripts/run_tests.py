@@ -39,7 +39,7 @@ FAST = ["style", "types", "imports", "unit"]
 FAST_TESTS = ["-m", "not postgres"]
 BROWSER_AREAS = {"e2e"}
 ROUTER_AREAS = {"integration", "e2e"}
-RERUN_AREAS = {"api", "loops", *WATCHING_AREAS}
+RERUN_AREAS = {"unit", "api", "loops", *WATCHING_AREAS}
 """Their tests watch processes and clocks that the machine may hold up at any moment."""
 MAX_UNSTEADY = 4
 """Up to so many failed tests of such an area are run once more, when nothing else runs, and named
