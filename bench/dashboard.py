@@ -253,8 +253,8 @@ def scroll(context: BrowserContext, name: str, url: str) -> None:
 # ---------------------------------------------------------------- pages
 
 READY: dict[str, str] = {
-    # Rows that hold values, and a table that answers: a click has selected one.
     "empty": "() => /no-such-page/.test(document.querySelector('main')?.textContent ?? '')",
+    # Rows that hold values, and a table that answers: a click has selected one.
     "table": """() => {
         const box = document.querySelector('[data-testid=experiments] tbody input[type=checkbox]');
         if (!box) return false;

@@ -18,7 +18,7 @@ export function Events({
 }: {
   query: UseInfiniteQueryResult<InfiniteData<{ items: EventItem[]; next: string | null }>>;
 }) {
-  const { t } = useTranslation();
+  const { t, i18n } = useTranslation();
   return (
     <QueryView query={query}>
       {(data) => {
@@ -34,7 +34,7 @@ export function Events({
                     <Stamp at={event.at} />
                     <Icon size={14} aria-label={t(`events.level.${event.level}`)} />
                     <div title={event.type}>
-                      <Message kind="events" code={event.type} text={inWords(t, event.message || event.type)} />
+                      <Message kind="events" code={event.type} text={inWords(i18n, event.message || event.type)} />
                     </div>
                   </li>
                 );

@@ -3,8 +3,8 @@ import { Link } from "@tanstack/react-router";
 import { ApiError, type FieldError } from "../api/client";
 import { COLON, type Part, messageOf, messageParts } from "../i18n/server";
 
-/** A sentence of the server, which stands behind another one there and by itself here. */
-const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+/** A sentence of the server, which stands behind another one there and by itself here. Names of files and code stay. */
+const sentence = (text: string): string => text.replace(/^[a-z](?=[a-z]* )/, (first) => first.toUpperCase());
 
 /** Why something ended or what happened: by its code where the language has a text for it, then as the server put it. */
 export function Message({

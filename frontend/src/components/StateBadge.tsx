@@ -13,7 +13,7 @@ import {
   IconRefresh,
   IconX,
 } from "@tabler/icons-react";
-import type { TFunction } from "i18next";
+import type { i18n, TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
 import { type Glyph, lookOf } from "../lib/states";
@@ -41,9 +41,14 @@ export function stateWord(t: TFunction, state: string): string {
 
 const STATE = /^((?:Trial|Attempt) \d+ is )([A-Z_]+)/;
 
-/** The server names states as its interface does ("Trial 1 is COMPLETED: …"); pages have words for them. */
-export const inWords = (t: TFunction, text: string): string =>
-  text.replace(STATE, (_, begins: string, state: string) => begins + stateWord(t, state).toLowerCase());
+/**
+ * The server names states as its interface does ("Trial 1 is COMPLETED: …"); pages have words for them. Its
+ * sentences are English, and stay as they are on a page of another language.
+ */
+export const inWords = ({ language, t }: i18n, text: string): string =>
+  language === "en"
+    ? text.replace(STATE, (_, begins: string, state: string) => begins + stateWord(t, state).toLowerCase())
+    : text;
 
 export function StateBadge({ state, plain = false }: { state: string; plain?: boolean }) {
   const { t } = useTranslation();

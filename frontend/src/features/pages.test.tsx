@@ -378,14 +378,21 @@ test("ticks of the rung view are round numbers within the range", () => {
   expect(roundTicks(0.5, 0.5, false)).toEqual([0.5]);
 });
 
-test("an event has the words of the page for states, and leaves what a script wrote alone", () => {
-  const told = (text: string): string => inWords(i18next.t, text);
+test("an event has the words of the page for states, and leaves what a script wrote alone", async () => {
+  const told = (text: string): string => inWords(i18next, text);
   expect(told("Trial 12 is STOPPED_EARLY: stopped by the searcher.")).toBe(
     "Trial 12 is stopped early: stopped by the searcher.",
   );
   expect(told("Attempt 1 is SUCCEEDED: every worker exited with 0.")).toMatch(/^Attempt 1 is succeeded: /);
   const written = "rank 0 exited with code 1: Trial 1 is FAILED";
   expect(told(written)).toBe(written);
+  show(<Message kind="terminations" code={null} text="rank 0 exited with code 1" />);
+  expect(screen.getByText("Rank 0 exited with code 1")).toBeVisible();
+  show(<Message kind="terminations" code={null} text="train.py has no main()" />);
+  expect(screen.getByText("train.py has no main()")).toBeVisible();
+  await setLanguage("zh-CN");
+  expect(told("Trial 12 is FAILED: out of memory.")).toBe("Trial 12 is FAILED: out of memory.");
+  await setLanguage("en");
 });
 
 test("a reason links to the experiments that it names, in every language", async () => {
