@@ -35,7 +35,7 @@ if given == "wait":
 print("a line that somebody else wrote")
 answer(f"{given} {len(sys.argv)}")
 """
-linux = pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux alone")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="forked on Linux alone")
 
 
 @pytest.fixture
@@ -110,7 +110,6 @@ def test_without_a_fork_server_programs_start_as_interpreters(
     assert programs._server is not None
 
 
-@linux
 def test_imports_that_fail_only_make_starts_slower(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,8 @@ class CheckpointListItem(Output):
     attempt_no: int
     step: int
     metric_name: str | None
-    """Search metric of the experiment."""
+    """Search metric of the experiment; without one, the reported loss or error that stands for the
+    training in lists; null if there is none."""
     metric: WireFloat | None
     """Its value at the step, if it was reported with the checkpoint."""
     size_bytes: int
