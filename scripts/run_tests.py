@@ -28,6 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from support.browser import PACKAGES, find_browser
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 COMPUTING_AREAS = ["unit", "simulation", "policy", "api", "loops"]
@@ -245,19 +247,6 @@ CHECKS: dict[str, Callable[[Manner, Tests], bool]] = {
 ON_REQUEST = {"libraries", "ray"}
 
 
-def find_browser() -> str | None:
-    """Chromium for the browser tests: $CHROME, or one on the PATH."""
-    given = os.environ.get("CHROME")
-    if given:
-        return given if shutil.which(given) else None
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        path = shutil.which(name)
-        if path:
-            return path
-    mac = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
-    return str(mac) if mac.exists() else None
-
-
 def install(package: str, what: str) -> None:
     """Install a package of the system where we may; what: why it is needed."""
     apt = shutil.which("apt-get")
@@ -288,8 +277,9 @@ def provide_router() -> bool:
 
 def provide_browser() -> bool:
     """Browser tests are never skipped: install Chromium where we may, else say what to do."""
-    if find_browser() is None and not os.environ.get("CHROME"):
-        install("chromium", "the browser tests")
+    for package in PACKAGES:
+        if find_browser() is None and not os.environ.get("CHROME"):
+            install(package, "the browser tests")
     browser = find_browser()
     if browser is None:
         print(

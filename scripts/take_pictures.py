@@ -8,9 +8,7 @@ Takes about five minutes and two free cores. Look at each picture before you com
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -28,6 +26,7 @@ from playwright.sync_api import (
 )
 
 from muster.client import Client
+from support.browser import find_browser
 from support.stack import Stack, wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -211,7 +210,7 @@ def demo() -> Iterator[Stack]:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    path = os.environ.get("CHROME") or shutil.which("chromium") or shutil.which("google-chrome")
+    path = find_browser()
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=path, args=["--no-sandbox", "--disable-gpu", "--hide-scrollbars"]

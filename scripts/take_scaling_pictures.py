@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import sys
 from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
+from support.browser import find_browser
 from support.stack import wait_for
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,7 +78,7 @@ def measure(cluster: ShapedCluster, link: str) -> int:
 def main() -> None:
     args.folder.mkdir(parents=True, exist_ok=True)
     expect.set_options(timeout=30_000)
-    chrome = os.environ.get("CHROME") or shutil.which("chromium") or shutil.which("google-chrome")
+    chrome = find_browser()
     with ShapedCluster(num_nodes=max(args.slots)) as cluster, sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=chrome, args=["--no-sandbox", "--disable-gpu", "--hide-scrollbars"]

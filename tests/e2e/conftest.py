@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from playwright.sync_api import (
 )
 from xdist.scheduler import LoadFileScheduling, Scheduling
 
+from support.browser import find_browser
 from support.stack import Stack
 
 FLAGS = [
@@ -71,7 +71,7 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = os.environ.get("CHROME") or shutil.which("chromium") or shutil.which("google-chrome")
+    path = find_browser()
     if path is None:
         pytest.fail("the browser tests need Chromium: apt-get install chromium, or set CHROME")
     with sync_playwright() as playwright:
