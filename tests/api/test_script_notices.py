@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from muster.document.inference import EvaluateSection
 from muster.wire import NEAR_LIMIT
-from muster_server.db.models import TrialRow, WorkerRow
+from muster_server.db.models import ExperimentRow, TrialRow, WorkerRow
 from muster_server.domain.states import TrialState
 from muster_server.services.core.events import add_event
 from support.data import NOW, add_attempt, add_experiment, add_trial
@@ -87,6 +90,19 @@ def test_a_limit_that_is_near_is_said_until_the_attempt_is_over(viewer_client, t
         session.get_one(TrialRow, row.id).state = TrialState.COMPLETED
     detail = viewer_client.get(f"/api/v1/trials/{row.id}").json()
     assert words not in [notice["text"] for notice in detail["notices"]]
+
+
+def test_an_evaluation_is_not_told_that_it_has_not_trained(viewer_client, trial, database):
+    row = trial(backend="gloo")
+    judged = EvaluateSection(model="digits")
+    for section, said in ((None, ["script.no_step"]), (judged, [])):
+        with database.transaction() as session:
+            ended = session.get_one(TrialRow, row.id)
+            ended.state, ended.step = TrialState.COMPLETED, 0
+            experiment = session.get_one(ExperimentRow, row.experiment_id)
+            experiment.config = dataclasses.replace(experiment.config, evaluate=section)
+        detail = viewer_client.get(f"/api/v1/trials/{row.id}").json()
+        assert codes(detail["notices"]) == said
 
 
 def test_a_backend_of_any_rank_is_a_process_group(viewer_client, trial):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cli.output import duration
+from muster.cli.output import duration, number
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,21 @@ from muster.cli.output import duration
 )
 def test_a_duration_has_at_most_two_units(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        ("NaN", "NaN"),
+        (3, "3"),
+        (0.86666, "0.8667"),
+        (1234.5, "1234"),
+        (28_190.4, "28,190"),
+        (-98_990.0, "-98,990"),
+        (1e15, "1e+15"),
+        (0.0000123456, "1.235e-05"),
+    ],
+)
+def test_a_number_is_written_out_up_to_a_quadrillion(value: float | str | None, text: str) -> None:
+    assert number(value) == text

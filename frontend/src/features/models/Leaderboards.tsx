@@ -8,8 +8,10 @@ import { Code, Empty, Section } from "../../components/basics";
 import { type Column, DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
+import { type Estimate, estimates, rangeText } from "../../lib/estimates";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
+import css from "./models.module.css";
 
 /** Evaluated versions, ranked where the samples and the code of the metrics are the same. */
 export function Leaderboards() {
@@ -30,7 +32,11 @@ export function Leaderboards() {
             <Section
               key={`${board.data_digest} ${board.split} ${board.data} ${board.metrics_version}`}
               title={t("models.boardOf", { data: board.data, split: board.split })}
-              note={t("models.boardNote", { count: board.num_versions, digest: board.data_digest.slice(0, 19) })}
+              note={t("models.boardNote", {
+                count: board.num_versions,
+                samples: format.count(board.rows[0]?.num_samples),
+                digest: board.data_digest.slice(0, 19),
+              })}
               testId={`leaderboard-${board.data}`}
             >
               <Board board={board} />
@@ -44,12 +50,14 @@ export function Leaderboards() {
 
 function Board({ board }: { board: Leaderboard }) {
   const { t } = useTranslation();
-  const names = Object.keys(board.rows[0]?.metrics ?? {}).filter((name) => name !== board.metric);
+  const names = estimates(board.rows[0]?.metrics ?? {})
+    .map(({ name }) => name)
+    .filter((name) => name !== board.metric);
   const value = (name: string): Column<LeaderboardRow> => ({
     id: name,
     header: name,
     align: "right",
-    cell: (row) => format.metric(name, row.metrics[name] ?? null),
+    cell: (row) => <Figure of={estimates(row.metrics).find((each) => each.name === name)} />,
   });
   return (
     <DataTable
@@ -88,7 +96,7 @@ function Board({ board }: { board: Leaderboard }) {
           id: "rows",
           header: t("models.rowsPerSecond"),
           align: "right",
-          cell: (row) => format.num(row.speed["rows_per_s"] ?? null, 3),
+          cell: (row) => format.si(row.speed["rows_per_s"] ?? null, "", 3),
         },
         {
           id: "parameters",
@@ -109,5 +117,16 @@ function Board({ board }: { board: Leaderboard }) {
         },
       ]}
     />
+  );
+}
+
+/** A metric, and below it its interval. */
+function Figure({ of }: { of: Estimate | undefined }) {
+  if (of === undefined) return format.MISSING;
+  return (
+    <>
+      {format.metric(of.name, of.value)}
+      {of.range ? <div className={css["range"]}>{rangeText(of)}</div> : null}
+    </>
   );
 }

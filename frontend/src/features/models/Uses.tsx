@@ -8,6 +8,7 @@ import { type Column, DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago } from "../../components/Time";
+import { estimates, rangeText } from "../../lib/estimates";
 import * as format from "../../lib/format";
 import { Lineage } from "./Lineage";
 
@@ -89,17 +90,11 @@ function UseTable({ uses }: { uses: ModelUse[] }) {
 function Result({ use }: { use: ModelUse }) {
   const metrics = use.result?.["metrics"];
   if (typeof metrics !== "object" || metrics === null) return format.MISSING;
-  const values = new Map(Object.entries(metrics as Record<string, number>));
-  const said = (name: string, value: number) => {
-    const low = values.get(`${name}_low`);
-    const high = values.get(`${name}_high`);
-    const range =
-      low === undefined || high === undefined ? "" : ` (${format.metric(name, low)} to ${format.metric(name, high)})`;
-    return `${name} ${format.metric(name, value)}${range}`;
-  };
-  return [...values]
-    .filter(([name]) => !/_(low|high)$/.test(name))
+  return estimates(metrics as Record<string, number>)
     .slice(0, 2)
-    .map(([name, value]) => said(name, value))
+    .map((each) => {
+      const range = rangeText(each);
+      return `${each.name} ${format.metric(each.name, each.value)}${range && ` (${range})`}`;
+    })
     .join(", ");
 }

@@ -7,6 +7,7 @@ import { ConfusionMatrix } from "../../common/media/ConfusionMatrix";
 import { Empty, Section, Stats } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
+import { estimates, rangeText } from "../../lib/estimates";
 import * as format from "../../lib/format";
 
 type Judged = components["schemas"]["EvaluationOut"];
@@ -40,11 +41,11 @@ function One({ item }: { item: Judged }) {
     <>
       <Section title={item.name} note={note} testId="evaluation">
         <Stats
-          items={Object.entries(item.metrics).map(([name, value]) => ({
-            testId: `evaluation-${name}`,
-            label: name,
-            value: format.num(value),
-            note: "",
+          items={estimates(item.metrics).map((each) => ({
+            testId: `evaluation-${each.name}`,
+            label: each.name,
+            value: format.num(each.value),
+            note: rangeText(each),
           }))}
         />
       </Section>

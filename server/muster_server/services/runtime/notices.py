@@ -41,9 +41,9 @@ def _near_limits(session: Session, trial: TrialRow) -> list[AnyMessage]:
 
 
 def _of_script(session: Session, trial: TrialRow, config: ExperimentConfig) -> Sequence[AnyMessage]:
-    """Return what is to be said about a script; [] for the built-in trainer and for scripts that are
-    not measured."""
-    if config.trainer is not None or not (config.measure.steps and config.measure.scripts):
+    """Return what is to be said about a script; [] for built-in programs and for scripts that are not
+    measured."""
+    if config.built_in_module is not None or not (config.measure.steps and config.measure.scripts):
         return []
     workers = session.execute(
         select(WorkerRow.world_size, WorkerRow.reports, WorkerRow.backend).where(
