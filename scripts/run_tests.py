@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from support.browser import PACKAGES, find_browser
+from support.needs import provide
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -40,7 +39,6 @@ PYTEST_AREAS = [*COMPUTING_AREAS, *WATCHING_AREAS]
 FAST = ["style", "types", "imports", "unit"]
 FAST_TESTS = ["-m", "not postgres"]
 BROWSER_AREAS = {"e2e"}
-ROUTER_AREAS = {"integration", "e2e"}
 RERUN_AREAS = {"unit", "api", "loops", *WATCHING_AREAS}
 """Their tests watch processes and clocks that the machine may hold up at any moment."""
 MAX_UNSTEADY = 4
@@ -97,6 +95,8 @@ class Tests:
         self.failed: list[str] = []
         self.unsteady: list[str] = []
         """Those that passed only when they were run again."""
+        self.skipped: Counter[str] = Counter()
+        """Number of tests that were skipped, by the reason."""
 
     def read(self, report: Path) -> None:
         """Count the tests in pytest's report, and note those that failed or had an error."""
@@ -108,10 +108,13 @@ class Tests:
             self.counts[kind] += 1
             if kind in ("failed", "errors"):
                 self.failed.append(f"{case.get('classname')}::{case.get('name')}")
+            for skipped in case.iter("skipped"):
+                self.skipped[skipped.get("message") or "no reason was given"] += 1
 
     def include(self, other: Tests) -> None:
         self.counts += other.counts
         self.unsteady += other.unsteady
+        self.skipped += other.skipped
 
     def __str__(self) -> str:
         kinds = ("failed", "errors", "passed", "skipped")
@@ -247,53 +250,6 @@ CHECKS: dict[str, Callable[[Manner, Tests], bool]] = {
 ON_REQUEST = {"libraries", "ray"}
 
 
-def install(package: str, what: str) -> None:
-    """Install a package of the system where we may; what: why it is needed."""
-    apt = shutil.which("apt-get")
-    if apt and os.geteuid() == 0:
-        print(f"installing {package} for {what} (apt-get install {package})", flush=True)
-        # A service that starts with the package would take a port, and is not needed.
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-        for arguments in (["update", "-q"], ["install", "-q", "-y", package]):
-            subprocess.run([apt, *arguments], env=quiet, check=False, stdout=subprocess.DEVNULL)
-
-
-def provide_router() -> bool:
-    """Tests of deployments are never skipped: install HAProxy where we may, else say what to do."""
-    places = f"{os.environ.get('PATH', '')}:/usr/sbin"
-    if shutil.which("haproxy", path=places) is None:
-        install("haproxy", "the tests of deployments")
-    if shutil.which("haproxy", path=places) is None:
-        print(
-            "error: the tests of deployments need HAProxy, and there is none here.\n"
-            "hint: install it (Debian: apt-get install haproxy); to leave these tests out, name the "
-            "other areas: scripts/test unit api …",
-            file=sys.stderr,
-            flush=True,
-        )
-        return False
-    return True
-
-
-def provide_browser() -> bool:
-    """Browser tests are never skipped: install Chromium where we may, else say what to do."""
-    for package in PACKAGES:
-        if find_browser() is None and not os.environ.get("CHROME"):
-            install(package, "the browser tests")
-    browser = find_browser()
-    if browser is None:
-        print(
-            "error: the browser tests need Chromium, and there is none here.\n"
-            "hint: install it (Debian: apt-get install chromium), or set CHROME to its path; "
-            "to leave these tests out, name the other areas: scripts/test unit api …",
-            file=sys.stderr,
-            flush=True,
-        )
-        return False
-    os.environ["CHROME"] = browser
-    return True
-
-
 def pytest(area: str, more: list[str], tests: Tests, manner: Manner = Manner()) -> bool:
     deal = PARALLEL_AREAS.get(area)
     parallel: list[str] = []
@@ -327,8 +283,10 @@ def _pytest(area: str, options: list[str], tests: Tests, manner: Manner) -> bool
 class Run:
     """Checks that run side by side, and what came of them."""
 
-    def __init__(self, chosen: Collection[str], more: list[str]) -> None:
+    def __init__(self, chosen: Collection[str], more: list[str], lacking: set[str]) -> None:
+        """lacking: areas that cannot run here."""
         self.more = more
+        self._lacking = lacking
         self.outcomes: list[Outcome] = []
         self._left = [name for name in (*FIRST, *ON_REQUEST) if name in chosen]
         self._side_by_side = [name for name in chosen if name not in self._left]
@@ -376,9 +334,7 @@ class Run:
     def _check(self, name: str, manner: Manner) -> Outcome:
         tests = Tests()
         before, busy_before = time.monotonic(), spent.seconds
-        if (name in BROWSER_AREAS and not provide_browser()) or (
-            name in ROUTER_AREAS and not provide_router()
-        ):
+        if name in self._lacking:
             ok = False
         elif name in PYTEST_AREAS:
             ok = pytest(name, self.more, tests, manner)
@@ -407,7 +363,7 @@ def main() -> int:
     chosen = options.areas or (FAST if fast else everything)
     more = [*FAST_TESTS, *more] if fast else more
     started = time.monotonic()
-    run = Run(chosen, more)
+    run = Run(chosen, more, set() if fast else provide(chosen))
     run.all()
     tests = Tests()
     print("\n── summary")
@@ -417,6 +373,8 @@ def main() -> int:
             f"{'ok    ' if outcome.ok else 'FAILED'}  {outcome.name:<12} {outcome.seconds:6.1f} s"
             f"  {outcome.busy_s:6.1f} s of the processors"
         )
+    for reason, count in tests.skipped.most_common():
+        print(f"skipped {count:>5}  {reason}")
     for test in tests.unsteady:
         print(f"UNSTEADY: failed, and passed when run again: {test}")
     ok = all(outcome.ok for outcome in run.outcomes)

@@ -35,6 +35,7 @@ def run_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "PARALLEL_AREAS", {})
+    monkeypatch.setattr(module, "provide", lambda areas: set())
     # Loading every plugin that is installed takes longer than the tests.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", "pytest_timeout")
@@ -132,7 +133,6 @@ def test_one_area_alone_has_the_terminal(
 ) -> None:
     (tmp_path / "tests" / "e2e").mkdir(parents=True)
     (tmp_path / "tests" / "e2e" / "test_e2e.py").write_text("def test_it():\n    pass\n")
-    monkeypatch.setattr(run_tests, "provide_browser", lambda: True)
     monkeypatch.setitem(run_tests.CHECKS, "frontend", lambda manner, tests: True)
     monkeypatch.setattr(sys, "argv", ["run_tests.py", "e2e", "frontend"])
     assert run_tests.main() == 0
@@ -140,6 +140,24 @@ def test_one_area_alone_has_the_terminal(
     monkeypatch.setattr(sys, "argv", ["run_tests.py", "e2e"])
     assert run_tests.main() == 0
     assert "begins" not in capfd.readouterr().out
+
+
+def test_what_is_skipped_is_told_with_the_reason(
+    run_tests: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    for area in ("agent", "api"):
+        (tmp_path / "tests" / area).mkdir(parents=True)
+        (tmp_path / "tests" / area / f"test_{area}.py").write_text(
+            "import pytest\ndef test_it():\n    pytest.skip('no walls')\n"
+        )
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", "agent", "api"])
+    run_tests.main()
+    output = capfd.readouterr().out
+    assert "skipped     2  no walls" in output
+    assert " 2 skipped in " in output.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
