@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -19,9 +19,6 @@ from ..output import (
     table,
 )
 from .operations import client_of_environment
-
-if TYPE_CHECKING:
-    pass
 
 Role = Literal["viewer", "member", "admin", "predict", "metrics"]
 

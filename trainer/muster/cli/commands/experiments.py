@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -24,9 +24,6 @@ from ..sending import CodeOption, DocumentArgument, SetOption, read_document, se
 from ..tracked import show_tracked_runs, tracked_runs
 from ..trials import ExperimentOrTrialArgument, address, find_trial
 from .operations import client_of_environment
-
-if TYPE_CHECKING:
-    pass
 
 ExperimentState = Literal[
     "QUEUED", "RUNNING", "PAUSED", "STOPPING", "COMPLETED", "CANCELED", "FAILED"

@@ -33,9 +33,6 @@ from .outputs import parse_bytes
 if TYPE_CHECKING:
     from muster.client import Client
 
-if TYPE_CHECKING:
-    pass
-
 app = typer.Typer(
     no_args_is_help=True, help="Models: versions, aliases, promotion, and pulling them anywhere."
 )
