@@ -84,6 +84,11 @@ def _is_judged_as_a_plain_computation_does(client: Client, folder: Path) -> None
     said = "".join(line["text"] for line in client.get(f"/trials/{trial['id']}/logs")["lines"])
     assert "[setup] model model: digits version 1" in said
     (board,) = client.model_leaderboards("digits")
-    assert [(row["rank"], row["version"]) for row in board["rows"]] == [(1, 1)]
+    # Models of other guides may have been judged by the same samples.
+    (own,) = [row for row in board["rows"] if row["model"] == "digits"]
+    better = [
+        row for row in board["rows"] if row["metrics"]["accuracy"] > own["metrics"]["accuracy"]
+    ]
+    assert (own["version"], own["rank"]) == (1, 1 + len(better))
     card = client.model_version("digits:1")["card"]
     assert "## Evaluations" in card
