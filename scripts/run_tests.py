@@ -32,9 +32,9 @@ from support.needs import provide
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 COMPUTING_AREAS = ["unit", "simulation", "policy", "api", "loops"]
-WATCHING_AREAS = ["agent", "training", "integration", "e2e", "chaos", "sdk"]
-"""Their tests start processes and wait for them. The longest come first: what is left at the end
-has the processors to itself."""
+WATCHING_AREAS = ["agent", "sdk", "chaos", "training", "integration", "e2e"]
+"""Their tests start processes and wait for them. Those that leave the most of the processors to others
+come before the last, which has nothing beside it."""
 PYTEST_AREAS = [*COMPUTING_AREAS, *WATCHING_AREAS]
 FAST = ["style", "types", "imports", "unit"]
 FAST_TESTS = ["-m", "not postgres"]

@@ -150,6 +150,19 @@ def settle(page: Page) -> None:
     expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=60_000)
 
 
+def go(window: Page, stack: Stack, path: str) -> None:
+    """Open a page: the first anew, the others as a link does, which costs a third."""
+    if not window.url.startswith(stack.url):
+        window.goto(stack.url + path)
+        return
+    window.evaluate("(path) => window.__TSR_ROUTER__.navigate({ href: path })", path)
+    window.wait_for_function(
+        "() => { const { isLoading, location, resolvedLocation } = window.__TSR_ROUTER__.state;"
+        " return !isLoading && location.href === resolvedLocation?.href; }"
+    )
+    assert window.evaluate("location.pathname") == path.partition("?")[0]
+
+
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
 
 
@@ -173,7 +186,7 @@ def window(
 def test_axe_finds_nothing_and_nothing_sticks_out(
     path: str, window: Page, stack: Stack, ids: dict[str, Any]
 ) -> None:
-    window.goto(stack.url + path.format(**ids))
+    go(window, stack, path.format(**ids))
     expect(window.get_by_test_id("live-state")).to_have_attribute("data-state", "live")
     settle(window)
     schemes: list[Literal["light", "dark"]] = ["light", "dark"]
