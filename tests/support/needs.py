@@ -124,7 +124,8 @@ def _install(apt: str, packages: list[str]) -> None:
         )
         return run.returncode == 0
 
-    print(f"installing {' '.join(packages)} for the tests", flush=True)
+    names = [package.split("|")[0] for package in packages]
+    print(f"installing {' '.join(names)} for the tests", flush=True)
     call("update")
     for package in packages:
         for name in package.split("|"):
