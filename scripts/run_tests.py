@@ -33,8 +33,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 COMPUTING_AREAS = ["unit", "simulation", "policy", "api", "loops"]
 WATCHING_AREAS = ["agent", "sdk", "chaos", "training", "integration", "e2e"]
-"""Their tests start processes and wait for them. Those that leave the most of the processors to others
-come before the last, which has nothing beside it."""
+"""Their tests start processes and wait for them. `e2e`, which uses the processors best, comes last: when it
+begins, little else is left to run beside it."""
 PYTEST_AREAS = [*COMPUTING_AREAS, *WATCHING_AREAS]
 FAST = ["style", "types", "imports", "unit"]
 FAST_TESTS = ["-m", "not postgres"]

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 PACKAGES = ["chromium-headless-shell", "chromium"]
-"""Of Debian, the better first: without what only a window needs, browser tests take a quarter less
-of the processors. Ubuntu has no such package."""
+"""These are Debian's packages, the better one first: the headless shell lacks what only a window needs,
+and browser tests with it take a quarter less of the processors."""
 NAMES = [*PACKAGES, "chromium-browser", "google-chrome", "google-chrome-stable"]
 ON_MAC = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 

@@ -34,7 +34,7 @@ class Need:
     areas: frozenset[str]
     is_there: Callable[[], bool]
     packages: tuple[str, ...]
-    """Debian's; the names of alternatives are in one, the better one first: "a|b"."""
+    """Names of Debian's packages. One that has an alternative names both, the better one first: "a|b"."""
     is_required: bool = False
     """Whether the areas fail without it. Otherwise these tests are skipped, and the summary says so."""
 

@@ -5,7 +5,7 @@ import { estimates, rangeText } from "./estimates";
 test("the ends of an interval are with their metric", () => {
   const found = estimates({ accuracy: 0.8667, accuracy_low: 0.8093, accuracy_high: 0.9087, log_loss: 0.4 });
   expect(found.map(({ name }) => name)).toEqual(["accuracy", "log_loss"]);
-  expect(found.map(rangeText)).toEqual(["0.8093 to 0.9087", ""]);
+  expect(found.map(rangeText)).toEqual(["[0.8093, 0.9087]", ""]);
 });
 
 test("a metric that is only called like an end stays", () => {

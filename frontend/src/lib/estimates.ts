@@ -23,7 +23,7 @@ export function estimates(metrics: Record<string, WireNumber | null>): Estimate[
     });
 }
 
-/** "0.8093 to 0.9087"; "" without an interval. */
+/** The interval as every language writes it: "[0.8093, 0.9087]"; "" without one. */
 export function rangeText({ name, range }: Estimate): string {
-  return range ? `${format.metric(name, range[0])} to ${format.metric(name, range[1])}` : "";
+  return range ? `[${format.metric(name, range[0])}, ${format.metric(name, range[1])}]` : "";
 }

@@ -124,9 +124,10 @@ function Board({ board }: { board: Leaderboard }) {
 function Figure({ of }: { of: Estimate | undefined }) {
   if (of === undefined) return format.MISSING;
   return (
-    <>
+    // One element: the cards on a phone set what a cell has side by side.
+    <div>
       {format.metric(of.name, of.value)}
       {of.range ? <div className={css["range"]}>{rangeText(of)}</div> : null}
-    </>
+    </div>
   );
 }

@@ -92,9 +92,6 @@ function Result({ use }: { use: ModelUse }) {
   if (typeof metrics !== "object" || metrics === null) return format.MISSING;
   return estimates(metrics as Record<string, number>)
     .slice(0, 2)
-    .map((each) => {
-      const range = rangeText(each);
-      return `${each.name} ${format.metric(each.name, each.value)}${range && ` (${range})`}`;
-    })
+    .map((each) => `${each.name} ${format.metric(each.name, each.value)} ${rangeText(each)}`.trim())
     .join(", ");
 }
