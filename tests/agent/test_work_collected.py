@@ -37,6 +37,7 @@ def test_new_and_changed_files_are_kept_and_the_code_is_not(
 ) -> None:
     script = (
         "import os, pathlib, socket\n"
+        "assert pathlib.Path('link').read_bytes() == b'u'\n"
         "pathlib.Path('runs/a').mkdir(parents=True)\n"
         "pathlib.Path('runs/a/events').write_bytes(b'e' * 1000)\n"
         "pathlib.Path('config.txt').write_text('changed')\n"
@@ -52,7 +53,9 @@ def test_new_and_changed_files_are_kept_and_the_code_is_not(
         "open(b'caf\\xe9', 'w').close()\n"
         "open('huge', 'wb').truncate(5_000_000)\n"
     )
-    code = bundle(plane, script, **{"config.txt": b"first", "same.txt": b"same", "untouched": b"u"})
+    code = bundle(plane, script, **{
+        "config.txt": b"first", "same.txt": b"same", "untouched": b"u", "link": "untouched",
+    })  # fmt: skip
     outputs = wire.OutputsSpec(exclude=["*.tmp"], max_bytes=4_000_000)
     assert run(agent, plane, attempt(1, code=code, outputs=outputs)).cause == "success"
     request = final_of(plane, wait_for)

@@ -34,12 +34,14 @@ print("done at", step, flush=True)
 """
 
 
-def bundle(plane: Any, script: str, **files: bytes) -> wire.CodeSpec:
-    """Uploaded code: main.py, and other files."""
+def bundle(plane: Any, script: str, **files: bytes | str) -> wire.CodeSpec:
+    """Uploaded code: main.py, other files, and links, whose text is a str."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, data in {"main.py": script.encode(), **files}.items():
             info = tarfile.TarInfo(name)
+            if isinstance(data, str):
+                info.type, info.linkname, data = tarfile.SYMTYPE, data, b""
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
     sha256 = hashlib.sha256(buffer.getvalue()).hexdigest()

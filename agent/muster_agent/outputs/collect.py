@@ -194,6 +194,8 @@ class Collector:
         if reason:
             return _left_out(found, reason)
         if found.kind == "link":
+            if self._is_code(found):
+                return None
             target = link_inside(found.path, found.target, str(self._work.files))
             if target is None:
                 return _left_out(found, "it is a link to something outside of the work folder")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import socket
 import tarfile
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from muster.cli.sending import contents_text
 from muster.code import bundle as bundles
 from muster.code.bundle import BundleError, make_bundle, read_folder
+from muster_agent.shim.preparation.bundle import extract_bundle
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -36,23 +39,40 @@ def digest(folder: Path) -> str:
     return bundle.sha256
 
 
-def test_same_files_give_the_same_digest_whatever_their_times_and_order(tmp_path: Path) -> None:
+def test_an_unchanged_folder_keeps_its_digest_and_a_copy_with_its_times_has_the_same(
+    tmp_path: Path,
+) -> None:
     one = write(tmp_path / "one", **{"b.py": "2", "a.py": "1"})
-    two = write(tmp_path / "two", **{"a.py": "1", "b.py": "2"})
-    os.utime(two / "a.py", (1, 1))
-    assert digest(one) == digest(two)
-    (two / "a.py").write_text("3")
-    assert digest(one) != digest(two)
+    before = digest(one)
+    shutil.copytree(one, tmp_path / "two")  # as cp -a and rsync -a do
+    assert digest(one) == before == digest(tmp_path / "two")
+    (one / "a.py").write_text("3")
+    assert digest(one) != before
 
 
-def test_an_executable_bit_is_kept_and_owners_are_not(tmp_path: Path) -> None:
-    folder = write(tmp_path, **{"run.sh": "x", "a.py": "1"})
+def test_times_are_those_of_the_folder_and_none_is_one_that_zip_cannot_hold(
+    tmp_path: Path,
+) -> None:
+    folder = write(tmp_path / "code", **{"run.sh": "x", "a.py": "1", "old": "", "late": ""})
     (folder / "run.sh").chmod(0o700)
+    for name, seconds in {"a.py": 1_700_000_000, "old": 0, "late": 2**33, "run.sh": 1e9}.items():
+        os.utime(folder / name, (seconds, seconds))
     bundle = make_bundle(folder)
     with tarfile.open(bundle.path) as tar:
-        modes = {m.name: (m.mode, m.uid, m.mtime) for m in tar.getmembers()}
+        members = {m.name: (m.mode, m.uid, m.mtime) for m in tar.getmembers()}
+    assert members["a.py"] == (0o644, 0, 1_700_000_000)
+    assert members["run.sh"] == (0o755, 0, 1_000_000_000)
+    extract_bundle(bundle.path, tmp_path / "node")
     bundle.remove()
-    assert modes == {"a.py": (0o644, 0, 0), "run.sh": (0o755, 0, 0)}
+    assert (tmp_path / "node/a.py").stat().st_mtime == 1_700_000_000
+    shutil.make_archive(str(tmp_path / "snapshot"), "zip", tmp_path / "node")
+
+
+def test_a_bundle_of_1970_gets_times_on_the_node_that_programs_can_pack(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "b.tar.gz", "w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("a.py"))
+    extract_bundle(tmp_path / "b.tar.gz", tmp_path / "node")
+    shutil.make_archive(str(tmp_path / "snapshot"), "zip", tmp_path / "node")
 
 
 def test_ignore_files_count_from_their_own_folder_and_the_innermost_wins(tmp_path: Path) -> None:
@@ -117,13 +137,71 @@ def test_too_large_names_the_largest_files_and_leaves_no_archive(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_a_link_out_of_the_folder_is_refused_and_one_inside_is_a_copy(tmp_path: Path) -> None:
-    folder = write(tmp_path / "code", **{"a.py": "1"})
-    (folder / "b.py").symlink_to(folder / "a.py")
-    assert names(folder) == ["a.py", "b.py"]
+def test_a_link_inside_the_folder_is_a_link_on_the_node(tmp_path: Path) -> None:
+    folder = write(tmp_path / "code", **{"a.py": "1", "wandb__run-1__log": "2", "v2__x": "3"})
+    (folder / "wandb/latest-run").symlink_to("run-1")
+    (folder / "b.py").symlink_to(folder / "a.py")  # as an absolute path
+    (folder / "data").symlink_to("current")
+    (folder / "current").symlink_to("wandb/../v2")
+    (folder / "here").symlink_to(".")
+    bundle = make_bundle(folder)
+    extract_bundle(bundle.path, tmp_path / "node")
+    bundle.remove()
+    links = {
+        "wandb/latest-run": "run-1",
+        "b.py": "a.py",
+        "data": "v2",
+        "current": "v2",
+        "here": ".",
+    }
+    assert {name: str((tmp_path / "node" / name).readlink()) for name in links} == links
+    assert (tmp_path / "node/wandb/latest-run/log").read_text() == "2"
+
+
+def test_a_link_to_what_is_left_out_never_dangles_on_the_node(tmp_path: Path) -> None:
+    files = {"a.py": "1", "cache__data.bin": "2", ".gitignore": "cache/\n"}
+    folder = write(tmp_path, **files)
+    (folder / "data.bin").symlink_to("cache/data.bin")
+    (folder / "all").symlink_to("cache")
+    contents = read_folder(folder)
+    assert [(f.name, f.link) for f in contents.files if "data" in f.name] == [("data.bin", "")]
+    assert contents.unsent == {"dangling link": ["all"]}
+
+
+def test_all_that_cannot_be_sent_is_named_at_once(tmp_path: Path) -> None:
+    folder = write(tmp_path, **{"a.py": "1"})
     (folder / "secret").symlink_to("/etc/passwd")
-    with pytest.raises(BundleError, match="secret is a link"):
+    (folder / "sub").mkdir()
+    (folder / "sub/tools").symlink_to("/usr/bin")
+    with pytest.raises(BundleError) as caught:
         make_bundle(folder)
+    assert (
+        "secret is a link to /etc/passwd, outside of the folder; "
+        f"sub/tools is a link to {Path('/usr/bin').resolve()}, outside of the folder."
+    ) in caught.value.message
+
+
+def test_what_no_node_can_use_is_left_out_and_counted_in_one_line(tmp_path: Path) -> None:
+    folder = write(tmp_path, **{"a.py": "1", "my-env__pyvenv.cfg": "", "my-env__bin__python": ""})
+    write(folder, **{"conda__conda-meta__history": "", ".a.py.swp": "x"})
+    (folder / ".#train.py").symlink_to("me@host.1234:1700000000")
+    (folder / "loop").symlink_to("loop")
+    (folder / "gone.bin").symlink_to("/nowhere/at/all")
+    os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "s.sock"))
+        contents = read_folder(folder)
+    assert contents_text(contents) == [
+        "Code: a.py (1 B).",
+        "Not sent: 2 editor lock files (.#train.py, .a.py.swp), 2 virtual environments (conda, my-env), "
+        "2 dangling links (gone.bin, loop), 2 special files (pipe, s.sock).",
+    ]
+
+
+def test_the_file_git_of_a_worktree_is_not_sent(tmp_path: Path) -> None:
+    write(tmp_path, **{"a.py": "", ".git": "gitdir: /home/me/project/.git/worktrees/w\n"})
+    write(tmp_path, **{"library__b.py": "", "library__.git": "gitdir: ../.git/modules/library\n"})
+    assert names(tmp_path) == ["a.py", "library/b.py"]
 
 
 def test_what_is_sent_and_what_an_ignore_file_leaves_out_is_told(tmp_path: Path) -> None:

@@ -136,7 +136,17 @@ def contents_text(contents: FolderContents) -> list[str]:
         lines.append(
             f"Left out by {ignore_file}: {', '.join(named)}. `code.include` sends what is needed."
         )
+    if contents.unsent:
+        kinds = [_unsent_text(kind, names) for kind, names in contents.unsent.items()]
+        lines.append(f"Not sent: {', '.join(kinds)}.")
     return lines
+
+
+def _unsent_text(kind: str, names: Sequence[str]) -> str:
+    """Return how many entries of a kind are not sent, and the first of them."""
+    more = [f"{rest:,} more"] if (rest := len(names) - LEFT_OUT_SHOWN) > 0 else []
+    counted = f"{len(names):,} {kind}{'' if len(names) == 1 else 's'}"
+    return f"{counted} ({', '.join([*names[:LEFT_OUT_SHOWN], *more])})"
 
 
 def _left_out_text(entry: LeftOutEntry) -> str:

@@ -20,6 +20,10 @@ PATH_MAX_CHARS = 1_000
 NAME_MAX_BYTES = 255
 """Bytes of one part of a path that file systems accept."""
 UNPACKED_MAX_BYTES = 2 << 30
+TIME_MIN_S = 315_619_200.0
+TIME_MAX_S = 4_354_646_400.0
+"""Earliest and latest time of a file, in s since 1970: a day inside of what a zip archive can hold, in
+any time zone (2 January 1980 to 30 December 2107)."""
 _READ_MAX_BYTES = 4 << 20
 """Bytes of one read while checking; a longer one would be a header that claims to be that long."""
 
@@ -40,6 +44,12 @@ class RefusedArchive(Exception):
     ) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def file_time(seconds: float) -> int:
+    """Return the time that a file of the code gets: its own in whole seconds, within what programs
+    that pack it can write."""
+    return int(min(max(seconds, TIME_MIN_S), TIME_MAX_S))
 
 
 def check_archive(

@@ -1,9 +1,10 @@
 """The code of an experiment as one reproducible archive.
 
 Left out: what .musterignore says, else what .gitignore says (both in the syntax of .gitignore, of
-the folder itself and of those below), and always version control and caches. `include` brings in
-what those files leave out. The archive has no times, owners or order of its own, so unchanged code
-has an unchanged digest and is sent once.
+the folder itself and of those below), always version control and caches, and what no node could use:
+dangling links, locks of editors, sockets, virtual environments. `include` brings in what ignore files
+leave out. The archive has no owners or order of its own, and the files' own times in whole seconds,
+so an unchanged folder has an unchanged digest and is sent once.
 """
 
 from __future__ import annotations
@@ -12,20 +13,24 @@ import gzip
 import hashlib
 import io
 import os
+import posixpath
 import stat
 import tarfile
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Literal
 
 from pathspec import GitIgnoreSpec
 
 from muster.byte_sizes import byte_size
 
 from .archive import MEMBERS_MAX as FILES_MAX
+from .archive import file_time
 
 BUNDLE_MAX_BYTES = 100 * 1_048_576
 UNPACKED_MAX_FACTOR = 20
@@ -41,7 +46,7 @@ _SAMPLE_BYTES = 16_384
 _ESTIMATE_FACTOR = 1.5
 """Factor over the limit at which an estimated size is refused without compressing."""
 ALWAYS_LEFT_OUT = [
-    ".git/",
+    ".git",  # a folder; a file in a worktree and in a submodule
     ".hg/",
     ".svn/",
     "__pycache__/",
@@ -56,6 +61,12 @@ ALWAYS_LEFT_OUT = [
     ".muster/",
     ".DS_Store",
 ]
+EDITOR_LOCKS = (".#*", ".*.sw[a-p]", ".~lock.*#")
+"""Names of the lock and swap files of Emacs, Vim and LibreOffice."""
+REFUSED_SHOWN = 20
+"""Entries named in a refusal; the rest is counted."""
+
+UnsentKind = Literal["dangling link", "editor lock file", "special file", "virtual environment"]
 
 
 class BundleError(Exception):
@@ -75,6 +86,8 @@ class SentFile:
     name: str
     """Path relative to the folder, with slashes."""
     size_bytes: int
+    link: str = ""
+    """Path from its folder to what it links to, inside the folder; "" for a file of its own."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +112,8 @@ class FolderContents:
     files: Sequence[SentFile]
     left_out: Sequence[LeftOutEntry]
     """Largest first. Without version control and caches, which are never sent."""
+    unsent: Mapping[UnsentKind, Sequence[str]] = field(default_factory=dict)
+    """Names of what is left out because no node could use it."""
 
     @property
     def size_bytes(self) -> int:
@@ -160,15 +175,23 @@ def read_folder(folder: Path, *, include: Sequence[str] = ()) -> FolderContents:
             "`code.path` is relative to the document; `--code DIR` overrides it",
         )
     walk = _Walk(folder, GitIgnoreSpec.from_lines(include) if include else None)
-    try:
-        files = list(walk.files(folder, [_ALWAYS]))
-    except OSError as error:
-        raise BundleError(
-            f"{error.filename or folder} cannot be read: {error.strerror}.",
-            "list it in .musterignore if training does not need it",
-        ) from None
+    files = walk.with_links(list(walk.files(folder, [_ALWAYS])))
+    if walk.refused:
+        raise _refusal(folder, walk.refused)
     left_out = sorted(walk.left_out, key=lambda entry: (-entry.size_bytes, entry.name))
-    return FolderContents(folder, files, left_out)
+    return FolderContents(folder, files, left_out, walk.unsent)
+
+
+def _refusal(folder: Path, refused: Mapping[str, str]) -> BundleError:
+    """Return the error that names all entries that cannot be sent, with the reason of each."""
+    shown = [f"{name} {reason}" for name, reason in list(refused.items())[:REFUSED_SHOWN]]
+    if more := len(refused) - len(shown):
+        shown.append(f"{more:,} more")
+    them = "it" if len(refused) == 1 else "them"
+    return BundleError(
+        f"{len(refused):,} of the entries of {folder} cannot be sent: {'; '.join(shown)}.",
+        f"list {them} in .musterignore if training does not need {them}, or replace links by copies",
+    )
 
 
 def make_bundle(
@@ -185,7 +208,7 @@ def make_bundle(
                 tarfile.open(fileobj=gz, mode="w", format=tarfile.GNU_FORMAT) as tar,
             ):
                 for file in contents.files:
-                    _add(tar, file.path, file.name)
+                    _add(tar, file)
                     if out.tell() > max_bytes:
                         raise _too_large(contents, max_bytes)
             out.flush()
@@ -232,20 +255,27 @@ class _Walk:
     root: Path
     include: GitIgnoreSpec | None
     left_out: list[LeftOutEntry] = field(default_factory=list)
+    unsent: dict[UnsentKind, list[str]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Reasons by name of what cannot be sent."""
     num_counted: int = 0
     """Entries of ignored folders seen so far."""
 
     def files(self, folder: Path, rules: list[_Rules]) -> Iterator[SentFile]:
-        """Yield files to send below `folder`, sorted; links are followed only when they stay
-        inside."""
+        """Yield files to send below `folder`, sorted. Links are not followed."""
         relative = folder.relative_to(self.root)
+        try:
+            entries = sorted(folder.iterdir(), key=lambda p: p.name)
+        except OSError as error:
+            self.refused[_name_of(relative)] = f"cannot be read ({error.strerror})"
+            return
         for name in (".musterignore", ".gitignore"):
             ignore_file = folder / name
-            if ignore_file.is_file():
+            if ignore_file.is_file() and os.access(ignore_file, os.R_OK):
                 lines = ignore_file.read_text(errors="replace").splitlines()
                 rules = [*rules, _Rules(relative, GitIgnoreSpec.from_lines(lines), name)]
                 break
-        for entry in sorted(folder.iterdir(), key=lambda p: p.name):
+        for entry in entries:
             is_dir = entry.is_dir()
             inside = entry.relative_to(self.root)
             # The innermost file that says anything wins, as in git.
@@ -253,22 +283,63 @@ class _Walk:
             rule, is_ignored = next((v for v in verdicts if v[1] is not None), (_ALWAYS, False))
             if is_ignored:
                 yield from self._ignored(entry, inside, rule, is_dir=is_dir)
-            elif is_dir and not entry.is_symlink():
-                yield from self.files(entry, rules)
-            else:
+            elif not is_dir or entry.is_symlink():
                 yield from self._file(entry)
+            elif (entry / "pyvenv.cfg").is_file() or (entry / "conda-meta").is_dir():
+                self._leave("virtual environment", entry)
+            else:
+                yield from self.files(entry, rules)
 
     def _file(self, path: Path) -> Iterator[SentFile]:
-        if path.is_symlink():
-            target = path.resolve()
-            if path.is_dir() or not target.is_relative_to(self.root.resolve()):
-                raise BundleError(
-                    f"{path} is a link to {target}, which would not exist on a node.",
-                    "list it in .musterignore, or copy what it points to",
-                )
-        status = path.stat()
-        if stat.S_ISREG(status.st_mode):
-            yield SentFile(path, path.relative_to(self.root).as_posix(), status.st_size)
+        name = path.relative_to(self.root).as_posix()
+        if any(fnmatch(path.name, pattern) for pattern in EDITOR_LOCKS):
+            self._leave("editor lock file", path)
+        elif path.is_symlink():
+            yield from self._link(path, name)
+        elif not stat.S_ISREG((status := path.stat()).st_mode):
+            self._leave("special file", path)
+        elif not os.access(path, os.R_OK):
+            self.refused[name] = "cannot be read (permission denied)"
+        else:
+            yield SentFile(path, name, status.st_size)
+
+    def _link(self, path: Path, name: str) -> Iterator[SentFile]:
+        """Yield a link as far as it is known before all files are: with the path in its end."""
+        try:
+            target = path.resolve(strict=True)
+        except (OSError, RuntimeError):  # It leads to nothing, or in a circle.
+            self._leave("dangling link", path)
+            return
+        if not target.is_relative_to(self.root.resolve()):
+            self.refused[name] = f"is a link to {target}, outside of the folder"
+            return
+        # Links on the way are gone then: a node refuses those that lead through others.
+        yield SentFile(path, name, 0, os.path.relpath(target, path.parent.resolve()))
+
+    def with_links(self, files: Sequence[SentFile]) -> list[SentFile]:
+        """Return files to send with each link that leads to one of them, or to a folder of them.
+
+        A link to another file is sent as a copy; one to another folder would dangle on a node.
+        """
+        sent = {file.name for file in files if not file.link}
+        for name in list(sent):
+            while name := posixpath.dirname(name):
+                sent.add(name)
+        settled = []
+        for file in files:
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(file.name), file.link))
+            if not file.link or target in sent or target == ".":
+                settled.append(file)
+            elif not file.path.is_file():
+                self._leave("dangling link", file.path)
+            elif not os.access(file.path, os.R_OK):
+                self.refused[file.name] = "cannot be read (permission denied)"
+            else:
+                settled.append(replace(file, size_bytes=file.path.stat().st_size, link=""))
+        return settled
+
+    def _leave(self, kind: UnsentKind, path: Path) -> None:
+        self.unsent.setdefault(kind, []).append(path.relative_to(self.root).as_posix())
 
     def _ignored(
         self, path: Path, inside: Path, rule: _Rules, *, is_dir: bool
@@ -317,11 +388,23 @@ class _Walk:
                 yield path
 
 
-def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    data = path.read_bytes()
-    info = tarfile.TarInfo(name)
+def _name_of(relative: Path) -> str:
+    return relative.as_posix() + "/"
+
+
+def _add(tar: tarfile.TarFile, file: SentFile) -> None:
+    info = tarfile.TarInfo(file.name)
+    if file.link:
+        info.type, info.linkname, info.mode = tarfile.SYMTYPE, file.link, 0o777
+        tar.addfile(info)
+        return
+    try:
+        status, data = file.path.stat(), file.path.read_bytes()
+    except OSError as error:
+        raise BundleError(f"{file.path} cannot be read: {error.strerror}.") from None
     info.size = len(data)
-    info.mode = 0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644
+    info.mode = 0o755 if status.st_mode & stat.S_IXUSR else 0o644
+    info.mtime = file_time(status.st_mtime)
     tar.addfile(info, io.BytesIO(data))
 
 

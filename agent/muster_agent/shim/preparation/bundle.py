@@ -7,7 +7,7 @@ import sys
 import zlib
 from pathlib import Path
 
-from muster.code.archive import RefusedArchive, check_archive
+from muster.code.archive import RefusedArchive, check_archive, file_time
 
 if sys.version_info >= (3, 11, 4):
     import tarfile
@@ -44,6 +44,7 @@ def extract_bundle(
         folder.mkdir(parents=True)
         with tarfile.open(archive, mode="r:gz") as tar:
             for member in tar:
+                member.mtime = file_time(member.mtime)  # Clients may have sent times of 1970.
                 # The same rule, enforced once more by the standard library.
                 tar.extract(member, folder, filter="data")
     except RefusedArchive as error:

@@ -241,9 +241,13 @@ def _build(
 
 
 def base_of(root: int) -> dict[str, tuple[scan.Signature, str]]:
-    """Return the files below a folder with their digests: what came with the code."""
+    """Return the files below a folder with their digests: what came with the code. That of a link
+    is of its text."""
     base = {}
     for found in scan.scan(root, lambda path: False):
+        if found.kind == "link":
+            sha256 = hashlib.sha256(os.fsencode(found.target)).hexdigest()
+            base[found.path] = (found.signature, sha256)
         if found.kind != "file":
             continue
         *folders, name = found.path.split("/")
