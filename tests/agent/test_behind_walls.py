@@ -54,3 +54,11 @@ def test_workers_hear_of_a_stop_and_may_save(start: Any, wait_for: Any) -> None:
     shim.command("stop", reason="a test")
     assert shim.wait_exit().cause == "stopped"
     assert [log.read_text() for log in logs] == ["up\nsaved\n"] * 2
+
+
+def test_the_exception_of_a_worker_is_known(start: Any) -> None:
+    shim = start(
+        "import sys\nsys.excepthook = lambda *_: print('oh no', file=sys.stderr)\nraise ValueError('bad')"
+    )
+    message = shim.wait_exit(timeout_s=60).message
+    assert message in [f"rank {rank} exited with code 1: ValueError: bad" for rank in (0, 1)]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from muster.launch.last_words import last_words
 from muster_agent.jobs.exits import (
     ExitEvidence,
     WorkerEnd,
     classify_exit,
-    last_words,
     parse_error_file,
     parse_torchrun_failures,
     shown_command,
@@ -79,28 +79,6 @@ def test_summary_of_torchrun_names_the_root_cause_first() -> None:
 
 def test_no_summary_means_no_failures() -> None:
     assert parse_torchrun_failures("Traceback ...\nFailures of another kind\n") == []
-
-
-@pytest.mark.parametrize(
-    ("stderr", "expected"),
-    [
-        ("Traceback (most recent call last):\n  File x\nValueError: bad\n", "ValueError: bad"),
-        (
-            "[rank1]: Traceback (most recent call last):\n[rank1]:   File x\n[rank1]: KeyError: 'a'\n",
-            "KeyError: 'a'",
-        ),
-        (
-            "Traceback (most recent call last):\n  a\nOSError: 1\n\nDuring handling\n\n"
-            "Traceback (most recent call last):\n  b\nmy.pkg.Oops: 2\nlater noise\n",
-            "my.pkg.Oops: 2",
-        ),
-        ("Traceback (most recent call last):\n  a\nKeyboardInterrupt\n", "KeyboardInterrupt"),
-        ("something\nSegfault in native code\n\n", "Segfault in native code"),
-        ("", ""),
-    ],
-)
-def test_last_words(stderr: str, expected: str) -> None:
-    assert last_words(stderr) == expected
 
 
 def test_the_colors_of_a_traceback_are_not_part_of_its_exception(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
+from muster.launch.last_words import last_words
 from muster.wire import ExitInfo, WorkerExit
 
 LOG_TAIL_LINES = 40
@@ -21,8 +22,6 @@ Cause = Literal[
     "invalid_hparams", "limit_exceeded",
 ]  # fmt: skip
 
-_RANK_PREFIX = re.compile(r"^\[rank\d+\]:\s?")
-_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(?:: .*)?$")
 _OUT_OF_MEMORY = re.compile(
     r"\bMemoryError\b|OutOfMemoryError|CUDA out of memory|can't allocate memory|Cannot allocate memory"
 )
@@ -70,7 +69,8 @@ class WorkerEnd:
     unknown."""
     at_ms: int = 0
     error: str = ""
-    """Message of the error file written by torch's `record` or the SDK."""
+    """Exception that ended the worker, by its own word: by muster.launch.uncaught or torch's
+    `record`."""
     stderr_tail: str = ""
 
 
@@ -356,21 +356,6 @@ def _has_kernel_killed(ending: ExitEvidence) -> bool:
     return bool(ending.num_oom_kills_here or ending.num_oom_kills_on_node)
 
 
-def last_words(stderr: str) -> str:
-    """Return the exception a Python process died of ("ValueError: bad"), or its last non-empty
-    line."""
-    lines = [_RANK_PREFIX.sub("", line).rstrip() for line in stderr.splitlines()]
-    start = next(
-        (i for i in reversed(range(len(lines))) if lines[i].startswith(_TRACEBACK)),
-        None,
-    )
-    if start is not None:
-        for i in range(start + 1, len(lines)):
-            if lines[i] and not lines[i][0].isspace() and _EXCEPTION_LINE.match(lines[i]):
-                return _cut(lines[i])
-    return _cut(next((line for line in reversed(lines) if line.strip()), ""))
-
-
 def parse_torchrun_failures(launcher_stderr: str) -> list[WorkerEnd]:
     """Return the workers that torchrun lists as failed, its root cause first.
 
@@ -386,7 +371,8 @@ def parse_torchrun_failures(launcher_stderr: str) -> list[WorkerEnd]:
 
 
 def parse_error_file(text: str) -> str:
-    """Return the first line of the message in a TORCHELASTIC_ERROR_FILE; "" if it is not readable."""
+    """Return the first line of the message in a TORCHELASTIC_ERROR_FILE, or in the file that
+    muster.launch.uncaught leaves behind; "" if it is not readable."""
     try:
         message = json.loads(text)["message"]
     except (ValueError, KeyError, TypeError):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from muster.document.codec import load
 from muster.document.inference import BUILT_IN_MODULES
 from muster.document.running import DownloadSection, EnvironmentSection, MeasureSection
+from muster.launch import uncaught
 from muster.launch.commands import (
     HOSTFILE_VARIABLE,
     WORLD_SIZE_VARIABLE,
@@ -147,6 +148,7 @@ def build_commands(
             Command(local_rank=LAUNCHER_LOCAL_RANK, rank=-1, argv=argv, environment=environment)
         ]
     if spec.launcher == "plain":
+        environment[uncaught.FOLDER_VARIABLE] = worker_log_dir(place.logs_dir, 0)
         return [Command(local_rank=0, rank=0, argv=_own_argv(spec, place), environment=environment)]
     if rendezvous is None:
         raise ValueError(f"launcher {spec.launcher!r} needs a rendezvous")
@@ -449,7 +451,13 @@ def _shell_environment(
 
 _PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _OF_WORKERS_ALONE = frozenset(
-    {"MUSTER_REPORT_SOCKET", "MUSTER_ATTACH", "MUSTER_ATTACH_UNRANKED", "PYTHONPATH"}
+    {
+        "MUSTER_REPORT_SOCKET",
+        "MUSTER_ATTACH",
+        "MUSTER_ATTACH_UNRANKED",
+        "PYTHONPATH",
+        uncaught.FOLDER_VARIABLE,
+    }
 )
 _OWN_VARIABLES = frozenset(
     {

@@ -27,7 +27,9 @@ KEPT_TAIL_BYTES = 1024 * 1024
 """Bytes kept on disk at the end of a log past its limit: they hold the reason of a failure."""
 
 MAX_ERROR_BYTES = 4 * 2**20
-_NAMES = frozenset({"stdout.log", "stderr.log", "error.json"})
+_ERROR_FILES = ("exception.json", "error.json")
+"""Files in which a failed worker leaves its exception, by muster.launch.uncaught and by torch."""
+_NAMES = frozenset({"stdout.log", "stderr.log", *_ERROR_FILES})
 _ESCAPE_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 """A CSI sequence, such as a color, or an OSC sequence, such as a link."""
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
@@ -73,8 +75,9 @@ def error_file(logs: Path, local_rank: int) -> Path | None:
     """Return the file in which a failed worker left its exception, if there is one."""
     for pattern in (f"direct/{local_rank}", f"torchrun/*/attempt_0/{local_rank}"):
         for folder in logs.glob(pattern):
-            if (folder / "error.json").exists():
-                return folder / "error.json"
+            for name in _ERROR_FILES:
+                if (folder / name).exists():
+                    return folder / name
     return None
 
 

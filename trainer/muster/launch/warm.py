@@ -308,6 +308,7 @@ def _become(request: dict[str, Any], number: int) -> None:
 def _attach(what: list[str]) -> None:
     """Have the script measured, as a new interpreter does that finds our sitecustomize."""
     try:
+        importlib.import_module("muster.launch.uncaught").install()
         importlib.import_module("muster.launch.attach").install(what)
     except Exception as error:  # an interpreter in which nothing of ours works
         sys.stderr.write(f"muster: nothing is measured: {type(error).__name__}: {error}\n")

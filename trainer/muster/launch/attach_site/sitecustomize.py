@@ -40,8 +40,9 @@ if _is_ranked:  # a worker, and not the launcher, whose workers need the path
 # In a job that is started without ranks every process may be the one that trains.
 if _is_ranked or "MUSTER_ATTACH_UNRANKED" in os.environ:
     try:
-        from muster.launch import attach
+        from muster.launch import attach, uncaught
 
+        uncaught.install()
         attach.install(_what)
     except Exception as error:
         # The script's interpreter may be one in which nothing of ours works.
