@@ -78,6 +78,7 @@ class Machine:
         self._address = inventory.node_address(settings)
         self._sdk_path = _make_sdk_folder(self._home)
         self._offered: list[wire.SlotInfo] = []
+        self._num_cpus = inventory.num_usable_cpus()
         self._inherited = environment.passed(os.environ, settings.pass_environment)
         """Part of the agent's environment that jobs see."""
         self.programs = Programs(self._inherited)
@@ -118,7 +119,7 @@ class Machine:
     def inventory(self) -> wire.Inventory:
         """Return what the node offers. Runs nvidia-smi and the training interpreter."""
         found = inventory.take_inventory(self._settings)
-        self._offered = list(found.slots)
+        self._offered, self._num_cpus = list(found.slots), found.num_cpus
         return dataclasses.replace(
             self._containers.added_to(found),
             storage_id=self._storage.id(),
@@ -343,7 +344,15 @@ class Machine:
             images=str(self._home / IMAGES_FOLDER),
             images_limit_bytes=settings.images_limit_bytes,
             memory_share_bytes=self._memory_share(spec),
+            num_threads=self._threads_of(spec),
         )
+
+    def _threads_of(self, spec: wire.AllocationSpec) -> int:
+        """Return the share of the cores that goes with the slots of an allocation; 0 for all cores
+        of the machine, which programs count themselves."""
+        num_slots = len(spec.slots)
+        share = self._num_cpus * num_slots // max(len(self._offered), num_slots)
+        return 0 if share >= inventory.num_usable_cpus() else max(1, share)
 
     def _memory_share(self, spec: wire.AllocationSpec) -> int:
         """Return the share of the machine's memory that goes with the slots of an allocation; 0

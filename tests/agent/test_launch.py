@@ -353,6 +353,43 @@ def test_worker_environment(make_spec: Any) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("launcher", "world_size", "num_threads", "found"),
+    [
+        ("plain", 2, 0, None),
+        ("plain", 1, 6, "6"),
+        ("shell", 1, 6, "6"),
+        ("shell", 2, 6, "1"),
+        ("direct", 2, 6, "1"),
+        ("torchrun", 2, 6, "1"),
+    ],
+)
+def test_a_process_that_is_alone_has_the_cores_of_its_slots(
+    make_spec: Any, launcher: str, world_size: int, num_threads: int, found: str | None
+) -> None:
+    spec = make_spec(launcher=launcher, world_size=world_size, slots=list(range(world_size)))
+    place = dataclasses.replace(PLACE, num_threads=num_threads)
+    command, *_ = build_commands(spec, place, rendezvous=MEETING)
+    assert command.environment.get("OMP_NUM_THREADS") == found
+
+
+def test_a_plain_process_sees_nothing_of_a_launcher(make_spec: Any) -> None:
+    spec = make_spec(launcher="plain", slots=[0], world_size=1)
+    (command,) = build_commands(spec, PLACE, rendezvous=MEETING)
+    starts = (
+        "RANK",
+        "LOCAL_",
+        "WORLD_",
+        "GROUP_",
+        "ROLE_",
+        "MASTER_",
+        "TORCHELASTIC",
+        "TORCH_ELASTIC",
+        "PET_",
+    )
+    assert [name for name in command.environment if name.startswith(starts)] == []
+
+
 def test_users_variables_win_over_defaults_but_not_over_ranks(make_spec: Any) -> None:
     spec = make_spec(
         launcher="torchrun",

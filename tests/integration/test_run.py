@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -72,10 +73,46 @@ def test_a_command_line_runs_and_its_log_is_followed(
 
 
 def test_it_ends_with_the_exit_code_of_the_job(stack: Stack, folder: Path) -> None:
-    code, out, err = run(stack, folder, "--launcher", "plain", "-e", "CODE=7", "python", "train.py")
+    code, out, err = run(stack, folder, "-e", "CODE=7", "python", "train.py")
     assert code == 7, err
     assert out == "rank None None\n"
     assert "is FAILED: rank 0 on local-" in err
+
+
+BY_HAND = """
+import json, os, sys
+print(json.dumps({"argv": sys.argv, "name": __name__, "files": sorted(os.listdir()),
+      "optimised": sys.flags.optimize, "environment": sorted(os.environ)}))
+"""
+
+
+def test_one_slot_is_what_python_does_by_hand(stack: Stack, folder: Path) -> None:
+    (folder / "train.py").write_text(BY_HAND)
+    code, out, err = run(stack, folder, "python", "-O", "train.py", "--lr", "1e-3")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["argv"] == ["train.py", "--lr", "1e-3"]
+    assert (found["name"], found["optimised"]) == ("__main__", 1)
+    assert set(found["files"]) - {"muster-outputs"} == {".gitignore", "train.py"}
+    of_launchers = (
+        "RANK",
+        "LOCAL_",
+        "WORLD_",
+        "GROUP_",
+        "ROLE_",
+        "MASTER_",
+        "TORCHELASTIC",
+        "PET_",
+    )
+    assert [name for name in found["environment"] if name.startswith(of_launchers)] == []
+
+
+def test_any_command_runs_and_one_that_is_not_there_is_named(stack: Stack, folder: Path) -> None:
+    code, out, err = run(stack, folder, "env", "-u", "PATH", "/bin/echo", "from", "a", "command")
+    assert (code, out) == (0, "from a command\n"), err
+    code, out, err = run(stack, folder, "fairseq-hydra-train", "--help")
+    assert (code, out) == (4, ""), err
+    assert "the program fairseq-hydra-train of the entry point is on this node neither" in err
 
 
 def test_a_shell_script_runs(stack: Stack, folder: Path) -> None:

@@ -90,6 +90,8 @@ class ShimOptions:
     images_limit_bytes: int = IMAGES_LIMIT_BYTES
     memory_share_bytes: int = 0
     """Limit of memory of a document that declares none; 0: no limit."""
+    num_threads: int = 0
+    """Number of cores for a job of one process; 0: as many as there are."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -90,6 +90,8 @@ class LaunchContext:
     """Where scripts find the shim's tracking server; "" for none."""
     tracking_token: str = ""
     loopback_interface: str = "lo"
+    num_threads: int = 0
+    """Threads of a job of one process; 0: as many as the libraries count cores."""
     inherited: Mapping[str, str] = field(default_factory=dict)
     """Part of the agent's environment that is passed on; see `inheritable`."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -503,6 +505,13 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     if spec.config.get("serve"):
         ours[NODE_ADDRESS_VARIABLE] = place.node_address
     defaults = _defaults(interface, spec.num_nodes)
+    if spec.launcher == "plain" or (spec.launcher == "shell" and spec.world_size == 1):
+        # One thread is what torchrun gives each of several workers.
+        del defaults["OMP_NUM_THREADS"]
+        if spec.launcher == "plain":
+            del defaults["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"]
+        if place.num_threads:
+            defaults["OMP_NUM_THREADS"] = str(place.num_threads)
     if spec.slot_type == "cpu":
         # Without it, Accelerate's workers on CPUs train alone, each on all data.
         defaults["ACCELERATE_USE_CPU"] = "true"

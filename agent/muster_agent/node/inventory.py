@@ -35,7 +35,7 @@ def take_inventory(settings: AgentSettings) -> Inventory:
     given = os.environ if settings.is_pilot else {}
     if settings.is_pilot:
         devices = granted_devices(devices, given)
-    num_cpus = granted_cpus(_num_usable_cpus(), given)
+    num_cpus = granted_cpus(num_usable_cpus(), given)
     memory_bytes = granted_memory_bytes(psutil.virtual_memory().total, given)
     if devices or settings.slot_type == "cuda":
         slots = devices if settings.slots is None else devices[: settings.slots]
@@ -155,7 +155,7 @@ class UsageMeter:
         }
 
 
-def _num_usable_cpus() -> int:
+def num_usable_cpus() -> int:
     """Return the number of CPUs this process may run on: fewer than the machine has, under taskset
     or Slurm."""
     if hasattr(os, "sched_getaffinity"):

@@ -34,7 +34,13 @@ def folder(tmp_path: Path) -> Path:
         ("torchrun --nnodes 2 --nproc-per-node 4 train.py --lr 1e-3", SCRIPT, 8, 2),
         ("torchrun --standalone --nproc_per_node=2 -m package.train", ("-m", "package.train"), 2, None),
         ("python -m torch.distributed.run --nproc_per_node 2 train.py --lr 1e-3", SCRIPT, 2, None),
+        ("torchrun --standalone --nproc-per-node=gpu train.py --lr 1e-3", SCRIPT, None, None),
+        ("torchrun --nnodes=1 --nproc-per-node auto train.py --lr 1e-3", SCRIPT, None, 1),
+        ("torchrun --max-restarts=0 --nproc-per-node=2 train.py --lr 1e-3", SCRIPT, 2, None),
         ("bash run.sh 1", ("bash", "run.sh", "1"), None, None),
+        ("mpirun -np 4 python train.py", ("mpirun", "-np", "4", "python", "train.py"), 4, 1),
+        ("mpiexec python train.py -n 3", ("mpiexec", "python", "train.py", "-n", "3"), None, 1),
+        ("mpiexec --map-by core --oversubscribe -n 3 ./a", ("mpiexec", "--map-by", "core", "--oversubscribe", "-n", "3", "./a"), 3, 1),
     ],
 )  # fmt: skip
 def test_what_runs_and_on_how_many_slots(
@@ -61,11 +67,65 @@ def test_other_launchers_stay_and_say_how_many_slots(
 
 
 def test_what_is_left_out_of_torchrun_is_told(folder: Path) -> None:
-    line = "torchrun --rdzv-backend=c10d --rdzv-endpoint=h:1 --max-restarts=3 train.py"
+    line = "torchrun --rdzv-backend=c10d --rdzv-endpoint=h:1 train.py"
     assert parse_command(line.split(), folder).notes == (
         "Left out --rdzv-backend, --rdzv-endpoint: Muster decides where the nodes meet.",
-        "Ignored --max-restarts of torchrun.",
     )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torchrun --standalone --max-restarts=3 --nproc-per-node=2 train.py",
+        "torchrun --tee 3 --nproc-per-node=2 train.py",
+        "python -m torch.distributed.run --log-dir=logs --nproc-per-node=2 train.py",
+        "python -m torch.distributed.launch --nproc_per_node=2 train.py",
+    ],
+)
+def test_an_option_that_only_torchrun_knows_keeps_its_meaning(folder: Path, line: str) -> None:
+    parsed = parse_command(line.split(), folder)
+    assert (parsed.slots, parsed.notes) == (2, ())
+    started = parsed.started(num_slots=2, launcher=None)
+    assert started["entrypoint"] == line.split()
+    assert started.get("launcher", "shell") == "shell"
+
+
+@pytest.mark.parametrize(
+    ("line", "num_slots", "started"),
+    [
+        ("python train.py --lr 1e-3", 1, {"entrypoint": SCRIPT, "launcher": "plain"}),
+        ("train.py --lr 1e-3", 1, {"entrypoint": SCRIPT, "launcher": "plain"}),
+        ("python -m pkg.train", 1, {"entrypoint": ("-m", "pkg.train"), "launcher": "plain"}),
+        ("python3 -O -W error train.py", 1, {"entrypoint": ("python3", "-O", "-W", "error", "train.py"), "launcher": "plain"}),
+        ("python -c print(1)", 1, {"entrypoint": ("python", "-c", "print(1)"), "launcher": "plain"}),
+        ("python train.py --lr 1e-3", 2, {"entrypoint": SCRIPT}),
+        ("python train.py --lr 1e-3", 0, {"entrypoint": SCRIPT}),
+        ("torchrun train.py --lr 1e-3", 1, {"entrypoint": SCRIPT}),
+        ("bash run.sh", 1, {"entrypoint": ("bash", "run.sh")}),
+        ("accelerate launch train.py", 1, {"entrypoint": ("accelerate", "launch", "train.py")}),
+        ("yolo detect train data=coco8.yaml", 1, {"entrypoint": ("yolo", "detect", "train", "data=coco8.yaml"), "launcher": "shell"}),
+        ("make train", 2, {"entrypoint": ("make", "train"), "launcher": "shell"}),
+        ("uv run train.py", 1, {"entrypoint": ("uv", "run", "train.py"), "launcher": "shell"}),
+        ("./train", 1, {"entrypoint": ("./train",)}),
+        ("lightning run model train.py", 1, {"entrypoint": ("lightning", "run", "model", "train.py"), "launcher": "shell"}),
+        ("ray job submit -- python a.py", 1, {"entrypoint": ("ray", "job", "submit", "--", "python", "a.py"), "launcher": "shell"}),
+    ],
+)  # fmt: skip
+def test_how_it_is_started_on_so_many_slots(
+    folder: Path, line: str, num_slots: int, started: dict[str, object]
+) -> None:
+    found = parse_command(line.split(), folder).started(num_slots=num_slots, launcher=None)
+    assert {**found, "entrypoint": tuple(found["entrypoint"])} == started
+
+
+def test_the_launcher_that_is_given_starts_it(folder: Path) -> None:
+    parsed = parse_command(["python", "train.py"], folder)
+    assert parsed.started(num_slots=1, launcher="torchrun")["launcher"] == "torchrun"
+    assert parsed.started(num_slots=4, launcher="plain")["launcher"] == "plain"
+    optimised = parse_command(["python", "-O", "train.py"], folder)
+    assert optimised.started(num_slots=2, launcher="direct")["entrypoint"][1] == "-O"
+    with pytest.raises(CommandFailure, match="python -O can run on one slot alone"):
+        optimised.started(num_slots=2, launcher=None)
 
 
 def test_an_interpreter_named_by_a_path_is_that_of_the_nodes(folder: Path) -> None:
@@ -83,6 +143,8 @@ def test_an_interpreter_named_by_a_path_is_that_of_the_nodes(folder: Path) -> No
         ("python src/main.py --x 1", "main"),
         ("python -m package.train", "package.train"),
         ("bash -e run.sh", "run"),
+        ("python -O train.py", "train"),
+        ("python -c 1", "python"),
         ("accelerate launch train.py", "train"),
     ],
 )
@@ -95,10 +157,9 @@ def test_the_experiment_is_named_like_its_script(folder: Path, line: str, name: 
     [
         ("", "There is no command"),
         ("python", "would wait for input"),
-        ("python -c 'print(1)'", "python -c cannot run as an experiment"),
-        ("mpirun -np 4 python train.py", "mpirun starts processes on other machines itself"),
+        ("python -", "would wait for input"),
         ("srun train.py", "srun starts processes"),
-        ("torchrun --nproc_per_node=gpu train.py", "--nproc-per-node gpu of torchrun is not a"),
+        ("torchrun --nproc_per_node=all train.py", "--nproc-per-node all of torchrun is not a"),
         ("torchrun --nnodes=1:4 train.py", "--nnodes 1:4 of torchrun is not a number"),
         ("torchrun --nproc_per_node=2", "torchrun names no script"),
     ],

@@ -2,7 +2,7 @@
 
 `torchrun`, `accelerate launch` and `deepspeed` learn from their command line alone how many nodes
 there are and where they meet. `complete` adds what the command leaves out and changes nothing that
-it says. The server shows the completed line, the agent runs it, and in a shell script the programs
+it says, except that "as many as there are" means the slots of the job. The server shows the completed line, the agent runs it, and in a shell script the programs
 in the allocation's folder `bin` (this file, run as a program) do the same.
 
 Needs the standard library alone, and no other module of ours: see `main`.
@@ -28,12 +28,13 @@ HOSTFILE_VARIABLE = "MUSTER_HOSTFILE"
 _PYTHON = re.compile(r"python[0-9.]*")
 _MODULES = {
     "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
     "accelerate.commands.launch": "accelerate",
     "deepspeed.launcher.runner": "deepspeed",
 }
 _FLAGS = {
     "torchrun": frozenset({"standalone", "m", "module", "no_python", "run_path", "h", "help",
-                           "virtual_local_rank"}),
+                           "virtual_local_rank", "use_env"}),
     "accelerate": frozenset({
         "h", "help", "q", "quiet", "m", "module", "no_python", "debug", "cpu", "multi_gpu", "tpu",
         "ipex", "use_xpu", "use_deepspeed", "use_fsdp", "use_tp", "use_megatron_lm",
@@ -122,8 +123,10 @@ def entry_file(entrypoint: Sequence[str]) -> str:
     call = find_call(entrypoint)
     if call is not None:
         return call.script
-    if name in SHELLS or _PYTHON.fullmatch(name):
-        return _first_file(entrypoint[1:])
+    if name in SHELLS:
+        return _first_file(entrypoint[1:], with_value="oO")  # -o pipefail, -O extglob
+    if _PYTHON.fullmatch(name):
+        return _first_file(entrypoint[1:], with_value="WX")  # -W error, -X dev
     is_file = "/" in first or first.endswith((".py", ".sh"))
     return first if is_file else ""
 
@@ -152,7 +155,8 @@ def complete(argv: Sequence[str], place: GangPlace, *, log_dir: str = "") -> lis
     call = find_call(argv)
     if call is None:
         return list(argv)
-    return [*call.prefix, *_COMPLETERS[call.launcher](call, place, log_dir), *call.rest]
+    added = _COMPLETERS[call.launcher](call, place, log_dir)
+    return [*call.prefix, *added, *_granted(call, place)]
 
 
 def _complete_torchrun(call: LauncherCall, place: GangPlace, log_dir: str) -> list[str]:
@@ -183,6 +187,20 @@ def _complete_torchrun(call: LauncherCall, place: GangPlace, log_dir: str) -> li
     if log_dir and not given.keys() & {"log_dir", "redirects", "r", "tee", "t", "logs_specs"}:
         added += [f"--log-dir={log_dir}", "--redirects=3"]
     return added
+
+
+def _granted(call: LauncherCall, place: GangPlace) -> tuple[str, ...]:
+    """Return the words after the launcher with the slots of the job for a number of workers that is
+    not written out: torchrun would count the devices or the cores of the whole node."""
+    if call.launcher != "torchrun" or call.options.get("nproc_per_node") not in ("gpu", "auto"):
+        return call.rest
+    rest = list(call.rest)
+    for position, word in enumerate(rest):
+        name, equals, _ = word.partition("=")
+        if name.lstrip("-").replace("-", "_") == "nproc_per_node":
+            rest[position : position + (1 if equals else 2)] = [f"{name}={place.num_local}"]
+            break
+    return tuple(rest)
 
 
 def _complete_accelerate(call: LauncherCall, place: GangPlace, log_dir: str) -> list[str]:
@@ -332,8 +350,11 @@ def _parse(launcher: str, argv: Sequence[str], start: int) -> LauncherCall:
     )
 
 
-def _first_file(arguments: Sequence[str]) -> str:
-    """Return the script among the arguments of a shell or of Python; "" for `-c` and `-m`."""
+def _first_file(arguments: Sequence[str], *, with_value: str) -> str:
+    """Return the script among the arguments of a shell or of Python; "" for `-c` and `-m`.
+
+    with_value: letters of the options that take a word of their own.
+    """
     position = 0
     while position < len(arguments):
         word = arguments[position]
@@ -343,8 +364,7 @@ def _first_file(arguments: Sequence[str]) -> str:
             return arguments[position + 1] if word == "--" and position + 1 < len(arguments) else ""
         if not word.startswith("--") and ("c" in word[1:] or "m" in word[1:]):
             return ""
-        # `-o pipefail` and `-W error` take a word of their own.
-        position += 2 if word[-1] in "oOWX" and not word.startswith("--") else 1
+        position += 2 if word[-1] in with_value and not word.startswith("--") else 1
     return ""
 
 

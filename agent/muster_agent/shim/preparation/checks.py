@@ -186,6 +186,7 @@ def prepare(
                 sdk_path=sdk_path,
                 attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),
                 loopback_interface=LOOPBACK_INTERFACE,
+                num_threads=options.num_threads,
                 inherited=inherited,
                 has_own_devices=container is not None and not container.engine.is_plain,
             ),

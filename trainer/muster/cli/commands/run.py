@@ -25,6 +25,8 @@ NAME_MAX_CHARS = 200
 WAITING = frozenset({"QUEUED", "RETRY_WAIT", "PAUSED"})
 TERMINAL = frozenset({"COMPLETED", "STOPPED_EARLY", "FAILED", "CANCELED"})
 _SHOWN_RANKS_MAX = 1000
+_SLOTS_KEYS = frozenset({"launcher", "resources", "resources.slots", "resources.min_slots"})
+"""Keys with which `--set` chooses how a script is started."""
 
 ArrayOption = Annotated[
     list[str] | None,
@@ -36,7 +38,10 @@ ArrayOption = Annotated[
 ]
 LauncherOption = Annotated[
     str | None,
-    typer.Option(help="How workers are started; takes the values of `launcher` in a document."),
+    typer.Option(
+        help="How workers are started; takes the values of `launcher` in a document. Default: plain "
+        "for a Python script on one slot, torchrun on more, shell for any other command."
+    ),
 ]
 
 
@@ -102,22 +107,25 @@ def run(
         return
     folder = Path.cwd() if code is None else code
     parsed = parse_command(command, folder)
-    document = _document(parsed, slots=slots, nodes=nodes, name=name)
+    overrides = list(set_ or ())
+    document = _document(
+        parsed, slots=slots, nodes=nodes, name=name, launcher=launcher, overrides=overrides
+    )
     document["resources"] |= _given(pool=pool, slot_type=slot_type)
     document["environment"] = _given(
         python=python or parsed.python, variables=_variables(env or ()), secrets=secret
     )
     document["code"] = {"path": ".", **_given(include=include)}
-    document |= _given(launcher=launcher) | _array(array or ())
+    document |= _array(array or ())
     for note in parsed.notes:
         say(note)
     start(
         json.dumps(document, indent=2),
-        overrides=list(set_ or ()),
+        overrides=overrides,
         code=code,
         detach=detach,
         as_json=as_json,
-        hide_launcher=parsed.is_script and launcher in (None, "torchrun"),
+        hide_launcher=parsed.is_script and document.get("launcher") in (None, "torchrun"),
     )
 
 
@@ -189,7 +197,13 @@ def _batch_script(word: str) -> str | None:
 
 
 def _document(
-    parsed: ParsedCommand, *, slots: int | None, nodes: int | None, name: str | None
+    parsed: ParsedCommand,
+    *,
+    slots: int | None,
+    nodes: int | None,
+    name: str | None,
+    launcher: str | None,
+    overrides: Sequence[str],
 ) -> dict[str, Any]:
     """Return the document of a command line. Raises CommandFailure when options contradict it."""
     for option, given, own in (("-n", slots, parsed.slots), ("--nodes", nodes, parsed.nodes)):
@@ -204,10 +218,12 @@ def _document(
     resources: dict[str, Any] = {"slots": num_slots if num_slots is not None else num_nodes or 1}
     if num_nodes is not None:
         resources["nodes"] = num_nodes
+    # Any number but 1 has the same effect: which of them --set gives is the server's to read.
+    is_set = any(text.partition("=")[0].strip() in _SLOTS_KEYS for text in overrides)
     return {
         "name": (name if name is not None else parsed.name)[:NAME_MAX_CHARS],
-        "entrypoint": list(parsed.entrypoint),
         "resources": resources,
+        **parsed.started(num_slots=0 if is_set else resources["slots"], launcher=launcher),
     }
 
 
