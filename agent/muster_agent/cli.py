@@ -22,7 +22,7 @@ import structlog
 from pydantic import ValidationError
 
 from muster import __version__
-from muster.launch import lifeline
+from muster.launch import lifeline, reaping
 from muster_agent.isolation.walls import CannotIsolate, Isolation, choose, in_words
 from muster_agent.jobs.folder import make_home
 from muster_agent.settings import AgentSettings
@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if lock is None:
         _say(f"another agent uses {settings.home}; set MUSTER_AGENT_HOME to run a second one")
         return EXIT_HOME_IN_USE
+    reaping.adopt()
     try:
         return asyncio.run(_run(settings))
     except KeyboardInterrupt:
@@ -86,6 +87,7 @@ async def _run(settings: AgentSettings) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGCHLD, reaping.collect)
 
     def on_lifeline_cut() -> None:
         threading.Timer(LIFELINE_EXIT_S, os._exit, (1,)).start()

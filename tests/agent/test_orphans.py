@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,31 @@ def test_the_history_survives_and_stays_short(
     second = AllocationHistory(tmp_path / "history")
     assert [f"a{n}" in second for n in range(8)] == [False] * 5 + [True] * 3
     assert (tmp_path / "history").read_text() == "a5\na6\na7\n"
+
+
+def test_what_an_agent_adopts_by_accident_is_collected(
+    agent: Any, plane: Any, make_spec: Any, code: Code, wait_for: Any
+) -> None:
+    """It is a sub-reaper while it forks a shim; what is orphaned in that moment becomes its child."""
+    spec = make_spec(code=code("import time; time.sleep(600)"), slots=[0], world_size=1)
+    plane.want(spec)
+    agent.wait_state("a1", "RUNNING")
+    us = psutil.Process(agent.process.pid)
+    shim = psutil.Process(agent.folder("a1").read_state().pid)
+    worker = next(p for p in shim.children(recursive=True) if "main.py" in p.cmdline())
+    forking = next(p for p in us.children() if "muster-forkserver" in p.cmdline())
+    forking.suspend()
+    plane.want(make_spec("a2", code=spec.code, slots=[1], world_size=1))
+    wait_for(lambda: agent.folder("a2").has_options())  # it asks for the fork next, and waits
+    time.sleep(0.3)
+    shim.kill()
+    wait_for(lambda: worker.ppid() == us.pid)
+    forking.resume()
+    worker.kill()
+    agent.wait_state("a2", "RUNNING")
+    assert agent.wait_exit("a1").cause == "shim_lost"
+
+    def zombies() -> list[psutil.Process]:
+        return [p for p in us.children() if p.status() == psutil.STATUS_ZOMBIE]
+
+    wait_for(lambda: not zombies(), timeout_s=5.0)

@@ -13,7 +13,6 @@ Processes are never matched by name, and none is signalled unless its pid and st
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import os
 import signal
@@ -28,6 +27,7 @@ from typing import IO
 
 import psutil
 
+from muster.launch import reaping
 from muster.measure.stacks import own_pid
 from muster_agent.clock import unix_ms
 from muster_agent.isolation.containers import NAME_VARIABLE
@@ -39,7 +39,6 @@ OWNER_VARIABLE = "MUSTER_OWNER"
 """Variable beside either: the mark of the owner, see `owner_of`."""
 SESSION_VARIABLE = "MUSTER_TUNNEL"
 """Variable of a command that a user runs inside a job: the id of its tunnel."""
-_PR_SET_CHILD_SUBREAPER = 36
 _AGENTS_GROUP = "muster-agent"
 _ROUND_S = 0.02
 _SIGNAL_BASE = 128
@@ -93,14 +92,6 @@ def send_signal(identity: Identity, number: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def become_subreaper() -> bool:
-    """Make orphans of this process's descendants its children instead of init's. Linux only."""
-    if not _IS_LINUX:
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 def descendants(pid: int) -> set[Identity]:
@@ -390,10 +381,7 @@ class Child:
 
 
 class Children:
-    """Starts processes and reaps them, together with every orphan the sub-reaper inherits.
-
-    One place waits for all: with `waitpid(-1)` running, nobody else may wait for a child.
-    """
+    """Starts processes and notes how they end."""
 
     def __init__(self, marks: Mapping[str, str]) -> None:
         """Create an empty set; `marks` are put into the environment of every process started here."""
@@ -416,7 +404,7 @@ class Children:
 
         pass_fds: open descriptors that the process inherits.
 
-        Use the Popen for its pipes only; never wait on it.
+        Use the Popen for its pipes only.
         """
         with cgroup.joined() if cgroup is not None else contextlib.nullcontext():
             process = subprocess.Popen(
@@ -434,24 +422,16 @@ class Children:
         return child, process
 
     def reap(self) -> None:
-        """Collect every child that has ended. Never blocks."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            known = self._known.pop(pid, None)
-            if known is None:
-                continue  # An orphan that became a child of this process.
-            child, process = known
+        """Collect every child that has ended, and every orphan. Never blocks."""
+        for pid, (child, process) in list(self._known.items()):
+            code = process.poll()
+            if code is None or self._known.pop(pid, None) is None:
+                continue
             child.ended_at_ms = unix_ms()
-            code = os.waitstatus_to_exitcode(status)
-            process.returncode = code  # Keeps Popen from waiting for a pid that is gone.
             if code > _SIGNAL_BASE and child.tells_signals_as_codes:
                 child.signal = code - _SIGNAL_BASE
             elif code < 0:
                 child.signal = -code
             else:
                 child.exit_code = code
+        reaping.collect()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import structlog
 
+from muster.launch import reaping
 from muster.launch.forkserver import CannotFork, ForkedProgram, ForkServer
 
 log = structlog.get_logger("muster.agent")
@@ -89,7 +90,7 @@ class Programs:
                 )
             except CannotFork as error:
                 self._give_up(error)
-        return subprocess.Popen(
+        program = subprocess.Popen(
             # -P: the working folder must not shadow modules.
             [sys.executable, "-P", "-m", *module],
             env=dict(environment),
@@ -100,6 +101,8 @@ class Programs:
             start_new_session=True,
             pass_fds=descriptors,
         )
+        reaping.keep(program)
+        return program
 
     async def result_of(self, module: str, *arguments: str, given: str = "") -> str:
         """Run a module that says its result (muster_agent.jobs.helpers); return the last line that it

@@ -23,6 +23,7 @@ from pathlib import Path
 import structlog
 
 import muster
+from muster.launch import reaping
 from muster_agent.environments.interpreters import fingerprint
 from muster_agent.jobs.folder import SOCKET_DIR_PREFIX, remove_socket_dir
 from muster_agent.jobs.process import OWNER_VARIABLE, SHIM_VARIABLE
@@ -201,6 +202,7 @@ class WarmParents:
                 raise
             finally:
                 os.close(lifeline_read)
+        reaping.keep(process)
         log.info("warm_parent_started", python=python, pid=process.pid)
         return _Parent(id, process, path, lifeline_write)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from muster import wire
-from muster.launch import lifeline
+from muster.launch import lifeline, reaping
 from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_agent.clock import boot_clock, unix_at_boot_ms
 from muster_agent.environments.failures import BuildCanceled
@@ -35,11 +35,7 @@ from muster_agent.jobs.folder import (
     remove_socket_dir,
 )
 from muster_agent.jobs.launch import environment_of, is_built_in
-from muster_agent.jobs.process import (
-    Identity,
-    become_subreaper,
-    send_signal,
-)
+from muster_agent.jobs.process import Identity, send_signal
 from muster_agent.plan import TERMINAL
 from muster_agent.records.logs import LogFile, find_logs, free_past_limit, launcher_log, tail
 from muster_agent.records.masking import Mask
@@ -92,7 +88,7 @@ def run_shim(path: Path, *, secrets_fd: int | None = None) -> int:
     if state is not None and state.observed in TERMINAL:
         log.error("this allocation has ended already")
         return 3
-    become_subreaper()
+    reaping.adopt()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     asyncio.run(Shim(folder, secrets).run())
@@ -212,7 +208,7 @@ class Shim:
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGCHLD, self.commands.changed.set)
+        loop.add_signal_handler(signal.SIGCHLD, self._on_child)
         loop.add_signal_handler(
             signal.SIGTERM,
             lambda: self.commands.ask_stop("the shim was asked to end", by_node=True),
@@ -318,7 +314,6 @@ class Shim:
                 f"the agent ended before it had handed over the secrets ({', '.join(missing)})",
                 blames="",
             )
-        # Nothing may be reaped here: the preparation waits for its own short-lived child processes.
         loop = asyncio.get_running_loop()
 
         def tell(level: Literal["info", "warning"], text: str) -> None:
@@ -659,6 +654,10 @@ class Shim:
     def _status(self) -> dict[str, Any]:
         self.standing.show()
         return {"observed": self.standing.state.observed, "asked": self.standing.state.asked}
+
+    def _on_child(self) -> None:
+        reaping.collect()
+        self.commands.changed.set()
 
     def _on_hello(self, record: wire.WorkerRecord) -> None:
         self.workers.replace(record)

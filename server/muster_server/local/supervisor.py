@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 
+from muster.launch import reaping
 from muster.launch.forkserver import CannotFork, ForkServer
 from muster_server.errors import SCHEMA_MISMATCH_EXIT
 from muster_server.security.stack_secrets import new_key
@@ -287,6 +288,7 @@ class Supervisor:
 
         Raises LocalError for what does not start, and for what no restart can help.
         """
+        reaping.collect()
         now = time.monotonic()
         changed = self._start_router()
         for entry in self.running.values():
@@ -471,6 +473,7 @@ def supervise(options: LocalOptions, say: Callable[[str], None]) -> Iterator[Sup
     Raises LocalError for whatever keeps Muster from starting.
     """
     home = make_home(options.root)
+    reaping.adopt()  # what an agent that crashes leaves behind
     with held(home):
         supervisor = Supervisor(home, options, say)
         handlers = {

@@ -86,7 +86,8 @@ def _linger(process: dict[str, Any]) -> int:
     except OSError as error:
         sys.stderr.write(f"{error.filename or process['argv'][0]}: {error.strerror}\n")
         return CANNOT_START
-    status = child.wait()
+    status = _collect_until(child.pid)
+    child.returncode = status  # it is collected
     if status != -signal.SIGTERM and not was_asked:
         time.sleep(SIGNAL_DELAY_S)
     if status == -signal.SIGTERM or was_asked:
@@ -94,6 +95,15 @@ def _linger(process: dict[str, Any]) -> int:
             while True:
                 os.wait()
     return status if status >= 0 else 128 - status
+
+
+def _collect_until(pid: int) -> int:
+    """Collect children, and what they leave behind, until this one has ended. Return its exit code,
+    or minus the signal."""
+    while True:
+        ended, status = os.wait()
+        if ended == pid:
+            return os.waitstatus_to_exitcode(status)
 
 
 def _host(processes: list[dict[str, Any]]) -> int:

@@ -6,7 +6,8 @@ nothing but import, the *fork server*, and the others are forked from it:
 * the fork server has one thread and no open file but its end of a socket. It ends when the process that
   started it does, however that ends;
 * a forked program is a child of the process that asked for it, as one that it had started itself:
-  the fork server forks twice, and who asks adopts the grandchild. It outlives the fork server.
+  the fork server forks twice, and who asks adopts the grandchild. It outlives the fork server. Whatever
+  else is orphaned in that moment is adopted with it: who asks should call muster.launch.reaping.adopt.
 
 What a program would find in a new interpreter, it finds here: a session of its own, default signals,
 the environment, files and folder that were asked for, and its command line in the list of processes.
@@ -33,6 +34,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from muster.launch import reaping
 from muster.launch.label import ROOM_VARIABLE, Label, check_is_alone
 
 IMPORT_TIMEOUT_S = 120.0
@@ -129,6 +131,7 @@ class ForkServer:
                 start_new_session=True,
                 pass_fds=(theirs.fileno(),),
             )
+        reaping.keep(self._process)
         self._control.settimeout(IMPORT_TIMEOUT_S)
 
     @property
@@ -176,7 +179,7 @@ class ForkServer:
         }
         body = json.dumps(request).encode()
         try:
-            with self._lock, _adopting_orphans():
+            with reaping.starting(), self._lock, _adopting_orphans():
                 socket.send_fds(
                     self._control,
                     [len(body).to_bytes(SIZE_BYTES, "big")],
@@ -184,13 +187,15 @@ class ForkServer:
                 )
                 self._control.sendall(body)
                 answer = json.loads(_receive(self._control) or b"null")
+                if answer is None:
+                    raise CannotFork("it has ended")
+                if "refused" in answer:
+                    raise CannotFork(answer["refused"])
+                program = ForkedProgram(answer["pid"])
+                reaping.keep(program)
+                return program
         except OSError as error:
             raise CannotFork(str(error)) from error
-        if answer is None:
-            raise CannotFork("it has ended")
-        if "refused" in answer:
-            raise CannotFork(answer["refused"])
-        return ForkedProgram(answer["pid"])
 
     def close(self) -> None:
         """End it. What was forked from it goes on."""

@@ -112,7 +112,11 @@ def main() -> tuple[dict[str, Any], int] | None:
     _check_has_no_device()
     gc.collect()
     gc.freeze()  # collecting would write to, and so copy, every page that has an object
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are nobody's to wait for
+    # Keepers are nobody's to wait for, nor are those that go on behind walls after a fork: the kernel
+    # collects what is ours, and that is all that our descendants leave behind. A zombie would keep a
+    # sandbox from ending.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     sys.stderr.write(f"ready after {time.process_time():.1f} s of the processor\n")
     sys.stderr.flush()
     listener = socket.socket(fileno=given["listen_fd"])
@@ -280,6 +284,10 @@ def _wait_for(pids: list[int], tell: Any) -> None:
         if pid in left:
             left.discard(pid)
             tell(ended=pids.index(pid), status=os.waitstatus_to_exitcode(status))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel collects what is left
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
     tell(done=True)
 
 
