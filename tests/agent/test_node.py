@@ -134,22 +134,28 @@ def test_identity_tells_a_process_from_a_later_one_of_the_same_pid() -> None:
         "x",
     ],
 )
-def test_metrics_that_the_server_would_refuse_are_refused_at_the_socket(series: Any) -> None:
-    with pytest.raises(ValueError):
-        valid_metrics({"series": [series]})
+def test_what_the_server_would_refuse_costs_itself_alone(series: Any) -> None:
+    good = {"name": "loss", "steps": [1], "times_ms": [2], "values": [0.5]}
+    metrics, problems = valid_metrics({"series": [series, good]})
+    assert metrics["series"] == [good]
+    assert len(problems) == 1
 
 
 def test_valid_metrics_keep_known_fields_only() -> None:
     point = {"name": "x", "steps": [1], "times_ms": [2], "values": ["-Infinity"], "extra": 1}
-    assert valid_metrics({"series": [point], "step": 1, "epoch": 2, "unknown": 3}) == {
-        "type": "metrics",
-        "local_rank": 0,
-        "rank": 0,
-        "series": [{"name": "x", "steps": [1], "times_ms": [2], "values": ["-Infinity"]}],
-        "step": 1,
-        "epoch": 2.0,
-        "num_steps_planned": None,
-    }
+    given = {"series": [point], "step": 1, "epoch": 2, "unknown": 3}
+    assert valid_metrics(given) == (
+        {
+            "type": "metrics",
+            "local_rank": 0,
+            "rank": 0,
+            "series": [{"name": "x", "steps": [1], "times_ms": [2], "values": ["-Infinity"]}],
+            "step": 1,
+            "epoch": 2.0,
+            "num_steps_planned": None,
+        },
+        {},
+    )
 
 
 def test_words_for_a_full_disk_are_lost_without_harm() -> None:

@@ -165,7 +165,8 @@ def test_what_real_clients_send_arrives(job: Any, version: str) -> None:
     assert points["val/loss"] == [(2, "NaN")]
     assert points["worst"] == [(2, "Infinity")]
     assert points["least"] == [(2, "-Infinity")]
-    assert points["late"] == [(0, 1.5)]
+    # Logged at a negative step; the newer client then repeats, with its model, what it once read at 0.
+    assert ("late" in points) == (version == "3.17")
     assert points["after"] == [(0, 1.0)]
     assert points["fold-1/loss"] == [(1, 3.0)]
     runs = running.runs()
@@ -201,7 +202,6 @@ def test_limits_are_mlflows_and_an_error_changes_nothing(job: Any) -> None:
         ),
         ({"metrics": [metric(), metric(value=True)]}, "a number is needed"),
         ({"metrics": [metric(), metric(step="two")]}, "for step of metric 'loss'"),
-        ({"metrics": [metric(step=2**60)]}, "at most 9007199254740991 is allowed"),
         ({"metrics": [metric()], "params": "p"}, "params must be a list"),
     ]:
         assert client.refused(batch, run_id=run_id, **body)[:2] == (400, "INVALID_PARAMETER_VALUE")

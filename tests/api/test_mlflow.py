@@ -121,7 +121,8 @@ def test_what_real_clients_send_becomes_unmanaged_runs(tracking, tick, version):
     assert summary["train/loss"] == (1 / 3, 3), "a batch that was sent again counts once"
     assert summary["val/loss"] == ("NaN", 1)
     assert summary["worst"] == ("Infinity", 1)
-    assert summary["late"] == (1.5, 1)
+    # Logged at a negative step; the newer client then repeats, with its model, what it once read at 0.
+    assert ("late" in summary) == (version == "3.17")
     assert summary["after"] == (1.0, 1)
     series = tracking.http.get(f"/api/v1/trials/{trial['id']}/series.jsonl").text
     rows = [json.loads(line) for line in series.splitlines()]

@@ -16,7 +16,6 @@ from muster.measure.peaks import peak_flops_of
 from muster.measure.step_sums import MAX_KINDS, PHASES, Facts, StepSums
 from muster.measure.timing import StepTimer
 from muster.sdk.env import RankInfo, Surroundings, TrialConfig
-from muster.sdk.metrics import clean_name
 from muster.sdk.run import Run
 from muster.sdk.sinks import FileSink
 
@@ -218,21 +217,6 @@ def test_mfu_is_a_share_of_what_the_devices_together_can_do() -> None:
 )
 def test_a_gpu_s_peak_is_found_by_whole_words_of_its_name(name: str, peak: float | None) -> None:
     assert peak_flops_of(name) == peak
-
-
-@pytest.mark.parametrize(
-    ("name", "cleaned"),
-    [
-        ("train/loss", "train/loss"),
-        ("loss (mean) %", "loss_mean_"),
-        ("/a//b/", "a/b"),
-        ("", "unnamed"),
-        ("精度", "_"),
-        ("x" * 300, "x" * 200),
-    ],
-)
-def test_names_are_made_storable(name: str, cleaned: str) -> None:
-    assert clean_name(name) == cleaned
 
 
 @pytest.fixture

@@ -232,13 +232,45 @@ def test_nothing_a_script_logs_can_raise(
 
     run = make_run(Broken())
     for _ in range(3):
-        run.log({"a b": 1.0, "c": "text", "d": [1, 2], "e": None}, step=1)
+        run.log({"a\nb": 1.0, "c": "text", "d": [1, 2], "e": None}, step=1)
         run.log({"x": 1.0}, step="not a step")  # type: ignore[arg-type]
         run.report_group("g", ["a"])  # type: ignore[list-item]
     said = capfd.readouterr().err
     assert said.count("broken sink") == 1
-    assert "metric name 'a b' is reported as 'a_b'" in said
+    assert "metric name 'a\\nb' is reported as 'a_b~" in said
     assert "metric 'c' is not one number and is left out" in said
+
+
+def test_one_bad_value_costs_that_value_and_is_said_once(
+    shim: Any, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("muster.sdk.run._warned", set())
+    shim.start()
+    run = make_run(agent_sink(shim.path), rank=3)
+    for step in range(-2, 50):
+        run.log({"train/loss": 0.5, "space": 10**400}, step=step, epoch=math.nan)
+        values = {"acc>0.5": 1, "acc<0.5": 2, "space": 10**400}
+        run.log_captured(values, route="wandb", library="W", step=step, num_steps_planned=-1)
+    run.log({"train/loss": 1.0}, step=10**30)
+    shim.drain(run)
+    assert [step for step, _ in shim.points("train/loss")] == list(range(50))
+    assert {value for _, value in shim.points("acc>0.5")} == {1.0}
+    assert {value for _, value in shim.points("acc<0.5")} == {2.0}
+    assert [m["text"] for m in shim.of("message") if m["level"] == "warning"] == [
+        "rank 3: values are left out: step -2 lies outside 0 to 9007199254740991 (said once)",
+        "rank 3: values that the script logs with W are left out: step -2 lies outside 0 to "
+        "9007199254740991 (said once)",
+        "rank 3: metric 'space' is too large to be a number and is left out",
+    ]
+
+
+def test_a_row_of_many_names_arrives_whole(shim: Any, make_run: MakeRun) -> None:
+    shim.start()
+    run = make_run(agent_sink(shim.path))
+    run.log({f"layer/{no}": float(no) for no in range(5_100)}, step=1)
+    shim.drain(run)
+    assert sum(len(line["series"]) for line in shim.of("metrics")) == 5_100
+    assert max(len(line["series"]) for line in shim.of("metrics")) <= wire.SERIES_PER_RECORD_MAX
 
 
 def test_numpy_scalars_and_one_element_tensors_are_numbers(

@@ -88,6 +88,28 @@ def test_long_values_are_cut_as_mlflows_server_does(desk: Desk) -> None:
     ]
 
 
+def test_points_that_cannot_be_stored_do_not_cost_those_beside_them(desk: Desk) -> None:
+    run = desk.start()
+    metrics = [
+        {"key": "loss", "value": 0.5, "step": step, "timestamp": 1} for step in (-1, 0, 1, 2**60)
+    ]
+    metrics += [{"key": "n", "value": 10**400, "step": 0, "timestamp": 1}] * 2
+    metrics += [{"key": "late", "value": 1, "step": 0, "timestamp": 1_700_000_000_000_000_000}]
+    desk.call("POST", BATCH, run_id=run.run_id, metrics=metrics)
+    assert [(point.key, point.step) for point in desk.points] == [
+        ("loss", 0),
+        ("loss", 1),
+        ("late", 0),
+    ]
+    assert desk.points[-1].time_ms < 2**53
+    assert desk.warnings == [
+        f"The metric 'loss' has values that are left out: step -1 lies outside 0 to {2**53 - 1}.",
+        f"The metric 'loss' has values that are left out: step {2**60} lies outside 0 to "
+        f"{2**53 - 1}.",
+        "The metric 'n' has a value that is too large to be a number: it is left out.",
+    ]
+
+
 def test_the_number_of_runs_and_models_is_bounded(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,8 +150,8 @@ def test_reading_back_says_what_it_does_not_have(
     [
         ("", "train/loss", "train/loss"),
         ("fold-1", "loss", "fold-1/loss"),
-        ("", "-odd", "_-odd"),
-        ("", "blank ", "blank"),
+        ("", "-odd", "-odd"),
+        ("", "val acc: top 1", "val acc: top 1"),
     ],
 )
 def test_series_are_named_as_muster_allows(label: str, key: str, name: str) -> None:

@@ -17,7 +17,8 @@ from typing import Any, Final
 import re2
 
 from muster.log_text import visible
-from muster.sdk.metrics import MEASURED, clean_name
+from muster.sdk.metrics import MEASURED
+from muster.series_rules import clean_name
 
 PATTERN_MAX_BYTES: Final = 1 << 20
 """Memory that one compiled pattern may take."""

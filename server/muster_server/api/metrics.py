@@ -14,10 +14,10 @@ import msgspec
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import StreamingResponse
 
+from muster.series_rules import NAME_MAX_CHARS, STEP_MAX
 from muster.wire import encode_number
 from muster_server.api.http.deps import Db
 from muster_server.db.queries.metrics import begin_snapshot
-from muster_server.domain.metrics import NAME_MAX_CHARS, STEP_MAX
 from muster_server.schemas.data import (
     CurvesReply,
     ExperimentSeriesReply,

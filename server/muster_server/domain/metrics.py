@@ -1,4 +1,4 @@
-"""Rules of metrics: names, bucket widths, which points of which attempt are visible, summaries.
+"""Rules of metrics: bucket widths, which points of which attempt are visible, summaries.
 
 Pure and made of the standard library. The array code that applies these rules to millions of
 points is in db/queries/metrics_codec.py.
@@ -10,16 +10,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-
-NAME_MAX_CHARS = 200
-NAME_RULE = (
-    "1 to 200 printable characters that start with a letter, digit or underscore and do not end "
-    "in a blank"
-)
-
-STEP_MAX = 2**53 - 1
-"""Steps and times above it are refused: JavaScript could not hold them exactly."""
 
 BLOCK_POINTS = 4096
 ROLLUP_BUCKETS = 33
@@ -32,21 +22,6 @@ SPAN_BUCKETS = 129
 SPAN_MIN_WIDTH = 1024
 """No span has narrower buckets: its blocks hold at least half their most points, so it covers at
 least 131,072 steps. A picture that is drawn finer need not look for spans."""
-
-
-@lru_cache(maxsize=4096)  # the same few names are checked again and again
-def is_valid_name(name: str) -> bool:
-    """Return whether `name` follows NAME_RULE.
-
-    The rule is wide, because refusing a name loses data; it keeps out what breaks tables and files:
-    control characters, and first characters a spreadsheet would take for a formula.
-    """
-    return (
-        0 < len(name) <= NAME_MAX_CHARS
-        and (name[0].isalnum() or name[0] == "_")
-        and name[-1] != " "
-        and name.isprintable()
-    )
 
 
 MEASURED_GROUPS = ("time/", "comm/", "pipeline/", "throughput/")

@@ -165,7 +165,7 @@ def test_records_that_come_together_are_stored_as_one_and_tell_the_same(database
             row = trial.row(session)
             assert (row.step, row.epoch) == (4, 3.0)
             event = session.scalars(select(EventRow).where(EventRow.trial_id == trial.id)).one()
-            assert f"{LOSS!r}: steps are 0 to" in event.message
+            assert f"{LOSS!r}: step -1 lies outside" in event.message
     with database.read() as session:
         batches = select(MetricBatchRow.seq).where(MetricBatchRow.trial_id == together.id)
         assert session.scalars(batches).all() == [3]
@@ -242,6 +242,20 @@ def test_names_that_cannot_be_stored_are_reported_and_do_not_fail_the_record(tri
         assert session.scalars(select(MetricSeriesRow.name)).all() == [LOSS]
         assert "bad?name" in event.message
         assert event.data == {"num_columns": 2}
+
+
+def test_points_that_cannot_be_stored_do_not_cost_those_beside_them(trial: Trial) -> None:
+    trial.report({LOSS: [(step, 0.5) for step in range(-1, 500)], "n": [(2**53, 1.0), (2, 2.0)]})
+    trial.compact()
+    series = trial.read()
+    assert series is not None
+    assert series.step == list(range(500))
+    with trial.database.read() as session:
+        event = session.scalars(select(EventRow)).one()
+        rows = session.execute(select(MetricSeriesRow.name, MetricSeriesRow.count)).all()
+        assert dict(map(tuple, rows)) == {LOSS: 500, "n": 1}
+        assert "'train/loss': step -1 lies outside" in event.message
+        assert "'n': step 9007199254740992 lies" in event.message
 
 
 def test_too_many_series_are_cut_with_a_warning(trial: Trial) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from muster.launch.estimator_job import DEFINITIONS_VARIABLE
 from muster.nearest import nearest
-from muster.sdk.metrics import clean_name
+from muster.series_rules import clean_name
 
 DEFAULT_CHANNEL = "training"
 TORCHRUN = ("torchrun", "torch_distributed", "pytorchddp")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from muster.client import Frame
-from muster.sdk.metrics import clean_name
+from muster.series_rules import clean_name
 
 from .document import channels_of, document_of
 from .estimator import Estimator, logs_wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from muster.sdk.metrics import clean_name
+from muster.series_rules import clean_name
 
 from .draft import ImportDraft
 

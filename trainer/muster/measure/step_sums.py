@@ -8,7 +8,7 @@ from muster.measure import memory
 from muster.measure.collectives import Segment
 from muster.measure.comm_use import CommUse
 from muster.sdk.env import RankInfo
-from muster.sdk.metrics import clean_name
+from muster.series_rules import clean_name
 
 PHASES = (
     "data_wait", "host_to_device", "forward", "backward", "optimizer", "checkpoint", "other",

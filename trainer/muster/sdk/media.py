@@ -21,8 +21,8 @@ from muster import media, wire
 from muster.media import DropReason
 from muster.sdk import encoding
 from muster.sdk.encoding import Snapshot
-from muster.sdk.metrics import clean_name
 from muster.sdk.sinks import NullSink, Sink, warn
+from muster.series_rules import clean_name
 
 QUEUED_MAX = 256
 """Items that wait for their content to be made."""

@@ -28,9 +28,10 @@ from muster.sdk.env import (
     torch_facts,
 )
 from muster.sdk.media import MediaMethods, MediaQueue
-from muster.sdk.metrics import MEASURED, Row, clean_name, clean_values, to_float
+from muster.sdk.metrics import MEASURED, Row
 from muster.sdk.sinks import AgentSink, FileSink, NullSink, Sink, WorkerReport, warn
 from muster.sdk.stops import StopNotice
+from muster.series_rules import TOO_LARGE, clean_name, clean_values, finite, number_of, whole_step
 
 if TYPE_CHECKING:
     from muster.sdk.object_store import ObjectStore
@@ -87,6 +88,8 @@ class Run(MediaMethods):
         self._own_stop: StopNotice | None = None
         self._is_stopping = False
         self._is_attached = is_attached
+        self._without_step: set[str] = set()
+        """Whose values have had a step that cannot be stored."""
         self._own_names: set[str] = set()
         """Names of metrics that `log` was given."""
         self._captured: dict[str, int] = {}
@@ -218,21 +221,19 @@ class Run(MediaMethods):
         if os.getpid() != self._pid:
             warn_once("log() in a forked process is ignored: only the worker itself reports")
             return
-        if step is None:
-            step = self._next_step
-        step = int(step)
+        at = self._step_of(self._next_step if step is None else step, "values")
+        if at is None:
+            return
         if not is_late:
-            self._next_step = step + 1
-        values, problems = clean_values(metrics)
-        for problem in problems:
-            warn_once(problem)
+            self._next_step = at + 1
+        values = self._cleaned(metrics)
         self._describe()
-        watch.step, watch.num_reports = step, watch.num_reports + 1
+        watch.step, watch.num_reports = at, watch.num_reports + 1
         if values:
             self._own_names.update(values)
-            self._sink.row(Row(step, _now_ms(), values, epoch, num_steps_planned))
+            self._sink.row(_row(at, values, epoch, num_steps_planned))
         if not is_late:
-            window.logged(step)
+            window.logged(at)
 
     @_never_raises
     def log_captured(
@@ -256,14 +257,22 @@ class Run(MediaMethods):
         """
         if os.getpid() != self._pid:
             return
+        given = self._captured.get(route, 0) if step is None else step
+        at = self._step_of(given, f"values that the script logs with {library}")
+        if at is None:
+            return
         kept = {}
         for name, value in values.items():
             found = clean_name(str(name))
             if found.startswith(MEASURED):
                 found = f"{route}/{found}"
-            if found not in self._own_names and not isinstance(value, str):
-                with contextlib.suppress(TypeError, ValueError, RuntimeError):
-                    kept[found] = to_float(value)
+            if found in self._own_names or isinstance(value, str):
+                continue
+            number, why = number_of(value)
+            if number is not None:
+                kept[found] = number
+            elif why == TOO_LARGE:  # Libraries log pictures and texts beside numbers.
+                self._left_out(f"metric {found!r} {why} and is left out")
         if not kept:
             return
         if route not in self._captured and self.info.rank == 0 and not is_explicit:
@@ -271,19 +280,38 @@ class Run(MediaMethods):
                 f"Values that the script logs with {library} are captured. "
                 "measure.capture: [] switches it off."
             )
-        step = self._captured.get(route, 0) if step is None else int(step)
-        self._captured[route] = step + 1
+        self._captured[route] = at + 1
         self._describe()
         if watch.timer is None:
-            watch.step = step
+            watch.step = at
         watch.num_reports += 1
-        self._sink.row(Row(step, _now_ms(), kept, epoch, num_steps_planned))
+        self._sink.row(_row(at, kept, epoch, num_steps_planned))
         is_new = not kept.keys() <= self._captured_names
         if "mlflow" in sys.modules and is_new and len(self._captured_names) < MAX_AWAITED_NAMES:
             # The library may hand the same values to MLflow next; the agent must know their names
             # before MLflow's client gets there. Once per name, and never for long.
             self._captured_names.update(kept)
             self._sink.flush(NAMES_FLUSH_S)
+
+    def _cleaned(self, metrics: Mapping[Any, Any]) -> dict[str, float]:
+        """Return names and values as they are stored, and say once what that has changed."""
+        values, problems = clean_values(metrics)
+        for problem in problems:
+            self._left_out(problem)
+        return values
+
+    def _left_out(self, problem: str) -> None:
+        """Say once, in the log and on the trial's page, what a value that cannot be stored was."""
+        if warn_once(problem):
+            self.message(f"rank {self.info.rank}: {problem}", "warning")
+
+    def _step_of(self, step: Any, whose: str) -> int | None:
+        """Return a step as it is stored; None, said once, if it cannot be stored."""
+        found, problem = whole_step(step)
+        if found is None and whose not in self._without_step:
+            self._without_step.add(whose)
+            self._left_out(f"{whose} are left out: {problem} (said once)")
+        return found
 
     @_never_raises
     def captures_folder(self, path: str) -> None:
@@ -329,9 +357,7 @@ class Run(MediaMethods):
         confusion: [true class][predicted class] → number of samples. Precision, recall and F1 of
             each class follow from it.
         """
-        values, problems = clean_values(metrics or {})
-        for problem in problems:
-            warn_once(problem)
+        values = self._cleaned(metrics or {})
         self._sink.record(
             wire.EvaluationRecord(
                 name=name,
@@ -379,9 +405,7 @@ class Run(MediaMethods):
         """
         folder = self.store.begin(step)
         yield folder
-        values, problems = clean_values(metrics or {})
-        for problem in problems:
-            warn_once(problem)
+        values = self._cleaned(metrics or {})
         final, manifest = self.store.commit(folder, step=step, epoch=epoch, metrics=values)
         for callback in self.before_checkpoint:
             callback()
@@ -613,10 +637,18 @@ def _report_uncaught(run: Run) -> None:
     sys.excepthook = hook
 
 
-def warn_once(text: str) -> None:
-    if text not in _warned and len(_warned) < _MAX_WARNINGS:
+def warn_once(text: str) -> bool:
+    """Print a warning; return whether it is new."""
+    is_new = text not in _warned and len(_warned) < _MAX_WARNINGS
+    if is_new:
         _warned.add(text)
         warn(text)
+    return is_new
+
+
+def _row(step: int, values: dict[str, float], epoch: Any, num_steps_planned: Any) -> Row:
+    planned = finite(num_steps_planned)
+    return Row(step, _now_ms(), values, finite(epoch), None if planned is None else int(planned))
 
 
 def _now_ms() -> int:

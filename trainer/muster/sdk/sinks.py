@@ -113,7 +113,8 @@ class FileSink:
         self._write(hello_line(record))
 
     def row(self, row: Row) -> None:
-        self._write(metrics_line([row], rank=self._rank, local_rank=self._local_rank))
+        for line in metrics_lines([row], rank=self._rank, local_rank=self._local_rank):
+            self._write(line)
 
     def record(self, record: WorkerReport) -> None:
         self._write(_line(record))
@@ -388,8 +389,9 @@ class AgentSink:
 
     def _add_rows(self, rows: list[Row]) -> None:
         if rows:
-            line = metrics_line(rows, rank=self._rank, local_rank=self._local_rank)
-            self._lines.append((line, len(rows)))
+            *lines, last = metrics_lines(rows, rank=self._rank, local_rank=self._local_rank)
+            self._lines.extend((line, 0) for line in lines)
+            self._lines.append((last, len(rows)))
 
     def _send(self, sock: socket.socket) -> None:
         while self._lines:
@@ -417,8 +419,9 @@ class AgentSink:
                     self._on_control(self._control)
 
 
-def metrics_line(rows: list[Row], *, rank: int, local_rank: int) -> bytes:
-    """Return one columnar wire.MetricsRecord of several rows; `rows` must not be empty.
+def metrics_lines(rows: list[Row], *, rank: int, local_rank: int) -> list[bytes]:
+    """Return several rows as columnar wire.MetricsRecords, each of as many series as one may have;
+    `rows` must not be empty.
 
     Written as plain dicts: dataclasses.asdict copies every list, five times the cost of the rest.
     """
@@ -439,15 +442,18 @@ def metrics_line(rows: list[Row], *, rank: int, local_rank: int) -> bytes:
         "type": "metrics",
         "local_rank": local_rank,
         "rank": rank,
-        "series": [
-            {"name": name, "steps": steps, "times_ms": times_ms, "values": values}
-            for name, (steps, times_ms, values) in columns.items()
-        ],
         "step": max(row.step for row in rows),
         "epoch": epoch,
         "num_steps_planned": planned,
     }
-    return _line(record)
+    series = [
+        {"name": name, "steps": steps, "times_ms": times_ms, "values": values}
+        for name, (steps, times_ms, values) in columns.items()
+    ]
+    return [
+        _line({**record, "series": series[at : at + wire.SERIES_PER_RECORD_MAX]})
+        for at in range(0, len(series), wire.SERIES_PER_RECORD_MAX)
+    ]
 
 
 def hello_line(record: wire.WorkerRecord) -> bytes:

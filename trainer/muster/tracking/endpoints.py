@@ -7,20 +7,20 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from muster.series_rules import STEP_MAX
+
 from . import search
 from .errors import invalid, no_endpoint
 from .models import MODELS_MAX, ModelShelf
 from .runs import INPUT_MARK, MODELS_TAG, RunChange, TrackedExperiment, TrackedRun, metric_json
 from .store import TrackingStore
 from .values import (
-    NUMBER_MAX,
     TrackedPoint,
     items_of,
     key_of,
     listed,
     page_of,
     pair_of,
-    point_of,
     text_of,
     whole_of,
 )
@@ -180,7 +180,8 @@ def _search_runs(store: TrackingStore, body: Body) -> dict[str, Any]:
 
 
 def _log_metric(store: TrackingStore, body: Body) -> dict[str, Any]:
-    store.add_points(_run(store, body), [point_of(body)])
+    run = _run(store, body)
+    store.add_points(run, store.points_of([body]))
     return {}
 
 
@@ -247,7 +248,7 @@ def _get_history_bulk(store: TrackingStore, body: Body) -> dict[str, Any]:
     if not run_ids or len(run_ids) > BULK_RUNS_MAX:
         raise invalid(f"run_ids names {len(run_ids)} runs; 1 to {BULK_RUNS_MAX} are possible")
     first = whole_of(body.get("start_step"), 0)
-    last = whole_of(body.get("end_step"), NUMBER_MAX)
+    last = whole_of(body.get("end_step"), STEP_MAX)
     most = min(whole_of(body.get("max_results"), HISTORY_PAGE_MAX), HISTORY_PAGE_MAX)
     if most < 1 or first > last:
         raise invalid("max_results must be at least 1, and end_step no less than start_step")

@@ -127,10 +127,16 @@ class TrackingStore(ABC):
         params = items_of(body, "params", BATCH_PARAMS_MAX)
         tags = items_of(body, "tags", BATCH_TAGS_MAX)
         items_of({"items": [*metrics, *params, *tags]}, "items", BATCH_ITEMS_MAX)
-        points = [point_of(item) for item in metrics]
+        points = self.points_of(metrics)
         new_params = self._checked_params(run, [self.pair(item, "param") for item in params])
         self.set(run, new_params, dict(self.pair(item, "tag") for item in tags))
         self.add_points(run, points)
+
+    def points_of(self, metrics: Iterable[Any]) -> list[TrackedPoint]:
+        """Return the points that metrics state; one that cannot be stored is left out and told."""
+        now_ms = self.now_ms()
+        points = (point_of(item, on_bad=self._warn_once, now_ms=now_ms) for item in metrics)
+        return [point for point in points if point is not None]
 
     def pair(self, item: Any, what: str) -> tuple[str, str]:
         """Return the key and the text of a param or tag; too long a text is cut and told."""

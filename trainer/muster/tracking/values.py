@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import posixpath
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
+
+from muster.series_rules import STEP_MAX, TOO_LARGE, clean_name, number_of, whole_step
 
 from .errors import invalid
 
@@ -21,10 +21,6 @@ KEY_MAX_CHARS = 250
 PARAM_MAX_CHARS = 6_000
 TAG_MAX_CHARS = 8_000
 NAME_MAX_CHARS = 500
-SERIES_NAME_MAX_CHARS = 200
-"""Most characters of the name of a trial's series."""
-NUMBER_MAX = 2**53 - 1
-"""Largest step and time: JavaScript could not hold larger ones exactly."""
 
 _KEY = re.compile(r"[/\w.\- :]*")
 _KNOWN_KEYS_MAX = 10_000
@@ -69,17 +65,25 @@ def key_of(item: Mapping[str, Any], what: str) -> str:
     return key
 
 
-def point_of(item: Any) -> TrackedPoint:
-    """Return the point that a metric of a request states."""
+def point_of(item: Any, *, on_bad: Callable[[str], None], now_ms: int) -> TrackedPoint | None:
+    """Return the point that a metric of a request states; None for one that cannot be stored.
+
+    on_bad: is told of one that MLflow's own server would take.
+    now_ms: time of a metric without one that can be stored.
+    """
     if not isinstance(item, dict):
         raise invalid("a metric must be an object with key, value, timestamp and step")
     key = key_of(item, "metric")
-    return TrackedPoint(
-        key,
-        _whole(item.get("step"), "step", key),
-        _whole(item.get("timestamp"), "timestamp", key),
-        _number(item.get("value"), key),
-    )
+    step, problem = whole_step(_whole(item.get("step"), "step", key))
+    time_ms = _whole(item.get("timestamp"), "timestamp", key)
+    value = _number(item.get("value"), key)
+    if value is None:
+        on_bad(f"The metric {key!r} has a value that {TOO_LARGE}: it is left out.")
+    elif step is None:
+        on_bad(f"The metric {key!r} has values that are left out: {problem}.")
+    else:
+        return TrackedPoint(key, step, time_ms if 0 <= time_ms <= STEP_MAX else now_ms, value)
+    return None
 
 
 def pair_of(
@@ -153,18 +157,8 @@ def page_of(
 
 
 def series_name(label: str, key: str) -> str:
-    """Return the name of the trial's series for a metric of the run with this label.
-
-    Names longer than a series may have are cut, with a digest of the whole in place of the end.
-    """
-    name = f"{label}/{key}" if label else key
-    if not (name[0].isalnum() or name[0] == "_"):
-        name = f"_{name}"
-    name = name.rstrip(" ")
-    if len(name) > SERIES_NAME_MAX_CHARS:
-        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-        name = f"{name[: SERIES_NAME_MAX_CHARS - 9]}~{digest}"
-    return name
+    """Return the name of the trial's series for a metric of the run with this label."""
+    return clean_name(f"{label}/{key}" if label else key)
 
 
 def whole_of(value: Any, default: int = 0) -> int:
@@ -176,28 +170,24 @@ def whole_of(value: Any, default: int = 0) -> int:
 
 
 def _whole(value: Any, name: str, key: str) -> int:
-    """Return a step or time; 0 for a missing or negative one."""
-    if type(value) is not int:
-        if value is None or value == "":
-            return 0
-        try:
-            value = int(value)
-        except (TypeError, ValueError, OverflowError):
-            raise invalid(
-                f"Got invalid value {str(value)[:40]!r} for {name} of metric {key!r}: an integer is "
-                "needed"
-            ) from None
-    if value > NUMBER_MAX:
-        raise invalid(f"{name} of metric {key!r} is {value}; at most {NUMBER_MAX} is allowed")
-    return max(0, int(value))
+    """Return a step or time; 0 for a missing one."""
+    if type(value) is int:
+        return value
+    if value is None or value == "":
+        return 0
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise invalid(
+            f"Got invalid value {str(value)[:40]!r} for {name} of metric {key!r}: an integer is "
+            "needed"
+        ) from None
 
 
-def _number(value: Any, key: str) -> float:
+def _number(value: Any, key: str) -> float | None:
+    """Return a value; None for an integer that no float can hold."""
     if type(value) is float or type(value) is int:
-        try:
-            return float(value)
-        except OverflowError:
-            return math.copysign(math.inf, value)
+        return number_of(value)[0]
     if isinstance(value, str):
         try:
             return float(value)

@@ -12,6 +12,8 @@ from .work import Rendezvous
 
 LAUNCHER_LOCAL_RANK = -1
 """`local_rank` under which the launcher's own output and records are filed."""
+SERIES_PER_RECORD_MAX = 2_000
+"""Most series of one record of metrics."""
 PACKAGES_MAX = 1000
 """Installed packages that are listed of a job's environment."""
 

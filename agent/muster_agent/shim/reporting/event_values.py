@@ -17,7 +17,8 @@ from typing import Any, Literal, Protocol
 
 from muster.document.codec import load
 from muster.document.running import MeasureSection
-from muster.sdk.metrics import MEASURED, clean_name
+from muster.sdk.metrics import MEASURED
+from muster.series_rules import clean_name, whole_step
 from muster.tag_names import TagNames
 from muster_agent.event_files.events import BadEvent, EventValue, LoggedEvent, scalar_of
 from muster_agent.event_files.follow import EventFiles, FoundEvents
@@ -32,7 +33,6 @@ CAPTURED_FOLDERS_MAX = 1_000
 PLUGINS_MAX = 10_000
 """Tags whose plugin is remembered."""
 NAMES_SHOWN = 8
-STEP_MAX = 2**53
 
 Say = Callable[[Literal["info", "warning"], str], None]
 
@@ -81,6 +81,8 @@ class EventValues:
         """Folder → greatest step of its scalars."""
         self._has_said_route = False
         self._restarted: set[str] = set()
+        self._left_out: set[str] = set()
+        """Files of which it was said that values are left out."""
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
@@ -148,9 +150,11 @@ class EventValues:
         local_rank, rank = self._place_of(found.pid)
         points: list[MetricPoint] = []
         for event in found.events:
-            if not 0 <= event.step < STEP_MAX:
-                continue
             time_ms = int(event.wall_time * 1000) if 0 < event.wall_time < 1e11 else 0
+            problem = whole_step(event.step)[1]
+            if problem:
+                self._leave_out(found.file, event, problem)
+                continue
             if event.restarts:
                 self._report_restart(found.folder, event)
             for value in event.values:
@@ -180,6 +184,15 @@ class EventValues:
                 "info",
                 f"Values are read from TensorBoard's event files: {', '.join(names[:NAMES_SHOWN])}"
                 f"{more}. measure.capture: [] switches it off.",
+            )
+
+    def _leave_out(self, path: str, event: LoggedEvent, problem: str) -> None:
+        if event.values and path not in self._left_out and len(self._left_out) < NAMES_SHOWN:
+            self._left_out.add(path)
+            self._say(
+                "warning",
+                f"Event file {path}: values of {event.values[0].tag[:80]!r} are left out: {problem} "
+                "(said once).",
             )
 
     def _name(self, folder: str, tag: str) -> str:

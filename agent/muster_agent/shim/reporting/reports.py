@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import os
 import socket
 from collections.abc import Callable, Mapping
@@ -20,13 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from muster import wire
+from muster.series_rules import NAME_RULE, finite, is_valid_name, storable, whole_step
 from muster_agent.isolation.peers import Peer, peer_of
 from muster_agent.shim.reporting.media import MediaKeeper
 
 MAX_LINE_BYTES = 4 * 1024 * 1024
 MAX_CONNECTIONS = 4_096
 MAX_NAME_CHARS = 256
-MAX_SERIES_PER_RECORD = 2_000
+LEFT_OUT_SAID_MAX = 20
+"""Names of which the agent says that a value was left out."""
 MAX_PATH_CHARS = 4_096
 ROUNDS_TO_ACCEPT = 4
 """Number of rounds of the event loop after which waiting connections are accepted and being read."""
@@ -133,6 +134,8 @@ class ReportServer:
         self._handlers: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.num_refused_lines = 0
+        self._left_out: set[str] = set()
+        """Names of which a value was left out."""
 
     async def listen(self, path: Path) -> None:
         self._server = await asyncio.start_unix_server(
@@ -248,7 +251,10 @@ class ReportServer:
         elif kind == "profile":
             self._profiled(reporter.worker.rank, wire.load(wire.WorkerProfile, message))
         elif kind == "metrics":
-            metrics = valid_metrics(message)
+            metrics, problems = valid_metrics(message)
+            self._leave_out(reporter.worker.rank, problems)
+            if not metrics["series"]:
+                return
             metrics |= {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
             self._reported([series["name"] for series in metrics["series"]])
             self._record(json.dumps(metrics, separators=(",", ":"), allow_nan=False), True)
@@ -271,6 +277,12 @@ class ReportServer:
         # Controls are rare, so a worker that never reads costs a few dozen bytes.
         reporter.sender.send(wire.dump(self._control).encode() + b"\n")
 
+    def _leave_out(self, rank: int, problems: Mapping[str, str]) -> None:
+        for name, problem in problems.items():
+            if name not in self._left_out and len(self._left_out) < LEFT_OUT_SAID_MAX:
+                self._left_out.add(name)
+                self._warn(f"rank {rank}: values of {name!r} are left out: {problem} (said once)")
+
     def _refuse(self, reporter: ConnectedWorker, reason: str) -> None:
         self.num_refused_lines += 1
         if self.num_refused_lines == 1:
@@ -291,52 +303,57 @@ def _bounded(progress: wire.WorkerProgress) -> wire.WorkerProgress:
     return progress
 
 
-def valid_metrics(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the known fields of a metrics message, checked value by value. Raises ValueError.
+def valid_metrics(message: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the known fields of a metrics message with what can be stored of it, and why other
+    values cannot be stored, by name. Raises ValueError for what is no metrics message.
 
     Written out instead of going through `wire.load`, for this is the one hot path of the shim.
     """
-    series = message.get("series")
-    if not isinstance(series, list) or len(series) > MAX_SERIES_PER_RECORD:
-        raise ValueError("metrics.series must be a list of at most 2000 series")
-    return {
+    given = message.get("series")
+    if not isinstance(given, list) or len(given) > wire.SERIES_PER_RECORD_MAX:
+        raise ValueError(
+            f"metrics.series must be a list of at most {wire.SERIES_PER_RECORD_MAX} series"
+        )
+    series: list[dict[str, Any]] = []
+    problems: dict[str, str] = {}
+    for item in given:
+        found, problem = _valid_series(item)
+        if problem:
+            problems[_name_of(item)] = problem
+        if found["steps"]:
+            series.append(found)
+    planned, epoch = message.get("num_steps_planned"), message.get("epoch")
+    metrics = {
         "type": "metrics",
         "local_rank": 0,
         "rank": 0,
-        "series": [_valid_series(item) for item in series],
-        "step": _integer(message.get("step", 0), "metrics.step"),
-        "epoch": _optional_number(message.get("epoch"), "metrics.epoch"),
-        "num_steps_planned": (
-            None
-            if message.get("num_steps_planned") is None
-            else _integer(message["num_steps_planned"], "metrics.num_steps_planned")
-        ),
+        "series": series,
+        "step": max((max(each["steps"]) for each in series), default=0),
+        "epoch": finite(epoch) if type(epoch) in (int, float) else None,
+        "num_steps_planned": whole_step(planned)[0] if type(planned) is int else None,
     }
+    return metrics, problems
 
 
-def _valid_series(item: Any) -> dict[str, Any]:
+def _valid_series(item: Any) -> tuple[dict[str, Any], str]:
+    """Return what of a series can be stored, and why other points cannot."""
+    nothing = {"name": "", "steps": [], "times_ms": [], "values": []}
     if not isinstance(item, dict):
-        raise ValueError("a series must be an object")
+        return nothing, "a series must be an object"
     name, steps, times = item.get("name"), item.get("steps"), item.get("times_ms")
     values = item.get("values")
-    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS or "\0" in name:
-        raise ValueError("a series needs a name of at most 256 characters")
+    if not isinstance(name, str) or not is_valid_name(name):
+        return nothing, f"a name is {NAME_RULE}"
     if not (isinstance(steps, list) and isinstance(times, list) and isinstance(values, list)):
-        raise ValueError(f"series {name!r}: steps, times_ms and values must be lists")
+        return nothing, "steps, times_ms and values must be lists"
     if not len(steps) == len(times) == len(values):
-        raise ValueError(f"series {name!r}: steps, times_ms and values differ in length")
-    for number in (*steps, *times):
-        _integer(number, f"series {name!r}")
-    for value in values:
-        kind = type(value)
-        if kind is float:
-            if not math.isfinite(value):  # 1e999 in the text.
-                raise ValueError(f"series {name!r}: a value is too large to be a number")
-        elif kind is str:
-            wire.decode_number(value)
-        elif kind is not int or not -_INT64_MAX <= value <= _INT64_MAX:
-            raise ValueError(f"series {name!r}: {kind.__name__} is not a number")
-    return {"name": name, "steps": steps, "times_ms": times, "values": values}
+        return nothing, "steps, times_ms and values differ in length"
+    steps, times, values, problem = storable(steps, times, values)
+    return {"name": name, "steps": steps, "times_ms": times, "values": values}, problem
+
+
+def _name_of(item: Any) -> str:
+    return str(item.get("name"))[:80] if isinstance(item, dict) else ""
 
 
 def _path(value: Any) -> str:
@@ -349,14 +366,6 @@ def _integer(value: Any, path: str) -> int:
     if type(value) is not int or not -_INT64_MAX <= value <= _INT64_MAX:
         raise ValueError(f"{path}: expected an integer")
     return value
-
-
-def _optional_number(value: Any, path: str) -> float | None:
-    if value is None:
-        return None
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise ValueError(f"{path}: expected a finite number")
-    return float(value)
 
 
 def _refuse_constant(name: str) -> Any:

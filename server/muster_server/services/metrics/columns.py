@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from muster.series_rules import NAME_RULE, STEP_MAX, is_valid_name, storable
 from muster.wire import MetricsRecord, Number, SeriesPoints, decode_number
-from muster_server.domain.metrics import NAME_RULE, STEP_MAX, Summary, is_valid_name, summarize
+from muster_server.domain.metrics import Summary, summarize
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Columns:
     parts: dict[str, list[Part]]
     """Parts that these columns were put together from, by name."""
     refused: dict[str, str]
-    """Name → why at least one part of it cannot be stored."""
+    """Name → why at least one point of it cannot be stored."""
 
 
 def read_columns(records: Iterable[MetricsRecord]) -> Columns:
@@ -49,21 +50,14 @@ def read_columns(records: Iterable[MetricsRecord]) -> Columns:
                 refused[s.name] = "it occurs twice in one record"
             elif not len(s.steps) == len(s.times_ms) == len(s.values):
                 refused[s.name] = "its columns differ in length"
-            elif s.steps:
+            else:
                 seen.add(s.name)
-                parts.setdefault(s.name, []).append((record, s))
-    columns: list[Column] = []
-    for name, of_name in parts.items():
-        column = _column(name, of_name)
-        if isinstance(column, str):
-            refused[name] = column
-            parts[name] = [p for p in of_name if isinstance(_column(name, [p]), Column)]
-            if not parts[name]:
-                continue
-            column = _column(name, parts[name])
-        assert isinstance(column, Column)
-        columns.append(column)
-    return Columns(columns, parts, refused)
+                points, problem = _storable(s)
+                if problem:
+                    refused[s.name] = problem
+                if points.steps:
+                    parts.setdefault(s.name, []).append((record, points))
+    return Columns([_column(name, of_name) for name, of_name in parts.items()], parts, refused)
 
 
 def values_of(part: Part) -> Sequence[float]:
@@ -73,22 +67,31 @@ def values_of(part: Part) -> Sequence[float]:
     return values
 
 
-def _column(name: str, parts: Sequence[Part]) -> Column | str:
-    """Return the parts as one, or why at least one of them cannot be stored."""
+def _storable(points: SeriesPoints) -> tuple[SeriesPoints, str]:
+    """Return the points that can be stored, and why the first other one cannot."""
+    if not points.steps or (
+        0 <= min(points.steps) <= max(points.steps) <= STEP_MAX
+        and 0 <= min(points.times_ms) <= max(points.times_ms) <= STEP_MAX
+        and _floats(points.values) is not None
+    ):
+        return points, ""
+    steps, times_ms, values, problem = storable(points.steps, points.times_ms, points.values)
+    kept = SeriesPoints(
+        name=points.name, steps=list(steps), times_ms=list(times_ms), values=list(values)
+    )
+    return kept, problem
+
+
+def _column(name: str, parts: Sequence[Part]) -> Column:
+    """Return parts of storable points as one."""
+    steps: Sequence[int]
     if len(parts) == 1:
         points = parts[0][1]
-        steps, times_ms, numbers = points.steps, points.times_ms, points.values
+        steps, times_ms, values = points.steps, points.times_ms, values_of(parts[0])
     else:
         steps = [step for _, s in parts for step in s.steps]
         times_ms = [time_ms for _, s in parts for time_ms in s.times_ms]
-        numbers = [value for _, s in parts for value in s.values]
-    if min(steps) < 0 or max(steps) > STEP_MAX:
-        return f"steps are 0 to {STEP_MAX}"
-    if min(times_ms) < 0 or max(times_ms) > STEP_MAX:
-        return f"times are 0 to {STEP_MAX} ms"
-    values = _floats(numbers)
-    if values is None:
-        return 'values are numbers, "NaN", "Infinity" or "-Infinity"'
+        values = [value for part in parts for value in values_of(part)]
     return Column(name, steps, times_ms, values, summarize(steps, times_ms, values))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.orm import Session
 
+from muster.series_rules import STEP_MAX
 from muster_server.db.engine import Database, touch
 from muster_server.db.models import MetricBatchRow, MetricBlockRow, MetricSeriesRow, TrialRow
 from muster_server.db.pace import Pace, paced
@@ -38,7 +39,7 @@ from muster_server.db.queries.metrics_codec import (
     split_blocks,
     split_evenly,
 )
-from muster_server.domain.metrics import SPAN_BLOCKS, STEP_MAX
+from muster_server.domain.metrics import SPAN_BLOCKS
 from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.services.metrics import summaries
 

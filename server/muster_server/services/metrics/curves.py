@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
+from muster.series_rules import STEP_MAX
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics import ReportedAttempt, SeriesRecord
-from muster_server.domain.metrics import STEP_MAX, AttemptPart, bucket_width, visible_limits
+from muster_server.domain.metrics import AttemptPart, bucket_width, visible_limits
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ from .loading import tails_of
 
 FIELDS = ("name", "rank", "attempt_no", "step", "time_ms", "value")
 
+FORMULA_STARTS = "=+-@"
+"""First characters that a spreadsheet takes for those of a formula: a name gets ' in front of them."""
 BLOCKS_AT_ONCE = 8
 """Up to 32,768 points are held at once."""
 FILE_CHUNK_BYTES = 1 << 18
@@ -69,7 +71,8 @@ def as_csv(pieces: Iterator[Piece]) -> Iterator[bytes]:
     yield _csv_lines([FIELDS])
     for piece in pieces:
         r = piece.record
-        yield _csv_lines([(r.name, r.rank, r.attempt_no, *row) for row in _rows(piece.points)])
+        name = f"'{r.name}" if r.name[0] in FORMULA_STARTS else r.name
+        yield _csv_lines([(name, r.rank, r.attempt_no, *row) for row in _rows(piece.points)])
 
 
 def as_json_lines(pieces: Iterator[Piece]) -> Iterator[bytes]:

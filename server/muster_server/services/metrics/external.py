@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from muster.series_rules import NAME_RULE, is_valid_name
 from muster_server.db.engine import touch
 from muster_server.db.models import MetricBatchRow, TrialRow
 from muster_server.db.queries import metrics as queries
-from muster_server.domain.metrics import NAME_RULE, is_valid_name, summarize
+from muster_server.domain.metrics import summarize
 from muster_server.errors import FieldProblem, InvalidRequest
 from muster_server.services.metrics.columns import Column
 from muster_server.settings import get_settings

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from sqlalchemy.orm import Session
 
+from muster.series_rules import STEP_MAX
 from muster_server.db.queries import metrics_blocks as blocks_db
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.db.queries.metrics_blocks import Rollup, StepRange
@@ -32,7 +33,7 @@ from muster_server.db.queries.metrics_codec import (
     is_downsampled,
     rollup_width,
 )
-from muster_server.domain.metrics import SPAN_MIN_WIDTH, STEP_MAX
+from muster_server.domain.metrics import SPAN_MIN_WIDTH
 
 from .curves import CurveSegment
 

@@ -13,6 +13,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from muster.series_rules import is_valid_name
 from muster.tracking import (
     BATCH_ITEMS_MAX,
     DEFAULT_EXPERIMENT,
@@ -40,7 +41,7 @@ from muster_server.db.models import (
     TrialRow,
     UnmanagedRunRow,
 )
-from muster_server.domain.metrics import is_valid_name, summarize
+from muster_server.domain.metrics import summarize
 from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.errors import Forbidden
 from muster_server.security.principal import Principal
