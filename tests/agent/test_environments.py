@@ -121,7 +121,7 @@ def test_a_package_of_the_interpreter_is_replaced_in_the_environment_alone(
         (["nosuchpackage"], "nosuchpackage was not found"),
         (["torch==2.4.0"], "the node's torch is used, and environment.torch: own installs another"),
         (["tinypkg ~> 3"], "tinypkg ~> 3"),
-        (["requirements.txt"], "requirements.txt cannot be read in the code folder"),
+        (["requirements.txt"], "requirements.txt does not exist in the code folder"),
     ],
 )
 def test_what_cannot_be_resolved_is_said_in_uvs_words(
@@ -153,6 +153,10 @@ def test_files_of_the_code_count_by_their_content(build: Builder) -> None:
     second = build("requirements.txt")
     assert first.python != second.python
     assert build.output(second, "import tinypkg; print(tinypkg.VERSION)") == "1.1"
+    marked = "\ufefftinypkg==1.1\n"  # as PowerShell writes it
+    (code / "requirements.txt").write_bytes(marked.encode("utf-16-le"))
+    third = build("requirements.txt")
+    assert build.output(third, "import tinypkg; print(tinypkg.VERSION)") == "1.1"
     (code / "requirements.txt").write_text("-e .\n")
     with pytest.raises(BuildFailed, match="editable"):
         build("requirements.txt")

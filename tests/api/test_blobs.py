@@ -54,7 +54,15 @@ def test_a_bundle_is_stored_once_and_listed(member_client, database):
     assert member_client.head(f"/api/v1/blobs/{'0' * 64}").status_code == 404
     with database.read() as session:
         assert session.scalar(select(func.count()).select_from(BlobChunkRow)) == 3
-        assert [m.name for m in blobs.list_members(session, digest)] == ["train.py", "pkg/big.bin"]
+        members = {
+            m.name: (m.link, m.content)
+            for m in blobs.list_members(session, digest, read=["train.py"])
+        }
+    assert members == {
+        "pkg/latest": ("train.py", None),
+        "train.py": ("", b"print(1)\n"),
+        "pkg/big.bin": ("", None),
+    }
     assert b"".join(blobs.stream(database, digest)) == data
 
 

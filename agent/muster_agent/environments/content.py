@@ -6,15 +6,19 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from muster.code.requirements import (
+    EDITABLE_REFUSED,
+    UnreadableRequirements,
+    has_editable,
+    read_requirements,
+)
 from muster.document.running import EnvironmentSection, is_requirements_file
 from muster_agent.environments.base import BaseInterpreter
 from muster_agent.environments.failures import BuildFailed
 
-_INCLUDED = re.compile(r"^\s*(?:-r|--requirement|-c|--constraint)[\s=]+(\S+)", re.MULTILINE)
-_EDITABLE = re.compile(r"^\s*(?:-e|--editable)\b", re.MULTILINE)
 _LOCAL = re.compile(r"^\s*(?:\.{0,2}/|file:)|@\s*(?:\.{0,2}/|file:)", re.MULTILINE)
 
 
@@ -31,20 +35,11 @@ def key_of(
 
     image_id: image that the interpreter is in; "" for one of the node.
     """
-    texts: dict[str, str] = {}
-    for item in wanted.requirements:
-        if is_requirements_file(item):
-            _read(code / item, code, texts)
-            if Path(item).name == "uv.lock":
-                _read((code / item).with_name("pyproject.toml"), code, texts)
-        else:
-            texts[item] = ""
-    if code_id and any(_EDITABLE.search(text) for text in texts.values()):
-        raise BuildFailed(
-            "environment.requirements has an editable package (-e), whose folder belongs to one "
-            "trial; leave -e out, or use code.installed",
-            fault="document",
-        )
+    files = [item for item in wanted.requirements if is_requirements_file(item)]
+    packages = [item for item in wanted.requirements if item not in files]
+    texts = {**dict.fromkeys(packages, ""), **_texts(files, code)}
+    if code_id and has_editable(texts.values()):
+        raise BuildFailed(EDITABLE_REFUSED, fault="document")
     is_of_code = bool(wanted.setup) or any(
         _LOCAL.search(f"{name}\n{text}") for name, text in texts.items()
     )
@@ -65,20 +60,16 @@ def key_of(
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def _read(path: Path, code: Path, texts: dict[str, str]) -> None:
-    """Read a requirements file and what it includes into `texts`. Raises BuildFailed."""
-    name = os.path.relpath(path, code)
-    if name in texts:
-        return
+def _texts(files: Sequence[str], code: Path) -> dict[str, str]:
+    """Return the files of requirements and what they include, by path. Raises BuildFailed."""
+
+    def read(names: Sequence[str]) -> dict[str, bytes]:
+        return {name: (code / name).read_bytes() for name in names if (code / name).exists()}
+
     try:
-        text = texts[name] = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise BuildFailed(
-            f"environment.requirements: {name} cannot be read in the code folder: {reason}",
-            fault="document",
-        ) from error
-    if path.suffix == ".txt":
-        for included in _INCLUDED.findall(text):
-            if "://" not in included:
-                _read(path.parent / included, code, texts)
+        return read_requirements(files, read)
+    except UnreadableRequirements as error:
+        reason = str(error)
+    except OSError as error:
+        reason = f"{os.path.relpath(str(error.filename), code)} cannot be read: {error.strerror}"
+    raise BuildFailed(f"environment.requirements: {reason}", fault="document")

@@ -11,7 +11,7 @@ import io
 import posixpath
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import IO, Literal, cast
 
@@ -28,12 +28,33 @@ _READ_MAX_BYTES = 4 << 20
 """Bytes of one read while checking; a longer one would be a header that claims to be that long."""
 
 
+CONTENT_MAX_BYTES = 1 << 20
+"""Size in bytes of a file up to which its content is returned to whoever asks for it."""
+
+
 @dataclass(frozen=True)
 class ArchiveMember:
-    """A regular file of an archive."""
+    """A file of an archive, or a link in it."""
 
     name: str
     size_bytes: int
+    link: str = ""
+    """Path in the archive that it links to; "" for a regular file."""
+    content: bytes | None = None
+    """Content, where it was asked for and is not too long."""
+
+
+def find_member(path: str, members: Mapping[str, ArchiveMember]) -> ArchiveMember | None:
+    """Return the file at a path of an archive, through links to it or to a folder above it."""
+    for _ in range(len(members) + 1):
+        found = members.get(path)
+        if found is not None and not found.link:
+            return found
+        above = [at for at in (path, *_parents(path)) if at in members]
+        if not above or not (link := members[above[0]].link):
+            return None
+        path = posixpath.normpath(posixpath.join(link, posixpath.relpath(path, above[0])))
+    return None
 
 
 class RefusedArchive(Exception):
@@ -53,10 +74,15 @@ def file_time(seconds: float) -> int:
 
 
 def check_archive(
-    body: IO[bytes], *, max_members: int | None = None, max_bytes: int | None = None
+    body: IO[bytes],
+    *,
+    max_members: int | None = None,
+    max_bytes: int | None = None,
+    read: Collection[str] = (),
 ) -> list[ArchiveMember]:
-    """Return the regular files of a tar.gz, in its order; every member can be unpacked anywhere.
+    """Return the files and links of a tar.gz, in its order; every member can be unpacked anywhere.
 
+    read: paths of the files to return with their content.
     max_members, max_bytes: MEMBERS_MAX and UNPACKED_MAX_BYTES when left out. Raises RefusedArchive
     for what is no tar.gz, absolute paths and .., devices, paths that no file system takes or that
     are there twice, too many members or bytes, and for links that lead outside, through another
@@ -85,8 +111,17 @@ def check_archive(
                 total += member.size
                 if total > limit:
                     raise _too_large(limit)
+                name = posixpath.normpath(member.name)
                 if member.isreg():
-                    members.append(ArchiveMember(posixpath.normpath(member.name), member.size))
+                    opened = archive.extractfile(member) if name in read else None
+                    content = opened.read(CONTENT_MAX_BYTES + 1) if opened is not None else b""
+                    is_whole = opened is not None and len(content) == member.size
+                    members.append(
+                        ArchiveMember(name, member.size, content=content if is_whole else None)
+                    )
+                elif member.issym() or member.islnk():
+                    target = member.linkname if member.islnk() else _target(name, member.linkname)
+                    members.append(ArchiveMember(name, 0, link=posixpath.normpath(target)))
                 archive.members = []  # type: ignore[attr-defined]  # it would keep every header
     except (tarfile.TarError, OSError, EOFError, zlib.error, ValueError) as error:
         raise RefusedArchive(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import IO, Any, cast
 
 from sqlalchemy import delete, exists, select
@@ -101,18 +101,21 @@ def stream(database: Database, sha256: str) -> Iterator[bytes]:
     )
 
 
-def list_members(session: Session, sha256: str) -> list[ArchiveMember]:
-    """Return the regular files of a stored bundle, in archive order. Raises NotFound."""
+def list_members(
+    session: Session, sha256: str, *, read: Collection[str] = ()
+) -> list[ArchiveMember]:
+    """Return the files and links of a stored bundle, in archive order; those of `read` with their
+    content. Raises NotFound."""
     row = get(session, sha256)
     body = io.BufferedReader(_StoredBlob(session, sha256, row.size_bytes), CHUNK_BYTES)
-    return check_bundle(body)
+    return check_bundle(body, read=read)
 
 
-def check_bundle(body: IO[bytes]) -> list[ArchiveMember]:
-    """Return the regular files of a tar.gz that every agent can unpack (muster.code.archive).
+def check_bundle(body: IO[bytes], *, read: Collection[str] = ()) -> list[ArchiveMember]:
+    """Return the files and links of a tar.gz that every agent can unpack (muster.code.archive).
     Raises InvalidRequest or TooLarge."""
     try:
-        return check_archive(body)
+        return check_archive(body, read=read)
     except RefusedArchive as error:
         raise _REFUSALS[error.kind](error) from None
 

@@ -4,7 +4,7 @@
 configuration or with every problem found, each with the dotted path it is about.
 """
 
-from .bundles import check_entry_file
+from .bundles import check_entry_file, check_line_ends, check_requirements
 from .entrypoints import default_launcher, planned_command
 from .reading import Unreadable, read_document
 from .resolving import Resolved, resolve, search_spec
@@ -15,6 +15,8 @@ __all__ = [
     "Resolved",
     "Unreadable",
     "check_entry_file",
+    "check_line_ends",
+    "check_requirements",
     "default_launcher",
     "planned_command",
     "read_document",

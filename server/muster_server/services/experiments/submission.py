@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+import posixpath
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from muster.code.archive import ArchiveMember
 from muster.document.experiment import ExperimentConfig
 from muster.document.running import CodeSection
 from muster.launch.commands import entry_file
@@ -34,7 +36,14 @@ from ..checkpoints import sources
 from ..core import blobs, idempotency
 from ..core.events import add_event
 from ..core.ownership import require_charge
-from ..documents import Resolved, check_entry_file, resolve, search_spec
+from ..documents import (
+    Resolved,
+    check_entry_file,
+    check_line_ends,
+    check_requirements,
+    resolve,
+    search_spec,
+)
 from ..lifecycle.dependencies import check_after, waits_of
 from ..quota import budgets, projects, spending
 from ..search import concurrency, warm_start
@@ -334,5 +343,13 @@ def _check_code(
             Message("field.no_such_bundle"),
             "PUT /api/v1/blobs/{sha256} first",
         )
-    names = [member.name for member in blobs.list_members(session, blob_sha256)]
-    return check_entry_file(config, names)
+
+    def read_members(names: Collection[str]) -> list[ArchiveMember]:
+        return blobs.list_members(session, blob_sha256, read=names)
+
+    members = read_members([posixpath.normpath(entry_file(entrypoint or ()))])
+    return (
+        check_entry_file(config, members)
+        or check_line_ends(config, members)
+        or check_requirements(config, members, read_members)
+    )
