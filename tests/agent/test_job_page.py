@@ -39,6 +39,8 @@ def expected(launcher: str, num_nodes: int) -> set[str]:
         "with Muster's `MLFLOW_TRACKING_URI`": True,
         "several nodes": num_nodes > 1,
         "the document names one": True,
+        "the folder is in a git repository": False,
+        "the project uses setuptools_scm or hatch-vcs": False,
         "it is in one": sys.prefix != sys.base_prefix,
         "`launcher: plain` or `shell`": launcher in ("plain", "shell"),
     }

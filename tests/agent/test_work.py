@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,22 @@ def test_a_kill_of_everything_leaves_the_files_to_the_next_attempt(
     assert agent.wait_exit("a2").cause == "success"
     assert plane.of("a2").log_text(0).startswith("resumed at ")
     assert folder.processes() == set()
+
+
+def test_git_finds_no_repository_above_the_work_folder(
+    agent: Any, plane: Any, attempt: Any, wait_for: Any
+) -> None:
+    git = ["git", "-C", agent.home, "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-qm", "x", "--allow-empty"], check=True)
+    script = (
+        "import subprocess\n"
+        "done = subprocess.run(['git', 'rev-parse', 'HEAD'], capture_output=True, text=True)\n"
+        "print(done.returncode, done.stdout, done.stderr)\n"
+    )
+    assert run(agent, plane, attempt(1, code=bundle(plane, script))).cause == "success"
+    assert "128" in plane.of("a1").log_text(0)
+    assert "not a git repository" in plane.of("a1").log_text(0)
 
 
 def test_an_attempt_waits_for_processes_of_the_one_before(shims: Any, make_spec: Any) -> None:

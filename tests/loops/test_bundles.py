@@ -84,6 +84,7 @@ VERSION = {
     "diff": "-lr = 0.1\n+lr = 0.2\n",
     "is_diff_cut": False,
     "untracked": ["new.py"],
+    "version": "1.2.4.dev3+gaaaaaaaaa.d20260101",
 }
 
 
@@ -111,7 +112,12 @@ def test_a_trial_tells_what_it_takes_to_run_it_again(bundle, agent, controller, 
     assert before["origins"]["resources.pool"] == "default"
 
     controller.tick()
-    (allocation_id,) = node.poll()
+    ((allocation_id, assignment),) = node.poll().items()
+    assert assignment.spec is not None
+    assert assignment.spec.environment == {
+        "MUSTER_CODE_COMMIT": VERSION["commit"],
+        "SETUPTOOLS_SCM_PRETEND_VERSION": VERSION["version"],
+    }
     ran_with = JobEnvironment(
         python="/usr/bin/python3", python_version="3.11.7", torch_version="2.13",
         packages=["numpy==2.1.0"], num_packages=1,

@@ -5173,6 +5173,11 @@ export interface components {
              * @default []
              */
             untracked: string[];
+            /**
+             * Version
+             * @default
+             */
+            version: string;
         };
         /**
          * CodeVersionOut
@@ -5192,6 +5197,11 @@ export interface components {
             is_dirty: boolean;
             /** Untracked */
             untracked: string[];
+            /**
+             * Version
+             * @default
+             */
+            version: string;
         };
         /**
          * ColumnStatisticsOut

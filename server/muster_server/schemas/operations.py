@@ -40,6 +40,8 @@ class CodeVersionIn(Input):
         list[Annotated[SafeStr, Field(min_length=1, max_length=1000)]], Field(max_length=100)
     ] = []
     """Names of untracked files and folders, relative to the code folder."""
+    version: Annotated[str, Field(pattern=r"^[0-9A-Za-z.+!]{0,64}$")] = ""
+    """Version that setuptools_scm finds there, for a project that uses it."""
 
 
 class FileDeletionOut(Output):

@@ -20,6 +20,8 @@ class CodeVersionOut(Output):
     """Whether the changes were longer than `diff`."""
     untracked: list[str]
     """Names of untracked files and folders, relative to the code folder, at most 100."""
+    version: str = ""
+    """Version that setuptools_scm found there, for a project that uses it."""
 
 
 class JobEnvironmentOut(Output):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -93,3 +94,28 @@ def test_without_a_commit_or_when_git_fails_there_is_none(
     assert code_version(tmp_path) is None
     monkeypatch.setenv("PATH", "")
     assert code_version(tmp_path) is None
+
+
+def test_a_project_with_setuptools_scm_has_the_version_that_its_repository_says(
+    git: Git, tmp_path: Path
+) -> None:
+    def version() -> str:
+        found = code_version(tmp_path / "job")
+        assert found is not None
+        assert found.body().get("version", "") == found.version
+        return found.version
+
+    git("tag", "v1.2.3")
+    assert version() == ""
+    (tmp_path / "job" / "pyproject.toml").write_text('[tool.setuptools_scm]\nroot = ".."\n')
+    git("add", ".")
+    git("commit", "-m", "Take the version from git")
+    node = "g" + git("rev-parse", "HEAD")[:9]
+    assert version() == f"1.2.4.dev1+{node}"
+    git("tag", "notes")  # no version
+    git("tag", "release-2.0rc1")
+    assert version() == "2.0rc1"
+    (tmp_path / "job" / "train.py").write_text("lr = 0.2\n")
+    assert re.fullmatch(r"2\.0rc2\.dev0\+d\d{8}", version())
+    git("tag", "-d", "release-2.0rc1", "v1.2.3")
+    assert re.fullmatch(rf"0\.1\.dev2\+{node}\.d\d{{8}}", version())

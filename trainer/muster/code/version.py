@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import os
+import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 DIFF_MAX_BYTES = 64 * 1024
 UNTRACKED_MAX = 100
@@ -17,6 +21,9 @@ _TIMEOUT_S = 5.0
 _HEAD = "# branch.oid "
 _BRANCH = "# branch.head "
 _UNTRACKED = "? "
+_SCM_TOOLS = re.compile(r"setuptools[_-]scm|hatch-vcs")
+_TAG = re.compile(r"(\d+(?:\.\d+)*)((?:a|b|rc)\d+)?$")
+"""Version at the end of a tag."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +44,14 @@ class CodeVersion:
     untracked: list[str] = field(default_factory=list)
     """Names of untracked files and folders, at most UNTRACKED_MAX, relative to the folder. What git
     ignores is not among them."""
+    version: str = ""
+    """Version that setuptools_scm would find in the repository, for a project that uses it; "" for
+    others."""
+
+    def body(self) -> dict[str, Any]:
+        """Return it as a request tells it; servers before `version` know the rest."""
+        told = asdict(self)
+        return told if self.version else {k: v for k, v in told.items() if k != "version"}
 
 
 def code_version(folder: Path) -> CodeVersion | None:
@@ -62,11 +77,15 @@ def code_version(folder: Path) -> CodeVersion | None:
         if head[_HEAD] in ("", "(initial)"):
             return None
         diff = ""
-        if len(changes) > len(untracked):
+        is_changed = len(changes) > len(untracked)
+        if is_changed:
             options = ("--no-color", "--no-ext-diff", "--no-textconv", "--relative")
             diff = _read(
                 git, folder, "diff", *options, "HEAD", "--", ".", max_bytes=DIFF_MAX_BYTES + 1
             )
+        version = ""
+        if _uses_scm_version(folder):
+            version = _scm_version(git, folder, head[_HEAD], is_changed=is_changed)
     except (OSError, subprocess.SubprocessError):
         return None
     kept = _whole_lines(diff, DIFF_MAX_BYTES)
@@ -77,7 +96,37 @@ def code_version(folder: Path) -> CodeVersion | None:
         diff=kept,
         is_diff_cut=len(kept) < len(diff),
         untracked=[name[:1000] for name in untracked[:UNTRACKED_MAX]],
+        version=version,
     )
+
+
+def _uses_scm_version(folder: Path) -> bool:
+    for name in ("pyproject.toml", "setup.cfg", "setup.py"):
+        with contextlib.suppress(OSError):
+            if _SCM_TOOLS.search((folder / name).read_text(errors="replace")):
+                return True
+    return False
+
+
+def _scm_version(git: str, folder: Path, commit: str, *, is_changed: bool) -> str:
+    """Return the version by the defaults of setuptools_scm: the next one after the newest tag."""
+    try:
+        described = _read(git, folder, "describe", "--tags", "--long", "--match", "*[0-9]*").strip()
+    except subprocess.CalledProcessError:
+        described = ""  # No tag.
+    tag, _, rest = described.rpartition("-g")[0].rpartition("-")
+    found = _TAG.search(tag)
+    if found is None:
+        distance, last, pre = _read(git, folder, "rev-list", "--count", "HEAD").strip(), "0.0", ""
+    else:
+        distance, last, pre = rest, found[1], found[2] or ""
+    if distance == "0" and not is_changed:
+        return last + pre
+    digits = re.search(r"\d+$", last + pre)
+    following = f"{(last + pre)[: digits.start()]}{int(digits[0]) + 1}" if digits else last
+    node = [] if distance == "0" else [f"g{commit[:9]}"]
+    day = [f"{dt.date.today():d%Y%m%d}"] if is_changed else []
+    return f"{following}.dev{distance}+{'.'.join(node + day)}"
 
 
 def _read(git: str, folder: Path, *arguments: str, max_bytes: int = 1 << 20) -> str:

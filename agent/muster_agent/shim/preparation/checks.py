@@ -128,6 +128,8 @@ def prepare(
         options = dataclasses.replace(
             options, isolation=dataclasses.replace(options.isolation, container=container)
         )
+    # A repository above the work folders is not that of the job.
+    inherited = {**inherited, "GIT_CEILING_DIRECTORIES": str(work.work.path.parent)}
     base_python = ""
     lock: int | None = None
     if needs_building(environment_of(spec)):

@@ -65,6 +65,20 @@ class PlacedExperiment(StartingExperiment):
     blob_sha256: str | None
 
 
+@dataclass(frozen=True)
+class CodeFacts:
+    """What a job is told of the repository that its code came from; None where nothing is known."""
+
+    commit: str | None = None
+    version: str | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Variables of the job, those of its build among them."""
+        named = {"MUSTER_CODE_COMMIT": self.commit, "SETUPTOOLS_SCM_PRETEND_VERSION": self.version}
+        return {name: value for name, value in named.items() if value}
+
+
 # Written down once, like those of agents' calls: they are carried out for every member of every gang.
 
 _allocations = cast(Table, AllocationRow.__table__)
@@ -127,6 +141,7 @@ def build_spec(
     world_size: int,
     start: StartCheckpoint | None,
     cluster_id: str,
+    code: CodeFacts,
 ) -> AllocationSpec:
     """Return everything an agent needs to run its part of an attempt."""
     config = experiment.config
@@ -152,6 +167,7 @@ def build_spec(
         code=_code(experiment, config),
         python=config.environment.python,
         environment={
+            **code.variables,
             **{k: fill_in(v, element) for k, v in config.environment.variables.items()},
             **element,
         },

@@ -40,7 +40,7 @@ from ..core.events import add_event
 from ..core.writes import Outdated, changed
 from ..outputs.sources import work_sources
 from ..quota.spending import price_of
-from .allocations import PlacedExperiment, PlacedTrial, build_spec
+from .allocations import CodeFacts, PlacedExperiment, PlacedTrial, build_spec
 from .preemption import ask_to_yield
 
 MAX_REASONS_PER_PASS = 1000
@@ -82,6 +82,10 @@ _TRIAL = select(*columns_of(_trials, PlacedTrial)).where(_trials.c.id == bindpar
 _EXPERIMENT = select(*columns_of(_experiments, PlacedExperiment)).where(
     _experiments.c.id == bindparam("experiment_id")
 )
+_CODE = select(
+    _experiments.c.code_version["commit"].as_string(),
+    _experiments.c.code_version["version"].as_string(),
+).where(_experiments.c.id == bindparam("experiment_id"))
 _ADD_ATTEMPT = insert(cast(Table, AttemptRow.__table__)).returning(AttemptRow.__table__.c.id)
 _ADD_ALLOCATIONS = insert(cast(Table, AllocationRow.__table__))
 _CLUSTER = select(ClusterIdentityRow.__table__.c.id)
@@ -127,6 +131,7 @@ def place(
     experiment = PlacedExperiment(
         *connection.execute(_EXPERIMENT, {"experiment_id": trial.experiment_id}).one()
     )
+    code = CodeFacts(*connection.execute(_CODE, {"experiment_id": trial.experiment_id}).one())
     start = start_of(session, experiment, trial)
     world_size = sum(len(share.slots) for share in decision.shares)
     attempt_id = connection.execute(
@@ -151,6 +156,7 @@ def place(
             world_size=world_size,
             start=start,
             cluster_id=cluster_id,
+            code=code,
         )
     )
     taken = {f"a{secrets.token_hex(10)}": share for share in decision.shares}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Annotated, Any, Literal
 
@@ -109,7 +108,7 @@ def fork(
         if sent.sha256 is not None:
             body |= {"blob_sha256": sent.sha256, "left_out": sent.left_out}
         if sent.version is not None:
-            body["code_version"] = dataclasses.asdict(sent.version)
+            body["code_version"] = sent.version.body()
         body["overrides"] = overrides
         made = client.post_once(f"/experiments/{experiment}:fork", body)
         url = f"{client.target.url}/experiments/{made['id']}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import time
@@ -56,7 +55,7 @@ class ExperimentMethods(Connection):
         if left_out:
             body["left_out"] = list(left_out)
         if code_version is not None:
-            body["code_version"] = dataclasses.asdict(code_version)
+            body["code_version"] = code_version.body()
         return self.post_once("/experiments", body)
 
     def _send_code(
