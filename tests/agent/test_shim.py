@@ -314,6 +314,54 @@ def test_reports_are_recorded_in_order_under_the_rank_that_said_hello(shims: Any
     assert "not a number on the wire" in refused[0]
 
 
+STARTS_WORKERS = """
+import json, os, socket, sys, time
+def work(rank):
+    s = socket.socket(socket.AF_UNIX); s.connect(os.environ["MUSTER_REPORT_SOCKET"])
+    def say(**m): s.sendall(json.dumps(m).encode() + b"\\n")
+    say(type="hello", local_rank=rank, rank=rank, world_size=3, node_rank=0, pid=os.getpid(),
+        host="h", master_addr="", master_port=0, device="cpu", backend="gloo", torch_version="2")
+    say(type="metrics", series=[dict(name="x", steps=[1], times_ms=[5], values=[rank])], step=1)
+    os._exit(int(os.environ["CODE"]) if rank == 1 else 0)
+pids = [os.fork() or work(rank) for rank in range(3)]
+failed = [pid for pid in pids if os.waitpid(pid, 0)[1]]
+time.sleep(0.3)
+if failed and "raise" in sys.argv:
+    raise RuntimeError("a worker has failed")
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "argument", "cause", "said"),
+    [
+        ("0", "raise", "success", ""),
+        ("3", "go on", "success", ""),
+        (
+            "3",
+            "raise",
+            "user_error",
+            "rank 0 exited with code 1: RuntimeError: a worker has failed",
+        ),
+    ],
+)
+def test_of_workers_that_a_plain_process_starts_it_decides_itself(
+    shims: Any, code: str, argument: str, cause: str, said: str
+) -> None:
+    shim = shims(
+        STARTS_WORKERS,
+        launcher="plain",
+        slots=[0],
+        world_size=1,
+        entrypoint=["main.py", argument],
+        variables={"CODE": code},
+    )
+    shim.start()
+    info = shim.wait_exit()
+    assert (info.cause, [w.rank for w in info.workers]) == (cause, [0])
+    assert said in info.message
+    assert {m.rank for m in shim.of(wire.MetricsRecord)} == {0, 1, 2}
+
+
 def test_reporting_workers_hear_of_a_stop_before_any_signal(shims: Any) -> None:
     shim = shims(
         REPORTER + "f = s.makefile()\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -112,6 +113,30 @@ def test_a_script_that_measures_itself_is_left_alone(start: Start) -> None:
     assert steps >= set(range(100, 105))
     assert steps - set(range(100, 105)) <= {2, 3}
     assert [h["attached"] for h in job.lines("hello")][-1] is False
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_workers_that_a_script_starts_itself_are_measured(tmp_path: Path, method: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    environ = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("MUSTER_", "PYTEST_"))},
+        "PYTHONPATH": str(SITE),
+        "OMP_NUM_THREADS": "1",
+        "MUSTER_ATTACH": "steps",
+        "MUSTER_ATTACH_UNRANKED": "1",
+        "MUSTER_REPORT_FILE": str(tmp_path / "reports.jsonl"),
+    }
+    script = [sys.executable, str(PLAIN / "spawns.py"), method, port]
+    done = subprocess.run(script, env=environ, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
+    job = Job(tmp_path, [])
+    places = {(h["rank"], h["local_rank"], h["world_size"]) for h in job.lines("hello")}
+    assert places == {(0, 0, 2), (1, 1, 2)}
+    for rank in (0, 1):
+        assert max(job.rows(rank)) == 10
+        assert any("comm/world/all_reduce/bytes" in row for row in job.rows(rank).values())
 
 
 def test_nothing_is_measured_where_the_document_says_so(start: Start) -> None:

@@ -405,7 +405,7 @@ class Shim:
                 self.spool.append(record)
             self.workers.observe()
             alive = self.workers.alive()
-            are_there = len(alive) == self.workers.num_expected or self.processes.is_script
+            are_there = len(alive) >= self.workers.num_expected or self.processes.is_script
             if not is_running and are_there:
                 is_running = True
                 self.standing.enter("RUNNING")

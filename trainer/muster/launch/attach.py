@@ -128,12 +128,13 @@ def _measure_gloo() -> None:
     from torch.distributed import distributed_c10d as c10d
 
     from muster.measure import comm, measured_group
+    from muster.sdk import env
 
     if c10d.get_debug_level() == c10d.DebugLevel.DETAIL:
         return  # then torch wraps groups itself
     create = c10d._new_process_group_helper
     signature = inspect.signature(create)
-    if not {"backend", "group_desc"} <= signature.parameters.keys():
+    if not {"backend", "group_desc", "group_rank", "group_size"} <= signature.parameters.keys():
         raise RuntimeError(f"torch {sys.modules['torch'].__version__} makes groups in another way")
 
     @functools.wraps(create)
@@ -145,6 +146,8 @@ def _measure_gloo() -> None:
             is_ours = str(call.arguments.get("group_desc") or "").startswith("muster_")
             if is_ours or set(config.get_device_backend_map().values()) != {"gloo"}:
                 return create(*args, **kwargs)
+            if env.joining is None:  # the first group is of all workers
+                env.joining = (call.arguments["group_rank"], call.arguments["group_size"])
             if comm.backend("gloo") != measured_group.BACKEND:
                 return create(*args, **kwargs)
         except Exception:  # torch says what is wrong with the arguments
@@ -252,10 +255,15 @@ class Observer:
             return batch
 
         iterating.__next__ = seen_fetch  # type: ignore[assignment]
-        os.register_at_fork(after_in_child=self._turn_off)
+        os.register_at_fork(after_in_child=self._forked)
 
     def _turn_off(self) -> None:
         self.is_off = True
+
+    def _forked(self) -> None:
+        """Turn off in a child of the process that trains. Before that, it is the child that will."""
+        if self.thread is not None:
+            self._turn_off()
 
     @_hook
     def _enter(self, phase: str) -> None:

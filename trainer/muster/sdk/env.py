@@ -49,28 +49,49 @@ class Surroundings:
     weights_from: str = ""
 
 
+joining: tuple[int, int] | None = None
+"""Rank and world size in the process group that is being made; None before."""
+
+
 def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
-    """Return this worker's rank, local rank, world size and node rank, as torchrun set them.
+    """Return this worker's rank, local rank, world size and node rank, as torchrun set them; without
+    `RANK`, those of the process group, for a script that starts its workers itself.
 
     A variable that is missing or not a number counts as not set.
     """
     env = os.environ if environ is None else environ
+    local_rank = _int(env, "LOCAL_RANK", 0)
+    rank, world_size = _int(env, "RANK", local_rank), _int(env, "WORLD_SIZE", 1)
+    local_world_size = _int(env, "LOCAL_WORLD_SIZE", 1)
+    if environ is None and "RANK" not in env and (place := _place_in_group()) is not None:
+        rank, world_size = place
+        local_world_size = _int(env, "NPROC_PER_NODE", world_size)
+        before = _int(env, "NODE_RANK", 0) * local_world_size
+        local_rank = _int(env, "LOCAL_RANK", max(0, rank - before))
     return RankInfo(
-        rank=_int(env, "RANK", 0),
-        local_rank=_int(env, "LOCAL_RANK", 0),
-        world_size=_int(env, "WORLD_SIZE", 1),
-        local_world_size=_int(env, "LOCAL_WORLD_SIZE", 1),
+        rank=rank,
+        local_rank=local_rank,
+        world_size=world_size,
+        local_world_size=local_world_size,
         node_rank=_int(env, "GROUP_RANK", _int(env, "MUSTER_NODE_RANK", 0)),
         master_addr=env.get("MASTER_ADDR", ""),
         master_port=_int(env, "MASTER_PORT", 0),
     )
 
 
+def _place_in_group() -> tuple[int, int] | None:
+    """Return rank and world size in torch's process group; None if there is none."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return joining
+    return distributed.get_rank(), distributed.get_world_size()
+
+
 def surroundings() -> Surroundings:
     """Return every variable that Muster sets."""
     env = os.environ
     return Surroundings(
-        info=rank_info(env),
+        info=rank_info(),
         report_socket=env.get("MUSTER_REPORT_SOCKET", ""),
         report_file=env.get("MUSTER_REPORT_FILE", ""),
         allocation_id=env.get("MUSTER_ALLOCATION_ID", ""),

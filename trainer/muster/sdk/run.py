@@ -586,6 +586,10 @@ def _make_run(*, is_attached: bool) -> Run:
                 _report_uncaught(_run)
             window.answer = _run.answer
             atexit.register(_run.close)
+            children: Any = sys.modules.get("multiprocessing.util")
+            if children is not None and children.process.parent_process() is not None:
+                # A child that multiprocessing has forked ends without what is registered above.
+                children.Finalize(None, _run.close, exitpriority=0)
             stacks.install()
             os.register_at_fork(after_in_child=_forget_sink)
         return _run

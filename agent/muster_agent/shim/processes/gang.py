@@ -354,7 +354,7 @@ class Processes:
         """Return whether the launcher has ended; without one, every worker that was started."""
         if self.launcher is not None:
             return self.launcher.has_ended
-        known = self.workers.by_local_rank.values()
+        known = self.workers.deciding().values()
         return all(w.child is not None and w.child.has_ended for w in known)
 
     @property

@@ -51,6 +51,12 @@ class Workers:
     def are_all_known(self) -> bool:
         return not self.is_open and len(self.by_local_rank) >= self.num_expected
 
+    def deciding(self) -> dict[int, Worker]:
+        """Return the workers whose end decides, by local rank: those that the shim has started, if
+        there are any. What these start themselves is theirs, and a failure of it may be handled."""
+        own = {n: w for n, w in self.by_local_rank.items() if w.child is not None}
+        return own or self.by_local_rank
+
     def alive(self) -> list[Worker]:
         return [w for w in self.by_local_rank.values() if w.gone_at_ms == 0]
 
@@ -152,7 +158,7 @@ class Workers:
 
     def has_failed(self) -> bool:
         """Return whether a worker is known to have failed."""
-        return any(worker.has_failed for worker in self.by_local_rank.values())
+        return any(worker.has_failed for worker in self.deciding().values())
 
     def ends(self) -> list[WorkerEnd]:
         """Return how the workers ended, as far as the shim itself knows."""
@@ -165,7 +171,7 @@ class Workers:
                 signal=-worker.status if (worker.status or 0) < 0 and worker.status else None,
                 at_ms=worker.gone_at_ms,
             )
-            for local_rank, worker in sorted(self.by_local_rank.items())
+            for local_rank, worker in sorted(self.deciding().items())
         ]
 
 
