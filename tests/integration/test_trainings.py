@@ -210,3 +210,47 @@ def test_clones_of_a_population_train_on_with_the_shape_of_their_parents(
             assert clone["hparams"][copied] == parent["hparams"][copied]
     detail = client.experiment(experiment["id"])
     assert detail["notices"] == []
+
+
+PLAIN_POPULATION = """
+name: population
+entrypoint: train.py
+launcher: direct
+hyperparameters: {lr: {log: [1.0e-3, 1.0e-1]}, saves: false}
+search: {method: pbt, metric: val/loss, goal: min, population: 4, max_length: {epochs: 8}, seed: 1}
+"""
+SCRIPT = """
+import time
+import muster
+
+run = muster.init()
+folder = muster.resume_from()
+first = int((folder / "epoch").read_text()) + 1 if folder is not None else 1
+for epoch in range(first, 9):
+    time.sleep(0.25)
+    muster.log({"val/loss": run.hparams["lr"] / epoch}, step=epoch, epoch=epoch)
+    if run.hparams["saves"]:
+        with muster.checkpoint(step=epoch, epoch=epoch) as folder:
+            (folder / "epoch").write_text(str(epoch))
+    if muster.should_stop():
+        break
+"""
+
+
+def test_a_population_of_scripts_that_train_past_their_rungs_comes_to_its_end(
+    client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    bundle = make_bundle(tmp_path)
+    blob = client.upload(bundle)
+    bundle.remove()
+    saving = client.submit(
+        PLAIN_POPULATION, overrides=["hyperparameters.saves=true"], blob_sha256=blob
+    )
+    plain = client.submit(PLAIN_POPULATION, blob_sha256=blob)
+    for experiment in (saving, plain):
+        end = ended(client, experiment["id"], timeout_s=240)
+        assert (end["state"], end["notices"]) == ("COMPLETED", []), end["reason"]
+        assert max(trial["epoch"] for trial in client.trials(experiment["id"])) == 8.0
+    # Without a checkpoint there is nothing to clone.
+    assert not any(trial["parent_no"] for trial in client.trials(plain["id"]))

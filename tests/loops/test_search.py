@@ -13,7 +13,7 @@ from sqlalchemy.orm import undefer
 
 from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
 from muster_server.domain.lifecycle import LifecycleStep, SetTrial
-from muster_server.domain.search import Searcher
+from muster_server.domain.search import PauseTrial, ResumeTrial, Searcher
 from muster_server.loops.search import search_pass
 from muster_server.schemas.experiments import ExperimentIn
 from muster_server.security.principal import Principal
@@ -346,6 +346,36 @@ def test_a_member_that_a_user_paused_before_its_report_arrived_rests_at_its_rung
         rest(database, no, 40 + no)
     search_pass(database, NOW)
     assert trials(database)[4].parent_no == 2
+
+
+def test_members_that_trained_past_their_rungs_are_judged_at_each_of_them(database, submit, report):
+    submit(PBT, "search.max_length={epochs: 6}", "search.interval={epochs: 1}")
+    for no, value in enumerate([0.3, 0.1, 0.2], start=1):
+        for epoch in (1, 2, 3):
+            report(no, Update(value / epoch, epoch=epoch))
+    search_pass(database, NOW)
+    for no in (1, 2, 3):
+        rest(database, no, None)
+    search_pass(database, NOW)
+    row = experiment(database)
+    assert [len(rung) for rung in Searcher.from_state(row.search_state).rungs] == [3, 3, 3, 0, 0, 0]
+    assert {t.desired for t in trials(database).values()} == {"run"}
+
+
+@pytest.mark.parametrize("first", [ResumeTrial, PauseTrial])
+def test_of_several_decisions_about_a_trial_the_last_stands(database, submit, first):
+    submit(PBT)
+    last = {ResumeTrial: PauseTrial, PauseTrial: ResumeTrial}[first]
+    with database.transaction() as session:
+        trial = session.scalars(select(TrialRow).where(TrialRow.no == 1)).one()
+        trial.state = "PAUSED"
+        trial.desired = {ResumeTrial: "pause", PauseTrial: "run"}[first]
+        row = session.scalars(select(ExperimentRow)).one()
+        decide.carry_out(session, row, [first(no=1, reason="a"), last(no=1, reason="b")], NOW)
+    is_paused = last is PauseTrial
+    assert trials(database)[1].desired == ("pause" if is_paused else "run")
+    # It rests already, and the searcher has to hear of it again.
+    assert ("rested:1:0" in keys_heard(database)) is is_paused
 
 
 POPULATION = """

@@ -29,7 +29,9 @@ class Renewal:
         rested = self._population.rested
         return bool(self._population.clones) or any(no not in rested for no in self._waiting.at)
 
-    def close_rung(self, held: dict[int, tuple[float, float]], *, next_no: int) -> list[Action]:
+    def close_rung(
+        self, held: dict[int, list[tuple[float, float]]], *, next_no: int
+    ) -> list[Action]:
         """Decide on the clones of the rung at which everybody rests; those they replace are stopped.
 
         held: what members have reported on their way to their rest, from which those who are
@@ -37,11 +39,11 @@ class Renewal:
         """
         standings, waiting, rested = self._standings, self._waiting, self._population.rested
         spec = standings.spec
-        if spec.explore is None or not waiting.at:
-            return []
+        assert spec.explore is not None
         rung = min(waiting.at.values())
         if waiting.closed[rung] is not None:
-            return []  # the trials left there go on as soon as there is room
+            waiting.close(rung, ())  # who comes later, because a user continued it, goes on
+            return []
         ranked = [
             (entry.trial_no, score(entry.value, spec.goal))
             for entry in standings.ranking(rung)

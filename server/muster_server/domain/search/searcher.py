@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -135,16 +134,19 @@ class Searcher(SearchState):
         self._use(spec)
         self.is_finished, self.finish_reason = False, ""
         self.ends.begin_anew()
-        self.live.clear()
         self.again = sorted(set(trial_nos))
-        if spec.rule == "population":
-            # A trial that was stopped for good while it rested is no longer a member.
-            for no in sorted(self.trials_waiting.at.keys() - set(self.again)):
-                self.trials_waiting.forget(no)
+        # Whatever else there was has ended for good, perhaps without the search having heard of it.
+        for no in self.live.keys() - set(self.again):
+            self._leave_out(self.live[no])
+        for no in self.trials_waiting.at.keys() - set(self.again):
+            self.trials_waiting.forget(no)
+        self.live.clear()
+        self.held.clear()
+        self.population.rested.clear()
         for no in self.again:
             if no in self.trials_waiting.at:
                 self.trials_waiting.send_on(no)
-        return self._go_on()
+        return [*self._close_rungs(), *self._go_on()]
 
     @property
     def unfinished(self) -> frozenset[int]:
@@ -246,10 +248,10 @@ class Searcher(SearchState):
         return [PauseTrial(no=no, reason=f"waits at {where} to go on or not"), *actions]
 
     def _hold(self, event: Validated) -> None:
-        """Keep what a waiting trial has reported for the rung after its own; the first counts."""
+        """Keep what a waiting trial has reported for the rungs after its own."""
         following = self.standings.units[self.trials_waiting.at[event.trial_no] + 1]
         if event.units >= following - EPSILON:
-            self.held.setdefault(event.trial_no, (event.units, event.value))
+            self.held.setdefault(event.trial_no, []).append((event.units, event.value))
 
     def _enter(
         self, rung: int, trial_no: int, value: float | None, curve: ValueCurve | None = None
@@ -280,11 +282,10 @@ class Searcher(SearchState):
             trial = self.live.pop(no)
             if event.outcome == "invalid":
                 self._replace(trial)
-            was_judged = trial.is_stopping or trial.next_rung == trial.end
-            if not was_judged and event.outcome == "failed":
+            if event.outcome == "failed" and trial.is_on_its_way:
                 self._enter(trial.next_rung, no, None)
-            elif not was_judged and self.trials_waiting.left:
-                self.trials_waiting.left[trial.next_rung] += 1
+            else:
+                self._leave_out(trial)
         else:
             return []
         if self.spec.learns:
@@ -297,6 +298,11 @@ class Searcher(SearchState):
             return self._stop_all(over)
         return [*self._close_rungs(), *self._go_on()]
 
+    def _leave_out(self, trial: Live) -> None:
+        """Expect a trial that has ended at no rung any more."""
+        if trial.is_on_its_way:
+            self.trials_waiting.left[trial.next_rung] += 1
+
     def _replace(self, trial: Live) -> None:
         """Plan one more trial for one whose hyperparameters cannot work, while that is allowed."""
         spec = self.spec
@@ -308,10 +314,8 @@ class Searcher(SearchState):
         self._use(SearchSpec.from_json({**spec.to_json(), "trials": spec.trials + 1}))
 
     def _close_rungs(self) -> list[Action]:
-        """Stop the trials that are not among the best once every trial has arrived (`synchronous`);
-        let a population renew itself."""
-        if self.spec.rule == "population":
-            return self._renew()
+        """Stop the trials that are not among the best once every trial has arrived
+        (`synchronous`)."""
         if self.spec.rule != "synchronous":
             return []
         actions: list[Action] = []
@@ -331,18 +335,11 @@ class Searcher(SearchState):
         if event.trial_no not in self.trials_waiting.at or self.spec.rule != "population":
             return []
         self.population.rested[event.trial_no] = event.checkpoint_id
-        return [*self._renew(), *self._go_on()]
+        return self._go_on()
 
     @property
     def _num_members(self) -> int:
         return self.spec.explore.size if self.spec.explore else self.spec.trials
-
-    def _renew(self) -> list[Action]:
-        """Replace the worst by clones of the best, once everybody rests at the rung."""
-        on_their_way = self.live or self.again or self.num_created < self._num_members
-        if on_their_way or self._renewal.is_gathering:
-            return []
-        return self._renewal.close_rung(self.held, next_no=self.num_created + 1)
 
     def _clone(self, clone: Clone) -> CreateTrial:
         no = self.num_created = self.num_created + 1
@@ -430,7 +427,9 @@ class Searcher(SearchState):
                 if isinstance(made, Finish):
                     return actions
             elif self.trials_waiting.at and self.spec.rule == "population":
-                return actions  # until every member rests
+                if self.live or self._renewal.is_gathering:
+                    return actions  # until every member rests
+                actions += self._renewal.close_rung(self.held, next_no=self.num_created + 1)
             elif not self.live and (last := self.trials_waiting.last_resort()) is not None:
                 no, rung = last
                 reason = (
@@ -483,26 +482,27 @@ class Searcher(SearchState):
         return Live(next_rung=first, end=end)
 
     def _send_on(self, no: int, reason: str) -> list[Action]:
-        """Let a trial leave the rung it waits at; several, where it has trained on meanwhile."""
+        """Let a trial leave the rung it waits at, for the next one if it has trained that far
+        meanwhile."""
         rung = self.trials_waiting.send_on(no)
-        self.population.rested.pop(no, None)
         self.standings.settle(rung, no, goes_on=True)
         _, end = self.standings.span(self.standings.place(rung)[0])
-        self.live[no] = Live(next_rung=rung + 1, end=end)
-        units, value = self.held.pop(no, (0.0, math.nan))
-        while rung + 1 < end and units >= self.standings.units[rung + 1] - EPSILON:
+        reached = self.standings.units[rung + 1] - EPSILON
+        held = [(units, value) for units, value in self.held.pop(no, ()) if units >= reached]
+        if held:
             rung += 1
+            value = held[0][1]  # the first to reach it counts
             goes_on = self._enter(rung, no, value)
-            self.live[no].next_rung = rung + 1
-            if self.standings.is_last(rung):
-                break
-            del self.live[no]
             if goes_on is False:
+                self.population.rested.pop(no, None)
                 return [StopTrial(no=no, reason=self._why(rung, value))]
-            # Already there: whether paused or pausing, it stays so.
-            self.trials_waiting.add(no, rung, score(value, self.spec.goal))
-            self.held[no] = (units, value)
-            return []
+            if not self.standings.is_last(rung):
+                # Already there: whether resting or on its way to its rest, it stays so.
+                self.trials_waiting.add(no, rung, score(value, self.spec.goal))
+                self.held[no] = held
+                return []
+        self.population.rested.pop(no, None)
+        self.live[no] = Live(next_rung=rung + 1, end=end)
         return [ResumeTrial(no=no, reason=reason)]
 
     def _stop_all(self, reason: str) -> list[Action]:

@@ -31,6 +31,11 @@ class Live:
     curve: ValueCurve = field(default_factory=ValueCurve)
     """median alone."""
 
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether it is to be judged at another rung."""
+        return not self.is_stopping and self.next_rung < self.end
+
 
 class SearchState:
     """Everything that decisions rest on. It decides nothing itself."""
@@ -47,8 +52,9 @@ class SearchState:
         self.again: list[int] = []
         """Ended trials that are to go on as soon as there is room for them."""
         self.trials_waiting = WaitingAtRungs(spec, self.standings.ladders)
-        self.held: dict[int, tuple[float, float]] = {}
-        """(units, value) that a trial reported on its way from training to waiting."""
+        self.held: dict[int, list[tuple[float, float]]] = {}
+        """(units, value) of what a waiting trial reported beyond its rung, in order: it trains on
+        until it has heard that it is to pause."""
         self.enqueued: list[tuple[dict[str, Any], str | None]] = []
         """(hyperparameters, what who asked calls them) of points that were not tried yet."""
         self.num_replaced = 0
@@ -78,7 +84,10 @@ class SearchState:
             },
             **self.standings.to_json(),
             "waiting": {str(no): rung for no, rung in self.trials_waiting.at.items()},
-            "held": {str(no): [u, encode_number(v)] for no, (u, v) in self.held.items()},
+            "held": {
+                str(no): [[units, encode_number(value)] for units, value in held]
+                for no, held in self.held.items()
+            },
             "sent_on": list(self.trials_waiting.sent_on),
             "left": list(self.trials_waiting.left),
             "closed": list(self.trials_waiting.closed),
@@ -112,8 +121,10 @@ class SearchState:
             rung = state["waiting"][no]
             value = self.standings.value(rung, int(no))
             self.trials_waiting.add(int(no), rung, score(value, self.spec.goal))
-        for no, (units, value) in state.get("held", {}).items():
-            self.held[int(no)] = (units, decode_number(value))
+        for no, held in state.get("held", {}).items():
+            # States of before hold one report for each trial.
+            several = held if isinstance(held[0], list) else [held]
+            self.held[int(no)] = [(units, decode_number(value)) for units, value in several]
         if "sent_on" in state:
             self.trials_waiting.sent_on = list(state["sent_on"])
             self.trials_waiting.left = list(state["left"])

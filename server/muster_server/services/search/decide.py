@@ -104,10 +104,10 @@ def carry_out(
     stops = {a.no: a.reason for a in actions if isinstance(a, StopTrial)}
     if stops:
         _stop_early(session, experiment, stops, now)
-    pauses = {a.no: a.reason for a in actions if isinstance(a, PauseTrial)}
-    resumes = {a.no: a.reason for a in actions if isinstance(a, ResumeTrial)}
-    if pauses or resumes:
-        _pause_and_resume(session, experiment, pauses, resumes, now)
+    # Of several decisions about a trial the last stands.
+    rests = {a.no: a for a in actions if isinstance(a, PauseTrial | ResumeTrial)}
+    if rests:
+        _pause_and_resume(session, experiment, rests, now)
     again = {a.no: a.reason for a in actions if isinstance(a, ContinueTrial)}
     if again:
         _continue(session, experiment, again, now)
@@ -208,29 +208,22 @@ def _stop_early(
 def _pause_and_resume(
     session: Session,
     experiment: ExperimentRow,
-    pauses: dict[int, str],
-    resumes: dict[int, str],
+    actions: dict[int, PauseTrial | ResumeTrial],
     now: dt.datetime,
 ) -> None:
     """Let trials wait at their rung without slots, or go on from it."""
-    ended: dict[int, str] = {}
-    for trial in _locked(session, experiment, {*pauses, *resumes}):
-        is_resumed = trial.no in resumes
+    for trial in _locked(session, experiment, actions):
+        action = actions[trial.no]
+        is_resumed = isinstance(action, ResumeTrial)
         if trial.state in TERMINAL_TRIAL:
-            # Stopped together with the search, which goes on.
-            if is_resumed and trial.state == TrialState.CANCELED:
-                ended[trial.no] = resumes[trial.no]
             continue
+        if not is_resumed and trial.state == TrialState.PAUSED:
+            # Before the searcher knew that it had reached its rung: nothing is left to wait for.
+            on_trial_paused(session, trial, now)
         if trial.desired != ("pause" if is_resumed else "run"):
             continue
         trial.desired = "run" if is_resumed else "pause"
-        if not is_resumed and trial.state == TrialState.PAUSED:
-            # By a user, before its last reports arrived: there is nothing left to wait for.
-            on_trial_paused(session, trial, now, again=":already")
-        if is_resumed:
-            trial.reason = f"Sent on: {resumes[trial.no]}."
-        else:
-            trial.reason = f"Paused: {pauses[trial.no]}."
+        trial.reason = f"{'Sent on' if is_resumed else 'Paused'}: {action.reason}."
         add_event(
             session,
             "trial.sent_on" if is_resumed else "trial.paused_at_rung",
@@ -241,8 +234,6 @@ def _pause_and_resume(
             attempt_no=trial.attempt_no or None,
         )
         touch(session, f"trial:{trial.id}")
-    if ended:
-        _continue(session, experiment, ended, now)
 
 
 def _continue(

@@ -155,19 +155,21 @@ def _objectives(session: Session, trial: NotedTrial) -> tuple[float, ...] | None
     return tuple(decode_number(summary[name]["last"]) for name in names)
 
 
-def on_trial_paused(
-    session: Session, trial: NotedTrial | TrialRow, now: dt.datetime, *, again: str = ""
-) -> None:
+def on_trial_paused(session: Session, trial: NotedTrial | TrialRow, now: dt.datetime) -> None:
     """Take note that a trial has given up its slots, where a population waits for that.
 
-    again: makes it another event of the same attempt.
+    Called again, it is heard again: a trial may rest twice without an attempt in between.
     """
     config = session.scalar(
         select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
     )
     if config is None or config.search.method != "pbt":
         return
-    key = f"rested:{trial.no}:{trial.attempt_no}{again}"
+    kind = f"rested:{trial.no}:"
+    before = select(func.count()).where(
+        SearchEventRow.experiment_id == trial.experiment_id, SearchEventRow.key.startswith(kind)
+    )
+    key = f"{kind}{session.scalar(before)}"
     event = Rested(trial_no=trial.no, checkpoint_id=trial.latest_checkpoint_id, key=key)
     append(session, trial.experiment_id, key, event, now)
 
