@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
+
+from muster import wire
 
 LATE = """
 class Late:
@@ -67,3 +70,60 @@ def test_under_torchrun_too(shims: Any) -> None:
     info = shim.wait_exit(timeout_s=120)
     assert info.cause == "user_error"
     assert info.message.endswith("exited with code 1: ValueError: learning rate is negative")
+
+
+RAISES = "raise ValueError('bad')"
+
+
+@pytest.mark.parametrize(
+    ("script", "doubt"),
+    [
+        ("python main.py 2>&1 | tee train.log", "a Python process of the job ended with ValueError: bad"),
+        ("echo trained; exit 0", ""),
+        ("exit 0", "it ran for 0."),
+        ("sleep 600 & echo begun", "1 process was still running in the background"),
+    ],
+)  # fmt: skip
+def test_exit_code_0_is_doubted_where_the_job_says_otherwise(
+    shims: Any, script: str, doubt: str
+) -> None:
+    (shims.code / "run.sh").write_text(script.replace("python", sys.executable))
+    shim = shims(RAISES, launcher="shell", entrypoint=["bash", "run.sh"], slots=[0])
+    shim.start(wire.Rendezvous(host="127.0.0.1", port=29_555, run_id="x"))
+    info = shim.wait_exit(timeout_s=60)
+    assert info.cause == "success"
+    assert info.doubt.startswith(doubt) if doubt else info.doubt == ""
+
+
+def test_a_process_that_was_caught_leaves_no_doubt(shims: Any) -> None:
+    script = "import sys\ntry:\n    sys.exit(2)\nexcept SystemExit:\n    print('trained')\n"
+    shim = shims(script, launcher="plain", slots=[0])
+    shim.start()
+    info = shim.wait_exit(timeout_s=60)
+    assert (info.cause, info.doubt) == ("success", "")
+
+
+KILLED_CHILD = """
+import os, signal, time
+import torch.utils.data
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 100
+    def __getitem__(self, index):
+        if index == 50:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return index
+
+for _ in torch.utils.data.DataLoader(Data(), num_workers=2):
+    pass
+"""
+
+
+@pytest.mark.torch
+def test_a_loader_worker_that_was_killed_is_no_error_of_the_script(shims: Any) -> None:
+    shim = shims(KILLED_CHILD, launcher="plain", slots=[0])
+    shim.start()
+    info = shim.wait_exit(timeout_s=120)
+    assert info.cause == "killed_by_signal"
+    assert "The kernel counted no out-of-memory kill" in info.message

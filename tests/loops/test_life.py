@@ -4,7 +4,7 @@ import datetime as dt
 
 import time_machine
 
-from muster.wire import CheckpointRecord, StateRecord, WorkerRecord
+from muster.wire import CheckpointRecord, ExitInfo, StateRecord, WorkerRecord
 from muster_server import clock
 from muster_server.loops.runner import Controller
 
@@ -279,6 +279,27 @@ def test_every_step_is_told_in_a_sentence(controller, agent, submit, show):
     assert "Trial 1 is COMPLETED: every worker exited with 0." in told
     assert "Attempt 1 got 1 slot: 1 on node-1." in told
     assert "Attempt 1 is STARTING: every node is ready." in told
+
+
+def test_an_end_that_may_not_be_what_it_says_is_told_everywhere(controller, agent, submit, show):
+    node = agent(slots=1)
+    experiment_id = submit(slots=1)
+    controller.tick()
+    doubt = "a Python process of the job ended with ValueError: bad"
+    info = ExitInfo(cause="success", message="every worker exited with code 0", doubt=doubt)
+    node.send(start(controller, node), StateRecord(observed="EXITED", exit=info))
+    controller.tick()
+    words = f"exit code 0, but node-1: {doubt}"
+    trial = show(f"/trials/{trial_of(show, experiment_id)['id']}")
+    assert (trial["state"], trial["reason"]) == ("COMPLETED", words)
+    assert trial["notices"][0]["text"] == f"E{words[1:]}."
+    experiment = show(f"/experiments/{experiment_id}")
+    assert (experiment["state"], experiment["is_doubtful"]) == ("COMPLETED", True)
+    assert experiment["reason"] == f"trial 1: {words}"
+    (listed,) = show("/experiments")["items"]
+    assert listed["is_doubtful"]
+    told = [e["message"] for e in show(f"/experiments/{experiment_id}/events")["items"]]
+    assert any(words in text for text in told)
 
 
 def test_any_controller_goes_on_from_anywhere(database, settings, agent, submit, show):

@@ -36,6 +36,8 @@ _BLAMES_PEER = re.compile(
 )
 """Messages of gloo, NCCL and the rendezvous store when another worker is gone or does not answer.
 """
+SHORT_S = 10.0
+"""Seconds within which a job that prints and reports nothing has hardly done anything."""
 TEARDOWN_MS = 10_000
 """Milliseconds by which a worker may outlive its connections: others may fail from the loss and
 exit first."""
@@ -44,6 +46,12 @@ _ABORTED_AT_EXIT = "terminate called without"
 _INVALID_HPARAMS = re.compile(r"^([\w.]+\.)?InvalidHyperparameters\b")
 """Name of `muster.InvalidHyperparameters`, or of a script's own exception of that name."""
 _SHELLS = frozenset({"bash", "sh", "zsh", "ksh", "dash"})
+_CHILD_KILLED = re.compile(
+    r"DataLoader worker \(pid[^)]*\) (is killed by signal: Killed|exited unexpectedly)"
+    r"|BrokenProcessPool|died with <Signals\.SIGKILL"
+)
+"""Messages of a process of which a child was killed, or may have been."""
+_SURELY_KILLED = re.compile(r"is killed by signal: Killed|died with <Signals\.SIGKILL")
 _PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _LAUNCHER_ERROR = re.compile(
     r"^(torch\.distributed\.elastic\.\S+\.ChildFailedError|subprocess\.CalledProcessError)\b", re.M
@@ -111,6 +119,12 @@ class ExitEvidence:
     """What to say where a file of the job has met the bound of its size; "" if there is none."""
     num_survivors: int = 0
     """Number of processes that survived SIGKILL."""
+    num_leftovers: int = 0
+    """Number of processes that the last worker or the script left behind."""
+    uncaught: str = ""
+    """Exception that ended a Python process shortly before the end, by muster.launch.uncaught."""
+    silent_s: float | None = None
+    """Seconds that the job ran if it printed and reported nothing, else None."""
     unix_at_boot_ms: float | None = None
     """Offset of all times in this object; see wire.ExitInfo."""
 
@@ -168,7 +182,9 @@ def blames_peer(worker: WorkerEnd) -> bool:
     by SIGABRT, after many lines."""
     if worker.signal == signal.SIGABRT:
         return _BLAMES_PEER.search(worker.stderr_tail) is not None
-    return worker.signal is None and _BLAMES_PEER.search(_words(worker)) is not None
+    words = _words(worker)
+    is_own_child = _CHILD_KILLED.search(words) is not None
+    return worker.signal is None and not is_own_child and _BLAMES_PEER.search(words) is not None
 
 
 def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
@@ -225,7 +241,8 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
             signal=number,
         )
     if (code or 0) == 0 and number is None:
-        return ExitInfo(cause="success", message="every worker exited with code 0", exit_code=0)
+        message = "every worker exited with code 0"
+        return ExitInfo(cause="success", message=message, exit_code=0, doubt=_doubt(ending))
     if ending.script:
         return _verdict_of_script(ending)
     if _PORT_IN_USE.search(ending.launcher_tail):
@@ -242,6 +259,20 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
     )
 
 
+def _doubt(ending: ExitEvidence) -> str:
+    """Return what makes an end with exit code 0 doubtful, as a clause; "" for nothing."""
+    if ending.uncaught:
+        # A pipeline's exit code is that of its last command, `tee`.
+        return f"a Python process of the job ended with {_cut(ending.uncaught)}"
+    if ending.script and ending.num_leftovers:
+        num = ending.num_leftovers
+        what = "1 process was" if num == 1 else f"{num} processes were"
+        return f"{what} still running in the background and had to be killed: `wait` for them"
+    if ending.silent_s is not None and ending.silent_s < SHORT_S:
+        return f"it ran for {ending.silent_s:.1f} s, and printed and reported nothing"
+    return ""
+
+
 def _verdict_of_worker(ending: ExitEvidence, first: WorkerEnd) -> ExitInfo:
     message = _cut(f"rank {first.rank} {_how(ending, first)}")
     words = _words(first)
@@ -253,6 +284,9 @@ def _verdict_of_worker(ending: ExitEvidence, first: WorkerEnd) -> ExitInfo:
         cause = "out_of_memory" if is_oom else "killed_by_signal"
     elif _INVALID_HPARAMS.match(words):
         cause = "invalid_hparams"
+    elif _CHILD_KILLED.search(words):
+        cause, why = _verdict_of_child(ending, first)
+        message = _cut(message + why)
     elif _OUT_OF_MEMORY.search(words):
         cause = "out_of_memory"
     elif ending.file_limit and _FILE_TOO_LARGE.search(words):
@@ -268,6 +302,22 @@ def _verdict_of_worker(ending: ExitEvidence, first: WorkerEnd) -> ExitInfo:
     ):
         cause = "port_in_use"
     return ExitInfo(cause=cause, message=message, exit_code=first.exit_code, signal=first.signal)
+
+
+def _verdict_of_child(ending: ExitEvidence, worker: WorkerEnd) -> tuple[Cause, str]:
+    """Return the cause of a failure for which a process blames its own child, and what to add to it."""
+    if _has_kernel_killed(ending):
+        return "out_of_memory", (
+            ". The kernel's out-of-memory killer was at work on this node: give the job more memory, "
+            "fewer loader workers (num_workers) or smaller batches"
+        )
+    # torch's last exception is "exited unexpectedly", raised from the one that says how.
+    if _SURELY_KILLED.search(_words(worker)) or _SURELY_KILLED.search(worker.stderr_tail):
+        return "killed_by_signal", (
+            ". The kernel counted no out-of-memory kill: look for what killed that process in the "
+            "node's system log (systemd-oomd, earlyoom, a person)"
+        )
+    return "user_error", ""
 
 
 def _verdict_of_script(ending: ExitEvidence) -> ExitInfo:
@@ -368,6 +418,15 @@ def parse_torchrun_failures(launcher_stderr: str) -> list[WorkerEnd]:
     return [
         _failure_of(match) for part in (root, others) for match in _TORCHRUN_FAILURE.finditer(part)
     ]
+
+
+def parse_uncaught(text: str) -> str:
+    """Return the exception in a file of muster.launch.uncaught if nobody caught it; "" otherwise."""
+    try:
+        found = json.loads(text)
+        return parse_error_file(text) if found["is_uncaught"] is True else ""
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def parse_error_file(text: str) -> str:

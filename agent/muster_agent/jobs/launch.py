@@ -156,6 +156,7 @@ def build_commands(
         raise ValueError(f"launcher {spec.launcher!r} needs a rendezvous")
     if spec.launcher == "shell":
         environment = _shell_environment(spec, place, rendezvous, environment)
+        environment[uncaught.FOLDER_VARIABLE] = f"{place.logs_dir}/launcher"
         argv = shell_argv(with_values(spec, environment), place, rendezvous)
         return [
             Command(local_rank=LAUNCHER_LOCAL_RANK, rank=-1, argv=argv, environment=environment)

@@ -7,6 +7,7 @@ The view depends on the file and the limit alone, so any offset can be resumed a
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -79,6 +80,27 @@ def error_file(logs: Path, local_rank: int) -> Path | None:
                 if (folder / name).exists():
                     return folder / name
     return None
+
+
+def uncaught_exception(logs: Path, *, since: float) -> Path | None:
+    """Return the newest file in which a Python process of the job left the exception that ended it, if
+    it was written after `since`, in seconds since the epoch."""
+    found = []
+    for pattern in ("launcher", "direct/*"):
+        for path in logs.glob(f"{pattern}/{_ERROR_FILES[0]}"):
+            with contextlib.suppress(OSError):
+                found.append((path.lstat().st_mtime, path))
+    at, newest = max(found, default=(0.0, logs))
+    return newest if at > since else None
+
+
+def has_output(logs: Path) -> bool:
+    """Return whether anything was printed."""
+    for file in find_logs(logs):
+        with contextlib.suppress(OSError):
+            if file.path.stat().st_size:
+                return True
+    return False
 
 
 def read_cut(

@@ -37,7 +37,14 @@ from muster_agent.jobs.folder import (
 from muster_agent.jobs.launch import environment_of, is_built_in
 from muster_agent.jobs.process import Identity, send_signal
 from muster_agent.plan import TERMINAL
-from muster_agent.records.logs import LogFile, find_logs, free_past_limit, launcher_log, tail
+from muster_agent.records.logs import (
+    LogFile,
+    find_logs,
+    free_past_limit,
+    has_output,
+    launcher_log,
+    tail,
+)
 from muster_agent.records.masking import Mask
 from muster_agent.records.points import NameRoutes, Route
 from muster_agent.records.spool import HOLD_BYTES, RecordWriter, last_state
@@ -45,7 +52,7 @@ from muster_agent.shim.control import Commands, serve_commands
 from muster_agent.shim.failures import PrepareFailed
 from muster_agent.shim.limits import disk_words
 from muster_agent.shim.preparation.checks import Prepared, prepare
-from muster_agent.shim.processes.exits import collect_ends
+from muster_agent.shim.processes.exits import collect_ends, find_uncaught
 from muster_agent.shim.processes.gang import Processes
 from muster_agent.shim.processes.ports import NoPortFree
 from muster_agent.shim.processes.rendezvous import JOB_SOCKETS, make_socket_dir
@@ -67,6 +74,8 @@ LAUNCHER_LINGER_S = 2.0
 """Seconds a launcher may outlive its workers in a stop; otherwise it may wait minutes for other
 nodes."""
 DRAIN_TIMEOUT_S = 5.0
+UNCAUGHT_S = 10.0
+"""Seconds before the end of a job in which a Python process that failed makes exit code 0 doubtful."""
 
 log = logging.getLogger("muster.shim")
 
@@ -164,6 +173,7 @@ class Shim:
         self.was_asked = False
         """Whether the end was requested while something could still be ended."""
         self.is_forced = False
+        self.started_at = time.time()
         self.has_reported_failure = False
         self.has_reported_near_limit = False
         self.next_upkeep_at = 0.0
@@ -393,6 +403,7 @@ class Shim:
         return await self.processes.start_warm(prepared, wait=self._wait_for)
 
     def _start(self, prepared: Prepared, rendezvous: wire.Rendezvous | None) -> None:
+        self.started_at = time.time()
         self.processes.start(prepared, rendezvous)
 
     async def _watch(self) -> None:
@@ -518,12 +529,18 @@ class Shim:
 
     async def _exit(self) -> None:
         """End what is left, then report how it ended."""
+        ended_at, num_left = time.time(), 0
         if not self.was_asked:
-            self._tell_leftovers()
+            num_left = self._tell_leftovers()
             self._tell_failure()
         survivors = await self._end_processes()
         self.workers.observe()
-        ending = self._ending(num_survivors=len(survivors))
+        ending = replace(
+            self._ending(num_survivors=len(survivors)),
+            num_leftovers=num_left,
+            uncaught=find_uncaught(self.folder.logs, since=ended_at - UNCAUGHT_S, mask=self.mask),
+            silent_s=ended_at - self.started_at if self._is_silent() else None,
+        )
         self.standing.enter("EXITED", exit=classify_exit(ending))
 
     def _ending(self, *, only_ended: bool = False, num_survivors: int = 0) -> ExitEvidence:
@@ -611,13 +628,20 @@ class Shim:
         rank = known.record.rank if known else self.spec.rank_offset + file.local_rank
         return file.local_rank, rank
 
-    def _tell_leftovers(self) -> None:
+    def _is_silent(self) -> bool:
+        return not (self.reports.workers or has_output(self.folder.logs))
+
+    def _tell_leftovers(self) -> int:
+        """Tell of the processes that the last worker left behind, and return their number."""
         num_left = self.processes.num_leftovers()
-        if num_left and self._has_ended():
+        if not self._has_ended():
+            return 0
+        if num_left:
             self._warn(
                 f"{num_left} processes were still running after the last worker had ended; "
                 "they were killed"
             )
+        return num_left
 
     def _has_ended(self) -> bool:
         return self.processes.has_ended

@@ -5960,6 +5960,11 @@ export interface components {
              * @enum {string}
              */
             cause: "success" | "user_error" | "killed_by_signal" | "out_of_memory" | "disk_full" | "limit_exceeded" | "stopped" | "killed" | "launcher_failed" | "node_rebooted" | "shim_lost" | "unkillable" | "start_timeout" | "port_in_use" | "invalid_hparams" | "not_on_node" | "cannot_run";
+            /**
+             * Doubt
+             * @default
+             */
+            doubt: string;
             /** Exit Code */
             exit_code?: number | null;
             first_failure?: components["schemas"]["WorkerExit"] | null;
@@ -6029,6 +6034,8 @@ export interface components {
             headline: components["schemas"]["HeadlineOut"] | null;
             /** Id */
             id: number;
+            /** Is Doubtful */
+            is_doubtful: boolean;
             /** Labels */
             labels: {
                 [key: string]: string;
@@ -6168,6 +6175,8 @@ export interface components {
             headline: components["schemas"]["HeadlineOut"] | null;
             /** Id */
             id: number;
+            /** Is Doubtful */
+            is_doubtful: boolean;
             /** Labels */
             labels: {
                 [key: string]: string;

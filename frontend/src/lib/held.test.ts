@@ -14,16 +14,18 @@ const item = {
   slot_type: "cpu",
   only_trial_id: 7,
   unmanaged: null,
+  is_doubtful: false,
 };
 
 test("an experiment waits while it goes on and none of its trials runs", () => {
-  expect(shownState({ state: "RUNNING", num_trials_by_state: { RUNNING: 1, QUEUED: 3 } })).toBe("RUNNING");
-  expect(shownState({ state: "RUNNING", num_trials_by_state: { STARTING: 1 } })).toBe("RUNNING");
-  expect(shownState({ state: "RUNNING", num_trials_by_state: { QUEUED: 3, COMPLETED: 9, RUNNING: 0 } })).toBe(
+  expect(shownState({ ...item, state: "RUNNING", num_trials_by_state: { RUNNING: 1, QUEUED: 3 } })).toBe("RUNNING");
+  expect(shownState({ ...item, state: "RUNNING", num_trials_by_state: { STARTING: 1 } })).toBe("RUNNING");
+  expect(shownState({ ...item, state: "RUNNING", num_trials_by_state: { QUEUED: 3, COMPLETED: 9, RUNNING: 0 } })).toBe(
     "WAITING",
   );
-  expect(shownState({ state: "QUEUED", num_trials_by_state: { QUEUED: 3 } })).toBe("QUEUED");
-  expect(shownState({ state: "COMPLETED", num_trials_by_state: { COMPLETED: 3 } })).toBe("COMPLETED");
+  expect(shownState({ ...item, state: "QUEUED", num_trials_by_state: { QUEUED: 3 } })).toBe("QUEUED");
+  expect(shownState({ ...item, state: "COMPLETED", num_trials_by_state: { COMPLETED: 3 } })).toBe("COMPLETED");
+  expect(shownState({ ...item, state: "COMPLETED", is_doubtful: true })).toBe("DOUBTFUL");
 });
 
 test("slots in words are those that are held, beside those that are asked for", () => {

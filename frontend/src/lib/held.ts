@@ -12,8 +12,14 @@ type Held = Pick<
 
 const HOLDING = ["STARTING", "RUNNING", "STOPPING"];
 
-/** Its state; WAITING while it goes on and none of its trials runs. */
-export function shownState({ state, num_trials_by_state }: Pick<Experiment, "state" | "num_trials_by_state">): string {
+/** Its state; WAITING while it goes on and none of its trials runs, DOUBTFUL if it ended well and something speaks
+ * against it. */
+export function shownState({
+  state,
+  is_doubtful,
+  num_trials_by_state,
+}: Pick<Experiment, "state" | "is_doubtful" | "num_trials_by_state">): string {
+  if (is_doubtful) return "DOUBTFUL";
   return state === "RUNNING" && !HOLDING.some((name) => (num_trials_by_state[name] ?? 0) > 0) ? "WAITING" : state;
 }
 

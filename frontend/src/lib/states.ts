@@ -33,6 +33,7 @@ const LOOKS: Record<string, Look> = {
   STOPPING: { tone: "warn", glyph: "stop" },
   RETRY_WAIT: { tone: "warn", glyph: "retry" },
   COMPLETED: { tone: "ok", glyph: "check" },
+  DOUBTFUL: { tone: "warn", glyph: "question" },
   SUCCEEDED: { tone: "ok", glyph: "check" },
   STOPPED_EARLY: { tone: "idle", glyph: "early" },
   CANCELED: { tone: "idle", glyph: "ban" },

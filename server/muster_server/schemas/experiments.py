@@ -154,6 +154,9 @@ class ExperimentOut(Output):
     desired: Literal["run", "pause", "stop", "kill"]
     """State that its users want; `state` follows."""
     reason: str
+    is_doubtful: bool
+    """Whether it is COMPLETED with exit code 0 although something in it failed or nothing was done;
+    `reason` says what."""
     termination: str | None
     """Reason why the experiment as a whole ended, such as "budget_exhausted"; null without one."""
     searcher: str

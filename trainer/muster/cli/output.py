@@ -29,6 +29,7 @@ STATE_STYLES = {
     "STOPPING": "yellow",
     "PAUSED": "yellow",
     "COMPLETED": "bold green",
+    "DOUBTFUL": "bold yellow",
     "STOPPED_EARLY": "blue",
     "FAILED": "bold red",
     "CANCELED": "magenta",

@@ -119,7 +119,7 @@ def _words_of_traceback(lines: Sequence[str]) -> str:
             continue
         if match["message"] is None and match["name"] in ("None", "During", "The"):
             continue
-        below = []
+        below: list[str] = []
         for other in lines[i + 1 :]:
             if _IGNORED.match(other) or (_TRACEBACK.match(other) and not below):
                 break

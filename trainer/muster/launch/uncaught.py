@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 FILE_NAME = "exception.json"
 FOLDER_VARIABLE = "MUSTER_WORKER_LOGS"
-"""Variable with the worker's log folder, where torchrun does not name one."""
+"""Variable with the worker's log folder, where torchrun does not name one; with that of the launcher for
+the processes of a shell script."""
 _TORCHRUN_VARIABLE = "TORCHELASTIC_ERROR_FILE"
 _MAX_DEPTH = 10
 """Depth to which nested groups are read."""
@@ -43,8 +44,10 @@ def install() -> None:
     sys.exit = seen_exit
 
     def write() -> None:
-        if os.getpid() == owner and (words := _reason()):
-            _write(os.path.join(folder, FILE_NAME), words)  # noqa: PTH118
+        if os.getpid() == owner:
+            words, is_uncaught = _reason()
+            if words:
+                _write(os.path.join(folder, FILE_NAME), words, is_uncaught)  # noqa: PTH118
 
     atexit.register(write)
 
@@ -65,11 +68,34 @@ def describe(error: BaseException, depth: int = 0) -> str:
         return name
 
 
-def _reason() -> str:
+def _reason() -> tuple[str, bool]:
+    """Return the exception that ends this process, and whether nobody caught it: then the exit code
+    cannot be 0."""
     error = getattr(sys, "last_value", None)
     if _exited_by and _exited_by[0][1] is error:
-        return _exited_by[0][0]
-    return describe(error) if error is not None else ""
+        return _exited_by[0][0], False
+    return (describe(error) + _killed_loader(error), True) if error is not None else ("", False)
+
+
+def _killed_loader(error: BaseException) -> str:
+    """Return which worker of a torch `DataLoader` was killed, in torch's words, as an addition to the
+    exception; "" for none, or if that says so.
+
+    Whether torch or the broken connection is heard first is a race.
+    """
+    if "killed by signal" in str(error) or "torch.utils.data" not in sys.modules:
+        return ""
+    import signal
+
+    trace = error.__traceback__
+    while trace is not None:
+        loader = trace.tb_frame.f_locals.get("self")
+        for worker in getattr(loader, "_workers", None) or ():
+            status = getattr(worker, "exitcode", None)
+            if status == -signal.SIGKILL:
+                return f" (DataLoader worker (pid {worker.pid}) is killed by signal: Killed)"
+        trace = trace.tb_next
+    return ""
 
 
 def _words_of_exit(status: Any) -> str:
@@ -93,11 +119,11 @@ def _is_group(error: BaseException) -> bool:
     return any(kind.__name__ == "BaseExceptionGroup" for kind in type(error).__mro__)
 
 
-def _write(path: str, words: str) -> None:
+def _write(path: str, words: str, is_uncaught: bool) -> None:
     import json
 
     try:
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
-            json.dump({"message": words}, file)
+            json.dump({"message": words, "is_uncaught": is_uncaught}, file)
     except OSError:
         return  # the end of the log has to do

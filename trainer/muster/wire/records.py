@@ -392,6 +392,8 @@ class ExitInfo:
     workers: list[WorkerExit] = field(default_factory=list)
     log_tail: list[str] = field(default_factory=list)
     """Last lines (at most 40) of the first failing worker's stderr."""
+    doubt: str = ""
+    """What makes an end with exit code 0 doubtful, as a clause; "" for nothing."""
     unix_at_boot_ms: float | None = None
     """All times here minus this are milliseconds on the node's boot clock, which the server knows
     how to compare with those of other nodes (ClockReading)."""

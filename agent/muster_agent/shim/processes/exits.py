@@ -7,9 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from muster_agent.jobs.exits import WorkerEnd, parse_error_file, parse_torchrun_failures
+from muster_agent.jobs.exits import (
+    WorkerEnd,
+    parse_error_file,
+    parse_torchrun_failures,
+    parse_uncaught,
+)
 from muster_agent.jobs.process import Child
-from muster_agent.records.logs import error_file, find_logs, launcher_log, read_error, tail
+from muster_agent.records.logs import (
+    error_file,
+    find_logs,
+    launcher_log,
+    read_error,
+    tail,
+    uncaught_exception,
+)
 from muster_agent.records.masking import NO_MASK, Mask
 
 
@@ -57,6 +69,15 @@ def collect_ends(
             ends[failure.local_rank] = replace(failure, at_ms=at_ms)
     stderr = {f.local_rank: f.path for f in find_logs(logs) if f.stream == "stderr"}
     return [_with_words(logs, end, stderr, mask, shared_words) for _, end in sorted(ends.items())]
+
+
+def find_uncaught(logs: Path, *, since: float, mask: Mask = NO_MASK) -> str:
+    """Return the exception that ended a Python process of the job after that time, in seconds since the
+    epoch; "" for none."""
+    path = uncaught_exception(logs, since=since)
+    with contextlib.suppress(OSError):
+        return "" if path is None else parse_uncaught(mask.text(read_error(path)))
+    return ""
 
 
 def _with_words(

@@ -93,7 +93,9 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
           tone="bad"
           title={<Message kind="terminations" code={data.termination} text={data.reason || t("trial.failed")} />}
         />
-      ) : data.reason && (data.state !== "RUNNING" || data.desired !== "run") && data.state !== "COMPLETED" ? (
+      ) : data.reason &&
+        (data.state !== "RUNNING" || data.desired !== "run") &&
+        (data.state !== "COMPLETED" || data.is_doubtful) ? (
         <Notice>
           <Message kind="terminations" code={data.termination} text={data.reason} />
         </Notice>

@@ -98,7 +98,7 @@ def _ends(
     elif num_well and experiment.unjudged:
         yield ExperimentState.FAILED, experiment.unjudged, None
     elif num_well:
-        yield ExperimentState.COMPLETED, "every trial has ended", None
+        yield ExperimentState.COMPLETED, experiment.doubt or "every trial has ended", None
     elif has_failed:
         why = experiment.unjudged or experiment.failure
         yield ExperimentState.FAILED, why or "no trial ended well and no restart is left", None

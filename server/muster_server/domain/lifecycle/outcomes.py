@@ -35,6 +35,10 @@ CAUSES: Mapping[str, Termination] = {
 _NODES_DOING = frozenset({"shim_lost", "node_rebooted", "limit_exceeded"})
 """The workers died of it: what became of each says nothing about the cause."""
 FAILURES = CAUSES.keys() - {"stopped", "killed"}
+ENDED_WELL = "every worker exited with 0"
+"""Reason of an end with nothing to add."""
+DOUBTFUL = "exit code 0, but "
+"""Beginning of the reason of an end that may not be what it says."""
 
 
 TEARDOWN_MS = 10_000.0

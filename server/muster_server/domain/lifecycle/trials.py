@@ -18,7 +18,7 @@ from .actions import Action, QuarantineNode, SetFlags
 from .avoidance import avoid
 from .case import TrialCase
 from .consistency_check import find_misfits
-from .outcomes import Outcome, root_cause
+from .outcomes import DOUBTFUL, ENDED_WELL, Outcome, root_cause
 from .readiness import decide_ready, watch_start
 from .restarts import Failure, GiveUp, decide_restart
 from .silence import Hearing
@@ -189,9 +189,7 @@ def _decide_attempt(case: TrialCase) -> None:
         assert cause is not None
         _fail(case, cause)
     elif not unfinished:
-        case.set_attempt(
-            AttemptState.SUCCEEDED, "every worker exited with 0", termination=Termination.SUCCESS
-        )
+        case.set_attempt(AttemptState.SUCCEEDED, _well(case), termination=Termination.SUCCESS)
     elif case.attempt_state == AttemptState.PREPARING:
         _decide_preparing(case)
     elif len(unfinished) < len(case.members):
@@ -261,6 +259,12 @@ def _decide_winding_down(case: TrialCase, unfinished: list[AllocationView]) -> N
         )
 
 
+def _well(case: TrialCase) -> str:
+    """Return that every worker ended well, and what makes that doubtful."""
+    doubts = (f"{a.node_name}: {a.exit.doubt}" for a in case.members if a.exit and a.exit.doubt)
+    return next((f"{DOUBTFUL}{doubt}" for doubt in doubts), ENDED_WELL)
+
+
 def _fail(case: TrialCase, cause: Outcome) -> None:
     case.set_attempt(
         AttemptState.LOST if cause.lost else AttemptState.FAILED,
@@ -284,7 +288,7 @@ def _finish(case: TrialCase) -> None:
     if case.attempt_state == AttemptState.SUCCEEDED:
         case.set_trial(
             TrialState.COMPLETED,
-            "every worker exited with 0",
+            _well(case),
             termination=Termination.SUCCESS,
             logs_complete=logs_complete,
         )

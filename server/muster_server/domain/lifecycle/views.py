@@ -266,6 +266,9 @@ class ExperimentView:
     """Why the first of its failed trials failed."""
     time_limit: str = ""
     """Why the first of its trials that had run for long enough was stopped; empty if none was."""
+    doubt: str = ""
+    """Reason of the first of its trials that ended well and doubtfully; empty if none did. Known at its
+    end."""
     is_array: bool = False
     """Whether its trials are the elements of an array, each of which is needed. Known at its end."""
     unjudged: str = ""

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from muster.document.codec import dump
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
+from muster_server.domain.lifecycle.outcomes import DOUBTFUL
 from muster_server.domain.messages import AnyMessage, from_columns
 from muster_server.domain.metrics import headline_name
 from muster_server.domain.search import Searcher
@@ -346,6 +347,7 @@ def _experiment(
         "state": row.state,
         "desired": row.desired,
         "reason": row.reason,
+        "is_doubtful": row.state == ExperimentState.COMPLETED and DOUBTFUL in (row.reason or ""),
         "termination": row.termination,
         "searcher": search.method,
         "metric_name": row.metric_name,

@@ -35,6 +35,7 @@ from muster_server.domain.lifecycle import (
     TrialView,
 )
 from muster_server.domain.lifecycle.avoidance import from_plain
+from muster_server.domain.lifecycle.outcomes import DOUBTFUL
 from muster_server.domain.lifecycle.restarts import RestartPolicy
 from muster_server.domain.lifecycle.time_limit import RunTime, ran_for, time_limit_reason
 from muster_server.domain.providers import PilotState
@@ -412,6 +413,9 @@ def _load_experiments(session: Session) -> list[ExperimentView]:
             time_limit=_first_out_of_time(session, row.id)
             if counts[row.id].get(TrialState.CANCELED)
             else "",
+            doubt=_first_doubt(session, row.id)
+            if row.finished and TERMINAL_TRIAL.issuperset(counts[row.id])
+            else "",
             is_array=_is_array(session, row.id)
             if row.finished and TERMINAL_TRIAL.issuperset(counts[row.id])
             else False,
@@ -440,6 +444,20 @@ def _first_out_of_time(session: Session, experiment_id: int) -> str:
         .limit(1)
     )
     return found or ""
+
+
+def _first_doubt(session: Session, experiment_id: int) -> str:
+    row = session.execute(
+        select(TrialRow.no, TrialRow.reason)
+        .where(
+            TrialRow.experiment_id == experiment_id,
+            TrialRow.state == TrialState.COMPLETED,
+            TrialRow.reason.startswith(DOUBTFUL),
+        )
+        .order_by(TrialRow.no)
+        .limit(1)
+    ).one_or_none()
+    return f"trial {row.no}: {row.reason}" if row is not None else ""
 
 
 def _first_failure(session: Session, experiment_id: int) -> str:

@@ -10,9 +10,10 @@ from sqlalchemy.orm import Session
 from muster.document.experiment import ExperimentConfig
 from muster.wire import NEAR_LIMIT
 from muster_server.db.models import EventRow, TrialRow, WorkerRow
+from muster_server.domain.lifecycle.outcomes import DOUBTFUL
 from muster_server.domain.messages import AnyMessage, Rendered
 from muster_server.domain.runtime.notices import ScriptRun, script_notices
-from muster_server.domain.states import TERMINAL_TRIAL
+from muster_server.domain.states import TERMINAL_TRIAL, TrialState
 
 NEAR_LIMIT_SHOWN = 5
 """Nodes that are named one by one."""
@@ -21,7 +22,18 @@ NEAR_LIMIT_SHOWN = 5
 def notices(session: Session, trial: TrialRow, config: ExperimentConfig) -> list[AnyMessage]:
     """Return the notices to show at the top of a trial, most serious first: limits that it is near to
     while it has not ended, then what its script does otherwise than intended."""
-    return [*_near_limits(session, trial), *_of_script(session, trial, config)]
+    return [
+        *_near_limits(session, trial),
+        *_doubts(trial),
+        *_of_script(session, trial, config),
+    ]
+
+
+def _doubts(trial: TrialRow) -> list[AnyMessage]:
+    """Return what makes it doubtful that a trial has ended well; [] for nothing."""
+    if trial.state != TrialState.COMPLETED or not (trial.reason or "").startswith(DOUBTFUL):
+        return []
+    return [Rendered(f"{trial.reason[:1].upper()}{trial.reason[1:]}.")]
 
 
 def _near_limits(session: Session, trial: TrialRow) -> list[AnyMessage]:

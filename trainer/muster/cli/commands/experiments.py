@@ -274,7 +274,10 @@ def _show_trial(trial: dict[str, Any]) -> None:
 
 
 def shown_state(experiment: dict[str, Any]) -> str:
-    """Return its state; WAITING while none of its trials runs, although some have."""
+    """Return its state; WAITING while none of its trials runs, although some have, and DOUBTFUL for
+    COMPLETED if something speaks against it."""
+    if experiment.get("is_doubtful", False):  # servers of before do not say so
+        return "DOUBTFUL"
     runs = {"STARTING", "RUNNING", "STOPPING"} & experiment["num_trials_by_state"].keys()
     return "WAITING" if experiment["state"] == "RUNNING" and not runs else experiment["state"]
 

@@ -291,7 +291,8 @@ def _follow(client: Client, trial_id: int, *, as_json: bool, hide_launcher: bool
     if as_json:
         print_json(trial)
     name = f"{trial['experiment_id']} ({trial['experiment_name']})"
-    reason = f": {trial['reason']}" if trial["reason"] and trial["state"] != "COMPLETED" else ""
+    is_told = trial["reason"] and (trial["state"] != "COMPLETED" or trial["notices"])
+    reason = f": {trial['reason']}" if is_told else ""
     say(f"Experiment {name} is {trial['state']}{reason}")
     return exit_code(trial)
 
