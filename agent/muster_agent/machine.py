@@ -139,6 +139,8 @@ class Machine:
             [path for path in folders if path.exists()],
             clock=self.clock_reading(),
             devices=self._offered,
+            home=self._home,
+            kill_wait_s=self._settings.kill_wait_s,
             cold_reason=self._cold_reason(),
         )
 

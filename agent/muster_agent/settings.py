@@ -66,8 +66,9 @@ class AgentSettings(BaseSettings):
     environments_limit_bytes: int = Field(50 * 10**9, ge=0)
     """Limit in bytes of the environments built for `environment.requirements` and `setup`. Past it,
     those not used for the longest time are deleted, except those in use."""
-    kill_wait_s: float = Field(30.0, gt=0)
-    """Seconds that processes may take to die of SIGKILL before they are reported as unkillable."""
+    kill_wait_s: float = Field(180.0, gt=0)
+    """Seconds that the kernel may take to end processes after SIGKILL. Meanwhile their allocation keeps
+    its slots; what is left then keeps new work away from the node until it is gone."""
     warm_workers: Literal["trainer", "all", "none"] = "trainer"
     """Workers to fork from a process that has already imported torch, where this is equivalent to
     starting them: those of the built-in trainer, of all scripts, or none. Saves seconds per

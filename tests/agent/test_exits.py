@@ -167,6 +167,13 @@ def test_launcher_that_fails_by_itself() -> None:
     assert (info.cause, info.message) == ("launcher_failed", "torchrun exited with code 1: X: y")
 
 
+@pytest.mark.parametrize("code", [126, 127])
+def test_a_launcher_that_cannot_be_started_is_not_tried_again(code: int) -> None:
+    info = verdict(launcher_exit_code=code, launcher_tail="/closed: Permission denied")
+    assert info.cause == "cannot_run"
+    assert info.message == f"torchrun exited with code {code}: /closed: Permission denied"
+
+
 def test_failure_before_the_stop_stays_the_cause() -> None:
     failed = worker(exit_code=7, at_ms=1_000)
     late = {"stop": "stop", "stop_reason": "a member failed", "stop_at_ms": 2_000}
@@ -175,10 +182,17 @@ def test_failure_before_the_stop_stays_the_cause() -> None:
     assert verdict(failed, **early).cause == "stopped"
 
 
-def test_survivors_make_it_unkillable() -> None:
+def test_what_is_left_behind_changes_nothing_about_the_end() -> None:
     info = verdict(stop="kill", stop_reason="enough", num_survivors=2)
-    assert info.cause == "unkillable"
-    assert "2 processes did not die of SIGKILL" in info.message
+    assert (info.cause, info.message) == (
+        "killed",
+        "killed (enough); 2 processes did not die of SIGKILL",
+    )
+    info = verdict(worker(exit_code=0), launcher_exit_code=0, num_survivors=1)
+    assert info.cause == "success"
+    assert info.message.endswith("; 1 process did not die of SIGKILL")
+    info = verdict(worker(exit_code=3, stderr_tail="ValueError: x"), num_survivors=1)
+    assert info.cause == "user_error"
 
 
 def test_success_has_no_log_tail() -> None:

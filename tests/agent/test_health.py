@@ -86,7 +86,9 @@ def test_what_blocks_comes_first_and_nothing_twice(
 ) -> None:
     off = ClockReading(offset_ms=0.0, error_ms=1.0, skew_s=60.0)
     monkeypatch.setattr(health, "MIN_DISK_FREE_BYTES", 2**60)
-    found = find_problems([tmp_path, tmp_path], clock=off, devices=[])
+    found = find_problems(
+        [tmp_path, tmp_path], clock=off, devices=[], home=tmp_path, kill_wait_s=180.0
+    )
     kinds = [p.kind for p in found if p.kind != "memory"]
     assert kinds == ["disk", "clock"]
 

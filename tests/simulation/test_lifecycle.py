@@ -21,7 +21,6 @@ from muster_server.domain.lifecycle import (
     LifecycleSnapshot,
     LostAllocation,
     NodeLease,
-    QuarantineNode,
     SetAllocation,
     SetAttempt,
     SetDesired,
@@ -248,9 +247,6 @@ class Histories(RuleBasedStateMachine):
                 self.nodes[action.node_id] = dataclasses.replace(
                     node, state=action.after, reason_code=parts[0]["code"] if parts else ""
                 )
-            case QuarantineNode():
-                node = self.nodes[action.node_id]
-                self.nodes[node.id] = dataclasses.replace(node, scheduling="quarantined")
             case SetAllocation():
                 where = self.members if action.allocation_id in self.members else self.lost
                 member = where[action.allocation_id]

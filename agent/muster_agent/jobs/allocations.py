@@ -22,6 +22,8 @@ from muster.launch import lifeline
 from muster_agent.containers import upkeep
 from muster_agent.containers.client import EngineFailed
 from muster_agent.isolation.containers import Container
+from muster_agent.jobs import survivors as survivor_notes
+from muster_agent.jobs.exits import survivor_words
 from muster_agent.jobs.folder import (
     AllocationFolder,
     ShimOptions,
@@ -292,15 +294,12 @@ class Allocation:
         state = self._read_state()
         if state is not None:
             remove_socket_dir(state.socket_dir)
-        message = reason
-        if survivors:
-            message = f"{survivors} processes did not die of SIGKILL; before that: {reason}"
         self.end_by_ourselves(
             wire.StateRecord(
                 observed="EXITED",
                 exit=wire.ExitInfo(
-                    cause="unkillable" if survivors else cause,
-                    message=message,
+                    cause=cause,
+                    message=reason + survivor_words(survivors),
                     log_tail=tail(self.folder.shim_log).splitlines()[-10:],
                 ),
             )
@@ -318,6 +317,8 @@ class Allocation:
             return found
 
         survivors = kill_all(members, timeout_s=timeout_s)
+        with contextlib.suppress(OSError):  # The disk may be full.
+            survivor_notes.note(self.folder.home, self.allocation_id, survivors)
         self._remove_containers()
         if cgroup is not None:
             cgroup.remove()

@@ -19,7 +19,7 @@ _MAX_MESSAGE_CHARS = 2_000
 
 Cause = Literal[
     "user_error", "killed_by_signal", "out_of_memory", "disk_full", "launcher_failed", "port_in_use",
-    "invalid_hparams", "limit_exceeded",
+    "invalid_hparams", "limit_exceeded", "cannot_run",
 ]  # fmt: skip
 
 _OUT_OF_MEMORY = re.compile(
@@ -58,6 +58,9 @@ _LAUNCHER_ERROR = re.compile(
 )
 """Exceptions of launchers whose workers have failed."""
 _SHELLS_SIGNAL = 128
+_NOT_STARTED = (126, 127)
+"""Exit codes of what stands between us and a launcher (walls, limits) when there is no such program, or
+it is closed to the job's user: it will be so the next time."""
 _TORCHRUN_FAILURE = re.compile(
     r"rank\s*: (?P<rank>\d+) \(local_rank: (?P<local_rank>\d+)\)\s+"
     r"exitcode\s*: (?P<exit_code>-?\d+) \(pid: (?P<pid>\d+)\)"
@@ -151,14 +154,15 @@ def classify_exit(ending: ExitEvidence) -> ExitInfo:
         log_tail=[] if info.cause == "success" else tail_of.splitlines()[-LOG_TAIL_LINES:],
         unix_at_boot_ms=ending.unix_at_boot_ms,
     )
-    if ending.num_survivors:
-        return replace(
-            info,
-            cause="unkillable",
-            message=f"{ending.num_survivors} processes did not die of SIGKILL; "
-            f"before that: {info.message}",
-        )
-    return info
+    # Why it has ended is known all the same.
+    return replace(info, message=info.message + survivor_words(ending.num_survivors))
+
+
+def survivor_words(number: int) -> str:
+    """Return what to add to a reason where processes have survived SIGKILL; "" if none has."""
+    if not number:
+        return ""
+    return f"; {number} process{'es' if number > 1 else ''} did not die of SIGKILL"
 
 
 def _first_failure(failed: Sequence[WorkerEnd]) -> WorkerEnd | None:
@@ -247,6 +251,8 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
         return _verdict_of_script(ending)
     if _PORT_IN_USE.search(ending.launcher_tail):
         cause: Cause = "port_in_use"
+    elif code in _NOT_STARTED:
+        cause = "cannot_run"
     else:
         cause = "launcher_failed"
     said = last_words(ending.launcher_tail)

@@ -75,8 +75,8 @@ class ShimOptions:
     """Why there is no such socket although the node's settings ask for it, as one clause."""
     warm_wait_s: float = 30.0
     """Seconds to wait for the warm parent, which may still be importing torch."""
-    kill_wait_s: float = 30.0
-    """Seconds that processes may take to die of SIGKILL before they are reported as unkillable."""
+    kill_wait_s: float = 180.0
+    """Seconds that processes may take to die of SIGKILL, see AgentSettings."""
     isolation: Isolation = field(default_factory=Isolation)
     """Walls around the allocation's processes."""
     spool_limit_bytes: int = 2 * 1024**3
@@ -123,6 +123,7 @@ class AllocationFolder:
         if not _ALLOCATION_ID.fullmatch(allocation_id):
             raise ValueError(f"not an allocation id: {allocation_id!r}")
         self.allocation_id = allocation_id
+        self.home = home
         self.path = allocations_dir(home) / allocation_id
 
     @staticmethod

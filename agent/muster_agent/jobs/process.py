@@ -41,6 +41,9 @@ SESSION_VARIABLE = "MUSTER_TUNNEL"
 """Variable of a command that a user runs inside a job: the id of its tunnel."""
 _AGENTS_GROUP = "muster-agent"
 _ROUND_S = 0.02
+NOT_OURS_S = 5.0
+"""Seconds after which nobody waits any more for processes that we may not kill."""
+_PF_EXITING = 0x4
 _SIGNAL_BASE = 128
 _IS_LINUX = sys.platform.startswith("linux")
 
@@ -61,7 +64,9 @@ def boot_id() -> str:
 
 
 def identify(pid: int) -> Identity | None:
-    """Return the identity of a living process; None if there is none, or only a zombie is left."""
+    """Return the identity of a living process; None if there is none, or what is left has no thread
+    that will run again: a zombie, or the first process of a process namespace that has ended except
+    that the kernel waits until others have collected all who were in there."""
     if _IS_LINUX:
         try:
             stat = Path(f"/proc/{pid}/stat").read_bytes()
@@ -69,7 +74,7 @@ def identify(pid: int) -> Identity | None:
             return None
         # The command in parentheses may itself contain spaces and parentheses.
         fields = stat[stat.rindex(b")") + 2 :].split()
-        return None if fields[0] in (b"Z", b"X") else Identity(pid, int(fields[19]))
+        return None if _is_over(fields) else Identity(pid, int(fields[19]))
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -77,6 +82,17 @@ def identify(pid: int) -> Identity | None:
         return Identity(pid, int(process.create_time() * 100))
     except psutil.Error:
         return None
+
+
+def _is_over(fields: Sequence[bytes]) -> bool:
+    """Return whether a process has ended for everybody but the kernel. fields: of /proc/<pid>/stat,
+    from its state on."""
+    state, num_threads, memory_bytes = fields[0], int(fields[17]), int(fields[20])
+    if num_threads > 1:  # The first one may have ended long before the others.
+        return False
+    # It has given up its memory and, unlike one that a device or a file system keeps (state D), its files.
+    is_collecting = state == b"S" and memory_bytes == 0 and bool(int(fields[6]) & _PF_EXITING)
+    return state in (b"Z", b"X") or is_collecting
 
 
 def is_alive(identity: Identity) -> bool:
@@ -179,18 +195,22 @@ def kill_all(
     """Send SIGKILL to what `members` returns, again and again until it returns nothing.
 
     A process may fork between being listed and being killed, hence the rounds. Returns those
-    still alive after `timeout_s`: in uninterruptible sleep, or not ours to kill.
+    still alive after `timeout_s`, in uninterruptible sleep; earlier, if all are not ours to kill.
     """
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
+    refused: set[Identity] = set()
     while True:
         alive = set(members())
         if not alive:
             return alive
-        if time.monotonic() > deadline:
+        bound_s = min(timeout_s, NOT_OURS_S) if alive <= refused else timeout_s
+        if time.monotonic() > began + bound_s:
             return alive
         for identity in alive:
-            with contextlib.suppress(PermissionError):
+            try:
                 send_signal(identity, signal.SIGKILL)
+            except PermissionError:
+                refused.add(identity)
         time.sleep(_ROUND_S)
         reap()
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
 from muster.wire import ClockReading, NodeProblem, SlotInfo
 from muster_agent.jobs.folder import MIN_DISK_FREE_BYTES
+from muster_agent.jobs.survivors import remaining
 from muster_agent.node.inventory import ask_smi
 
 CHECK_INTERVAL_S = 15.0
@@ -25,6 +26,7 @@ LOW_MEMORY_SHARE = 0.03
 MAX_CLOCK_SKEW_S = 5.0
 """Seconds of clock skew beyond which log lines and files of different nodes cannot be ordered by
 time."""
+MAX_PIDS_SHOWN = 5
 _SMI_FIELDS = "index,uuid,ecc.errors.uncorrected.volatile.total"
 
 
@@ -33,16 +35,20 @@ def find_problems(
     *,
     clock: ClockReading | None,
     devices: Sequence[SlotInfo],
+    home: Path,
+    kill_wait_s: float,
     cold_reason: str = "",
 ) -> list[NodeProblem]:
     """Run all checks and return the problems, blocking ones first. Waits for nvidia-smi.
 
     folders: the folders of the agent and its storage.
     devices: the slots the node has offered.
+    home: the agent's folder. kill_wait_s: the setting.
     cold_reason: why no worker is forked from a warm parent, as one clause; "" if there is no reason.
     """
     found = [problem for path in folders for problem in check_disk(path)]
     found += check_memory() + check_clock(clock)
+    found += check_processes(remaining(home), kill_wait_s=kill_wait_s)
     if cold_reason:
         message = f"workers start cold, which takes seconds longer, because {cold_reason}"
         found.append(NodeProblem(kind="workers", message=message))
@@ -79,6 +85,28 @@ def check_memory() -> list[NodeProblem]:
         return []
     message = f"only {memory.available // 2**20:,} MiB of {memory.total // 2**20:,} MiB of memory are left"
     return [NodeProblem(kind="memory", message=message)]
+
+
+def check_processes(
+    survivors: Mapping[str, Sequence[int]], *, kill_wait_s: float
+) -> list[NodeProblem]:
+    """Check whether everything of jobs that have ended is gone. survivors: the pids of what is not, by
+    allocation id."""
+    pids = sorted(pid for found in survivors.values() for pid in found)
+    if not pids:
+        return []
+    who = f"process {pids[0]}" if len(pids) == 1 else f"{len(pids)} processes ({_listed(pids)})"
+    message = (
+        f"{who} of a job that has ended did not die of SIGKILL within {kill_wait_s:g} s and may hold "
+        "devices or memory; nothing new is placed here until the kernel has let go of "
+        f"{'it' if len(pids) == 1 else 'them'}"
+    )
+    return [NodeProblem(kind="processes", message=message, blocks=True)]
+
+
+def _listed(pids: Sequence[int]) -> str:
+    shown = ", ".join(map(str, pids[:MAX_PIDS_SHOWN]))
+    return shown if len(pids) <= MAX_PIDS_SHOWN else f"{shown}, …"
 
 
 def check_clock(reading: ClockReading | None) -> list[NodeProblem]:

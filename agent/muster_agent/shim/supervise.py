@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -36,6 +37,7 @@ from muster_agent.jobs.folder import (
 )
 from muster_agent.jobs.launch import environment_of, is_built_in
 from muster_agent.jobs.process import Identity, send_signal
+from muster_agent.jobs.survivors import note
 from muster_agent.plan import TERMINAL
 from muster_agent.records.logs import (
     LogFile,
@@ -77,6 +79,9 @@ DRAIN_TIMEOUT_S = 5.0
 UNCAUGHT_S = 10.0
 """Seconds before the end of a job in which a Python process that failed makes exit code 0 doubtful."""
 
+_PERMANENT = {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR, errno.ELOOP, errno.E2BIG}
+"""Reasons of the kernel not to run a program: its name, its file or its folder is wrong or closed."""
+
 log = logging.getLogger("muster.shim")
 
 
@@ -112,6 +117,13 @@ def _read_secrets(fd: int | None) -> dict[str, str]:
         secrets: dict[str, str] = json.loads(pipe.read())
         return secrets
     return {}
+
+
+def _cause_of(error: Exception) -> Literal["port_in_use", "cannot_run", "launcher_failed"]:
+    """Return why nothing could be started: "cannot_run" if it would fail in the same way again."""
+    if isinstance(error, NoPortFree):
+        return "port_in_use"
+    return "cannot_run" if getattr(error, "errno", 0) in _PERMANENT else "launcher_failed"
 
 
 class Shim:
@@ -247,11 +259,11 @@ class Shim:
             await self._live()
         except Exception as error:
             log.exception("the shim failed")
-            survivors = await self._end_processes()
+            await self._end_processes()
             self.standing.enter(
                 "EXITED",
                 exit=wire.ExitInfo(
-                    cause="unkillable" if survivors else "launcher_failed",
+                    cause="launcher_failed",
                     message=f"the shim failed: {type(error).__name__}: {error}",
                 ),
             )
@@ -300,15 +312,10 @@ class Shim:
                     return
                 self._start(prepared, self.commands.rendezvous or rendezvous)
         except (OSError, ValueError, NoPortFree) as error:
-            survivors = await self._end_processes()
-            cause = "port_in_use" if isinstance(error, NoPortFree) else "launcher_failed"
+            await self._end_processes()
             message = f"the workers could not be started: {error}"
             self.standing.enter(
-                "EXITED",
-                exit=wire.ExitInfo(
-                    cause="unkillable" if survivors else cause,  # type: ignore[arg-type]
-                    message=message,
-                ),
+                "EXITED", exit=wire.ExitInfo(cause=_cause_of(error), message=message)
             )
             return
         await self._watch()
@@ -604,6 +611,8 @@ class Shim:
         """Kill the whole tree and read its last reports. Return the processes that would not die."""
         self.watching.close()
         survivors = await self.processes.kill()
+        with contextlib.suppress(OSError):  # The disk may be full.
+            note(self.folder.home, self.folder.allocation_id, survivors)
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
         await self.tracker.close()
         await self.event_values.close()

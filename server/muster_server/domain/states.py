@@ -120,6 +120,7 @@ class Termination(StrEnum):
     NODE_REBOOTED = "node_rebooted"
     SHIM_LOST = "shim_lost"
     UNKILLABLE = "unkillable"
+    """Agents of before have said so where a process had outlived SIGKILL."""
     STUCK = "stuck"
     PREEMPTED = "preempted"
     RESIZED = "resized"

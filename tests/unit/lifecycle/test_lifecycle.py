@@ -14,7 +14,6 @@ from muster_server.domain.lifecycle import (
     LifecycleSnapshot,
     LostAllocation,
     NodeLease,
-    QuarantineNode,
     SetAllocation,
     SetAttempt,
     SetDesired,
@@ -358,9 +357,38 @@ def test_an_allocation_no_agent_took_up_is_written_off():
     assert one(actions, SetTrial).after == "CANCELED"
 
 
-def test_what_cannot_be_killed_quarantines_its_node():
-    stuck = attempt(member(0, "EXITED", exit=ended("unkillable")))
-    assert one(actions_of(trial(stuck)), QuarantineNode).node_id == "id-n0"
+def left_behind(**worker):
+    """What an agent of before says of processes that outlived SIGKILL, whatever the workers did."""
+    return ExitInfo(
+        cause="unkillable",
+        message="1 processes did not die of SIGKILL; before that: every worker exited with code 0",
+        workers=[WorkerExit(local_rank=0, rank=0, **worker)],
+    )
+
+
+def test_what_its_workers_have_done_counts_and_not_what_they_left_behind():
+    done = attempt(member(0, "EXITED", exit=left_behind(exit_code=0)))
+    assert one(actions_of(trial(done)), SetTrial).after == "COMPLETED"
+    killed = attempt(member(0, "EXITED", exit=left_behind(signal=9)))
+    assert one(actions_of(trial(killed)), SetAttempt).termination is Termination.UNKILLABLE
+
+
+@pytest.mark.parametrize(("desired", "after"), [("stop", "CANCELED"), ("early", "STOPPED_EARLY")])
+def test_what_was_left_behind_by_a_stopped_trial_changes_nothing(desired, after):
+    killed = attempt(member(0, "EXITED", "stop", exit=left_behind(signal=9)))
+    assert one(actions_of(trial(killed, "STOPPING", desired=desired)), SetTrial).after == after
+
+
+@pytest.mark.parametrize("cause", ["user_error", "shim_lost", "launcher_failed", "unkillable"])
+def test_a_trial_that_the_search_has_stopped_stays_so_whatever_its_processes_did(cause):
+    broken = attempt(member(0, "EXITED", "stop", exit=ended(cause, message="boom")))
+    actions = actions_of(trial(broken, "STOPPING", desired="early"))
+    assert one(actions, SetTrial).after == "STOPPED_EARLY"
+    failed = attempt(
+        member(0, "EXITED", "stop", exit=ended(cause)),
+        state="FAILED", termination="user_error", ended_at=ago(1),
+    )  # fmt: skip
+    assert only(actions_of(trial(failed, desired="early")), SetTrial)[-1].after == "STOPPED_EARLY"
 
 
 def test_an_end_without_an_exit_record_is_a_failure_of_the_machinery():

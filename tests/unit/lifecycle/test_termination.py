@@ -236,6 +236,14 @@ def test_a_crash_of_its_own_is_a_failure_like_any_other(others, budget, after):
     assert one(actions, SetTrial).failures_user == 1
 
 
+def test_a_trial_that_the_search_has_paused_is_paused_whatever_its_processes_did():
+    crashed = attempt(gone("user_error", 0), kind="pause")
+    by_search = one(actions_of(trial(crashed, desired="pause", budget_user=0)), SetTrial)
+    assert (by_search.after, by_search.failures_user) == ("PAUSED", None)
+    by_user = one(actions_of(trial(crashed, experiment_desired="pause", budget_user=0)), SetTrial)
+    assert by_user.after == "FAILED"
+
+
 def test_a_crash_waits_for_the_others_that_were_told_to_leave():
     crashed = attempt(gone("user_error", 0), member(1, "STOPPING", "stop"), kind="preempt")
     assert only(actions_of(trial(crashed)), SetAttempt) == []

@@ -383,7 +383,8 @@ class ExitInfo:
         "cannot_run",
     ]
     """Cause of the end. The last two are set by the server for what could not be prepared: blames
-    "placement", and "document"."""
+    "placement", and "document". Agents say cannot_run of what cannot be started at all, now or later;
+    those of before say unkillable where a process has outlived SIGKILL, whatever the end was."""
     message: str
     exit_code: int | None = None
     signal: int | None = None

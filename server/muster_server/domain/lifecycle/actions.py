@@ -51,12 +51,6 @@ class RemoveNode:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuarantineNode:
-    node_id: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class SetAllocation:
     """`after` CLEANED also frees the slots and drops it from its node's set."""
 
@@ -171,7 +165,6 @@ Action = (
     SetNode
     | DrainNode
     | RemoveNode
-    | QuarantineNode
     | SetAllocation
     | SetDesired
     | SetYield

@@ -112,7 +112,7 @@ def member_outcome(
             termination=Termination.SHIM_LOST,
             sentence=f"{node_name} ended without saying how",
         )
-    if exit_info.cause == "success":
+    if exit_info.cause == "success" or _has_succeeded(exit_info):
         return (
             Outcome(node_name=node_name, succeeded=True)
             if observed != AllocationState.STOPPING
@@ -123,11 +123,18 @@ def member_outcome(
     return _failure(exit_info, node_name)
 
 
+def _has_succeeded(exit_info: ExitInfo) -> bool:
+    """Return whether only something that its workers have left behind went wrong. Agents of before say
+    "unkillable" of it, whatever the workers did."""
+    is_left = exit_info.cause == "unkillable" and bool(exit_info.workers)
+    return is_left and all(worker.exit_code == 0 for worker in exit_info.workers)
+
+
 def _is_end_by_request(exit_info: ExitInfo) -> bool:
     """Return whether an attempt that is to stop has ended for that. A batch system that ends a job
     tells the agent, for which the attempt is stopped, and sends the same signal to its workers."""
     is_terminated = exit_info.cause == "killed_by_signal" and exit_info.signal == signal.SIGTERM
-    return is_terminated or exit_info.cause in ("stopped", "killed")
+    return is_terminated or exit_info.cause in ("stopped", "killed", "unkillable")
 
 
 def root_cause(outcomes: Sequence[Outcome]) -> Outcome | None:

@@ -145,7 +145,8 @@ def decide_leaving(
 
     A member that fails while others leave as asked has most likely lost its peers in the middle of
     a collective: that is a consequence of the request and charged to nobody. When nobody left as
-    asked, or a node was lost, it is a failure like any other.
+    asked, or a node was lost, it is a failure like any other, unless the searcher has asked: it has
+    decided on what the trial had reported, and nothing that comes after changes that.
     """
     after, termination, reason = _end(case)
     if case.attempt_state == AttemptState.PREPARING:
@@ -155,10 +156,13 @@ def decide_leaving(
         return None
     cause = root_cause(outcomes)
     was_lost = any(o.lost for o in outcomes)
-    if case.trial.stop_wanted is not None:
+    if case.trial.stop_wanted == "early":
+        is_failure = False
+    elif case.trial.stop_wanted is not None:
         is_failure = all(o.failed for o in outcomes) and not was_lost
     else:
-        is_failure = was_lost or not any(o.stopped for o in outcomes)
+        has_crashed = not any(o.stopped for o in outcomes) and not _is_paused_by_searcher(case)
+        is_failure = was_lost or has_crashed
     if all(o.succeeded for o in outcomes):
         sentence = "it finished by itself while being stopped"
         case.set_attempt(AttemptState.SUCCEEDED, sentence, termination=Termination.SUCCESS)
@@ -168,6 +172,11 @@ def decide_leaving(
         also = f" ({cause.sentence}, while it left)" if cause is not None else ""
         case.set_attempt(after, f"{reason}{also}", termination=termination)
     return None
+
+
+def _is_paused_by_searcher(case: TrialCase) -> bool:
+    is_by_user = case.trial.experiment_desired == "pause"
+    return case.yield_kind is YieldKind.PAUSE and case.trial.desired == "pause" and not is_by_user
 
 
 def finish_yielded(case: TrialCase) -> None:
@@ -186,7 +195,8 @@ def finish_stopped(
     stop = case.trial.stop_wanted or "stop"
     if case.state in (TrialState.STARTING, TrialState.RUNNING):
         case.set_trial(TrialState.STOPPING, stop_sentence(case))
-    if case.attempt_state == AttemptState.FAILED and termination is not Termination.PREPARE_FAILED:
+    is_failure = case.attempt_state == AttemptState.FAILED and stop != "early"
+    if is_failure and termination is not Termination.PREPARE_FAILED:
         case.set_trial(
             TrialState.FAILED,
             f"{reason}; it was being stopped",

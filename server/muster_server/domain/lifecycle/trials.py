@@ -14,7 +14,7 @@ from ..states import (
     TrialState,
 )
 from . import termination as leaving
-from .actions import Action, QuarantineNode, SetFlags
+from .actions import Action, SetFlags
 from .avoidance import avoid
 from .case import TrialCase
 from .consistency_check import find_misfits
@@ -163,13 +163,6 @@ def _clean_members(case: TrialCase) -> None:
         state = case.observed[member.id]
         if state not in (AllocationState.EXITED, AllocationState.PREPARE_FAILED):
             continue
-        if member.exit is not None and member.exit.cause == "unkillable":
-            case.actions.append(
-                QuarantineNode(
-                    node_id=member.node_id,
-                    reason=f"a process of trial {case.trial.experiment_id}.{case.trial.no} cannot be killed",
-                )
-            )
         why = "log tail complete" if state == AllocationState.EXITED else "nothing of it runs"
         case.set_allocation(member, AllocationState.CLEANED, f"{why}, slots released")
 

@@ -23,7 +23,7 @@ class HealthProblem:
     """What one check of an agent finds wrong with its node."""
 
     kind: str
-    """disk | memory | clock | device | workers; a newer agent may say others."""
+    """disk | memory | processes | clock | device | workers; a newer agent may say others."""
     message: str
     blocks: bool = False
     """Nothing new is placed on the node while it lasts."""

@@ -29,7 +29,6 @@ from muster_server.domain.lifecycle import (
     BeginPreflight,
     DrainNode,
     LifecycleStep,
-    QuarantineNode,
     RemoveNode,
     SetAllocation,
     SetAttempt,
@@ -57,7 +56,6 @@ from muster_server.services.core.assignments import bump_assignments
 from muster_server.services.core.events import Level, add_event
 from muster_server.services.core.writes import Outdated, require_one
 from muster_server.services.nodes import preflights
-from muster_server.services.nodes.health import quarantine
 from muster_server.services.nodes.leaving import remove_row
 from muster_server.services.scheduling.allocations import clean
 from muster_server.services.scheduling.preemption import ask_to_yield
@@ -179,9 +177,6 @@ def _apply(session: Session, action: Action, now: dt.datetime) -> set[str]:
             _drain_node(session, action, now)
         case RemoveNode():
             _remove_node(session, action, now)
-        case QuarantineNode():
-            if session.get(NodeRow, action.node_id) is not None:  # it may have been removed
-                quarantine(session, action.node_id, action.reason, now=now)
         case SetAllocation():
             _set_allocation(session, action, now)
         case SetYield():

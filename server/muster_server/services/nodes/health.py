@@ -83,10 +83,10 @@ def note_strike(session: Session, node_id: str, reason: str, *, now: dt.datetime
     node.strike_reason = reason[:MAX_MESSAGE_CHARS]
     because = quarantine_after(node.strikes, node.strike_reason)
     if because:
-        quarantine(session, node_id, because, now=now)
+        _quarantine(session, node_id, because, now=now)
 
 
-def quarantine(session: Session, node_id: str, reason: str, *, now: dt.datetime) -> None:
+def _quarantine(session: Session, node_id: str, reason: str, *, now: dt.datetime) -> None:
     """Nothing is placed on it until it is released. The first reason stands."""
     node = _lock(session, node_id)
     if node.quarantine_reason:
