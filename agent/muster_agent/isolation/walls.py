@@ -339,13 +339,15 @@ def why_not_readable(isolation: Isolation, path: Path) -> str:
     may. Of what does not exist, only whether its place is allowed.
 
     The walls are built with the agent's rights. Where these are root's, a sandbox would open what
-    lies in somebody's closed home. So the job's user must reach the path as it is.
+    lies in somebody's closed home. So the job's user must reach the path as it is, as it must at the
+    level `user`.
     """
     real = path.resolve()
     given = [*isolation.write, *isolation.read]
-    if isolation.level != "sandbox" or any(real.is_relative_to(folder) for folder in given):
+    is_sandbox = isolation.level == "sandbox"
+    if is_sandbox and any(real.is_relative_to(folder) for folder in given):
         return ""
-    why = refusal(str(real), protected=isolation.hidden)
+    why = refusal(str(real), protected=isolation.hidden) if is_sandbox else ""
     if not why and isolation.uid is not None and real.exists():
         why = _reaches(isolation.uid, str(real))
     return why

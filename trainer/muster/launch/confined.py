@@ -73,8 +73,12 @@ def _become(process: dict[str, Any]) -> int:
         os.chdir(process["folder"])
         os.execvpe(process["argv"][0], process["argv"], process["environment"])  # noqa: S606
     except OSError as error:
-        sys.stderr.write(f"{error.filename or process['argv'][0]}: {error.strerror}\n")
-        return CANNOT_START
+        return _refuse(process, error)
+
+
+def _refuse(process: dict[str, Any], error: OSError) -> int:
+    sys.stderr.write(f"{error.filename or process['argv'][0]}: {error.strerror}\n")
+    return CANNOT_START
 
 
 def _linger(process: dict[str, Any]) -> int:
@@ -84,8 +88,7 @@ def _linger(process: dict[str, Any]) -> int:
     try:
         child = subprocess.Popen(process["argv"], env=process["environment"], cwd=process["folder"])
     except OSError as error:
-        sys.stderr.write(f"{error.filename or process['argv'][0]}: {error.strerror}\n")
-        return CANNOT_START
+        return _refuse(process, error)
     status = _collect_until(child.pid)
     child.returncode = status  # it is collected
     if status != -signal.SIGTERM and not was_asked:
@@ -116,8 +119,8 @@ def _host(processes: list[dict[str, Any]]) -> int:
     signal.signal(signal.SIGTERM, pass_on)
     for process in processes:
         with open(process["stdout"], "ab") as out, open(process["stderr"], "ab") as err:  # noqa: PTH123
-            children.append(
-                subprocess.Popen(
+            try:
+                child = subprocess.Popen(
                     process["argv"],
                     env=process["environment"],
                     cwd=process["folder"],
@@ -126,7 +129,10 @@ def _host(processes: list[dict[str, Any]]) -> int:
                     stderr=err,
                     start_new_session=True,
                 )
-            )
+            except OSError as error:
+                pass_on(signal.SIGKILL, None)
+                return _refuse(process, error)
+        children.append(child)
     failures: list[int] = []
 
     def wait(pid: int) -> None:

@@ -248,11 +248,8 @@ def _check_data(spec: wire.AllocationSpec, isolation: Isolation) -> None:
         if "://" in where:
             continue  # Whether the job may read it depends on its own credentials.
         path = Path(where)
-        if why := why_not_readable(isolation, path):
-            raise PrepareFailed(
-                f"a job in a sandbox cannot read the data set {name} ({where}): {why}; name the "
-                "folder in MUSTER_AGENT_JOB_READS on the node"
-            )
+        if why := _why_not_readable(isolation, path, f"the data set {name} ({where})"):
+            raise PrepareFailed(why)
         try:
             mode = path.stat().st_mode
         except OSError as error:
@@ -294,14 +291,32 @@ def _find_installed(spec: wire.AllocationSpec, isolation: Isolation) -> Path | N
         raise PrepareFailed(
             f"code.installed must be an absolute path, not {spec.code.path!r}", blames="document"
         )
-    if not path.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except PermissionError as error:
+        raise PrepareFailed(f"the code folder {path} is closed to the agent's user") from error
+    except OSError:
+        is_folder = False
+    if not is_folder:
         raise PrepareFailed(f"the code folder {path} does not exist on this node")
-    if why := why_not_readable(isolation, path):
-        raise PrepareFailed(
-            f"a job in a sandbox cannot read the code folder {path}: {why}; name the folder in "
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise PrepareFailed(f"the code folder {path} is closed to the agent's user")
+    if why := _why_not_readable(isolation, path, f"the code folder {path}"):
+        raise PrepareFailed(why)
+    return path
+
+
+def _why_not_readable(isolation: Isolation, path: Path, name: str) -> str:
+    """Return why a job may not read what its document names, and what to do; "" if it may."""
+    why = why_not_readable(isolation, path)
+    if not why:
+        return ""
+    if isolation.level == "sandbox":
+        return (
+            f"a job in a sandbox cannot read {name}: {why}; name the folder in "
             "MUSTER_AGENT_JOB_READS on the node"
         )
-    return path
+    return f"the job's user cannot read {name}: {why}; open it to them (chmod o+rX)"
 
 
 def _build(
@@ -449,7 +464,7 @@ def _check_entrypoint(spec: wire.AllocationSpec, work_dir: Path) -> None:
             blames="document",
         )
     first = commands.entry_file(entrypoint)
-    if first and not (work_dir / first).is_file():
+    if first and not os.path.isfile(work_dir / first):  # noqa: PTH113  # in a closed folder it is not
         is_everywhere = spec.code.kind == "bundle" and not Path(first).is_absolute()
         raise PrepareFailed(
             f"the entry point {first} does not exist in the code folder ({_listing(work_dir)})",
