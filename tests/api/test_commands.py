@@ -11,6 +11,7 @@ from sqlalchemy import select, update
 from muster.cli.output import CommandFailure
 from muster.client import ClientError
 from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow
+from muster_server.domain.states import TrialState
 from muster_server.services.logs import storage
 from muster_server.services.metrics import compaction, ingest
 from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
@@ -124,6 +125,28 @@ def test_the_log_of_an_experiment_says_which_trial_wrote_a_line(muster, database
         f"[{experiment.id}.2 rank 0] hello",
     ]
     assert ok(muster("logs", f"{experiment.id}.2")) == "[rank 0] hello\n"
+
+
+def test_the_log_of_a_failed_trial_is_its_ranks_without_the_launchers_summary(muster, database):
+    with database.transaction() as session:
+        experiment = add_experiment(session)
+        trial = add_trial(session, experiment)
+        trial.state = TrialState.FAILED
+        (allocation,) = add_attempt(session, trial)
+        for rank, text in ((0, b"ValueError: bad\n"), (-1, b"Root Cause:\n===\n")):
+            storage.append(
+                session,
+                allocation=allocation,
+                local_rank=rank,
+                stream="stderr",
+                offset=0,
+                data=text,
+                now=NOW,
+            )
+    found = muster("logs", str(experiment.id), "--tail", "5")
+    assert found.stdout == "[rank 0] ValueError: bad\n"
+    assert found.stderr == "2 lines of the launcher left out: add `--rank -1` to see them alone.\n"
+    assert "Root Cause:" in ok(muster("logs", str(experiment.id), "--rank", "-1"))
 
 
 def test_deleting_says_what_it_frees_and_always_asks(muster, submit, database):

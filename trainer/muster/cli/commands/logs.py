@@ -180,6 +180,9 @@ def _print_lines(
             else {"experiment_id": trial.experiment}
         )
         several = None if is_one else trial.experiment
+        num_hidden = 0
+        if is_one and not (follow or as_json or given["ranks"]):
+            given["ranks"], num_hidden = _ranks_that_failed(client, of["trial_id"])
         count = 0
         with client.patience(report_outage) if follow else nullcontext():
             for line in client.log_lines(**of, **given):
@@ -188,10 +191,24 @@ def _print_lines(
                     print(json.dumps(line, ensure_ascii=False), flush=follow)
                 else:
                     print(_as_text(line, timestamps, experiment=several), flush=follow)
+        if num_hidden and count:
+            lines = "1 line" if num_hidden == 1 else f"{num_hidden:,} lines"
+            say(f"{lines} of the launcher left out: add `--rank -1` to see them alone.")
         if not count and is_one:
             _say_no_lines(client, of["trial_id"], given)
         elif not count:
             say("No matching lines yet.")
+
+
+def _ranks_that_failed(client: Client, trial_id: int) -> tuple[list[int], int]:
+    """Return the ranks of a failed trial and the number of lines of their launcher, which says at length
+    that one of them has failed, and not why; ([], 0) where that hides nothing, or everything."""
+    if client.get(f"/trials/{trial_id}")["state"] != "FAILED":
+        return [], 0
+    streams = client.get(f"/trials/{trial_id}/logs/streams")["items"]
+    ranks = {s["rank"] for s in streams if s["rank"] >= 0 and s["num_lines"]}
+    num_hidden = sum(s["num_lines"] for s in streams if s["rank"] < 0)
+    return (sorted(ranks), num_hidden) if ranks and len(ranks) <= MAX_RANKS else ([], 0)
 
 
 def _print_values(trial: TrialReference, params: dict[str, Any], *, as_json: bool) -> None:
