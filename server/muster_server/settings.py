@@ -170,7 +170,8 @@ class Settings(BaseSettings):
     """The loops run at least this often, and at least twice in `MUSTER_HEARTBEAT_S`; hints wake them
     earlier."""
     series_max_per_trial: int = Field(default=20_000, ge=1)
-    """Metric series (name × rank × attempt) one trial may have."""
+    """Metric series (name × rank × attempt) one trial may have. The metric of its search always has
+    room beyond that, and losses, errors and Muster's own measurements have 1,000 series."""
     sweep_interval_s: float = Field(default=30.0, gt=0)
     """How often the Celery worker looks for metrics to compact and for what has expired."""
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +19,7 @@ from muster_server.db.models import (
     AllocationRow,
     Base,
     EventRow,
+    ExperimentRow,
     MetricBatchRow,
     MetricBlockRow,
     MetricSeriesRow,
@@ -266,6 +268,25 @@ def test_too_many_series_are_cut_with_a_warning(trial: Trial) -> None:
         event = session.scalars(select(EventRow)).one()
         assert event.level == "warning"
         assert "'d': more than 3 series" in event.message
+
+
+def test_the_search_metric_and_losses_have_room_when_the_limit_is_reached(
+    database: Database,
+) -> None:
+    trial = Trial(database, metric_name="ndcg@10")
+    with database.transaction() as session:
+        (experiment,) = session.scalars(select(ExperimentRow))
+        search = replace(experiment.config.search, metric="ndcg@10")
+        experiment.config = replace(experiment.config, search=search)
+    layers = {f"layer/{no}": [(1, 1.0)] for no in range(4)}
+    trial.report(layers, max_series=3, rank=1)
+    updates = trial.report({"layer/4": [(2, 1.0)], "val/loss": [(2, 1.0)]}, max_series=3)
+    assert updates == []
+    (update,) = trial.report({"layer/5": [(3, 1.0)], "ndcg@10": [(3, 0.5)]}, max_series=3)
+    assert (update.name, update.value) == ("ndcg@10", 0.5)
+    with database.read() as session:
+        names = set(session.scalars(select(MetricSeriesRow.name)))
+    assert names == {"layer/0", "layer/1", "layer/2", "val/loss", "ndcg@10"}
 
 
 def test_a_long_curve_is_drawn_in_anchored_buckets_with_its_extremes(trial: Trial) -> None:

@@ -29,7 +29,14 @@ from muster_server.db.models import (
 )
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics_codec import encode_batch
-from muster_server.domain.metrics import MEASURED_GROUPS, epoch_at, is_measured, recent_mean
+from muster_server.domain.metrics import (
+    MEASURED_GROUPS,
+    epoch_at,
+    headline_name,
+    is_headline,
+    is_measured,
+    recent_mean,
+)
 from muster_server.domain.search import PROGRESS
 from muster_server.services.core.reporters import Reporter, ReportingAllocation
 from muster_server.services.metrics import summaries
@@ -38,6 +45,9 @@ from muster_server.settings import get_settings
 
 WORKER_GROUPS = (*MEASURED_GROUPS, "memory/")
 """Names of these groups are kept per worker, to compare ranks without reading series."""
+
+HEADLINE_RESERVE = 1_000
+"""Series of losses, errors and Muster's own measurements that an attempt may have beyond its limit."""
 
 _DROPPED_EVENT = "metrics.dropped"
 _MAX_SHOWN = 5
@@ -176,6 +186,8 @@ class _Seen:
     trial: TrialRow | None = None
     """Locked by this transaction."""
     metric_name: str | None = None
+    compared: frozenset[str] | None = None
+    """Metrics by which its search compares; None until they are needed."""
     progress: dict[Unit, tuple[int, float]] = field(default_factory=dict)
     """(step, value) of what the trial's metrics said before what is being stored now."""
 
@@ -200,16 +212,43 @@ def _within_limit(
     known: set[str],
     limit: int,
 ) -> tuple[list[Column], list[str]]:
-    """Return the columns to store, and the names for which there is no room in the attempt."""
+    """Return the columns to store, and the names for which there is no room in the attempt.
+
+    What a search compares its trials by always has room, and what summarizes a training has some
+    beyond the limit: a script reports them after its thousands of values per layer.
+    """
     new = [c.name for c in columns if c.name not in known]
     if not new:
         return columns, []
     room = limit - queries.num_series(session, allocation.trial_id, allocation.attempt_no)
-    over = new[max(0, room) :]
-    if not over:
+    if len(new) <= room:
         return columns, []
+    compared = _compared_names(session, allocation)
+    rooms = (math.inf, room + HEADLINE_RESERVE, room)
+
+    def rank(name: str) -> int:
+        if name in compared:
+            return 0
+        return 1 if is_headline(name) or headline_name([name]) is not None else 2
+
+    over = [name for at, name in enumerate(sorted(new, key=rank)) if at >= rooms[rank(name)]]
     left_out = set(over)
     return [c for c in columns if c.name not in left_out], over
+
+
+def _compared_names(session: Session, allocation: ReportingAllocation) -> frozenset[str]:
+    """Return the metrics by which the search of a trial compares, the objectives if it has
+    several."""
+    seen = _seen(session, allocation)
+    if seen.compared is None:
+        config = session.scalars(
+            select(ExperimentRow.config)
+            .join(TrialRow, TrialRow.experiment_id == ExperimentRow.id)
+            .where(TrialRow.id == allocation.trial_id)
+        ).one()
+        objectives = (o.metric for o in config.search.objectives or ())
+        seen.compared = frozenset({config.search.metric or "", *objectives})
+    return seen.compared
 
 
 def _report_dropped(
