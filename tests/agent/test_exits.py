@@ -154,6 +154,88 @@ def test_an_abort_while_python_ends_is_not_the_cause_of_its_end() -> None:
     assert elsewhere.cause == "killed_by_signal"
 
 
+NO_NCCL = "RuntimeError: Distributed package doesn't have NCCL built in"
+NO_GROUP = "ValueError: Default process group has not been initialized, please make sure to call init_process_group."
+NO_RANK = (
+    "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable "
+    "RANK expected, but not set"
+)
+NO_CUDA = "AssertionError: Torch not compiled with CUDA enabled"
+
+
+@pytest.mark.parametrize(
+    ("reason", "launcher", "num_slots", "slot_type", "switch"),
+    [
+        (NO_NCCL, "torchrun", 1, "cpu", "`--launcher plain`"),
+        (NO_NCCL, "the workers' keeper", 1, "cpu", "`--launcher plain`"),
+        (NO_NCCL, "torchrun", 2, "cpu", "`--gpus 1`"),
+        (NO_NCCL, "plain", 1, "cpu", "`--gpus 1`"),
+        (NO_NCCL, "torchrun", 2, "cuda", ""),
+        (NO_GROUP, "plain", 1, "cpu", "`--launcher torchrun`"),
+        (NO_GROUP, "shell", 1, "cpu", "the command must start it by that"),
+        (NO_GROUP, "torchrun", 2, "cpu", ""),
+        (NO_RANK, "plain", 1, "cuda", "`-n 2`"),
+        ("KeyError: 'LOCAL_RANK'", "plain", 1, "cpu", "`--launcher torchrun`"),
+        ("KeyError: 'RANKS'", "plain", 1, "cpu", ""),
+        ("KeyError: 'RANK'", "direct", 2, "cpu", ""),
+        (NO_CUDA, "plain", 1, "cpu", "`--gpus 1`"),
+        (NO_CUDA, "torchrun", 2, "cuda", ""),
+        ("ValueError: bad", "plain", 1, "cpu", ""),
+    ],
+)
+def test_the_switch_that_would_mend_a_failure_is_named(
+    reason: str, launcher: str, num_slots: int, slot_type: str, switch: str
+) -> None:
+    tail = f"Traceback (most recent call last):\n  x\n{reason}\n"
+    info = verdict(
+        worker(exit_code=1, stderr_tail=tail),
+        launcher=launcher,
+        num_slots=num_slots,
+        slot_type=slot_type,
+    )
+    assert (info.cause, info.exit_code) == ("user_error", 1)
+    message, end = info.message, f"rank 0 exited with code 1: {reason}"
+    if switch:
+        assert switch in message
+        assert message.startswith(f"{end.rstrip('.')}. ")
+        assert message.endswith(info.first_failure.message)
+    else:
+        assert message == end
+
+
+SOCKET = (
+    "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
+    "address. port: 12355, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"
+)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "own_ports", "cause"),
+    [
+        ("plain", (12355,), "user_error"),
+        ("shell", (21001,), "user_error"),
+        ("shell", (12355,), "port_in_use"),
+        ("direct", (12355,), "port_in_use"),
+        ("torchrun", (40123,), "user_error"),
+    ],
+)
+def test_a_port_that_the_script_chose_is_the_scripts(
+    launcher: str, own_ports: tuple[int, ...], cause: str
+) -> None:
+    tail = f"Traceback (most recent call last):\n x\n{SOCKET}\n"
+    info = verdict(
+        worker(exit_code=1, stderr_tail=tail),
+        launcher=launcher,
+        own_ports=own_ports,
+        port_holder="trial 7 of experiment 3",
+    )
+    assert info.cause == cause
+    is_named = "Port 12355, which the script has chosen, is in use on this node by trial 7 of" in (
+        info.message
+    )
+    assert is_named == (cause == "user_error")
+
+
 def test_port_in_use_is_told_apart() -> None:
     text = "Traceback (most recent call last):\n x\ntorch.distributed.DistNetworkError: EADDRINUSE"
     assert verdict(worker(exit_code=1, stderr_tail=text)).cause == "port_in_use"

@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pytest
 from muster import wire
 from muster_agent.clock import boot_clock
 from muster_agent.shim.control import Commands, send_command
+from support.jobs import wait_for
 
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 
@@ -360,6 +362,48 @@ def test_of_workers_that_a_plain_process_starts_it_decides_itself(
     assert (info.cause, [w.rank for w in info.workers]) == (cause, [0])
     assert said in info.message
     assert {m.rank for m in shim.of(wire.MetricsRecord)} == {0, 1, 2}
+
+
+LISTENS = """
+import os, socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+s.bind(("127.0.0.1", int(os.environ["PORT"])))
+s.listen()
+print("listening", flush=True)
+time.sleep(300)
+"""
+WANTS = """
+import os, socket
+try:
+    socket.socket().bind(("127.0.0.1", int(os.environ["PORT"])))
+except OSError as error:
+    raise RuntimeError(f"port: {os.environ['PORT']}, name: EADDRINUSE, {error}") from None
+"""
+
+
+@pytest.mark.parametrize("launcher", ["plain", "shell"])
+def test_a_port_that_another_job_holds_is_named_and_its_holder(shims: Any, launcher: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    alone: dict[str, Any] = {"launcher": "plain", "slots": [0], "world_size": 1}
+    first = shims(LISTENS, allocation_id="first", variables={"PORT": port}, **alone)
+    first.start()
+    first.wait_state("RUNNING")
+    wait_for(lambda: "listening" in first.log(0).read_text())
+    command = ["main.py"] if launcher == "plain" else [sys.executable, "main.py"]
+    changes = {**alone, "launcher": launcher, "entrypoint": command}
+    second = shims(WANTS, allocation_id="second", variables={"PORT": port}, **changes)
+    second.start()
+    info = second.wait_exit()
+    trial = first.folder.read_spec().trial_id
+    assert info.cause == "user_error"
+    assert f"Port {port}, which the script has chosen, is in use on this node by another job, " in (
+        info.message
+    )
+    assert f"trial {trial} of experiment 3" in info.message
+    first.command("kill", reason="over")
+    first.wait_exit()
 
 
 def test_reporting_workers_hear_of_a_stop_before_any_signal(shims: Any) -> None:

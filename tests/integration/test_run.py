@@ -167,6 +167,9 @@ def test_what_contradicts_the_command_line_is_an_error(stack: Stack, folder: Pat
     code, _, err = run(stack, folder, "-n", "3", "torchrun", "--nproc_per_node=2", "train.py")
     assert code == 2
     assert "-n 3 contradicts the command line, which asks for 2" in err
+    code, _, err = run(stack, folder, "--gpus", "2", "-n", "3", "python", "train.py")
+    assert code == 2
+    assert "--gpus 2 contradicts -n" in err
     code, _, err = run(stack, folder, "python", "tain.py")
     assert code == 1
     assert "the code bundle has no file 'tain.py'" in err

@@ -6,13 +6,14 @@ import json
 import re
 import shlex
 import signal
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
 from muster.launch.last_words import last_words
 from muster.wire import ExitInfo, WorkerExit
+from muster_agent.jobs.advice import Started, advise, port_in_use, says_port_in_use
 
 LOG_TAIL_LINES = 40
 _MAX_MESSAGE_CHARS = 2_000
@@ -52,7 +53,6 @@ _CHILD_KILLED = re.compile(
 )
 """Messages of a process of which a child was killed, or may have been."""
 _SURELY_KILLED = re.compile(r"is killed by signal: Killed|died with <Signals\.SIGKILL")
-_PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _LAUNCHER_ERROR = re.compile(
     r"^(torch\.distributed\.elastic\.\S+\.ChildFailedError|subprocess\.CalledProcessError)\b", re.M
 )
@@ -93,6 +93,13 @@ class ExitEvidence:
     """Launcher of the workers, or the warm parent's keeper."""
     script: str = ""
     """Command of launcher "shell", which is the user's own; "" for any other."""
+    num_slots: int = 1
+    slot_type: str = "cpu"
+    own_ports: Collection[int] = ()
+    """Ports that were chosen for the job, and not by its script."""
+    port_holder: str = ""
+    """Who holds the port that the job could not have, such as "trial 7 of experiment 3"; "" if that
+    is not known."""
     workers: Sequence[WorkerEnd]
     launcher_exit_code: int | None = None
     launcher_signal: int | None = None
@@ -140,8 +147,12 @@ def classify_exit(ending: ExitEvidence) -> ExitInfo:
     failed = [w for w in ends if _has_failed(w)]
     first = _first_failure(failed)
     info = _verdict(ending, first)
+    if advice := _advice(ending, info, first):
+        info = replace(info, message=_cut(f"{info.message.rstrip('.')}. {advice}"))
     tail_of = first.stderr_tail if first is not None else ending.launcher_tail
     failure = _worker_exit(ending, first) if first is not None else None
+    if advice and failure is not None:
+        failure = replace(failure, message=_cut(f"{failure.message.rstrip('.')}. {advice}"))
     if ending.limit and info.cause == "limit_exceeded" and ends:
         # What became of the workers afterwards is the shim's doing.
         failure = replace(
@@ -163,6 +174,34 @@ def survivor_words(number: int) -> str:
     if not number:
         return ""
     return f"; {number} process{'es' if number > 1 else ''} did not die of SIGKILL"
+
+
+def _advice(ending: ExitEvidence, info: ExitInfo, first: WorkerEnd | None) -> str:
+    """Return what the user can do about the failure, as a sentence without its full stop; "" if
+    nothing is known to mend it."""
+    if info.cause != "user_error":
+        return ""
+    words = [_words(first), first.stderr_tail] if first is not None else [ending.launcher_tail]
+    if any(map(says_port_in_use, words)) and (port := port_in_use(words)):
+        holder = ending.port_holder or "another process"
+        return (
+            f"Port {port}, which the script has chosen, is in use on this node by {holder}: let the "
+            "script take a free one, or run one at a time (`max_concurrent: 1`)"
+        )
+    started = Started(
+        launcher=ending.launcher if ending.launcher != "the workers' keeper" else "torchrun",
+        num_slots=ending.num_slots,
+        slot_type=ending.slot_type,
+    )
+    advice = advise(started, words[0] if first is not None else last_words(words[0]))
+    return advice[:1].upper() + advice[1:]
+
+
+def _is_port_ours(ending: ExitEvidence, *texts: str) -> bool:
+    """Return whether a port that was taken may be one that was chosen for the job. A plain process
+    is given none; a text that names no port leaves it open."""
+    port = port_in_use(texts)
+    return ending.launcher != "plain" and (not port or port in ending.own_ports)
 
 
 def _first_failure(failed: Sequence[WorkerEnd]) -> WorkerEnd | None:
@@ -249,7 +288,7 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
         return ExitInfo(cause="success", message=message, exit_code=0, doubt=_doubt(ending))
     if ending.script:
         return _verdict_of_script(ending)
-    if _PORT_IN_USE.search(ending.launcher_tail):
+    if says_port_in_use(ending.launcher_tail):
         cause: Cause = "port_in_use"
     elif code in _NOT_STARTED:
         cause = "cannot_run"
@@ -301,11 +340,12 @@ def _verdict_of_worker(ending: ExitEvidence, first: WorkerEnd) -> ExitInfo:
         )
     elif _DISK_FULL.search(words):
         cause = "disk_full"
-    elif _PORT_IN_USE.search(words) or (
+    elif (
+        says_port_in_use(words)
         # Without torchrun the workers bind the port themselves; the error is raised below a long
         # traceback.
-        ending.launcher != "torchrun" and _PORT_IN_USE.search(first.stderr_tail)
-    ):
+        or (ending.launcher != "torchrun" and says_port_in_use(first.stderr_tail))
+    ) and _is_port_ours(ending, words, first.stderr_tail):
         cause = "port_in_use"
     return ExitInfo(cause=cause, message=message, exit_code=first.exit_code, signal=first.signal)
 
@@ -344,7 +384,7 @@ def _verdict_of_script(ending: ExitEvidence) -> ExitInfo:
         cause = "disk_full"
     elif number is None and _INVALID_HPARAMS.match(words):
         cause = "invalid_hparams"
-    elif _PORT_IN_USE.search(words):
+    elif says_port_in_use(words) and _is_port_ours(ending, words, ending.launcher_tail):
         cause = "port_in_use"
     how = f"was killed by {signal_name(number)}" if number else f"exited with code {code}"
     command = ending.script if len(ending.script) <= 60 else ending.script[:59] + "…"

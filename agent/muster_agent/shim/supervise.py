@@ -25,6 +25,7 @@ from muster.launch import lifeline, reaping
 from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_agent.clock import boot_clock, unix_at_boot_ms
 from muster_agent.environments.failures import BuildCanceled
+from muster_agent.jobs.advice import port_in_use
 from muster_agent.jobs.exits import (
     ExitEvidence,
     classify_exit,
@@ -56,7 +57,7 @@ from muster_agent.shim.limits import disk_words
 from muster_agent.shim.preparation.checks import Prepared, prepare
 from muster_agent.shim.processes.exits import collect_ends, find_uncaught
 from muster_agent.shim.processes.gang import Processes
-from muster_agent.shim.processes.ports import NoPortFree
+from muster_agent.shim.processes.ports import NoPortFree, holder_of
 from muster_agent.shim.processes.rendezvous import JOB_SOCKETS, make_socket_dir
 from muster_agent.shim.reporting.event_media import EventMediaTaker
 from muster_agent.shim.reporting.event_values import EventValues
@@ -187,6 +188,8 @@ class Shim:
         self.is_forced = False
         self.started_at = time.time()
         self.has_reported_failure = False
+        self.port_holders: dict[int, str] = {}
+        """Who held a port at the moment when the job could not have it."""
         self.has_reported_near_limit = False
         self.next_upkeep_at = 0.0
         self.standing = Standing(
@@ -568,6 +571,9 @@ class Shim:
             self.mask,
             shared_words=without_launchers(words) if processes.is_script else "",
         )
+        said = [words, *(text for w in workers for text in (w.error, w.stderr_tail))]
+        if (port := port_in_use(said)) and port not in self.port_holders:
+            self.port_holders[port] = holder_of(port, own_allocation=self.spec.allocation_id)
         return ExitEvidence(
             launcher="the workers' keeper" if processes.keeper is not None else self.spec.launcher,
             workers=[w for w in workers if w.at_ms or not only_ended],
@@ -575,6 +581,10 @@ class Shim:
             launcher_signal=launcher.signal if launcher else None,
             launcher_tail=words,
             script=shown_command(self.spec.entrypoint) if processes.is_script else "",
+            num_slots=self.spec.world_size,
+            slot_type=self.spec.slot_type,
+            own_ports=processes.own_ports(),
+            port_holder=self.port_holders.get(port, ""),
             stop=self._how_asked(),
             stop_reason=self.commands.reason,
             stop_at_ms=self.commands.asked_at_ms,

@@ -402,6 +402,13 @@ class Processes:
         here = self.cgroup.num_oom_kills() if self.cgroup else 0
         return here, num_system_oom_kills() - self._num_oom_kills_before
 
+    def own_ports(self) -> set[int]:
+        """Return the ports that were chosen for the workers, by us or by our torchrun."""
+        ports = {self.rendezvous_host.leased_port}
+        if self.spec.launcher == "torchrun":
+            ports |= {w.record.master_port for w in self.workers.by_local_rank.values()}
+        return ports - {0}
+
     # ------------------------------------------------------------ ending
 
     def _note_folders(self, prepared: Prepared) -> None:

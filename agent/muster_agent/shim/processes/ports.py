@@ -1,4 +1,5 @@
-"""Ports of gangs whose workers bind the rendezvous themselves (launcher "direct").
+"""Ports of gangs whose workers bind the rendezvous themselves (launcher "direct"), and who holds one that
+a script wanted.
 
 torchrun needs none of this: its store is bound on port 0 before anybody is told about it. Without
 it, rank 0's worker binds a port that had to be chosen earlier. All agents and shims of a machine
@@ -15,6 +16,8 @@ import random
 import socket
 import tempfile
 from pathlib import Path
+
+import psutil
 
 FIRST_PORT = 21_000
 LAST_PORT = 21_999
@@ -57,6 +60,28 @@ def lease_port(host: str, *, folder: Path | None = None) -> PortLease:
             pass
         os.close(fd)
     raise NoPortFree(f"every port from {FIRST_PORT} to {LAST_PORT} is in use on this node")
+
+
+def holder_of(port: int, *, own_allocation: str) -> str:
+    """Return who listens on a port of this machine: a trial, this job itself, or a process; "" if that
+    is not known.
+
+    own_allocation: id of the allocation that asks.
+    """
+    with contextlib.suppress(psutil.Error, OSError):
+        for found in psutil.net_connections(kind="tcp"):
+            is_there = found.laddr and found.laddr.port == port and found.pid
+            if found.status != psutil.CONN_LISTEN or not is_there:
+                continue
+            process = psutil.Process(found.pid)
+            variables = process.environ()
+            if (trial := variables.get("MUSTER_TRIAL_ID")) is None:
+                return f"the process {found.pid} ({process.name()})"
+            if variables.get("MUSTER_ALLOCATION_ID") == own_allocation:
+                return "another process of this job"
+            experiment = variables.get("MUSTER_EXPERIMENT_ID", "?")
+            return f"another job, trial {trial} of experiment {experiment}"
+    return ""
 
 
 def _can_bind(host: str, port: int) -> bool:

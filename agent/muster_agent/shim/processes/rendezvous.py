@@ -40,6 +40,7 @@ class RendezvousHost:
         self._folder = folder
         self._words = folder.logs / "launcher" / "rendezvous.log"
         self._lease: PortLease | None = None
+        self._leased_port = 0
         self._store: Child | None = None
         self._stdin: IO[bytes] | None = None
         self._stdout: IO[bytes] | None = None
@@ -53,9 +54,15 @@ class RendezvousHost:
         """Return the pid of the store; 0 if this node hosts none."""
         return self._store.pid if self._store is not None else 0
 
+    @property
+    def leased_port(self) -> int:
+        """Port that was leased for rank 0's worker; 0 for none."""
+        return self._leased_port
+
     def lease(self, host: str) -> wire.Rendezvous:
         """Lease a port that rank 0's worker will bind itself. Raises NoPortFree."""
         self._lease = lease_port(host)
+        self._leased_port = self._lease.port
         return wire.Rendezvous(host=host, port=self._lease.port, run_id=self._run_id)
 
     def start_store(

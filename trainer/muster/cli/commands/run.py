@@ -53,6 +53,10 @@ def run(
         int | None,
         typer.Option("--slots", "-n", min=1, help="Slots, with one worker on each. Default: 1."),
     ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many slots, each a GPU: -n N --slot-type cuda."),
+    ] = None,
     nodes: Annotated[
         int | None,
         typer.Option(min=1, help="Spread the slots evenly over exactly this many nodes."),
@@ -95,6 +99,14 @@ def run(
     """
     from ..command_lines import parse_command
 
+    if gpus is not None:
+        if slots not in (None, gpus) or slot_type == "cpu":
+            raise CommandFailure(
+                f"--gpus {gpus} contradicts -n or --slot-type.",
+                "--gpus 2 is -n 2 --slot-type cuda",
+                exit_code=EXIT_USAGE,
+            )
+        slots, slot_type = gpus, "cuda"
     if (script := _batch_script(command[0])) is not None:
         own = (slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)
         if any((*own, array)):
