@@ -329,9 +329,46 @@ def test_every_command_about_a_trial_names_it_by_its_experiment(muster, search, 
         assert isinstance(missing, CommandFailure)
         assert missing.message == f"Experiment {search} has no trial 4."
         assert missing.hint == f"{search}.1 to {search}.3"
-    wrong = muster(*words, "second", *rest)
+    wrong = muster(*words, "second", *rest).exception
+    assert isinstance(wrong, CommandFailure)
     assert wrong.exit_code == 2
-    assert "names neither an experiment (36) nor a trial of one (36.2)" in wrong.output
+    assert "names neither an experiment nor a trial of one (36.2)" in wrong.message
+
+
+def test_a_name_stands_for_its_experiment_in_every_command(muster, submit, database):
+    slow, _, dotted, year = (
+        submit(f"name: {name}\ntrainer: {{model: mlp}}\n")
+        for name in ("slow loader", "slow-loader-2", "resnet.2", "'2024'")
+    )
+    assert f"{slow} slow loader" in ok(muster("show", "slow loader"))
+    assert json.loads(ok(muster("show", "slow loader.1", "--json")))["experiment_id"] == slow
+    assert json.loads(ok(muster("show", "resnet.2", "--json")))["id"] == dotted
+    assert json.loads(ok(muster("show", "resnet.2.1", "--json")))["experiment_id"] == dotted
+    assert json.loads(ok(muster("show", "name:2024", "--json")))["id"] == year
+    ok(muster("pause", "slow loader", str(dotted), "--yes"))
+    assert desired(database)[slow] == desired(database)[dotted] == "pause"
+    ok(muster("priority", "slow loader", "50"))
+    ok(muster("move", str(dotted), "--before", "slow loader"))
+    absent = muster("kill", "loader").exception
+    assert isinstance(absent, CommandFailure)
+    assert absent.message.startswith("'loader' names neither an experiment nor a trial")
+    assert (absent.hint or "").startswith(f"there is {slow + 1} (slow-loader-2, QUEUED, ")
+    assert f"{slow} (slow loader, QUEUED, " in (absent.hint or "")
+
+
+def test_a_name_that_several_have_lists_them_and_touches_none(muster, submit, database):
+    old, new, archived = submit(), submit(), submit()
+    finish(database, archived)
+    ok(muster("archive", str(archived)))
+    several = muster("kill", "digits", "--yes").exception
+    assert isinstance(several, CommandFailure)
+    assert (several.exit_code, several.message) == (2, "2 experiments are named 'digits'.")
+    assert (several.hint or "").startswith(f"give a number: {new} (digits, QUEUED, ")
+    assert f", {old} (digits, QUEUED, " in (several.hint or "")
+    assert set(desired(database).values()) == {"run"}
+    finish(database, old, new)
+    ok(muster("delete", str(old), str(new), "--yes"))
+    assert f"{archived} digits" in ok(muster("show", "digits")), "the archived one is the only one"
 
 
 def test_a_trial_is_shown_with_its_attempts_and_metrics(muster, search):

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+
+from muster.cli.app import command_line
+from muster.cli.trials import parse_experiment, parse_trial
 
 
 def muster(
@@ -54,11 +61,12 @@ def test_errors_are_json_when_asked_for(tmp_path: Path) -> None:
         (["list", "--state", "walking"], "'running'"),
         (["token", "create", "x", "--role", "king"], "viewer"),
         (["frobnicate"], "frobnicate"),
-        (["show", "twelve"], "'twelve' names neither an experiment (36)"),
-        (["performance", "36.x"], "'36.x' names neither an experiment (36)"),
+        (["show", " "], "' ' is neither a number (36, 36.2) nor a name"),
+        (["performance", "name:"], "'name:' is neither a number"),
+        (["fork", "36.2"], "'36.2' names a trial"),
         (["move", "1"], "--front, --back, --before and --after"),
         (["move", "1", "--front", "--after", "2"], "Give one of"),
-        (["move", "1", "--before", "x"], "'x' names neither an experiment (36)"),
+        (["move", "1", "--before", ""], "'' is neither a number"),
         (["priority", "1", "101"], "less than or equal to 100"),
     ],
 )
@@ -105,7 +113,7 @@ def test_starting_imports_nothing_heavy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["show", "twelve"], ["logs", "1", "-n", "0"], ["frobnicate"], ["list", "--nope"]]
+    "arguments", [["show", "name:"], ["logs", "1", "-n", "0"], ["frobnicate"], ["list", "--nope"]]
 )
 def test_wrong_use_is_json_when_asked_for(tmp_path: Path, arguments: list[str]) -> None:
     result = muster(*arguments, "--json", home=tmp_path)
@@ -160,3 +168,19 @@ def test_a_command_is_started_without_loading_the_others(command: str) -> None:
     loaded = {name.rpartition(".")[2] for name in result.stdout.split()}
     assert "notifications" not in loaded
     assert {"local"} <= loaded if command == "status" else {"models"} <= loaded
+
+
+def test_every_command_that_takes_an_experiment_or_a_trial_takes_its_name() -> None:
+    def commands(group: Any) -> Iterator[Any]:
+        for command in group.commands.values():
+            yield from commands(command) if hasattr(command, "commands") else [command]
+
+    taken = [
+        (command.name, parameter)
+        for command in commands(typer.main.get_command(command_line()))
+        for parameter in command.params
+        if {"EXPERIMENT", "TRIAL"} & set(re.findall("[A-Z]+", parameter.metavar or ""))
+    ]
+    assert len(taken) > 40
+    parsers = {parameter.type_descriptor.parameter_info.parser for _, parameter in taken}
+    assert parsers == {parse_trial, parse_experiment}

@@ -17,7 +17,7 @@ import typer
 
 from .exit_codes import EXIT_USAGE
 from .output import CommandFailure, JsonOption
-from .trials import TrialReference, parse_trial
+from .trials import TrialReference, parse_experiment, parse_trial
 
 
 class State(StrEnum):
@@ -37,14 +37,19 @@ class Archived(StrEnum):
 
 
 NumbersArgument = Annotated[
-    list[int] | None, typer.Argument(metavar="[EXPERIMENT]...", help="Numbers of the experiments.")
+    list[int] | None,
+    typer.Argument(
+        metavar="[EXPERIMENT]...",
+        parser=parse_experiment,
+        help="Numbers or names of the experiments.",
+    ),
 ]
 NumbersOrTrialsArgument = Annotated[
     list[TrialReference] | None,
     typer.Argument(
         metavar="[EXPERIMENT[.TRIAL]]...",
         parser=parse_trial,
-        help="Numbers of the experiments (36), or of their trials (36.2).",
+        help="Numbers or names of the experiments (36), or their trials (36.2).",
     ),
 ]
 StateOption = Annotated[

@@ -1,4 +1,5 @@
-"""How commands name trials: by the number of their experiment (36), or that and their own (36.2)."""
+"""How commands name experiments and trials: by number (36, 36.2), or by the experiment's name (digits,
+digits.2). `name:2024` is the name of one that is called like a number."""
 
 from __future__ import annotations
 
@@ -9,13 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .output import CommandFailure
+from .exit_codes import EXIT_USAGE
+from .output import CommandFailure, age
 
 if TYPE_CHECKING:
     from muster.client import Client
 
 _REFERENCE = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
+_TRIAL_OF_NAME = re.compile(r"(.+)\.(\d{1,9})")
+_NAME_PREFIX = "name:"
+NAME_MAX_CHARS = 200
 NUMBERS_SHOWN = 20
+CANDIDATES_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -31,23 +37,88 @@ class TrialReference:
 
 
 def parse_trial(text: str | TrialReference) -> TrialReference:
-    """Return what "36" or "36.2" names. Raises BadParameter."""
+    """Return what "36", "36.2", "digits" or "digits.2" names; names are looked up on the server.
+
+    Raises BadParameter, CommandFailure and ClientError.
+    """
     if isinstance(text, TrialReference):
         return text
     found = _REFERENCE.fullmatch(text)
-    if found is None:
-        raise typer.BadParameter(
-            f"{text!r} names neither an experiment (36) nor a trial of one (36.2)."
+    if found is not None:
+        return TrialReference(int(found[1]), int(found[2]) if found[2] else None)
+    name = text.removeprefix(_NAME_PREFIX)
+    if not name.strip() or len(name) > NAME_MAX_CHARS:
+        raise typer.BadParameter(f"{text!r} is neither a number (36, 36.2) nor a name.")
+    return _find_named(name)
+
+
+def parse_experiment(text: str | int) -> int:
+    """Return the number of the experiment that "36" or "digits" names. Raises as parse_trial."""
+    if isinstance(text, int):
+        return text
+    reference = parse_trial(text)
+    if reference.no is not None:
+        raise typer.BadParameter(f"{text!r} names a trial; an experiment is expected here.")
+    return reference.experiment
+
+
+def _find_named(name: str) -> TrialReference:
+    """Return the experiment of a name, or its trial; archived ones count where no other has the name.
+
+    Raises CommandFailure for none, and for several.
+    """
+    from muster.client import Client
+
+    with Client.from_environment() as client:
+
+        def named(wanted: str) -> list[dict[str, Any]]:
+            found = client.pages(
+                "/experiments", where=[f"name = {wanted}"], archived="include", limit=1000
+            )
+            exact = [e for e in found if e["name"] == wanted]
+            return [e for e in exact if e["archived_at"] is None] or exact
+
+        found, no = named(name), None
+        of_trial = _TRIAL_OF_NAME.fullmatch(name)
+        if not found and of_trial is not None:
+            found, no = named(of_trial[1]), int(of_trial[2])
+        if not found:
+            near = list(client.pages("/experiments", q=name, limit=CANDIDATES_SHOWN))
+            raise CommandFailure(
+                f"{name!r} names neither an experiment nor a trial of one (36.2).",
+                f"there is {_candidates(near)}" if near else "`muster list` shows all names",
+                exit_code=EXIT_USAGE,
+            )
+    if len(found) > 1:
+        raise CommandFailure(
+            f"{len(found):,} experiments are named {found[0]['name']!r}.",
+            f"give a number: {_candidates(found)}",
+            exit_code=EXIT_USAGE,
         )
-    return TrialReference(int(found[1]), int(found[2]) if found[2] else None)
+    return TrialReference(found[0]["id"], no)
 
 
+def _candidates(experiments: Sequence[dict[str, Any]]) -> str:
+    """Return experiments as a list for people, newest first, cut after CANDIDATES_SHOWN."""
+    shown = [
+        f"{e['id']} ({e['name']}, {e['state']}, {age(e['created_at'])} old)"
+        for e in experiments[:CANDIDATES_SHOWN]
+    ]
+    return ", ".join(shown) + (", …" if len(experiments) > CANDIDATES_SHOWN else "")
+
+
+ExperimentArgument = Annotated[
+    int,
+    typer.Argument(
+        metavar="EXPERIMENT", parser=parse_experiment, help="The experiment: its number or name."
+    ),
+]
 TrialArgument = Annotated[
     TrialReference,
     typer.Argument(
         metavar="TRIAL",
         parser=parse_trial,
-        help="The trial: 36.2, or 36 for the only trial of experiment 36.",
+        help="The trial: 36.2, or 36 or a name for the only trial of that experiment.",
     ),
 ]
 ExperimentOrTrialArgument = Annotated[
@@ -55,7 +126,7 @@ ExperimentOrTrialArgument = Annotated[
     typer.Argument(
         metavar="EXPERIMENT[.TRIAL]",
         parser=parse_trial,
-        help="Number of the experiment (36), or of one of its trials (36.2).",
+        help="The experiment: its number (36) or name; or one of its trials (36.2).",
     ),
 ]
 

@@ -13,8 +13,7 @@ from muster.byte_sizes import byte_size
 
 from ..exit_codes import EXIT_USAGE
 from ..output import CommandFailure, JsonOption, age, console, number, print_json, say, table
-from ..trials import TrialArgument, find_trial
-from .experiments import ExperimentArgument
+from ..trials import ExperimentArgument, TrialArgument, find_trial
 from .operations import client_of_environment
 
 app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, pin, clean up, export.")

@@ -30,10 +30,6 @@ ExperimentState = Literal[
 ]
 StreamName = Literal["stdout", "stderr"]
 
-ExperimentArgument = Annotated[
-    int, typer.Argument(metavar="EXPERIMENT", help="Number of the experiment.")
-]
-
 
 def submit(
     file: DocumentArgument,

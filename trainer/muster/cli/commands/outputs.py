@@ -26,8 +26,7 @@ from ..output import (
     table,
     until,
 )
-from ..trials import TrialArgument, find_trial
-from .experiments import ExperimentArgument
+from ..trials import ExperimentArgument, TrialArgument, find_trial
 from .operations import client_of_environment, count
 
 if TYPE_CHECKING:

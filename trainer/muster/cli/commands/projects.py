@@ -23,8 +23,8 @@ from ..output import (
     until,
 )
 from ..selecting import YesOption
+from ..trials import ExperimentArgument
 from . import providers
-from .experiments import ExperimentArgument
 from .operations import client_of_environment
 
 project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")

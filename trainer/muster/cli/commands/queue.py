@@ -19,8 +19,13 @@ from ..output import (
     table,
     until,
 )
-from ..trials import ExperimentOrTrialArgument, TrialReference, find_trial, parse_trial
-from .experiments import ExperimentArgument
+from ..trials import (
+    ExperimentArgument,
+    ExperimentOrTrialArgument,
+    TrialReference,
+    find_trial,
+    parse_trial,
+)
 from .operations import client_of_environment
 
 if TYPE_CHECKING:

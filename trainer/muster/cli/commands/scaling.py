@@ -9,11 +9,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..output import CommandFailure, JsonOption, console, escape, number, print_json, say, table
+from ..trials import ExperimentArgument
 from .operations import client_of_environment
 
-ExperimentArgument = Annotated[
-    int, typer.Argument(metavar="EXPERIMENT", help="Number of the experiment.")
-]
 POLL_S = 1.0
 PARTS = ("compute", "optimizer", "data", "transfer", "wait", "other")
 

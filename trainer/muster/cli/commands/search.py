@@ -11,16 +11,12 @@ import typer
 
 from ..exit_codes import EXIT_USAGE
 from ..output import CommandFailure, JsonOption, console, escape, number, print_json
-from ..trials import TrialArgument, address, find_trial
+from ..trials import ExperimentArgument, TrialArgument, address, find_trial
 from .operations import client_of_environment
 
 app = typer.Typer(
     no_args_is_help=True, help="Control a running search, or run its trials yourself (ask/tell)."
 )
-
-ExperimentArgument = Annotated[
-    int, typer.Argument(metavar="EXPERIMENT", help="Number of the experiment.")
-]
 
 
 @app.command()
