@@ -110,6 +110,34 @@ def test_a_later_attempt_reads_only_what_is_new(shims: Any) -> None:
     assert "at step 2: values at later steps from before are kept." in said
 
 
+def test_models_trained_one_after_another_have_series_of_their_own(
+    shims: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    go = [tmp_path / "1", tmp_path / "2"]
+    # As CatBoost does: it writes the file of each model in place of the one before.
+    script = WRITES + (
+        "for model, steps in enumerate((2, 4)):\n"
+        "    events = [made.event(s, made.scalar('RMSE', model + s), wall_time=1e9 + model)"
+        " for s in range(steps)]\n"
+        "    os.makedirs('info', exist_ok=True)\n"
+        "    (pathlib.Path('info') / made.NAME).write_bytes(b''.join(events))\n"
+        f"    while not os.path.exists({str(tmp_path)!r} + f'/{{model + 1}}'): time.sleep(0.02)\n"
+        "write('runs/1732000000.25', 0, tag='hparam/accuracy')\n"
+        "made.write(pathlib.Path('runs') / made.NAME, made.event(0, made.scalar('hp_metric', -1)))\n"
+    )
+    shim = shims(script, slots=[0], world_size=1)
+    shim.start()
+    model = {(0, "RMSE"): {0: 0.0, 1: 1.0}}
+    wait_for(lambda: series(shim) == model, what="the first model")
+    go[0].touch()
+    model |= {(0, "run-2/RMSE"): {step: step + 1.0 for step in range(4)}}
+    wait_for(lambda: series(shim) == model, what="the second model")
+    go[1].touch()
+    assert shim.wait_exit().cause == "success"
+    assert series(shim) == model | {(0, "hparam/accuracy"): {0: 0.0}}
+    assert any("another run from then on, 'run-2/RMSE'" in text for text in messages(shim))
+
+
 def test_nothing_is_read_where_the_document_says_so(shims: Any) -> None:
     config = {"name": "x", "measure": {"capture": ["lightning"]}}
     shim = shims(WRITES + "write('runs', 1)\n", slots=[0], world_size=1, config=config)

@@ -290,6 +290,34 @@ say(type="metrics", series=[dict(name="train/loss", steps=[1, 2], times_ms=[5, 6
 """
 
 
+def test_a_process_beside_the_worker_reports_a_run_of_its_own(shims: Any) -> None:
+    shim = shims(
+        "import muster, multiprocessing\n"
+        "def train(n):\n"
+        "    for step in range(3): muster.log({'loss': n}, step=step)\n"
+        "    muster.init().flush()\n"
+        "train(1)\n"
+        "for n in (2, 3):\n"
+        "    p = multiprocessing.get_context('fork').Process(target=train, args=(n,))\n"
+        "    p.start(); p.join()\n"
+        "muster.log({'loss': 4.0}, step=9)\n",
+        slots=[0],
+        world_size=1,
+    )
+    shim.start()
+    assert shim.wait_exit().cause == "success"
+    found: dict[str, list[Any]] = {}
+    for record in shim.of(wire.MetricsRecord):
+        for each in record.series:
+            found.setdefault(each.name, []).extend(zip(each.steps, each.values, strict=True))
+    assert found == {
+        "loss": [(0, 1.0), (1, 1.0), (2, 1.0), (9, 4.0)],
+        "run-2/loss": [(0, 2.0), (1, 2.0), (2, 2.0)],
+        "run-3/loss": [(0, 3.0), (1, 3.0), (2, 3.0)],
+    }
+    assert len({w.pid for w in shim.of(wire.WorkerRecord) if w.reports}) == 1
+
+
 def test_reports_are_recorded_in_order_under_the_rank_that_said_hello(shims: Any) -> None:
     shim = shims(
         REPORTER + 'say(type="group", name="world", kind="world", backend="gloo", ranks=[0, 1])\n'
@@ -311,9 +339,8 @@ def test_reports_are_recorded_in_order_under_the_rank_that_said_hello(shims: Any
     assert [e.confusion for e in shim.of(wire.EvaluationRecord)] == [[[3]], [[3]]]
     texts = [m.text for m in shim.of(wire.MessageRecord)]
     assert texts.count("done") == 2
-    refused = [t for t in texts if "was refused" in t]
-    assert len(refused) == 1
-    assert "not a number on the wire" in refused[0]
+    assert len([t for t in texts if "was refused" in t]) == 1
+    assert len([t for t in texts if "values of 'x' are left out: value 'oops' is not" in t]) == 1
 
 
 STARTS_WORKERS = """

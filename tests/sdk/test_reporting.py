@@ -381,20 +381,40 @@ def test_a_script_that_hangs_has_told_its_last_step(shim: Any, until: Until) -> 
         hanging.wait()
 
 
-def test_a_forked_child_stays_silent(shim: Any) -> None:
+def test_a_forked_child_connects_if_it_reports(shim: Any) -> None:
     shim.start()
     code = (
-        "import muster, os\n"
-        "muster.init(); muster.log({'a': 1}, step=1)\n"
-        "pid = os.fork()\n"
-        "muster.log({'a': 2}, step=2)\n"
-        "if pid: os.waitpid(pid, 0)\n"
+        "import muster, multiprocessing\n"
+        "run = muster.init(); muster.log({'a': 1}, step=1)\n"
+        "def train(): run.log({'a': 2}, step=2); muster.log({'b': 3})\n"
+        "context = multiprocessing.get_context('fork')\n"
+        "for target in (train, print):\n"
+        "    process = context.Process(target=target); process.start(); process.join()\n"
+        "muster.log({'a': 4}, step=4)\n"
     )
     done = script(code, MUSTER_REPORT_SOCKET=shim.path)
-    assert done.returncode == 0
+    assert (done.returncode, done.stderr) == (0, "")
     shim.wait_closed()
-    assert shim.points("a") == [(1, 1.0), (2, 2.0)]
-    assert shim.num_connections == 1
+    assert sorted(shim.points("a")) == [(1, 1.0), (2, 2.0), (4, 4.0)]
+    assert shim.points("b") == [(3, 3.0)]
+    assert shim.num_connections == 2
+
+
+def test_a_second_run_in_the_process_has_its_own_series(tmp_path: Path, make_run: MakeRun) -> None:
+    path = tmp_path / "reports.jsonl"
+    run = make_run(FileSink(str(path), rank=0, local_rank=0))
+    for fold in range(2):
+        for step in range(3):
+            run.log({"loss": fold + step / 10, "time/step_ms": 1}, step=step)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = [line for line in lines if line["type"] == "metrics"]
+    values = [(s["name"], s["steps"][0]) for row in rows for s in row["series"]]
+    assert [v for v in values if v[0] != "time/step_ms"] == [
+        *[("loss", step) for step in range(3)],
+        *[("run-2/loss", step) for step in range(3)],
+    ]
+    (said,) = [line["text"] for line in lines if line["type"] == "message"]
+    assert "such as 'run-2/loss', from step 0 on" in said
 
 
 def test_workers_share_one_report_file(tmp_path: Path) -> None:

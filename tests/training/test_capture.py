@@ -44,7 +44,7 @@ def test_scalars_of_writers_keep_their_names_steps_and_values(tmp_path: Path) ->
     }  # fmt: skip
     assert math.isnan(float(loss[15]))
     # A second writer with the same tag is told by its folder.
-    assert job.series("held_out/loss") == {0: 2 / 3, 5: 0.25, 10: 2 / 13}
+    assert job.series("held out/loss") == {0: 2 / 3, 5: 0.25, 10: 2 / 13}
     assert job.series("error/top1") == {0: 0.5, 5: 0.5, 10: 0.5}
     assert job.series("error/top5") == {0: 0.25, 5: 0.25, 10: 0.25}
     # Names under which Muster measures stay its own.

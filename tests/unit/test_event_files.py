@@ -134,7 +134,7 @@ def test_a_file_is_known_by_its_inode(tmp_path: Path) -> None:
     made.write(path, made.event(3))
     assert points(files) == {}
     (problem,) = files.problems()
-    assert "was cut from" in problem
+    assert "was written anew" in problem
 
 
 def test_a_damaged_file_is_read_up_to_the_damage_and_that_is_said_once(tmp_path: Path) -> None:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os.path
+import re
+from typing import Any
 
+_OF_HPARAMS = re.compile(r"\d{10}\.\d+")
+_HAS_TIME = re.compile(r"\d\d[-_:]\d\d[-_:]\d\d|\d{10,}")
 TAGS_MAX = 10_000
 """Tags whose first folder is remembered."""
 
@@ -18,10 +22,15 @@ class TagNames:
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        """Folder with a time in its name → its number among the writers."""
 
     def name(self, folder: str, tag: str) -> str:
         """Return the name of a tag in a folder, which is a path that is always spelled the same."""
         parent, _, end = folder.rpartition("/")
+        if _OF_HPARAMS.fullmatch(end):
+            # torch writes each `add_hparams` into a folder of its own, named by the time.
+            return self.name(parent, tag)
         group = tag.replace("/", "_") + "_"
         if end.startswith(group) and end != group:
             # torch writes each of `add_scalars("loss", {"a": …})` into a folder of its own, loss_a.
@@ -32,4 +41,14 @@ class TagNames:
         if first in (folder, None):
             return tag
         below = os.path.relpath(folder, os.path.commonpath([first, folder]))
-        return f"{end if below == '.' else below}/{tag}"
+        below = end if below == "." else below
+        if _HAS_TIME.search(below):
+            # Nobody could compare names with a time in them: the writers are numbered instead.
+            number = self._numbers.setdefault(folder, len(self._numbers) + 2)
+            return f"run-{number}/{tag}"
+        return f"{below}/{tag}"
+
+
+def is_placeholder(tag: str, value: Any) -> bool:
+    """Return whether a scalar is what Lightning logs to have hyperparameters shown without a metric."""
+    return tag.rpartition("/")[2] == "hp_metric" and bool(value == -1)

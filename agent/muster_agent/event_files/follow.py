@@ -32,6 +32,8 @@ FILES_MAX = 500
 DEPTH_MAX = 16
 BYTES_PER_POLL = 8 * 2**20
 """Most bytes read of all files together in one poll; one longer record may be read beyond it."""
+HEAD_BYTES = 64
+"""First bytes of a file that are compared; they hold the time at which it was begun."""
 SETTLED_S = 2.0
 """A folder that has changed within so many seconds is listed again: its time is too coarse to tell."""
 _PASSED_OVER = frozenset({"__pycache__", "node_modules", "site-packages", "mlruns"})
@@ -76,6 +78,8 @@ class _File:
     """Size at the last look."""
     is_read: bool = False
     """Whether all whole records up to that size are read."""
+    head: bytes = b""
+    """First bytes; others mean that the file was written anew in its place."""
     is_damaged: bool = False
     num_events: int = 0
     num_bad: int = 0
@@ -161,8 +165,8 @@ class EventFiles:
         self, path: str, key: _Key, fd: int, size: int, max_bytes: int, is_last: bool
     ) -> tuple[list[LoggedEvent], int]:
         file = self._files[key]
-        if size < file.size:
-            self._say(f"{path} was cut from {file.size} to {size} bytes: it is read anew.")
+        if size < file.size or (size != file.size and not self._begins_as_known(file, fd)):
+            self._say(f"{path} was written anew: it is read from its beginning.")
             file = self._files[key] = _File()
         is_unchanged = file.is_read and size == file.size
         file.size, file.is_read = size, False
@@ -183,6 +187,14 @@ class EventFiles:
                 "before it were read."
             )
         return events, file.offset - begin
+
+    @staticmethod
+    def _begins_as_known(file: _File, fd: int) -> bool:
+        """Return whether a file still begins as at the last look; remember how it does."""
+        head = os.pread(fd, HEAD_BYTES, 0)
+        is_same = head.startswith(file.head)
+        file.head = head
+        return is_same
 
     def _take(self, path: str, file: _File, data: bytes) -> list[LoggedEvent]:
         events = []

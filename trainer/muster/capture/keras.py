@@ -1,11 +1,12 @@
-"""Keras 3: the logs of each epoch. Steps count the batches that this process has trained on, since
-Keras has no count over epochs."""
+"""Keras 3: the logs of each epoch. Steps count the batches that the model was trained on, since Keras
+has no count over epochs."""
 
 from __future__ import annotations
 
 import functools
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from muster.capture.reporting import guarded, report
 
@@ -13,17 +14,16 @@ ROUTE = "keras"
 
 
 def hook(module: ModuleType) -> None:
-    num_batches = 0
+    num_batches: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
     class EpochCapture(module.Callback):  # type: ignore[misc, name-defined]
         """Reports the logs of an epoch."""
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-            nonlocal num_batches
-            num_batches += 1
+            num_batches[self.model] = num_batches.get(self.model, 0) + 1
 
         def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-            _report(epoch, logs or {}, num_batches)
+            _report(epoch, logs or {}, num_batches.get(self.model, 0))
 
     original = module.CallbackList.__init__
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, ParamSpec
 
 from muster.capture.libraries import LIBRARIES
@@ -22,6 +22,8 @@ def report(
     values: Mapping[str, Any],
     *,
     step: int | None,
+    run: Hashable = "",
+    axis: str = "",
     epoch: float | None = None,
     num_steps_planned: int | None = None,
     is_explicit: bool = False,
@@ -29,7 +31,9 @@ def report(
     """Report those of the values that are numbers, unless a library is speaking that has reported them
     already.
 
-    step: as the library counts; None: one more than at the last report of this route.
+    step: as the library counts; None: one more than at the last report of this run.
+    run: tells the runs of the library in this process apart, where it knows them.
+    axis: what the steps count, where that is not what the library's other steps count.
     is_explicit: a class of muster.integrations reports, which no document switches off.
     """
     if values and not is_speaking() and route not in _given_up:
@@ -38,6 +42,8 @@ def report(
             route=route,
             library=LIBRARIES[route],
             step=step,
+            run=run,
+            axis=axis,
             epoch=epoch,
             num_steps_planned=num_steps_planned,
             is_explicit=is_explicit,

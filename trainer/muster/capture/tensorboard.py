@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from muster.capture.reporting import before, guarded, report
 from muster.sdk.run import current
-from muster.tag_names import TagNames
+from muster.tag_names import TagNames, is_placeholder
 
 ROUTE = "tensorboard"
 _names = TagNames()
@@ -26,13 +26,14 @@ def hook(module: ModuleType) -> None:
     before(module.FileWriter, "__init__", _open_writer)
     before(module.SummaryWriter, "add_scalar", _add_scalar)
     before(module.SummaryWriter, "add_scalars", _add_scalars)
+    before(module.SummaryWriter, "add_hparams", _add_hparams)
 
 
 @guarded(ROUTE)
 def _add_scalar(
     writer: Any, tag: str, scalar_value: Any, global_step: int | None = None, *_: Any, **__: Any
 ) -> None:
-    report(ROUTE, {_name(writer, tag): scalar_value}, step=global_step)
+    _report(writer, {tag: scalar_value}, global_step)
 
 
 @guarded(ROUTE)
@@ -50,6 +51,24 @@ def _add_scalars(
 
 
 @guarded(ROUTE)
+def _add_hparams(
+    writer: Any,
+    hparam_dict: Any,
+    metric_dict: Mapping[str, Any],
+    *_: Any,
+    global_step: int | None = None,
+    **__: Any,
+) -> None:
+    # The writer puts them into a folder named by the time.
+    _report(writer, metric_dict, global_step)
+
+
+def _report(writer: Any, values: Mapping[str, Any], step: int | None) -> None:
+    kept = {_name(writer, t): v for t, v in values.items() if not is_placeholder(t, v)}
+    report(ROUTE, kept, step=step)
+
+
+@guarded(ROUTE)
 def _open_writer(writer: Any, *given: Any, **named: Any) -> None:
     """Tell the agent that the scalars of the files in this folder are captured here."""
     folder = given[0] if given else named.get("log_dir") or named["logdir"]
@@ -61,4 +80,7 @@ def _name(writer: Any, tag: str) -> str:
     if folder is None:
         folder = os.path.realpath(getattr(writer, "logdir", None) or writer.log_dir)
         _folders[writer] = folder
+        goes_on_at = getattr(writer, "purge_step", None)
+        if goes_on_at is not None:
+            current().goes_back(ROUTE, int(goes_on_at))
     return _names.name(folder, tag)

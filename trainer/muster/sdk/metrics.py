@@ -18,3 +18,5 @@ class Row(NamedTuple):
     """May hold NaN and infinities: a diverged loss is data."""
     epoch: float | None = None
     num_steps_planned: int | None = None
+    axis: str = ""
+    """What the step counts, where that is not what most steps count. A record has rows of one."""

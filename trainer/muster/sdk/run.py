@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
@@ -18,6 +18,7 @@ from muster import wire
 from muster.measure import stacks
 from muster.measure.profiling import window
 from muster.measure.progress import watch
+from muster.run_names import RunNames
 from muster.sdk import checkpoints, stops
 from muster.sdk.env import (
     RankInfo,
@@ -90,10 +91,15 @@ class Run(MediaMethods):
         self._is_attached = is_attached
         self._without_step: set[str] = set()
         """Whose values have had a step that cannot be stored."""
+        self._has_said_runs = False
         self._own_names: set[str] = set()
         """Names of metrics that `log` was given."""
-        self._captured: dict[str, int] = {}
-        """Next step of each route by which values are captured."""
+        self._captured: dict[tuple[str, Hashable], int] = {}
+        """Next step of each run of each route by which values are captured."""
+        self._routes: set[str] = set()
+        """Routes by which values have been captured."""
+        self._runs: dict[str, RunNames] = {}
+        """Runs in this process, by route; "" is that of `log`."""
         self._captured_names: set[str] = set()
         """Names of captured metrics that the agent is known to have."""
         self.before_checkpoint: list[Callable[[], None]] = []
@@ -218,9 +224,7 @@ class Run(MediaMethods):
         step: optimizer step; without it, one more than that of the last call.
         is_late: the step is over: it has no say in which one comes next.
         """
-        if os.getpid() != self._pid:
-            warn_once("log() in a forked process is ignored: only the worker itself reports")
-            return
+        self._report_from_here()
         at = self._step_of(self._next_step if step is None else step, "values")
         if at is None:
             return
@@ -231,6 +235,8 @@ class Run(MediaMethods):
         watch.step, watch.num_reports = at, watch.num_reports + 1
         if values:
             self._own_names.update(values)
+            if not is_late:
+                values = self._of_run("", "", values, at)
             self._sink.row(_row(at, values, epoch, num_steps_planned))
         if not is_late:
             window.logged(at)
@@ -243,6 +249,8 @@ class Run(MediaMethods):
         route: str,
         library: str,
         step: int | None,
+        run: Hashable = "",
+        axis: str = "",
         epoch: float | None = None,
         num_steps_planned: int | None = None,
         is_explicit: bool = False,
@@ -252,12 +260,13 @@ class Run(MediaMethods):
         Left out is what is no number, and every name that was given to `log`. A name that Muster
         measures under gets the route in front of it.
 
-        step: as the library counts; without it, one more than at the last call for this route.
+        step: as the library counts; without it, one more than at the last call for this run.
+        run: tells the runs of one library apart, where it knows them.
+        axis: what the steps count, where that is not what other steps of this route count.
         is_explicit: the script has asked for it, so no message tells of it.
         """
-        if os.getpid() != self._pid:
-            return
-        given = self._captured.get(route, 0) if step is None else step
+        self._report_from_here()
+        given = self._captured.get((route, run), 0) if step is None else step
         at = self._step_of(given, f"values that the script logs with {library}")
         if at is None:
             return
@@ -275,23 +284,57 @@ class Run(MediaMethods):
                 self._left_out(f"metric {found!r} {why} and is left out")
         if not kept:
             return
-        if route not in self._captured and self.info.rank == 0 and not is_explicit:
+        is_new_route = route not in self._routes
+        self._routes.add(route)
+        if is_new_route and self.info.rank == 0 and not is_explicit:
             self.message(
                 f"Values that the script logs with {library} are captured. "
                 "measure.capture: [] switches it off."
             )
-        self._captured[route] = at + 1
+        if not axis:
+            self._captured[route, run] = at + 1
+        kept = self._of_run(route, run, kept, at)
         self._describe()
-        if watch.timer is None:
+        if watch.timer is None and not axis:
             watch.step = at
         watch.num_reports += 1
-        self._sink.row(_row(at, kept, epoch, num_steps_planned))
+        self._sink.row(_row(at, kept, epoch, num_steps_planned)._replace(axis=axis))
         is_new = not kept.keys() <= self._captured_names
         if "mlflow" in sys.modules and is_new and len(self._captured_names) < MAX_AWAITED_NAMES:
             # The library may hand the same values to MLflow next; the agent must know their names
             # before MLflow's client gets there. Once per name, and never for long.
             self._captured_names.update(kept)
             self._sink.flush(NAMES_FLUSH_S)
+
+    def _report_from_here(self) -> None:
+        """In a forked process that reports something, connect it; the others stay without."""
+        if os.getpid() == self._pid:
+            return
+        self._pid = os.getpid()
+        self._runs = {}
+        self._described = None
+        self._sink = _make_sink(self._around, is_child=True)
+        if "multiprocessing.util" in sys.modules:  # Its processes leave without `atexit`.
+            sys.modules["multiprocessing.util"].Finalize(None, self.close, exitpriority=100)
+
+    def _of_run(
+        self, route: str, run: Hashable, values: dict[str, float], step: int
+    ) -> dict[str, float]:
+        """Return values under the names of their series, which several runs in one process never
+        share."""
+        names = self._runs.setdefault(route, RunNames())
+        shown = {
+            name: name if name.startswith(MEASURED) else names.name(run, name, step)
+            for name in values
+        }
+        for name, series in shown.items():
+            if name != series and not self._has_said_runs:
+                self._has_said_runs = True
+                self.message(
+                    f"rank {self.info.rank}: the script has begun another run in the same process: its "
+                    f"values have names of their own, such as {clean_name(series)!r}, from step {step} on."
+                )
+        return {clean_name(shown[name]): value for name, value in values.items()}
 
     def _cleaned(self, metrics: Mapping[Any, Any]) -> dict[str, float]:
         """Return names and values as they are stored, and say once what that has changed."""
@@ -314,14 +357,19 @@ class Run(MediaMethods):
         return found
 
     @_never_raises
+    def goes_back(self, route: str, step: int) -> None:
+        """Note that a library goes on from a step at which it has been before, in the same run."""
+        self._runs.setdefault(route, RunNames()).goes_back("", step)
+
+    @_never_raises
     def captures_folder(self, path: str) -> None:
         """Report that the scalars of event files in this folder are captured in this process, so that
         the agent does not read them as well.
 
         path: absolute, without links."""
-        if os.getpid() == self._pid:
-            self._describe()
-            self._sink.record({"type": "captured_folder", "path": path})
+        self._report_from_here()
+        self._describe()
+        self._sink.record({"type": "captured_folder", "path": path})
 
     @_never_raises
     def report_group(
@@ -595,7 +643,8 @@ def _make_run(*, is_attached: bool) -> Run:
         return _run
 
 
-def _make_sink(around: Surroundings) -> Sink:
+def _make_sink(around: Surroundings, *, is_child: bool = False) -> Sink:
+    """Return where reports go. is_child: what is measured is left to the process that was forked."""
     info = around.info
     window.rank = info.rank
     if around.report_socket:
@@ -603,8 +652,8 @@ def _make_sink(around: Surroundings) -> Sink:
             around.report_socket,
             rank=info.rank,
             local_rank=info.local_rank,
-            progress=_look,
-            on_control=window.take,
+            progress=None if is_child else _look,
+            on_control=None if is_child else window.take,
         )
     if around.report_file:
         return FileSink(around.report_file, rank=info.rank, local_rank=info.local_rank)

@@ -357,6 +357,9 @@ class AgentSink:
         num_values = 0
         for entry in entries:
             if isinstance(entry, Row):
+                if rows and rows[-1].axis != entry.axis:
+                    self._add_rows(rows)
+                    rows, num_values = [], 0
                 rows.append(entry)
                 num_values += len(entry.values)
                 if num_values < MAX_VALUES_PER_RECORD:

@@ -17,9 +17,10 @@ from typing import Any, Literal, Protocol
 
 from muster.document.codec import load
 from muster.document.running import MeasureSection
+from muster.run_names import RunNames
 from muster.sdk.metrics import MEASURED
 from muster.series_rules import clean_name, whole_step
-from muster.tag_names import TagNames
+from muster.tag_names import TagNames, is_placeholder
 from muster_agent.event_files.events import BadEvent, EventValue, LoggedEvent, scalar_of
 from muster_agent.event_files.follow import EventFiles, FoundEvents
 from muster_agent.records.points import MetricPoint, NameRoutes, Route, metrics_record
@@ -79,6 +80,9 @@ class EventValues:
         """Plugin of each tag in a folder."""
         self._last_steps: dict[str, int] = {}
         """Folder → greatest step of its scalars."""
+        self._has_said_runs = False
+        self._runs: dict[int, RunNames] = {}
+        """Runs of each rank."""
         self._has_said_route = False
         self._restarted: set[str] = set()
         self._left_out: set[str] = set()
@@ -148,6 +152,7 @@ class EventValues:
     def _take(self, found: FoundEvents) -> None:
         folder = f"{self._root}/{found.folder}" if found.folder else self._root
         local_rank, rank = self._place_of(found.pid)
+        runs = self._runs.setdefault(rank, RunNames())
         points: list[MetricPoint] = []
         for event in found.events:
             time_ms = int(event.wall_time * 1000) if 0 < event.wall_time < 1e11 else 0
@@ -156,6 +161,7 @@ class EventValues:
                 self._leave_out(found.file, event, problem)
                 continue
             if event.restarts:
+                runs.goes_back("", event.step)
                 self._report_restart(found.folder, event)
             for value in event.values:
                 plugin = self._plugin_of(folder, value)
@@ -167,11 +173,16 @@ class EventValues:
                             name, value, plugin, step=event.step, rank=rank, time_ms=time_ms
                         )
                 elif folder not in self._captured:
+                    if is_placeholder(value.tag, scalar):
+                        continue
                     name = self._name(folder, value.tag)
+                    shown = clean_name(runs.name("", name, event.step))
+                    if shown != name:
+                        self._report_run(found.file, name, shown)
                     self._last_steps[found.folder] = max(
                         self._last_steps.get(found.folder, 0), event.step
                     )
-                    points.append(MetricPoint(name, event.step, time_ms, scalar))
+                    points.append(MetricPoint(shown, event.step, time_ms, scalar))
         points = [p for p in points if self._names.allows(p.name, Route.EVENT_FILES)]
         for at in range(0, len(points), POINTS_MAX):
             batch = points[at : at + POINTS_MAX]
@@ -210,6 +221,15 @@ class EventValues:
             return scalar_of(value, plugin)
         except BadEvent:
             return None
+
+    def _report_run(self, path: str, name: str, shown: str) -> None:
+        if not self._has_said_runs:
+            self._has_said_runs = True
+            self._say(
+                "info",
+                f"The steps of {name!r} begin again in event file {path}: its values are those of another "
+                f"run from then on, {shown!r}.",
+            )
 
     def _report_restart(self, folder: str, event: LoggedEvent) -> None:
         """Say that a writer has begun again at a step that this attempt was beyond. Earlier attempts

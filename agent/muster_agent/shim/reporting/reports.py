@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from muster import wire
-from muster.series_rules import NAME_RULE, finite, is_valid_name, storable, whole_step
+from muster.run_names import ProcessNames
+from muster.sdk.metrics import MEASURED
+from muster.series_rules import NAME_RULE, clean_name, finite, is_valid_name, storable, whole_step
 from muster_agent.isolation.peers import Peer, peer_of
 from muster_agent.shim.reporting.media import MediaKeeper
 
@@ -94,6 +96,8 @@ class ConnectedWorker:
     worker: wire.WorkerRecord | None = None
     progress: wire.WorkerProgress | None = None
     """Progress that the worker has reported."""
+    is_beside: bool = False
+    """Whether another process is the worker: this one was started by it, or beside it."""
     is_stopping: bool = False
     """Whether the worker has seen the stop request and is winding down."""
 
@@ -134,6 +138,9 @@ class ReportServer:
         self._handlers: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.num_refused_lines = 0
+        self._processes: dict[int, ProcessNames] = {}
+        """Processes of each rank."""
+        self._has_said_processes = False
         self._left_out: set[str] = set()
         """Names of which a value was left out."""
 
@@ -145,19 +152,21 @@ class ReportServer:
     @property
     def workers(self) -> list[wire.WorkerRecord]:
         """Return the connected workers."""
-        return [r.worker for r in self._reporters if r.worker is not None]
+        return [r.worker for r in self._own_reporters() if r.worker is not None]
 
     @property
     def progress(self) -> dict[int, wire.WorkerProgress]:
         """Return the progress of the connected workers, by local rank."""
         return {
-            r.progress.local_rank: r.progress for r in self._reporters if r.progress is not None
+            r.progress.local_rank: r.progress
+            for r in self._own_reporters()
+            if r.progress is not None
         }
 
     @property
     def all_are_stopping(self) -> bool:
         """Return whether every connected worker has reported that it is winding down."""
-        known = [r for r in self._reporters if r.worker is not None]
+        known = self._own_reporters()
         return bool(known) and all(r.is_stopping for r in known)
 
     def order_profile(self, order: wire.ProfileOrder) -> None:
@@ -212,6 +221,22 @@ class ReportServer:
             await self._take_all(reporter, reader)
         finally:
             self._reporters.discard(reporter)
+            self._succeed(reporter)
+
+    def _own_reporters(self) -> list[ConnectedWorker]:
+        """Return the workers, without the processes beside them."""
+        return [r for r in self._reporters if r.worker is not None and not r.is_beside]
+
+    def _succeed(self, gone: ConnectedWorker) -> None:
+        """Have a process that is beside a worker, which has ended, take its place."""
+        if gone.is_beside or gone.worker is None:
+            return
+        for other in self._reporters:
+            heir = other.worker if other.is_beside else None
+            if heir is not None and heir.local_rank == gone.worker.local_rank:
+                other.is_beside = False
+                self._hello(heir)
+                return
 
     async def _take_all(self, reporter: ConnectedWorker, reader: asyncio.StreamReader) -> None:
         while True:
@@ -237,7 +262,13 @@ class ReportServer:
             # A worker in a sandbox knows its pid there only, and one that lies could name any.
             pid = worker.pid if reporter.peer is None else reporter.peer.pid
             reporter.worker = replace(worker, reports=True, pid=pid)
-            self._hello(reporter.worker)
+            reporter.is_beside = any(
+                other.worker.local_rank == worker.local_rank and other.worker.pid != pid
+                for other in self._own_reporters()
+                if other is not reporter and other.worker is not None
+            )
+            if not reporter.is_beside:
+                self._hello(reporter.worker)
             self._send_control(reporter)
             return
         if reporter.worker is None:
@@ -256,6 +287,7 @@ class ReportServer:
             if not metrics["series"]:
                 return
             metrics |= {"local_rank": reporter.worker.local_rank, "rank": reporter.worker.rank}
+            self._tell_apart(reporter, metrics["series"])
             self._reported([series["name"] for series in metrics["series"]])
             self._record(json.dumps(metrics, separators=(",", ":"), allow_nan=False), True)
         elif kind == "media" and self._media is not None:
@@ -276,6 +308,22 @@ class ReportServer:
             return
         # Controls are rare, so a worker that never reads costs a few dozen bytes.
         reporter.sender.send(wire.dump(self._control).encode() + b"\n")
+
+    def _tell_apart(self, reporter: ConnectedWorker, series: list[dict[str, Any]]) -> None:
+        """Give the values of a further process of a rank, which begins a name anew, their own name."""
+        assert reporter.worker is not None
+        names = self._processes.setdefault(reporter.worker.rank, ProcessNames())
+        for each in series:
+            if each["name"].startswith(MEASURED):
+                continue
+            shown = names.name(reporter.worker.pid, each["name"], each["steps"])
+            if shown != each["name"] and not self._has_said_processes:
+                self._has_said_processes = True
+                self._warn(
+                    f"Another process reports {each['name']!r} for rank {reporter.worker.rank} from its "
+                    f"beginning: its values are those of another run, {shown!r}.",
+                )
+            each["name"] = clean_name(shown)
 
     def _leave_out(self, rank: int, problems: Mapping[str, str]) -> None:
         for name, problem in problems.items():

@@ -1,0 +1,116 @@
+"""Names of series where one job has several runs, one after another or side by side. Pure.
+
+Whatever reports a name first has it as it is. The same name of any other run is a series of its own,
+`run-2/loss`, so that no series is ever a mixture of two runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+RUNS_MAX: Final = 200
+"""Runs that are told apart; the values of later ones are taken for those of the last."""
+NAMES_MAX: Final = 20_000
+"""Names whose steps are remembered."""
+
+
+@dataclass
+class _Steps:
+    """Steps of a name in one run."""
+
+    number: int
+    """Number of the run, from 1."""
+    first: int
+    last: int
+
+
+class RunNames:
+    """The runs of one process, which a library or the script itself tells apart by a key, or starts
+    anew without a word: then the steps of a name begin again."""
+
+    def __init__(self) -> None:
+        self._num_runs = 0
+        self._current: dict[Hashable, int] = {}
+        """Key → number of its newest run."""
+        self._steps: dict[tuple[Hashable, str], _Steps] = {}
+        self._owners: dict[str, int] = {}
+        """Name → number of the run that has it as it is."""
+
+    def name(self, run: Hashable, name: str, step: int) -> str:
+        """Return the name of the series to which a value belongs."""
+        current = self._current.get(run)
+        if current is None:
+            current = self._current[run] = self._new()
+        steps = self._steps.get((run, name))
+        if steps is None:
+            if len(self._steps) >= NAMES_MAX:
+                return name
+            steps = self._steps[run, name] = _Steps(current, step, step)
+        elif step <= steps.first < steps.last or (steps.number < current and step <= steps.last):
+            if steps.number == current:
+                current = self._current[run] = self._new()
+            steps.number, steps.first, steps.last = current, step, step
+        else:
+            steps.first, steps.last = min(steps.first, step), max(steps.last, step)
+        owner = self._owners.setdefault(name, steps.number)
+        return name if owner == steps.number else f"run-{steps.number}/{name}"
+
+    def goes_back(self, run: Hashable, step: int) -> None:
+        """Note that a run goes on from a step at which it has been before."""
+        for (key, _), steps in self._steps.items():
+            if key == run:
+                steps.last = min(steps.last, max(step - 1, steps.first))
+                steps.first = min(steps.first, step - 1)
+
+    def _new(self) -> int:
+        self._num_runs = min(self._num_runs + 1, RUNS_MAX)
+        return self._num_runs
+
+
+class ProcessNames:
+    """The processes that report for one rank. A process that begins a name anew is a run of its own; one
+    that goes on beyond the first step of another, such as the next process after a restart, continues
+    its series."""
+
+    def __init__(self) -> None:
+        self._firsts: dict[str, int] = {}
+        """Name → its first step."""
+        self._shown: dict[tuple[Hashable, str], str] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._used: set[int] = set()
+        """Numbers of runs that a process has told apart by itself, or that are taken here."""
+
+    def name(self, process: Hashable, name: str, steps: Sequence[int]) -> str:
+        """Return the name of the series to which a process's values at these steps belong."""
+        shown = self._shown.get((process, name))
+        if shown is not None:
+            return shown
+        first = min(steps)
+        if name not in self._firsts and len(self._firsts) < NAMES_MAX:
+            self._firsts[name] = first
+            self._note_number(name)
+            shown = name
+        elif first > self._firsts.get(name, -1):
+            shown = name
+        else:
+            shown = f"run-{self._number(process)}/{name}"
+        if len(self._shown) < NAMES_MAX:
+            self._shown[process, name] = shown
+        return shown
+
+    def _number(self, process: Hashable) -> int:
+        if process not in self._numbers:
+            number = 2
+            while number in self._used and number < RUNS_MAX:
+                number += 1
+            self._numbers[process] = number
+            self._used.add(number)
+        return self._numbers[process]
+
+    def _note_number(self, name: str) -> None:
+        head, _, rest = name.partition("/")
+        digits = head.removeprefix("run-")
+        if rest and digits != head and digits.isdecimal():
+            self._used.add(int(digits[:6]))
