@@ -7,15 +7,17 @@ one stream, in order, to a `LogScanner`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import re2
 
+from muster.log_lines import RESULT_LINE, STEP_MAX, VALUES_PER_LINE_MAX, LineFindings, read_line
+from muster.log_numbers import NUMBER, NumberStyle
+from muster.log_tables import TABLE_LINE, TableReader
 from muster.log_text import visible
 from muster.sdk.metrics import MEASURED
 from muster.series_rules import clean_name
@@ -26,19 +28,15 @@ LINE_MAX_BYTES: Final = 16_384
 """A longer line is searched in pieces of this length."""
 NAMES_MAX: Final = 500
 """Names of one log; a pattern that finds more finds no metrics, and further names are counted only."""
-VALUES_PER_LINE_MAX: Final = 100
-STEP_MAX: Final = 2**53
 _BLOCK_BYTES: Final = 4_096
 """Text that is searched at once: the time of one search may grow with what follows."""
 
 GROUPS: Final = ("value", "name", "group", "step", "epoch")
 """Named groups that a pattern may have."""
-_PRESET_GROUPS = (*GROUPS, "done", "total", "context", "at")
-"""Groups that a preset may have: a line counts when as much is done as there is in total; `context` is the
-word "epoch" or a word for the step, and `at` its number."""
+_PRESET_GROUPS = (*GROUPS, "done", "total")
+"""Groups that a preset may have: a line counts when as much is done as there is in total."""
 _EPOCH_WORDS = frozenset({"epoch"})
 _STEP_WORDS = frozenset({"step", "global_step", "iteration", "iter", "episode"})
-_NUMBER = r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|(?i:nan|inf(?:inity)?))"
 _NEEDS_LINE = re.compile(r"\\[AzZC]|\(\?[a-zA-Z]*[-^]")
 """Parts of a pattern whose meaning depends on where the text begins and ends."""
 
@@ -67,88 +65,86 @@ class LogRule:
     """Name of the metric, where no group gives it."""
 
 
-_SPLITS = "train|training|val|valid|validation|eval|evaluation|test|dev"
-_PREFIXES = (
-    rf"(?:(?:{_SPLITS}|avg|average|mean|running|last|total|final|best)(?: set)?[ _/.-]){{0,2}}"
-    r"(?:[a-z]\w*[_/.])*"
-)
-_SUFFIX = r"(?:@\d+|_\d+|\d|_[a-z]{1,5})?"
-"""Number of a loss or accuracy, or its part: `loss_train`, `Loss_D`, `loss_cls`."""
-_RESULT_WORDS = "loss|accuracy|acc|perplexity|ppl|mae|mse|rmse|auc|f1|bleu|reward"
-_METRIC_WORDS = rf"{_PREFIXES}(?:{_RESULT_WORDS}|lr|learning[ _]rate|grad[ _]norm|episod(?:e|ic)_return){_SUFFIX}"
-_CONTEXT_WORDS = "epoch|global_step|step|iteration|iter|episode"
-_CONTEXT_GAP = r"(?:\(\w+\))?\W{0,3}\s*"
-"""What may be between the word and its number: `Epoch(train)  [1]`, `iteration       10`."""
-_KEY_VALUE = (
-    rf"(?i)(?:\b(?P<context>{_CONTEXT_WORDS}){_CONTEXT_GAP}(?P<at>\d+(?:\.\d+)?)"
-    rf"""|\b(?P<name>{_METRIC_WORDS})["']?(?:\s*[:=]\s*\[?|\s+)(?P<value>{_NUMBER})\.?(?:[^\w./]|$))"""
-)
+@dataclass(frozen=True)
+class LogReader:
+    """Values that are found by reading a line, not by a pattern."""
 
-PRESETS: Final[dict[str, tuple[LogRule, ...]]] = {
+    scan: str
+    """Pattern of the lines that are read."""
+    is_table: bool = False
+    """Whether lines are read as those of tables, each with what came before it; else each by itself."""
+
+
+_OPTUNA = r"\bTrial (?P<step>\d+) finished with values?: "
+
+PRESETS: Final[dict[str, tuple[LogRule | LogReader, ...]]] = {
     # {'loss': 0.34, 'learning_rate': 5e-05, 'epoch': 0.1}, also as JSON
     "huggingface": (
         LogRule(
-            rf"""["'](?P<name>[\w/.@-]+)["']\s*:\s*["']?(?P<value>{_NUMBER})["']?\s*[,}}]""",
+            rf"""["'](?P<name>[\w/.@-]+)["']\s*:\s*["']?(?P<value>{NUMBER})["']?\s*[,}}]""",
             line=r"""^\s*\{.*["'][\w/.-]*loss["']\s*:.*\}\s*$""",
         ),
     ),
     # iter 20: loss 3.6010, time 12.34ms      step 250: train loss 2.0, val loss 2.1
+    # 20 | loss 3.6010 | lr 1.0e-04 | 12.34ms
     "nanogpt": (
         LogRule(
-            rf"(?P<name>(?:train |val )?loss) (?P<value>{_NUMBER})",
+            rf"(?P<name>(?:train |val )?loss) (?P<value>{NUMBER})",
             line=r"^(?:iter|step) (?P<step>\d+): ",
+        ),
+        LogRule(
+            rf"\| (?P<name>loss|lr) (?P<value>{NUMBER})", line=r"^(?P<step>\d+) \| loss [\d.]+ \| "
         ),
     ),
     # Epoch 3/10
     # 32/32 ━━━━━ 0s 5ms/step - loss: 0.3 - val_loss: 0.4
     "keras": (
-        LogRule(r"^Epoch (?P<step>\d+)/\d+\s*$"),
+        LogRule(r"^Epoch (?P<epoch>\d+)/\d+\s*$"),
         LogRule(
-            rf" - (?P<name>[A-Za-z]\w*): (?P<value>{_NUMBER})",
+            rf" - (?P<name>[A-Za-z][\w ]*): (?P<value>{NUMBER})",
             line=r"^[\s\x08]*(?P<done>\d+)/(?P<total>\d+)\s.*/(?:step|epoch|sample)\b",
         ),
     ),
     # [12]  validation-rmse:0.3  train-rmse:0.2
     "xgboost": (
         LogRule(
-            rf"\s(?P<group>[\w.-]+)-(?P<name>[\w@.]+):(?P<value>{_NUMBER})",
+            rf"\s(?P<group>[\w.-]+)-(?P<name>[\w@.]+):(?P<value>{NUMBER})",
             line=r"^\[(?P<step>\d+)\]\s",
         ),
     ),
     # [12]  valid_0's l2: 0.34  valid_0's auc: 0.8
     "lightgbm": (
         LogRule(
-            rf"\s(?P<group>\w[\w ]*)'s (?P<name>[\w@.-]+): (?P<value>{_NUMBER})",
+            rf"\s(?P<group>\w[\w ]*)'s (?P<name>[\w@.-]+): (?P<value>{NUMBER})",
             line=r"^\[(?P<step>\d+)\]\s",
         ),
     ),
     # 12:	learn: 0.69	test: 0.7	best: 0.7 (12)	total: 47ms
     "catboost": (
         LogRule(
-            rf"\s(?P<name>learn|test\d*): (?P<value>{_NUMBER})",
+            rf"\s(?P<name>learn|test\d*): (?P<value>{NUMBER})",
             line=r"^(?P<step>\d+):\s+(?:learn|test\d*): ",
         ),
     ),
-    "key_value": (
-        # Epoch 3      ----- EPOCH 3: -----
-        LogRule(rf"(?i)^\W*epoch{_CONTEXT_GAP}(?P<epoch>\d+)\W*$"),
-        # epoch 3 loss=0.1      Epoch [1/5], Step [100/600], Loss: 0.52      Train Epoch: 1 … Loss: 2.30
-        LogRule(_KEY_VALUE, line=rf"(?i)(?:^|[^\w/])(?:{_CONTEXT_WORDS}|batch){_CONTEXT_GAP}\d"),
-        # [1,  2000] loss: 2.173
-        LogRule(_KEY_VALUE, line=r"^\[(?P<epoch>\d+), +(?P<step>\d+)\] "),
-        # [0/25][100/782] Loss_D: 1.8 Loss_G: 5.2
-        LogRule(_KEY_VALUE, line=r"^\[(?P<epoch>\d+)/\d+\]\s*\[(?P<step>\d+)/\d+\]\s"),
-        # train Loss: 0.52 Acc: 0.7      Test set: Average loss: 0.05      loss: 2.3  [   64/60000]
+    # Trial 4 finished with value: 0.52 and parameters: {…}. Best is trial 2 with value: 0.48.
+    "optuna": (
+        LogRule(rf"finished with value: (?P<value>{NUMBER})", line=_OPTUNA, name="value"),
+        LogRule(rf"finished with values: \[(?P<value>{NUMBER}),", line=_OPTUNA, name="value_0"),
         LogRule(
-            _KEY_VALUE,
-            line=rf"(?i)^\W*(?:(?:{_SPLITS}) set: )?{_PREFIXES}(?:{_RESULT_WORDS}){_SUFFIX}"
-            rf"\s*[:=]\s*{_NUMBER}%?(?:[\s,;|]|$)",
+            rf"finished with values: \[{NUMBER}, (?P<value>{NUMBER})", line=_OPTUNA, name="value_1"
+        ),
+        LogRule(
+            rf"Best is trial \d+ with value: (?P<value>{NUMBER})", line=_OPTUNA, name="best_value"
         ),
     ),
+    # |    ep_rew_mean     | 123 |      epoch  train_loss  valid_loss
+    "tables": (LogReader(TABLE_LINE, is_table=True),),
+    # Epoch [1/5], Step [100/600], Loss: 0.52      val acc = 71.2%      Test: Acc@1 69.7
+    "key_value": (LogReader(RESULT_LINE),),
 }
 """Patterns for what libraries and tutorials print, by name."""
 AUTO: Final = "auto"
-"""Pattern that stands for all presets, as long as nothing else reports metrics of the script."""
+"""Pattern that stands for all presets."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +164,7 @@ class LogPattern:
 
     def __init__(self, pattern: str, *, name: str = "", line: str = "") -> None:
         """Compile the pattern, which may be the name of a preset. Raises BadLogPattern."""
-        rules: tuple[LogRule, ...] | None = None
+        rules: tuple[LogRule | LogReader, ...] | None = None
         if pattern == AUTO:
             rules = tuple(rule for preset in PRESETS.values() for rule in preset)
         elif pattern in PRESETS:
@@ -193,6 +189,7 @@ class _Compiled:
         self.pattern = _compile(rule.pattern, "pattern", allowed)
         self.line = _compile(rule.line, "line", allowed) if rule.line else None
         self.name = clean_name(rule.name) if rule.name else ""
+        self.is_preset = allowed is _PRESET_GROUPS
         first = rule.line or rule.pattern
         self.scan = (
             None if _NEEDS_LINE.search(first) else re2.compile(f"(?m:{first})", _options(False))
@@ -215,24 +212,41 @@ class _Compiled:
             )
 
 
-def _compiled(rules: Sequence[LogRule], allowed: Sequence[str]) -> tuple[_Compiled, ...]:
-    return tuple(_Compiled(rule, allowed) for rule in rules)
+class _Reading:
+    """A reader with its pattern compiled."""
+
+    value = 1
+    """As of a rule that finds values."""
+
+    def __init__(self, reader: LogReader) -> None:
+        self.scan = re2.compile(f"(?m:{reader.scan})", _options(False))
+        self.is_table = reader.is_table
+
+
+def _compiled(
+    rules: Sequence[LogRule | LogReader], allowed: Sequence[str]
+) -> tuple[_Compiled | _Reading, ...]:
+    return tuple(
+        _Reading(rule) if isinstance(rule, LogReader) else _Compiled(rule, allowed)
+        for rule in rules
+    )
 
 
 class LogScanner:
     """Finds values in one log, which is fed to it in pieces of any length.
 
-    Steps and counts go on from piece to piece. A value whose step is not in its line has the step of
-    the last line that named one without a value, else the number of values of its name before it.
-    Steps that begin again while the epoch has grown go on counting from where they were. Of several
-    values of a name at one step the first is taken.
+    Steps go on from piece to piece. A value whose step is not in its line belongs to the last step
+    that the log named; without one, to its epoch if the log counts epochs, else values are numbered in
+    the order in which they come, all names together. Steps that begin again in each epoch go on
+    counting. Of several values of a name at one named step the first is taken.
     """
 
     def __init__(self, patterns: Sequence[LogPattern]) -> None:
         self._rules = [rule for pattern in patterns for rule in pattern.rules]
         self._rest = b""
-        self._step: int | None = None
-        self._epoch: float | None = None
+        self._numbers = NumberStyle()
+        self._tables = TableReader()
+        self._places = _Places()
         self._series: dict[str, _Series] = {}
         self.num_lines = 0
         """Number of lines that gave a value."""
@@ -259,7 +273,7 @@ class LogScanner:
             at = end
 
     def _search_block(self, text: bytes) -> Iterator[LogValue]:
-        lines: dict[int, list[_Compiled]] = {}
+        lines: dict[int, list[_Compiled | _Reading]] = {}
         for rule in self._rules:
             for start in _line_starts(text, rule.scan):
                 lines.setdefault(start, []).append(rule)
@@ -267,43 +281,63 @@ class LogScanner:
             end = text.find(b"\n", start)
             line = text[start : end if end >= 0 else len(text)]
             for at in range(0, len(line), LINE_MAX_BYTES):
-                found = list(self._values(line[at : at + LINE_MAX_BYTES], lines[start]))
+                rules = lines[start] if len(line) <= LINE_MAX_BYTES else _patterns_of(lines[start])
+                found = list(self._values(line[at : at + LINE_MAX_BYTES], rules))
                 self.num_lines += bool(found)
                 yield from found
 
-    def _values(self, line: bytes, rules: Sequence[_Compiled]) -> Iterator[LogValue]:
+    def _values(self, line: bytes, rules: Sequence[_Compiled | _Reading]) -> Iterator[LogValue]:
         taken: set[str] = set()
         for rule in rules:
-            found = _read_line(line, rule)
+            if isinstance(rule, _Compiled):
+                found = _read_line(line, rule, self._numbers)
+            elif taken:
+                continue  # A preset knows the line.
+            elif rule.is_table:
+                found = self._tables.read(line, self._numbers)
+            else:
+                found = read_line(line, self._numbers, self._places.heading_now)
             if found is None:
                 continue
-            if not rule.value:
-                self._step = self._step if found.step is None else found.step
-                self._epoch = self._epoch if found.epoch is None else found.epoch
-                continue
+            place = self._places.of(found)
+            if not found.values and not found.problems:
+                self._places.heading(place, found.heading)
             for problem in found.problems:
                 self._refuse(problem)
-            names = dict.fromkeys(name for name, _ in found.values if name not in taken)
-            for name in names:
-                value = next(value for other, value in found.values if other == name)
-                emitted = self._take(name, value, found, line)
-                if emitted is not None:
-                    yield emitted
-            taken.update(names)
+            for name, value in found.values:
+                if isinstance(rule, _Reading) or rule.is_preset:
+                    name = name.replace(" ", "_")  # train loss 2.3
+                name = clean_name(name)
+                name = f"log/{name}" if name.startswith(MEASURED) else name
+                if name not in taken:
+                    taken.add(name)
+                    emitted = self._take(name, value, place, line)
+                    if emitted is not None:
+                        yield emitted
 
-    def _take(self, name: str, value: float, found: _LineFindings, line: bytes) -> LogValue | None:
+    def _take(self, name: str, value: float, place: _Place, line: bytes) -> LogValue | None:
         series = self._series.get(name)
+        if series is not None and series.step is not None and place.is_of_epoch:
+            # An epoch's loss, maybe a sum, is another curve than that of its steps.
+            name = f"epoch_{name}"
+            series = self._series.get(name)
         if series is None:
             if len(self._series) >= NAMES_MAX:
                 self._refuse(f"{name!r}: more than {NAMES_MAX} names")
                 return None
             series = self._series[name] = _Series()
-        step = self._step if found.step is None else found.step
-        epoch = self._epoch if found.epoch is None else found.epoch
-        place = series.place(step, epoch)
-        if place is None:
+        is_again = series.value == value and series.place == place
+        series.value, series.place = value, place
+        if is_again:
+            return None  # The same line, for a file and the terminal, say.
+        step = self._places.step(series, place)
+        if step is None:
             return None
-        return LogValue(name, value, place, epoch, line[:300].decode("utf-8", "replace").strip())
+        if not 0 <= step < STEP_MAX:
+            self._refuse(f"{name!r}: step {step} is too large")
+            return None
+        text = line[:300].decode("utf-8", "replace").strip()
+        return LogValue(name, value, step, place.epoch, text)
 
     def _refuse(self, problem: str) -> None:
         self.num_refused += 1
@@ -311,43 +345,145 @@ class LogScanner:
 
 
 @dataclass
-class _Series:
-    """How far the values of one name have come."""
+class _Place:
+    """Where the values of a line are."""
 
-    count: int = 0
-    base: int = 0
-    """Steps of the epochs before, where they begin again in each."""
-    step: int | None = None
-    epoch: float | None = None
-
-    def place(self, step: int | None, epoch: float | None) -> int | None:
-        """Return the step of the next value; None if there was one at this step."""
-        if step is None:
-            self.count += 1
-            return self.count - 1
-        if self.step is not None:
-            has_new_epoch = epoch is not None and self.epoch is not None and epoch > self.epoch
-            if step == self.step and not has_new_epoch:
-                return None
-            if step <= self.step and has_new_epoch:
-                self.base += self.step + (step == 0)  # where the first step of an epoch is 0
-        self.step, self.epoch = step, epoch
-        return self.base + step
+    step: int | None
+    """Step that the line names, counted on over epochs where that is known."""
+    epoch: float | None
+    is_of_epoch: bool = False
+    """Whether the line names its epoch, but no step."""
 
 
 @dataclass
-class _LineFindings:
-    """What one rule has found in a line."""
+class _Series:
+    """How far the values of one name have come."""
 
+    base: int = 0
+    """Steps of the epochs before, where they begin again in each."""
+    first: int = 0
     step: int | None = None
+    """First and last step as the log said them."""
     epoch: float | None = None
-    values: list[tuple[str, float]] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    last: int = -1
+    """Step of the last value."""
+    value: float | None = None
+    place: _Place | None = None
+    """Last value, and the place that its line named."""
 
 
-def _read_line(line: bytes, rule: _Compiled) -> _LineFindings | None:
+@dataclass
+class _Places:
+    """Where in its training a log is."""
+
+    step_now: int | None = None
+    """Last step that the log named."""
+    epoch: float | None = None
+    heading_now: str = ""
+    """Part of the data that the lines are of, as a heading said."""
+    heading_epoch: float | None = None
+    """Epoch of that heading."""
+    first_epoch: int = 1
+    """Number of the first epoch: 0 once the log has named an epoch 0."""
+    counts_epochs: bool = True
+    """Whether epochs are whole numbers."""
+    count: int = -1
+    """Number of the last value that has neither step nor epoch."""
+    rounds: int = 0
+    """Epochs that positions without an epoch have begun."""
+    last_position: tuple[int, int] = (0, 0)
+    last_weak: tuple[int, float | None] | None = None
+    steps_are_of_epoch: bool = False
+    """Whether steps of a number of steps are those of the epoch."""
+    last_step: tuple[float, int] = (-1.0, -1)
+    """Epoch and step of the last line that named a step of a number of steps."""
+
+    def of(self, found: LineFindings) -> _Place:
+        """Return the place that a line names; an epoch holds for the lines that follow."""
+        if found.epoch is not None:
+            self.epoch = found.epoch
+            self.counts_epochs = self.counts_epochs and found.is_whole_epoch
+            if found.epoch == 0 or found.is_zero_based:
+                self.first_epoch = 0
+        epoch = None if self.epoch is None or not self.counts_epochs else int(self.epoch)
+        step = found.step
+        if found.position is not None and step is None:
+            step = self._running(found.position, epoch)
+        elif step is not None and found.is_weak:
+            weak = (step, self.epoch)
+            step = None if weak == self.last_weak else step  # Its size, not its number.
+            self.last_weak = weak
+        if step is not None and found.step_of and epoch is not None and found.position is None:
+            step = self._of_epoch(step, epoch, found)
+        return _Place(step, self.epoch, step is None and found.epoch is not None)
+
+    def heading(self, place: _Place, split: str) -> None:
+        """Take a line that says nothing but where the following ones are, or of which data."""
+        if place.step is not None:
+            self.step_now = place.step
+        if split or self.epoch != self.heading_epoch:
+            self.heading_now, self.heading_epoch = split, self.epoch
+
+    def step(self, series: _Series, place: _Place) -> int | None:
+        """Return the step of the next value of a series; None if there was one at this step."""
+        if place.step is not None:
+            step = self._named(series, place.step, place.epoch)
+            if step is not None:
+                self.step_now = step
+        elif self.step_now is not None:
+            step = max(self.step_now, series.last + 1)
+        elif place.epoch is not None and self.counts_epochs:
+            step = max(int(place.epoch), series.last + 1)
+        else:
+            self.count += self.count < 0 or series.last >= self.count
+            step = self.count
+        if step is not None:
+            series.last = step
+        return step
+
+    def _running(self, position: tuple[int, int], epoch: int | None) -> int:
+        at, of = position
+        if epoch is not None:
+            return max(0, epoch - self.first_epoch) * of + at
+        if at < self.last_position[0] and of == self.last_position[1]:
+            self.rounds += 1
+        self.last_position = position
+        return self.rounds * of + at
+
+    def _of_epoch(self, step: int, epoch: int, found: LineFindings) -> int:
+        """Return the step counted over all epochs, where a number of steps is that of one epoch: when
+        steps begin again, or when there are too few for the epochs before."""
+        before = epoch - self.first_epoch
+        last_epoch, last = self.last_step
+        self.last_step = (epoch, step)
+        self.steps_are_of_epoch = (
+            self.steps_are_of_epoch
+            or (last_epoch >= 0 and epoch > last_epoch and step <= last)
+            or (before > 0 and 0 < step * found.epoch_of < before * found.step_of)
+        )
+        return before * found.step_of + step if self.steps_are_of_epoch and before > 0 else step
+
+    @staticmethod
+    def _named(series: _Series, step: int, epoch: float | None) -> int | None:
+        if series.step is not None:
+            has_new_epoch = epoch is not None and series.epoch is not None and epoch > series.epoch
+            if step == series.step and not has_new_epoch:
+                return None
+            begins_again = step == series.first and step < series.step
+            if (step <= series.step and has_new_epoch) or begins_again:
+                series.base += series.step + (step == 0)  # where the first step of an epoch is 0
+        else:
+            series.first = step
+        is_forward = series.step is None or step > series.step
+        series.step, series.epoch = step, epoch
+        if is_forward and series.base + step <= series.last:
+            return None  # A value without a step has this one.
+        return series.base + step
+
+
+def _read_line(line: bytes, rule: _Compiled, numbers: NumberStyle) -> LineFindings | None:
     """Return what a rule finds in a line; None if the line is not one of its."""
-    found = _LineFindings()
+    found = LineFindings()
     if rule.line is not None:
         of_line = rule.line.search(line)
         if of_line is None:
@@ -355,28 +491,26 @@ def _read_line(line: bytes, rule: _Compiled) -> _LineFindings | None:
         groups = _texts(of_line)
         if "total" in groups and groups["total"] != groups["done"]:
             return None
-        _set_context(found, groups)
-    for match in rule.pattern.finditer(line):
-        groups = _texts(match)
-        _set_context(found, groups)
-        if word := groups.get("context"):
-            _set_word(found, word, groups.get("at", ""))
-        if not rule.value or len(found.values) >= VALUES_PER_LINE_MAX:
-            continue
-        text = match.group(rule.value)
-        if text is None:
+        _set_context(found, groups, numbers)
+    matches = [(match, _texts(match)) for match in rule.pattern.finditer(line)]
+    texts = [match.group(rule.value) if rule.value else None for match, _ in matches]
+    for text in texts:
+        numbers.note("" if text is None else text.decode("utf-8", "replace"))
+    for (_, groups), text in zip(matches, texts, strict=True):
+        _set_context(found, groups, numbers)
+        if text is None or len(found.values) >= VALUES_PER_LINE_MAX:
             continue
         said = text.decode("utf-8", "replace")
-        if not rule.name and _set_word(found, groups.get("name", ""), said):
+        if not rule.name and _set_word(found, groups.get("name", ""), said, numbers):
             continue
-        name = rule.name or clean_name(
-            "/".join(part for part in (groups.get("group"), groups.get("name")) if part)
+        name = rule.name or "/".join(
+            part for part in (groups.get("group"), groups.get("name")) if part
         )
-        name = f"log/{name}" if name.startswith(MEASURED) else name
-        try:
-            found.values.append((name, float(said.strip().rstrip(",;"))))
-        except ValueError:
-            found.problems.append(f"{name!r}: {said[:60]!r} is not a number")
+        value = numbers.read(said)
+        if value is None:
+            found.problems.append(f"{clean_name(name)!r}: {said[:60]!r} is not a number")
+        else:
+            found.values.append((name, value))
     return found
 
 
@@ -388,25 +522,30 @@ def _texts(match: Any) -> dict[str, str]:
     }
 
 
-def _set_context(found: _LineFindings, groups: dict[str, str]) -> None:
+def _set_context(found: LineFindings, groups: dict[str, str], numbers: NumberStyle) -> None:
     for name in ("step", "epoch"):
         if name in groups:
-            _set_word(found, name, groups[name])
+            _set_word(found, name, groups[name], numbers)
 
 
-def _set_word(found: _LineFindings, word: str, text: str) -> bool:
+def _set_word(found: LineFindings, word: str, text: str, numbers: NumberStyle) -> bool:
     """Take a number for the line's step or epoch if the word says so; the first of each counts.
     Return whether it does."""
     word = word.lower()
     if word not in _EPOCH_WORDS | _STEP_WORDS:
         return False
-    with contextlib.suppress(ValueError):
-        number = float(text.strip().replace(",", ""))
-        if word in _EPOCH_WORDS and found.epoch is None and 0 <= number < STEP_MAX:
-            found.epoch = number
-        elif word in _STEP_WORDS and found.step is None and 0 <= number < STEP_MAX:
-            found.step = int(number)
+    number = numbers.read(text, is_whole="." not in text)
+    if number is None or not 0 <= number < STEP_MAX:
+        return True
+    if word in _EPOCH_WORDS and found.epoch is None:
+        found.epoch, found.is_whole_epoch = number, "." not in text
+    elif word in _STEP_WORDS and found.step is None:
+        found.step = int(number)
     return True
+
+
+def _patterns_of(rules: Sequence[_Compiled | _Reading]) -> list[_Compiled | _Reading]:
+    return [rule for rule in rules if isinstance(rule, _Compiled)]
 
 
 def _line_starts(text: bytes, scan: Any) -> Iterator[int]:

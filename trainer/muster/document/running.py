@@ -308,7 +308,7 @@ class LogPatternSection:
     """Pattern of RE2 with groups: `(?P<value>…)`, or else the first one, is the number, `(?P<step>…)`
     and `(?P<epoch>…)` say where it is, `(?P<name>…)` what it is called. It is searched for along
     the line again and again. Or a preset: `auto`, `huggingface`, `nanogpt`, `keras`, `xgboost`,
-    `lightgbm`, `catboost`, `key_value`."""
+    `lightgbm`, `catboost`, `optuna`, `tables`, `key_value`."""
     name: Annotated[str, Bounds(max_length=200)] = ""
     """Name of the metric, where the pattern has no group for it."""
     line: Annotated[str, Bounds(max_length=500)] = ""
@@ -324,8 +324,8 @@ class MetricsSection:
         LogPatternSection(pattern="auto"),
     )
     """Patterns by which values are read from what a script of your own prints (`[nanogpt]`,
-    `[{name: loss, pattern: "loss=(.+)"}]`). `auto` applies all presets to rank 0 until anything else
-    reports a metric. A name that is reported in another way is never read from the log."""
+    `[{name: loss, pattern: "loss=(.+)"}]`). `auto` applies all presets to rank 0. A name that is
+    reported in another way is not read from the log."""
 
 
 @dataclass(frozen=True, kw_only=True)
