@@ -93,21 +93,48 @@ def test_a_name_that_the_script_reports_is_not_read_from_the_log(shims: Any) -> 
     assert any(text.startswith("loss is reported by the script") for text in messages(shim))
 
 
-def test_nothing_is_read_by_itself_where_the_document_says_so_or_something_is_reported(
-    shims: Any,
-) -> None:
-    reporting = "from muster.sdk.run import init\ninit().log({'accuracy': 1.0}, step=7)\n"
-    for number, (script, config) in enumerate(
-        [
-            (PRINTS, {"metrics": {"from_log": []}}),
-            (PRINTS, {"measure": {"capture": []}}),
-            (PRINTS + reporting, {}),
-        ]
-    ):
-        shim = shims(script, allocation_id=f"b{number}", config={"name": "x", **config})
+def test_nothing_is_read_by_itself_where_the_document_says_so(shims: Any) -> None:
+    for number, config in enumerate([{"metrics": {"from_log": []}}, {"measure": {"capture": []}}]):
+        shim = shims(PRINTS, allocation_id=f"b{number}", config={"name": "x", **config})
         shim.start()
         assert shim.wait_exit().cause == "success"
         assert "loss" not in {name for _, name in series(shim)}
+
+
+def test_a_printed_curve_goes_on_when_a_library_begins_to_log(
+    shims: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    """makemore prints a loss every 10 steps and writes its first scalar, of another loss, at step 500."""
+    go = tmp_path / "go"
+    script = (
+        "import os, time\n"
+        "from muster.sdk.run import init\n"
+        "run = init()\n"
+        "print('step 0 | loss 3.5 | err: 3 | step time 9.87ms')\n"
+        "print('step 0 | val loss 4.5', flush=True)\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+        "run.log({'Loss/train': 2.5, 'val/loss': 2.25}, step=500)\n"
+        "run.log({'err': 0.25}, step=500)\n"
+        "print('step 500 train loss: 2.5', flush=True)\n"
+        "print('step 510 | loss 2.4 | loss/train 2.5 | err: 4', flush=True)\n"
+        "run.close()\n"
+    )
+    shim = shims(script, slots=[0], world_size=1, config={"name": "x"})
+    shim.start()
+    wait_for(lambda: (0, "loss") in series(shim), what="values of the running job")
+    go.touch()
+    assert shim.wait_exit().cause == "success"
+    assert series(shim) == {
+        (0, "loss"): {0: 3.5, 510: 2.4},
+        (0, "val_loss"): {0: 4.5},
+        (0, "train_loss"): {500: 2.5},
+        (0, "err"): {0: 3.0, 500: 0.25},
+        # The library's, which the log spells loss/train: that is not charted twice.
+        (0, "Loss/train"): {500: 2.5},
+        (0, "val/loss"): {500: 2.25},
+    }
+    (said,) = [text for text in messages(shim) if "from here on" in text]
+    assert said.startswith("err is reported by the script or a library from here on")
 
 
 def test_a_pattern_that_finds_nothing_is_said(shims: Any) -> None:
@@ -127,9 +154,12 @@ def test_each_name_has_one_route_and_the_better_one_takes_it() -> None:
     assert names.allows("loss", Route.LOG)
     assert names.allows("loss", Route.TRACKING)
     assert not names.allows("loss", Route.LOG)
-    assert names.best is Route.TRACKING
-    # What Muster measures is nobody's, and no sign that the script reports.
-    names = NameRoutes()
+    assert names.allows("accuracy", Route.LOG), "another name"
+    # The log gets no other spelling of what is reported, but goes on with what it has begun.
+    assert names.allows("val_loss", Route.LOG)
+    names.report(["train/loss", "val/loss"], Route.PROCESS)
+    assert not names.allows("Train_loss", Route.LOG)
+    assert names.allows("val_loss", Route.LOG)
+    # What Muster measures is nobody's.
     names.report(["time/step_ms"], Route.PROCESS)
-    assert names.best is None
     assert names.allows("time/step_ms", Route.LOG)

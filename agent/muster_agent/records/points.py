@@ -68,23 +68,33 @@ class NameRoutes:
 
     def __init__(self) -> None:
         self._routes: dict[str, Route] = {}
-        self.best: Route | None = None
-        """Best route by which a metric of the script's own has been reported."""
+        self._spellings: set[str] = set()
+        """Names that a better route than the log has, as they compare."""
 
     def allows(self, name: str, route: Route) -> bool:
-        """Return whether a value may be recorded by a route, and note that it was if so."""
+        """Return whether a value may be recorded by a route, and note that it was if so.
+
+        The log gets no name that another route spells a little differently: what prints `train loss`
+        logs `train/loss`. A curve that it has begun goes on."""
         if name.startswith(MEASURED):
             return True  # Muster's own name, which the server keeps apart.
         known = self._routes.get(name)
         if known is not None and known < route:
             return False
+        if known is None and route is Route.LOG and _spelling(name) in self._spellings:
+            return False
         if known is not None or len(self._routes) < NAMES_MAX:
+            if route is not Route.LOG and known is not route:
+                self._spellings.add(_spelling(name))
             self._routes[name] = route
-        if self.best is None or route < self.best:
-            self.best = route
         return True
 
     def report(self, names: Iterable[str], route: Route) -> None:
         """Note that a route has reported these names."""
         for name in names:
             self.allows(name, route)
+
+
+def _spelling(name: str) -> str:
+    """Return a name as it compares: without case, spaces and marks."""
+    return "".join(c for c in name.casefold() if c.isalnum())

@@ -260,17 +260,22 @@ class LogValues:
 
     def _is_taken(self, held: _WaitingValue) -> bool:
         name = held.value.name
-        best = self._names.best
-        if held.is_auto and best is not None and best is not Route.LOG:
-            return False
         if self._names.allows(name, Route.LOG):
             return True
-        if name not in self._left_out and not held.is_auto:
+        if name not in self._left_out:
             self._left_out.add(name)
-            self._say(
-                "info",
-                f"{name} is reported by the script or a library: what the log says of it is left out.",
-            )
+            if name in self._taken:
+                self._say(
+                    "info",
+                    f"{name} is reported by the script or a library from here on: its curve goes on "
+                    "with those values, and what the log says of it is left out.",
+                )
+            elif not held.is_auto:
+                self._say(
+                    "info",
+                    f"{name} is reported by the script or a library: what the log says of it is left "
+                    "out.",
+                )
         return False
 
     def _report_end(self) -> None:
