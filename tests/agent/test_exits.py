@@ -57,11 +57,7 @@ def verdict(*workers: WorkerEnd, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     ("argv", "shown"),
     [
-        (
-            ["bash", "-c", 'SLURM_JOB_ID=1\n. "./$0"', "job.sbatch", "--lr", "0.1"],
-            "job.sbatch --lr 0.1",
-        ),
-        (["/bin/sh", "-c", ". ./$0", "my job.sh"], "'my job.sh'"),
+        (["sbatch", "my job.sbatch", "--lr", "0.1"], "'my job.sbatch' --lr 0.1"),
         (["bash", "-c", "make data && make train"], "bash -c 'make data && make train'"),
         (["bash", "run.sh", "-c", "x"], "bash run.sh -c x"),
         (["python", "-c", "print(1)", "a"], "python -c 'print(1)' a"),

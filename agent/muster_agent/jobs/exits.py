@@ -8,9 +8,9 @@ import shlex
 import signal
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import Literal
 
+from muster.launch.commands import BATCH
 from muster.launch.last_words import last_words
 from muster.wire import ExitInfo, WorkerExit
 from muster_agent.jobs.advice import Started, advise, port_in_use, says_port_in_use
@@ -46,7 +46,6 @@ _TRACEBACK = "Traceback (most recent"
 _ABORTED_AT_EXIT = "terminate called without"
 _INVALID_HPARAMS = re.compile(r"^([\w.]+\.)?InvalidHyperparameters\b")
 """Name of `muster.InvalidHyperparameters`, or of a script's own exception of that name."""
-_SHELLS = frozenset({"bash", "sh", "zsh", "ksh", "dash"})
 _CHILD_KILLED = re.compile(
     r"DataLoader worker \(pid[^)]*\) (is killed by signal: Killed|exited unexpectedly)"
     r"|BrokenProcessPool|died with <Signals\.SIGKILL"
@@ -369,7 +368,7 @@ def _verdict_of_child(ending: ExitEvidence, worker: WorkerEnd) -> tuple[Cause, s
 def _verdict_of_script(ending: ExitEvidence) -> ExitInfo:
     """Return the verdict on a command that failed while none of its known workers did."""
     code, number = ending.launcher_exit_code, ending.launcher_signal
-    words = last_words(without_launchers(ending.launcher_tail))
+    words = last_words(without_launchers(ending.launcher_tail)).removeprefix("srun: error: ")
     if number is None and code is not None and code > _SHELLS_SIGNAL:
         number, code = code - _SHELLS_SIGNAL, None  # How a shell passes on a signal.
     is_oom = number == signal.SIGKILL and _has_kernel_killed(ending)
@@ -397,11 +396,8 @@ def _verdict_of_script(ending: ExitEvidence) -> ExitInfo:
 
 
 def shown_command(argv: Sequence[str]) -> str:
-    """Return a command as a person knows it. What follows `-c CODE` of a shell is the name that the
-    code goes by, and its arguments: of `muster submit job.sbatch` that is the batch script."""
-    if len(argv) > 3 and argv[1] == "-c" and PurePosixPath(argv[0]).name in _SHELLS:
-        argv = argv[3:]
-    return shlex.join(argv)
+    """Return a command as a person knows it; of a batch script that is the script."""
+    return shlex.join(argv[1:] if argv[0] == BATCH else argv)
 
 
 def without_launchers(output: str) -> str:

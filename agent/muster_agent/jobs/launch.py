@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from muster.document.codec import load
 from muster.document.inference import BUILT_IN_MODULES
 from muster.document.running import DownloadSection, EnvironmentSection, MeasureSection
-from muster.launch import uncaught
+from muster.launch import slurm, uncaught
 from muster.launch.commands import (
+    BATCH,
     HOSTFILE_VARIABLE,
     WORLD_SIZE_VARIABLE,
     GangPlace,
@@ -385,12 +386,19 @@ def shell_argv(spec: AllocationSpec, place: LaunchContext, rendezvous: Rendezvou
     torchrun is the interpreter's own: the one on PATH may belong to another interpreter.
     """
     argv = _own_argv(spec, place)
+    if is_batch(spec):
+        return [*slurm.command(place.python), f"{place.launchers_path}/{BATCH}", *argv[1:]]
     call = find_call(argv)
     if call is None or not is_command(spec.entrypoint) or not helps_launchers(spec):
         return argv
     if call.launcher == "torchrun" and len(call.prefix) == 1:
         argv = [place.python, "-m", "torch.distributed.run", *call.rest]
     return complete(argv, gang_place(spec, place, rendezvous), log_dir=f"{place.logs_dir}/torchrun")
+
+
+def is_batch(spec: AllocationSpec) -> bool:
+    """Return whether the entry point is a batch script of Slurm; see muster.launch.slurm."""
+    return spec.launcher == "shell" and spec.entrypoint[0] == BATCH
 
 
 def gang_place(spec: AllocationSpec, place: LaunchContext, rendezvous: Rendezvous) -> GangPlace:
@@ -447,6 +455,12 @@ def _shell_environment(
     }
     if place.hostfile:
         found[HOSTFILE_VARIABLE] = place.hostfile
+    if is_batch(spec):
+        found |= {
+            slurm.KEY_VARIABLE: spec.gang_key,
+            slurm.LOGS_VARIABLE: f"{place.logs_dir}/direct",
+            slurm.SCRATCH_VARIABLE: f"{place.cache_dir}/scratch",
+        }
     if place.launchers_path:
         found["PATH"] = f"{place.launchers_path}:{found.get('PATH', '')}"
     return found
@@ -460,6 +474,7 @@ _OF_WORKERS_ALONE = frozenset(
         "MUSTER_ATTACH_UNRANKED",
         "PYTHONPATH",
         uncaught.FOLDER_VARIABLE,
+        slurm.KEY_VARIABLE,
     }
 )
 _OWN_VARIABLES = frozenset(

@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 SHELLS = frozenset({"bash", "dash", "ksh", "sh", "zsh"})
+BATCH = "sbatch"
+"""Program that runs a batch script once for all nodes: see muster.launch.slurm."""
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
-KNOWN = SHELLS | {*LAUNCHERS, "accelerate-launch"}
+KNOWN = SHELLS | {*LAUNCHERS, "accelerate-launch", BATCH}
 """Programs that an entry point may begin with where the document names no launcher."""
 WORLD_SIZE_VARIABLE = "MUSTER_WORLD_SIZE"
 HOSTFILE_VARIABLE = "MUSTER_HOSTFILE"
@@ -123,7 +125,7 @@ def entry_file(entrypoint: Sequence[str]) -> str:
     call = find_call(entrypoint)
     if call is not None:
         return call.script
-    if name in SHELLS:
+    if name in SHELLS or name == BATCH:
         return _first_file(entrypoint[1:], with_value="oO")  # -o pipefail, -O extglob
     if _PYTHON.fullmatch(name):
         return _first_file(entrypoint[1:], with_value="WX")  # -W error, -X dev

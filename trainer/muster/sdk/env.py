@@ -55,7 +55,8 @@ joining: tuple[int, int] | None = None
 
 def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
     """Return this worker's rank, local rank, world size and node rank, as torchrun set them; without
-    `RANK`, those of the process group, for a script that starts its workers itself.
+    `RANK`, those of the process group, for a script that starts its workers itself, or of the task of
+    a batch script.
 
     A variable that is missing or not a number counts as not set.
     """
@@ -63,7 +64,12 @@ def rank_info(environ: Mapping[str, str] | None = None) -> RankInfo:
     local_rank = _int(env, "LOCAL_RANK", 0)
     rank, world_size = _int(env, "RANK", local_rank), _int(env, "WORLD_SIZE", 1)
     local_world_size = _int(env, "LOCAL_WORLD_SIZE", 1)
-    if environ is None and "RANK" not in env and (place := _place_in_group()) is not None:
+    if "MUSTER_STEP" in env and "RANK" not in env:  # see muster.launch.slurm
+        rank, world_size = _int(env, "SLURM_PROCID", 0), _int(env, "SLURM_NTASKS", 1)
+        local_rank = _int(env, "SLURM_LOCALID", 0)
+        local_world_size = _int(env, "MUSTER_STEP_LOCAL_TASKS", 1)
+    place = _place_in_group() if environ is None and "RANK" not in env else None
+    if place is not None and place != (rank, world_size):
         rank, world_size = place
         local_world_size = _int(env, "NPROC_PER_NODE", world_size)
         before = _int(env, "NODE_RANK", 0) * local_world_size

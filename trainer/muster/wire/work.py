@@ -77,6 +77,9 @@ class AllocationSpec:
     secrets: list[str] = field(default_factory=list)
     """Names of the secrets that the workers get as environment variables. Their values never are
     in a spec: the agent asks for them with SecretsRequest."""
+    gang_key: str = ""
+    """Secret that the nodes of one attempt have in common, by which the steps of a batch script know their
+    own; "" for one node, and from an older server."""
     models: dict[str, ModelSpec] = field(default_factory=dict)
     """Versions of models that the job reads, by name. The agent asks for their files with
     ModelFilesRequest, and has them in place before it starts the shim."""

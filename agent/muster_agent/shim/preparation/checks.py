@@ -18,7 +18,7 @@ from types import MappingProxyType
 import muster
 from muster import __version__, wire
 from muster.byte_sizes import parse_size
-from muster.launch import commands
+from muster.launch import commands, slurm
 from muster.launch.variables import expand
 from muster_agent.containers.images import Image
 from muster_agent.environments.build import (
@@ -58,6 +58,7 @@ from muster_agent.jobs.launch import (
     gang_place,
     helps_launchers,
     inheritable,
+    is_batch,
     is_built_in,
     shared_environment,
     shell_argv,
@@ -203,7 +204,13 @@ def _with_launchers(
 
     Raises PrepareFailed if the command cannot be run on these nodes.
     """
-    if spec.launcher != "shell" or not helps_launchers(spec):
+    programs: dict[str, list[str]] = {}
+    if is_batch(spec):
+        programs |= dict.fromkeys(slurm.PROGRAMS, slurm.command(place.python))
+    if spec.launcher == "shell" and helps_launchers(spec):
+        called = [place.python, "-I", commands.__file__]
+        programs |= dict.fromkeys(commands.LAUNCHERS, called)
+    if not programs:
         return place
     anywhere = wire.Rendezvous(host="", port=0, run_id="")
     try:
@@ -211,10 +218,9 @@ def _with_launchers(
     except commands.CommandConflict as error:
         raise PrepareFailed(f"the entry point {error}", blames="document") from error
     folder.launchers.mkdir(exist_ok=True)
-    for name in commands.LAUNCHERS:
+    for name, argv in programs.items():
         program = folder.launchers / name
-        called = shlex.join([place.python, "-I", commands.__file__])
-        program.write_text(f'#!/bin/sh\nexec {called} "$0" "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$0" "$@"\n')
         program.chmod(0o755)
     hostfile = ""
     if spec.num_nodes > 1:

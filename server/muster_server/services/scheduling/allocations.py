@@ -142,6 +142,7 @@ def build_spec(
     start: StartCheckpoint | None,
     cluster_id: str,
     code: CodeFacts,
+    gang_key: str,
 ) -> AllocationSpec:
     """Return everything an agent needs to run its part of an attempt."""
     config = experiment.config
@@ -176,6 +177,7 @@ def build_spec(
         config=_with_hold(config),
         seed=trial.seed,
         cluster_id=cluster_id,
+        gang_key=gang_key,
         checkpoint_dir=trial_folder(experiment.id, trial.no),
         checkpoint_url=url_of(config, cluster_id, trial_folder(experiment.id, trial.no)),
         resume_from=start.path if start is not None and resumes else None,

@@ -157,6 +157,7 @@ def place(
             start=start,
             cluster_id=cluster_id,
             code=code,
+            gang_key=secrets.token_hex(16) if len(decision.shares) > 1 else "",
         )
     )
     taken = {f"a{secrets.token_hex(10)}": share for share in decision.shares}
