@@ -15,7 +15,7 @@ from muster.launch.slurm.layout import (
     output_name,
     task_variables,
 )
-from muster.launch.slurm.options import Refused, StepOptions, parse_srun
+from muster.launch.slurm.options import StepOptions, StepRefused, parse_srun
 
 TWO = (JobNode(name="n1", slots=1), JobNode(name="n2", slots=1))
 GPUS = tuple(JobNode(name=f"n{k}", slots=4, devices=("0", "1", "2", "3")) for k in (1, 2))
@@ -87,7 +87,7 @@ def test_options_of_srun(line: str, expected: dict[str, Any]) -> None:
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_name(line: str, said: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(StepRefused) as caught:
         step(line)
     assert said in str(caught.value)
 
@@ -135,7 +135,7 @@ def test_tasks_are_where_slurm_has_them(
     ],
 )
 def test_a_step_that_does_not_fit_is_refused(line: str, said: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(StepRefused) as caught:
         lay_out(step(line), TWO, {"SLURM_NTASKS": "2"})
     assert said in str(caught.value)
 

@@ -26,13 +26,13 @@ MEET_TIMEOUT_S = 300.0
 _SIGNALED = 128
 
 
-class Job:
+class BatchJob:
     """A batch job, as one node sees it."""
 
     def __init__(
         self, programs: Path, script: str, arguments: Sequence[str], environment: dict[str, str]
     ) -> None:
-        """programs: folder of the commands on PATH. environment: that of this process."""
+        """Create the job. programs: folder of the commands on PATH. environment: of this process."""
         self.programs = programs
         self.script = script
         self.arguments = arguments
@@ -91,7 +91,7 @@ class Job:
         return TaskHost(places=places, environment=environment, logs=self.logs)
 
 
-async def run(job: Job) -> int:
+async def run(job: BatchJob) -> int:
     """Run the job's part on this node; return the exit code."""
     try:
         return await (_run_first(job) if job.rank == 0 else _run_other(job))
@@ -99,7 +99,7 @@ async def run(job: Job) -> int:
         shutil.rmtree(job.scratch, ignore_errors=True)
 
 
-def _on_stop(job: Job, host: TaskHost) -> None:
+def _on_stop(job: BatchJob, host: TaskHost) -> None:
     def stop() -> None:
         job.is_asked = True
         host.signal(signal.SIGTERM)
@@ -110,7 +110,7 @@ def _on_stop(job: Job, host: TaskHost) -> None:
 # ---------------------------------------------------------------- the first node
 
 
-async def _run_first(job: Job) -> int:
+async def _run_first(job: BatchJob) -> int:
     joined = await _meet(job)
     names = node_names([job.address[0], *(one["address"] for one, _ in joined)])
     nodes = [job.own_node(names[0])]
@@ -159,7 +159,7 @@ async def _run_first(job: Job) -> int:
     return status if status >= 0 else _SIGNALED - status
 
 
-async def _meet(job: Job) -> list[tuple[dict[str, Any], Channel]]:
+async def _meet(job: BatchJob) -> list[tuple[dict[str, Any], Channel]]:
     """Wait until the other nodes have connected; return what they say, in the order of the nodes."""
     if job.num_nodes == 1:
         return []
@@ -202,7 +202,7 @@ async def _follow(steps: Steps, member: Member) -> None:
     steps.lose(member)
 
 
-async def _leave(job: Job, host: TaskHost) -> None:
+async def _leave(job: BatchJob, host: TaskHost) -> None:
     """Wait for what saves itself after a stop; end what the script has left behind."""
     if job.is_asked:
         await host.wait()
@@ -223,7 +223,7 @@ def interpreter(script: str) -> list[str]:
 # ---------------------------------------------------------------- the others
 
 
-async def _run_other(job: Job) -> int:
+async def _run_other(job: BatchJob) -> int:
     channel = await _connect(job)
     node = job.own_node("")
     channel.send(
@@ -258,7 +258,7 @@ async def _run_other(job: Job) -> int:
     return 0 if job.is_asked else 1
 
 
-async def _connect(job: Job) -> Channel:
+async def _connect(job: BatchJob) -> Channel:
     """Connect to the first node, which may start later. Raises SystemExit."""
     host, port = job.address
     give_up_at = time.monotonic() + MEET_TIMEOUT_S
@@ -277,5 +277,5 @@ async def _connect(job: Job) -> Channel:
 
 def main(program: str, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a batch script as the job's command; return its exit code. program: path of `sbatch`."""
-    job = Job(Path(program).parent, arguments[0], arguments[1:], dict(environment))
+    job = BatchJob(Path(program).parent, arguments[0], arguments[1:], dict(environment))
     return asyncio.run(run(job))

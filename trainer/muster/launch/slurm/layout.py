@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from . import TASK_VARIABLE
-from .options import Refused, StepOptions
+from .options import StepOptions, StepRefused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ def lay_out(
 ) -> StepLayout:
     """Return where the tasks of a step run. environment: that of srun, which has the job's shape.
 
-    Raises Refused if the job is too small for it.
+    Raises StepRefused if the job is too small for it.
     """
     of_job = job_tasks(environment, nodes)
     chosen = _choose(step, nodes, sum(of_job))
@@ -124,7 +124,7 @@ def lay_out(
     parts = []
     for node, count, ranks in zip(chosen, counts, _ranks(counts, step.is_cyclic), strict=True):
         if count > room[node] and not step.overcommits:
-            raise Refused(
+            raise StepRefused(
                 f"{_asked(step, num_tasks)} is more than the job has: {room[node]} tasks on {nodes[node].name}",
                 f"write #SBATCH --ntasks={max(num_tasks, count * len(nodes))} into the script",
                 word=next(iter(step.written.values()), "srun"),
@@ -153,7 +153,7 @@ def _choose(step: StepOptions, nodes: Sequence[JobNode], num_tasks: int) -> list
     number = step.nodes or max(len(wanted), min(len(left), step.tasks or num_tasks))
     if number > len(left) or not left:
         word = step.written.get("nodes", "srun")
-        raise Refused(
+        raise StepRefused(
             f"{word} asks for {number} nodes, and the job has {len(left)}",
             f"write #SBATCH --nodes={number} into the script",
             word=word,
@@ -166,7 +166,7 @@ def _indexes(names: Sequence[str], text: str, written: str) -> list[int]:
     found = []
     for name in expand_hostlist(text):
         if name not in names:
-            raise Refused(
+            raise StepRefused(
                 f"{written}: there is no node {name} in this job",
                 f"its nodes are {', '.join(names)}",
                 word=written,
@@ -191,7 +191,7 @@ def _gpus(step: StepOptions, node: JobNode, num_tasks: int, num_nodes: int) -> i
             ),
             "srun",
         )
-        raise Refused(
+        raise StepRefused(
             f"{word} asks for {wanted} GPUs on a node, and the job has {len(node.devices)} there",
             f"write #SBATCH --gres=gpu:{wanted} into the script",
             word=word,

@@ -48,7 +48,7 @@ _INSTEAD = {
 _AN_OPTION = "leave it out, or write the script for `torchrun` with `launcher: shell`"
 
 
-class Refused(Exception):
+class StepRefused(Exception):
     """srun cannot do what it is asked for; `word` is the option at fault, for the line in the script."""
 
     def __init__(self, problem: str, hint: str, *, word: str = "srun") -> None:
@@ -94,7 +94,7 @@ class StepOptions:
 def parse_srun(arguments: Sequence[str], environment: Mapping[str, str]) -> StepOptions:
     """Return what a command line of srun asks for, completed by the variables that srun reads.
 
-    Raises Refused for what cannot be done here.
+    Raises StepRefused for what cannot be done here.
     """
     words = list(arguments)
     given: dict[str, str] = {}
@@ -103,7 +103,7 @@ def parse_srun(arguments: Sequence[str], environment: Mapping[str, str]) -> Step
         _check(name, value, word, environment)
         given[name], written[name] = value, word
     if not words:
-        raise Refused("there is no command to run", "srun -n 2 python train.py")
+        raise StepRefused("there is no command to run", "srun -n 2 python train.py")
     read = _Reader(given, written, environment)
     gres = given.get("gres", "").rpartition(":")[2]
     is_gpu = given.get("gres", "").startswith(("gpu", "gres/gpu"))
@@ -145,7 +145,7 @@ def parse_srun(arguments: Sequence[str], environment: Mapping[str, str]) -> Step
 def take_options(words: list[str]) -> Iterator[tuple[str, str, str]]:
     """Take the options off the beginning of `words`; yield long name, value and how it is written.
 
-    Raises Refused for one that srun does not know.
+    Raises StepRefused for one that srun does not know.
     """
     while words and words[0].startswith("-") and words[0] != "-":
         word = words.pop(0)
@@ -159,7 +159,7 @@ def take_options(words: list[str]) -> Iterator[tuple[str, str, str]]:
         else:
             name, value = _SHORT.get(word[1], ""), word[2:].removeprefix("=")
             if not name:
-                raise Refused(f"{word} is not an option that it knows", _AN_OPTION, word=word)
+                raise StepRefused(f"{word} is not an option that it knows", _AN_OPTION, word=word)
             if name in _FLAGS:
                 yield name, "", word[:2]
                 if value:  # -lu: two letters in one word
@@ -169,9 +169,9 @@ def take_options(words: list[str]) -> Iterator[tuple[str, str, str]]:
                 yield name, value, word
                 continue
         if name not in _HANDLED | _WITHOUT_EFFECT:
-            raise Refused(f"{word} is not an option that it knows", _instead(name), word=word)
+            raise StepRefused(f"{word} is not an option that it knows", _instead(name), word=word)
         if not words:
-            raise Refused(f"{word} needs a value", f"{word} VALUE", word=word)
+            raise StepRefused(f"{word} needs a value", f"{word} VALUE", word=word)
         value = words.pop(0)
         yield name, value, f"{word} {value}"
 
@@ -181,19 +181,21 @@ def _instead(name: str) -> str:
 
 
 def _check(name: str, value: str, word: str, environment: Mapping[str, str]) -> None:
-    """Raise Refused for an option that cannot be followed."""
+    """Raise StepRefused for an option that cannot be followed."""
     if name not in _HANDLED | _WITHOUT_EFFECT:
-        raise Refused(f"{word} cannot be used here", _instead(name), word=word)
+        raise StepRefused(f"{word} cannot be used here", _instead(name), word=word)
     job = environment.get("SLURM_JOB_ID", "")
     if name == "jobid" and value != job:
-        raise Refused(f"{word} names another job than this one, {job}", "leave it out", word=word)
+        raise StepRefused(
+            f"{word} names another job than this one, {job}", "leave it out", word=word
+        )
     if name == "distribution" and not value.startswith(("block", "cyclic", "*")):
-        raise Refused(f"{word} cannot be used here", "block and cyclic can", word=word)
+        raise StepRefused(f"{word} cannot be used here", "block and cyclic can", word=word)
     if name == "mpi" and value not in ("none", ""):
         hint = "leave it out; start a program that uses MPI with mpirun"
-        raise Refused(f"{word} cannot be used here", hint, word=word)
+        raise StepRefused(f"{word} cannot be used here", hint, word=word)
     if name == "gpu-bind" and value.startswith(("map", "mask", "verbose")):
-        raise Refused(f"{word} cannot be used here", "use --gpus-per-task=1", word=word)
+        raise StepRefused(f"{word} cannot be used here", "use --gpus-per-task=1", word=word)
 
 
 def _nodes(text: str, written: str) -> int | None:
@@ -201,7 +203,7 @@ def _nodes(text: str, written: str) -> int | None:
     if not text:
         return None
     if not least.isdigit() or int(least) < 1 or (most and most != least):
-        raise Refused(f"{written} is not one number of nodes", "--nodes=2", word=written)
+        raise StepRefused(f"{written} is not one number of nodes", "--nodes=2", word=written)
     return int(least)
 
 
@@ -228,7 +230,7 @@ class _Reader:
         text = text.rpartition(":")[2] if is_last else text
         if not text.isdigit() or int(text) < least:
             word = self.written.get(name, f"{variable}={text}")
-            raise Refused(f"{word} is not a number from {least} on", f"--{name}=2", word=word)
+            raise StepRefused(f"{word} is not a number from {least} on", f"--{name}=2", word=word)
         return int(text)
 
     def flag(self, name: str, variable: str) -> bool:

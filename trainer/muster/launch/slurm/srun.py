@@ -17,7 +17,7 @@ from typing import IO, Any
 from . import SCRIPT_VARIABLE, SOCKET_VARIABLE
 from .channel import Channel
 from .layout import output_name
-from .options import Refused, StepOptions, parse_srun
+from .options import StepOptions, StepRefused, parse_srun
 from .tasks import CHUNK_BYTES
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT)
@@ -28,11 +28,11 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         socket = environment.get(SOCKET_VARIABLE, "")
         if not socket:
-            raise Refused(
+            raise StepRefused(
                 "it starts tasks from the batch script of a job alone", "muster submit train.sbatch"
             )
         return asyncio.run(_run(socket, parse_srun(arguments, environment), environment))
-    except Refused as error:
+    except StepRefused as error:
         sys.stderr.write(f"srun: error: {_line_of(error.word, environment)}{error}\n")
         return 1
 
@@ -51,7 +51,7 @@ async def _run(socket: str, options: StepOptions, environment: Mapping[str, str]
     try:
         head = Channel(*await asyncio.open_unix_connection(socket))
     except OSError as error:
-        raise Refused(f"the job cannot be reached: {error}", "it may have ended") from error
+        raise StepRefused(f"the job cannot be reached: {error}", "it may have ended") from error
     output = _Output(options, environment)
     takes_input = _opens_input(options)
     mask = os.umask(0)
@@ -78,7 +78,7 @@ async def _run(socket: str, options: StepOptions, environment: Mapping[str, str]
             sys.stderr.write(f"{message['words']}\n")
             sys.stderr.flush()
         elif message["event"] == "refused":
-            raise Refused(*message["words"].split("; ", 1), word=message["word"])
+            raise StepRefused(*message["words"].split("; ", 1), word=message["word"])
         else:
             output.close()
             return int(message["code"])

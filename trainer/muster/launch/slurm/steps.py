@@ -11,7 +11,7 @@ from typing import Any
 
 from .channel import Channel
 from .layout import JobNode, NodeTasks, StepLayout, capacities, lay_out, task_variables
-from .options import Refused, StepOptions
+from .options import StepOptions, StepRefused
 from .tasks import TaskHost
 
 _SIGNALED = 128
@@ -48,7 +48,7 @@ class Steps:
     def __init__(
         self, host: TaskHost, members: Sequence[Member], environment: Mapping[str, str]
     ) -> None:
-        """environment: of the batch script, without what it sets itself."""
+        """Create none yet. environment: of the batch script, without what it sets itself."""
         self._host = host
         self._members = members
         self._environment = environment
@@ -72,7 +72,7 @@ class Steps:
         if request is not None:
             try:
                 await self._run(srun, request)
-            except Refused as error:
+            except StepRefused as error:
                 srun.send({"event": "refused", "words": str(error), "word": error.word})
                 await srun.drain()
         srun.close()
