@@ -26,7 +26,6 @@ import fcntl
 import hashlib
 import importlib.util
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -40,6 +39,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 DISK_NEEDED_GB = 2.5
 """Measured: 1.8 GB with torch's CPU build and 0.3 GB for the dashboard's packages, and some air."""
+CUDA_SIZE = "2.7 GB to download, and about twice as much on the disk"
+"""Measured for torch 2.13 on x86-64: the download."""
 FRONTEND_OUTPUT = {"node_modules", "dist", "test-results", "coverage", ".vite", "playwright-report"}
 UV_SETTINGS = {
     "index-url": "UV_DEFAULT_INDEX",
@@ -144,6 +145,12 @@ class Runner:
 
     def run(self, what: str, *attempts: list[str], cwd: Path = ROOT) -> None:
         """Run the commands until one succeeds, or fail with a sentence about the last one."""
+        output = self.attempt(what, *attempts, cwd=cwd)
+        if output is not None:
+            explain_and_fail(what, output, self.log)
+
+    def attempt(self, what: str, *attempts: list[str], cwd: Path = ROOT) -> str | None:
+        """Run the commands until one succeeds; the output of the last one if none does."""
         output = ""
         for command in attempts:
             say(f"  {what} …")
@@ -171,9 +178,9 @@ class Runner:
                     say(f"    {time.monotonic() - started:4.0f} s  {last.strip()[:80]}")
             if process.returncode == 0:
                 say(f"  {what}: done in {time.monotonic() - started:.0f} s")
-                return
+                return None
             output = self.log.read_bytes()[begin:].decode(errors="replace")
-        explain_and_fail(what, output, self.log)
+        return output
 
 
 def explain_and_fail(what: str, output: str, log: Path) -> NoReturn:
@@ -287,22 +294,28 @@ def install_packages(python: Path, runner: Runner, *, torch: str, test: bool) ->
 
 
 def install_torch(python: Path, runner: Runner, uv: Callable[..., list[str]], torch: str) -> None:
-    """The CPU build unless asked otherwise: the default Linux build brings gigabytes of CUDA."""
+    """The CPU build unless asked otherwise: the default Linux build brings gigabytes of CUDA. It is
+    what is left where only a mirror of the Python index can be reached."""
     probe = [str(python), "-c", "import importlib.metadata as m; m.version('torch')"]
     if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
         return
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     (pin,) = (line for line in groups["torch"] if line.startswith("torch=="))
-    attempts = [uv("install", "-c", str(LOCK), pin)]
+    what = f"installing PyTorch {pin.removeprefix('torch==')}"
     if torch == "cpu" and sys.platform != "darwin":
         # A mirror or a local wheel folder may have it; only then PyTorch's own index.
-        attempts[:0] = [
-            uv("install", "--no-deps", f"{pin}+cpu"),
-            uv("install", "--no-deps", "--torch-backend=cpu", pin),
-        ]
-        if platform.machine() in ("x86_64", "aarch64"):
-            attempts.pop()
-    runner.run(f"installing PyTorch {pin.removeprefix('torch==')} ({torch})", *attempts)
+        cpu = uv("install", "--no-deps", f"{pin}+cpu")
+        own = uv("install", "--no-deps", "--torch-backend=cpu", pin)
+        output = runner.attempt(f"{what} (cpu)", cpu, own)
+        if output is None:
+            return
+        if re.search(FAILURES[0][0], output):  # the disk is full
+            explain_and_fail(what, output, runner.log)
+        say(
+            "  PyTorch's own index (download.pytorch.org) does not answer, so the build of the "
+            f"configured package index is installed. On Linux it may include CUDA: {CUDA_SIZE}."
+        )
+    runner.run(what, uv("install", "-c", str(LOCK), pin))
 
 
 def build_dashboard(venv: Path, stamps: Stamps, runner: Runner) -> None:

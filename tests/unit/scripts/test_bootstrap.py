@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import http.server
 import importlib.util
 import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -185,3 +194,140 @@ def test_a_second_run_does_nothing_and_is_quick(bootstrap: ModuleType, tmp_path:
     stamps.write("packages", value)
     assert stamps.is_current("packages", value)
     assert bootstrap.digest([ROOT / "pyproject.toml"], "skip") != value
+
+
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "tiny"
+version = "1"
+[project.optional-dependencies]
+local = []
+train = []
+[dependency-groups]
+build = []
+torch = ["torch==9.9"]
+"""
+BACKEND = """
+import zipfile
+
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    with zipfile.ZipFile(f"{folder}/tiny-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny-1.dist-info/METADATA", "Metadata-Version: 2.1\\nName: tiny\\nVersion: 1\\n")
+        wheel.writestr("tiny-1.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr("tiny-1.dist-info/RECORD", "")
+    return "tiny-1-py3-none-any.whl"
+"""
+
+
+def write_wheel(folder: Path, name: str, version: str) -> None:
+    """Write a package without any content."""
+    information = f"{name}-{version}.dist-info"
+    tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(
+            f"{information}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
+        wheel.writestr(f"{information}/WHEEL", tag)
+        wheel.writestr(f"{information}/RECORD", "")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A package index on this machine, and its folder."""
+    folder = tmp_path / "index" / "simple"
+    folder.mkdir(parents=True)
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(folder.parent))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/simple", folder
+        server.shutdown()
+
+
+def python_of(user: int | None) -> str:
+    """A Python that a user may run."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        check = "import sys, venv; sys.exit(sys.version_info < (3, 11))"
+        with contextlib.suppress(OSError):
+            if subprocess.run([python, "-c", check], user=user, check=False).returncode == 0:
+                return python
+    pytest.skip("no Python that an ordinary user may run")
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        None,
+        pytest.param(
+            65_534, marks=pytest.mark.skipif(os.getuid() != 0, reason="only root is another user")
+        ),
+    ],
+)
+def test_torch_comes_from_the_configured_index_where_its_own_is_away(
+    tmp_path: Path, index: tuple[str, Path], user: int | None
+) -> None:
+    """A company's network: a mirror of the Python index, and nothing else; also as an ordinary user."""
+    python = python_of(user)
+    url, wheels = index
+    place = Path(tempfile.mkdtemp())
+    try:
+        root, venv, tools = place / "checkout", place / "venv", place / "tools"
+        (root / "scripts").mkdir(parents=True)
+        shutil.copy(SCRIPT, root / "scripts")
+        (root / "pyproject.toml").write_text(PROJECT)
+        (root / "backend.py").write_text(BACKEND)
+        (entry,) = re.findall(
+            r"^uv==.*\n(?:    .*\n)+", (ROOT / "requirements.lock").read_text(), re.MULTILINE
+        )
+        (root / "requirements.lock").write_text(entry)
+        subprocess.run([python, "-m", "venv", "--without-pip", str(venv)], check=True)
+        tools.mkdir()
+        for name in ("pip", "pip-*.dist-info", "uv", "uv-*.dist-info"):
+            for source in Path(sysconfig.get_path("purelib")).glob(name):
+                shutil.copytree(source, tools / source.name)
+        (packages,) = venv.glob("lib/python*/site-packages")
+        (packages / "others.pth").write_text(str(tools))
+        shutil.copy(Path(sys.executable).with_name("uv"), venv / "bin" / "uv")
+        if user is not None:
+            place.chmod(0o755)
+            for path in (place, *place.rglob("*")):
+                os.chown(path, user, user, follow_symlinks=False)
+
+        def bootstrap() -> subprocess.CompletedProcess[str]:
+            away = {"HTTPS_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
+            variables = {"PATH": "/usr/bin:/bin", "HOME": str(place), "MUSTER_VENV": str(venv)}
+            return subprocess.run(
+                [python, str(root / "scripts" / "bootstrap.py"), "--no-dashboard"],
+                env=variables
+                | OFFLINE
+                | away
+                | {"PIP_INDEX_URL": url, "UV_CACHE_DIR": str(place / "c")},
+                user=user,
+                cwd=place,
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+            )
+
+        without = bootstrap()
+        assert without.returncode == 1, without.stderr
+        assert "installing the checkout: done" in without.stderr
+        assert "2.7 GB to download" in without.stderr
+        assert "error: installing PyTorch 9.9 failed" in without.stderr
+        assert (packages / "tiny-1.dist-info").is_dir(), "what is installed stays for the next try"
+        write_wheel(wheels / "torch", "torch", "9.9")
+        done = bootstrap()
+        assert done.returncode == 0, done.stderr
+        assert (packages / "torch-9.9.dist-info").is_dir()
+    finally:
+        shutil.rmtree(place)
