@@ -289,7 +289,7 @@ def test_an_end_that_may_not_be_what_it_says_is_told_everywhere(controller, agen
     info = ExitInfo(cause="success", message="every worker exited with code 0", doubt=doubt)
     node.send(start(controller, node), StateRecord(observed="EXITED", exit=info))
     controller.tick()
-    words = f"exit code 0, but node-1: {doubt}"
+    words = f"exit code 0, but {doubt}"
     trial = show(f"/trials/{trial_of(show, experiment_id)['id']}")
     assert (trial["state"], trial["reason"]) == ("COMPLETED", words)
     assert trial["notices"][0]["text"] == f"E{words[1:]}."

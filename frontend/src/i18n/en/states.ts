@@ -13,7 +13,7 @@ export const states = {
     STOPPING: "Stopping",
     RETRY_WAIT: "Restarting",
     COMPLETED: "Completed",
-    DOUBTFUL: "Completed, check it",
+    DOUBTFUL: "Doubtful",
     SUCCEEDED: "Succeeded",
     STOPPED_EARLY: "Stopped early",
     CANCELED: "Canceled",

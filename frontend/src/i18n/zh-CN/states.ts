@@ -15,7 +15,7 @@ export const states: Same<typeof english> = {
     STOPPING: "停止中",
     RETRY_WAIT: "等待重启",
     COMPLETED: "已完成",
-    DOUBTFUL: "已完成，请检查",
+    DOUBTFUL: "存疑",
     SUCCEEDED: "成功",
     STOPPED_EARLY: "提前停止",
     CANCELED: "已取消",

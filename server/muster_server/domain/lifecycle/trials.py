@@ -254,8 +254,11 @@ def _decide_winding_down(case: TrialCase, unfinished: list[AllocationView]) -> N
 
 def _well(case: TrialCase) -> str:
     """Return that every worker ended well, and what makes that doubtful."""
-    doubts = (f"{a.node_name}: {a.exit.doubt}" for a in case.members if a.exit and a.exit.doubt)
-    return next((f"{DOUBTFUL}{doubt}" for doubt in doubts), ENDED_WELL)
+    for member in case.members:
+        if member.exit is not None and member.exit.doubt:
+            where = f"{member.node_name}: " if len(case.members) > 1 else ""
+            return f"{DOUBTFUL}{where}{member.exit.doubt}"
+    return ENDED_WELL
 
 
 def _fail(case: TrialCase, cause: Outcome) -> None:

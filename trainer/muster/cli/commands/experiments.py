@@ -190,7 +190,7 @@ def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> No
         f"[bold]{detail['id']} {escape(detail['name'])}[/bold]  "
         f"{styled_state(shown_state(detail))}  {slots_text(detail)} {detail['slot_type']} slots"
     )
-    if detail["reason"]:
+    if detail["reason"] and not (detail.get("is_doubtful", False) and detail["notices"]):
         out.print(escape(detail["reason"]))
     for notice in detail.get("notices", ()):
         out.print(f"[yellow]{escape(notice['text'])}[/yellow]", highlight=False)
