@@ -350,6 +350,7 @@ def test_worker_environment(make_spec: Any) -> None:
         "MUSTER_WORLD_SIZE": "2",
         "ACCELERATE_USE_CPU": "true",
         "MUSTER_WORK_DIR": "/w/files",
+        "GIT_CEILING_DIRECTORIES": "/",
     }
 
 

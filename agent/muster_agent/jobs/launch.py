@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 
 from muster.document.codec import load
 from muster.document.inference import BUILT_IN_MODULES
@@ -34,6 +35,8 @@ RENDEZVOUS_READ_TIMEOUT_S = 300
 """Seconds to wait at the rendezvous. Nodes start together, but importing torch from a slow shared
 disk may take one of them minutes."""
 
+GIT_CEILING = "GIT_CEILING_DIRECTORIES"
+"""Variable with the folders above which git looks for no repository."""
 TRACKING_MARK = "muster-"
 """Beginning of the tokens of tracking servers."""
 _LAUNCHER_VARIABLES = frozenset(
@@ -521,6 +524,8 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     if spec.config.get("serve"):
         ours[NODE_ADDRESS_VARIABLE] = place.node_address
     defaults = _defaults(interface, spec.num_nodes)
+    # A repository above the work folders is not that of the job. A warm parent knows no work folder.
+    defaults[GIT_CEILING] = str(PurePosixPath(place.files_dir).parent.parent)
     if spec.launcher == "plain" or (spec.launcher == "shell" and spec.world_size == 1):
         # One thread is what torchrun gives each of several workers.
         del defaults["OMP_NUM_THREADS"]

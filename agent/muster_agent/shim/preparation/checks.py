@@ -51,6 +51,7 @@ from muster_agent.isolation.walls import (
 )
 from muster_agent.jobs.folder import AllocationFolder, ShimOptions
 from muster_agent.jobs.launch import (
+    GIT_CEILING,
     LaunchContext,
     data_of,
     downloads_of,
@@ -129,14 +130,13 @@ def prepare(
         options = dataclasses.replace(
             options, isolation=dataclasses.replace(options.isolation, container=container)
         )
-    # A repository above the work folders is not that of the job.
-    inherited = {**inherited, "GIT_CEILING_DIRECTORIES": str(work.work.path.parent)}
     base_python = ""
     lock: int | None = None
     if needs_building(environment_of(spec)):
         base_python = python
         _check_interpreter(spec, python, options, is_base=True)
-        built = _build(spec, options, folder, python, work_dir, inherited, is_canceled)
+        ceiling = {GIT_CEILING: str(work.work.path.parent)}
+        built = _build(spec, options, folder, python, work_dir, inherited | ceiling, is_canceled)
         python, lock = built.python, built.lock
         inherited = activated_at(inherited, Path(python).parent)
     below = prefixes_of(base_python) if base_python and container is None else []
