@@ -98,6 +98,38 @@ def test_programs_of_the_interpreters_environment_come_first(shims: Any, tmp_pat
     assert shim.log(0).read_text() == f"{own} {own}\nof the environment\n"
 
 
+AS_WRITTEN = {
+    "PEM": "-----BEGIN KEY-----\nMII=\n\n-----END KEY-----\n",
+    "JSON": '{"a": ["b\\n", \'c\']}',
+    "EQUAL": "b=c",
+    "PRICE": "$5 ${OTHER} $(date) `id` \\ % * \t é",
+    "LONG": "x" * 32_768,
+    "EMPTY": "",
+}
+SHOW = "import json, os, sys; print(json.dumps({n: os.environ.get(n) for n in sys.argv[1:]}))"
+
+
+@pytest.mark.parametrize("launcher", ["direct", "plain", "shell"])
+def test_variables_arrive_byte_by_byte(shims: Any, tmp_path: Path, launcher: str) -> None:
+    command = ["show", *AS_WRITTEN] if launcher == "shell" else ["main.py", *AS_WRITTEN]
+    tool = tmp_path / "tools" / "show"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\nexec {sys.executable} main.py "$@"\n')
+    tool.chmod(0o755)
+    shim = shims(
+        SHOW,
+        launcher=launcher,
+        entrypoint=command,
+        variables={**AS_WRITTEN, "PATH": f"{tool.parent}:${{PATH}}"},
+        slots=[0],
+        world_size=1,
+    )
+    shim.start()
+    assert shim.wait_exit().cause == "success"
+    log = shim.folder.logs / "launcher" / "stdout.log" if launcher == "shell" else shim.log(0)
+    assert json.loads(log.read_text()) == AS_WRITTEN
+
+
 def test_a_system_interpreter_has_no_virtual_environment(tmp_path: Path) -> None:
     base = str(Path(sys.base_prefix) / "bin" / "python3")
     given = activated({"PATH": "/a:/b", "VIRTUAL_ENV": "/of/the/agent", "X": "1"}, base)

@@ -288,6 +288,18 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             "reserved",
             None,
         ),
+        (
+            BASE + "environment: {variables: {PATH: '/opt/x/bin:$PATH'}}",
+            "environment.variables.PATH",
+            "$PATH",
+            "${PATH}",
+        ),
+        (
+            BASE + "environment: {variables: {PATH: '$HOME/bin:${PATH}'}}",
+            "environment.variables.PATH",
+            "$HOME",
+            "${PATH}",
+        ),
         (BASE + "environment: {variables: {a-b: x}}", "environment.variables.a-b", "name", None),
         (BASE + "environment: {variables: {A: 1}}", "environment.variables.A", "text", "quotes"),
         (BASE + "checkpoints: {storage: /srv}", "checkpoints.storage", "'/srv'", "s3://bucket"),

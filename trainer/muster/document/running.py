@@ -235,7 +235,8 @@ class EnvironmentSection:
     variables: dict[
         Annotated[str, Bounds(max_length=128)], Annotated[str, Bounds(max_length=32_768)]
     ] = field(default_factory=dict)
-    """Environment variables. Values are text: `"1"`, not `1`."""
+    """Environment variables. Values are text: `"1"`, not `1`. They reach the job as they are, except
+    that `${PATH}`, `${HOME}` and Muster's own names are replaced: `PATH: "/opt/x/bin:${PATH}"`."""
     secrets: Annotated[
         tuple[Annotated[str, Bounds(pattern=r"^[A-Z_][A-Z0-9_]{0,127}$")], ...],
         Bounds(max_length=32),

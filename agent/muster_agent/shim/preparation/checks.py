@@ -147,7 +147,8 @@ def prepare(
     sdk_path = "" if is_own else options.sdk_path
     _check_entrypoint(spec, work_dir)
     if commands.is_command(spec.entrypoint) and container is None:
-        _check_program(spec.entrypoint, work_dir, python=python, path=inherited["PATH"])
+        path = expand(spec.environment.get("PATH", "${PATH}"), inherited)
+        _check_program(spec.entrypoint, work_dir, python=python, path=path)
     if spec.entrypoint[0] == "-m" and not is_built_in(spec):
         shared = shared_environment(
             spec, inherited=inherited, sdk_path=sdk_path, loopback_interface=LOOPBACK_INTERFACE

@@ -18,6 +18,7 @@ from muster.document.running import (
     is_requirements_file,
 )
 from muster.document.searching import UNITS
+from muster.launch.variables import not_replaced
 from muster.log_values import BadLogPattern, LogPattern
 from muster_server.domain.durations import (
     DURATION_EXAMPLES,
@@ -403,6 +404,15 @@ def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
                 "is reserved: Muster and torchrun set it, or it would change every process",
                 "use another name",
             )
+        elif name == "PATH":
+            elements = {f"${{{element}}}" for element in document.array}
+            for written in not_replaced(document.environment.variables[name])[:1]:
+                if written not in elements:
+                    yield FieldProblem(
+                        path,
+                        f"no shell replaces {written}, so programs would not be found",
+                        "write ${PATH} for the PATH that the job has without it: /opt/x/bin:${PATH}",
+                    )
     secrets = document.environment.secrets
     for name in sorted(set(secrets) & document.environment.variables.keys()):
         yield FieldProblem(
