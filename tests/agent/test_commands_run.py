@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
+import muster
 from muster import wire
 from muster.launch import commands
+from muster.launch.variables import SITE_FILE
 from muster_agent.records.logs import find_logs, launcher_log
 
 SEEN = "import json, os; print(json.dumps(dict(os.environ)))"
@@ -281,3 +285,80 @@ def test_programs_on_path_need_the_standard_library_alone(tmp_path: Path) -> Non
         check=False,
     )
     assert done.returncode == 127
+
+
+FOUND = """
+import importlib.util, mmap, os, sys, time
+print("muster.launch.attach" in sys.modules, importlib.util.find_spec("muster") is not None, flush=True)
+if len(sys.argv) > 1:
+    library = open(sys.argv[1], "rb")
+    mapped = mmap.mmap(library.fileno(), 0, prot=mmap.PROT_READ)
+    time.sleep(300)
+"""
+
+
+@pytest.fixture
+def other_python(tmp_path: Path, shims: Any) -> Path:
+    """An interpreter with an environment of its own, and the SDK's folder beside it."""
+    venv.create(tmp_path / "other", symlinks=True)
+    (tmp_path / "sdk").mkdir()
+    (tmp_path / "sdk" / "muster").symlink_to(Path(muster.__file__).parent)
+    return tmp_path / "other" / "bin" / "python"
+
+
+def run_replacing(shell: Any, tmp_path: Path, python: Path, arguments: str = "") -> Any:
+    return shell(
+        f"export PYTHONPATH=$PWD\nexec {python} {arguments}\n",
+        python_script=FOUND,
+        options={"sdk_path": str(tmp_path / "sdk")},
+    )
+
+
+@pytest.mark.parametrize("option", ["", "-I "])
+def test_an_environment_of_ours_finds_us_where_a_script_replaces_pythonpath(
+    shell: Any, tmp_path: Path, other_python: Path, option: str
+) -> None:
+    (site,) = (tmp_path / "other").glob("lib/python3*/site-packages")
+    shutil.copy(Path(muster.__file__).parent / "launch" / SITE_FILE, site)
+    shim = run_replacing(shell, tmp_path, other_python, f"{option}main.py")
+    assert shim.wait_exit().cause == "success"
+    assert said(shim) == "True True\n"
+
+
+def test_another_environment_is_attached_with_the_sdk(
+    shell: Any, tmp_path: Path, other_python: Path
+) -> None:
+    shim = shell(
+        f"exec {other_python} main.py\n",
+        python_script=FOUND,
+        options={"sdk_path": str(tmp_path / "sdk")},
+    )
+    assert shim.wait_exit().cause == "success"
+    assert (said(shim), said(shim, "stderr")) == ("True True\n", "")
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("", "PYTHONPATH was replaced: export PYTHONPATH=FOLDER:$PYTHONPATH keeps Muster's folder"),
+        ("-I ", "python -I and -E ignore PYTHONPATH"),
+    ],
+)
+def test_a_training_that_cannot_be_measured_is_told_once(
+    shell: Any, tmp_path: Path, other_python: Path, wait_for: Any, option: str, why: str
+) -> None:
+    library = tmp_path / "other" / "torch" / "lib" / "libtorch_cpu.so"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"torch" * 1000)
+    shim = run_replacing(shell, tmp_path, other_python, f"{option}main.py {library}")
+
+    def told() -> list[str]:
+        texts = [record.text for record in shim.of(wire.MessageRecord)]
+        return [text for text in texts if "not measured" in text]
+
+    (text,) = wait_for(told)
+    assert text.startswith(f"The steps of `{other_python}"[:60])
+    assert text.endswith(f"are not measured: {why}")
+    shim.command("kill", reason="seen")
+    assert shim.wait_exit().cause == "killed"
+    assert len(told()) == 1

@@ -19,6 +19,7 @@ import pytest
 
 from muster import wire
 from muster.document.running import EnvironmentSection
+from muster.launch.variables import SITE_FILE
 from muster_agent.environments.build import BuiltEnvironment, EnvironmentCache, find_uv
 from muster_agent.environments.cleaning import collect, marker_of
 from muster_agent.environments.failures import BuildFailed
@@ -206,6 +207,8 @@ def test_an_environment_of_its_own_has_nothing_of_the_interpreter(build: Builder
     built = build("tinypkg", torch="own")
     found = "import importlib.util; print(importlib.util.find_spec('torch'))"
     assert build.output(built, found) == "None"
+    # Except a line by which a job is found that replaces PYTHONPATH.
+    assert list(Path(built.python).parent.parent.glob(f"lib/python3*/site-packages/{SITE_FILE}"))
 
 
 def test_the_least_recently_used_is_deleted_unless_it_is_in_use(build: Builder) -> None:

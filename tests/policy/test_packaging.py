@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import muster
+from muster.launch.variables import SITE_FILE
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = "muster_server/static/index.html"
@@ -97,10 +98,10 @@ def test_an_sdist_builds_the_dashboard_and_a_wheel_is_made_from_it_without_node(
         )
 
 
-def test_its_top_level_is_our_three_packages(wheel: zipfile.ZipFile) -> None:
+def test_its_top_level_is_our_three_packages_and_the_site_file(wheel: zipfile.ZipFile) -> None:
     top = {name.split("/")[0] for name in wheel.namelist()}
     info = f"muster_train-{muster.__version__}.dist-info"
-    assert top == {"muster", "muster_agent", "muster_server", info}
+    assert top == {"muster", "muster_agent", "muster_server", SITE_FILE, info}
 
 
 @pytest.mark.parametrize("root", ["server/muster_server", "agent/muster_agent", "trainer/muster"])

@@ -26,6 +26,7 @@ from muster.launch.variables import (
     DATA_PREFIX,
     MODEL_PREFIX,
     NODE_ADDRESS_VARIABLE,
+    PATH_VARIABLE,
     expand,
     uses_variables,
 )
@@ -37,6 +38,8 @@ disk may take one of them minutes."""
 
 GIT_CEILING = "GIT_CEILING_DIRECTORIES"
 """Variable with the folders above which git looks for no repository."""
+STEPS = "steps"
+"""What `attached` names for measuring."""
 TRACKING_MARK = "muster-"
 """Beginning of the tokens of tracking servers."""
 _LAUNCHER_VARIABLES = frozenset(
@@ -74,6 +77,8 @@ class LaunchContext:
     """The interpreter below `python`, whose packages it uses, if that was built for the job."""
     sdk_path: str = ""
     """Folder to put on PYTHONPATH so that `import muster` works; "" if it already does."""
+    sdk_folder: str = ""
+    """The same folder, for another interpreter that a command may start."""
     attach_path: str = ""
     """Folder whose sitecustomize measures scripts that do not measure themselves; see
     muster.launch.attach."""
@@ -206,7 +211,7 @@ def attached(spec: AllocationSpec) -> list[str]:
         return []
     measure = load(MeasureSection, spec.config.get("measure") or {})
     routes = [route for route in measure.capture if route != "mlflow"]
-    return [*(["steps"] if measure.steps and measure.scripts else []), *routes]
+    return [*([STEPS] if measure.steps and measure.scripts else []), *routes]
 
 
 def tracks(spec: AllocationSpec) -> bool:
@@ -548,6 +553,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     if spec.launcher in ("plain", "shell"):
         # A worker there may be known by no variable of a launcher.
         found["MUSTER_ATTACH_UNRANKED"] = "1"
+        found[PATH_VARIABLE] = f"{place.attach_path}:{place.sdk_folder}"
     return _with_path(found, place.attach_path)
 
 

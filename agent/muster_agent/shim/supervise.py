@@ -36,8 +36,8 @@ from muster_agent.jobs.folder import (
     AllocationFolder,
     remove_socket_dir,
 )
-from muster_agent.jobs.launch import environment_of, is_built_in
-from muster_agent.jobs.process import Identity, send_signal
+from muster_agent.jobs.launch import STEPS, attached, environment_of, is_built_in
+from muster_agent.jobs.process import Identity, descendants, send_signal
 from muster_agent.jobs.survivors import note
 from muster_agent.plan import TERMINAL
 from muster_agent.records.logs import (
@@ -59,6 +59,7 @@ from muster_agent.shim.processes.exits import collect_ends, find_uncaught
 from muster_agent.shim.processes.gang import Processes
 from muster_agent.shim.processes.ports import NoPortFree, holder_of
 from muster_agent.shim.processes.rendezvous import JOB_SOCKETS, make_socket_dir
+from muster_agent.shim.processes.unmeasured import find_unmeasured
 from muster_agent.shim.reporting.event_media import EventMediaTaker
 from muster_agent.shim.reporting.event_values import EventValues
 from muster_agent.shim.reporting.log_values import LogValues
@@ -70,7 +71,7 @@ from muster_agent.shim.state import Standing, first_state
 from muster_agent.tracking.tracker import JobTracker
 
 POLL_S = 0.1
-LOG_UPKEEP_S = 5.0
+UPKEEP_S = 5.0
 SIBLING_GRACE_S = 1.0
 """Seconds between SIGTERM and SIGKILL for the other workers after one has failed."""
 LAUNCHER_LINGER_S = 2.0
@@ -191,6 +192,7 @@ class Shim:
         self.port_holders: dict[int, str] = {}
         """Who held a port at the moment when the job could not have it."""
         self.has_reported_near_limit = False
+        self.has_told_unmeasured = False
         self.next_upkeep_at = 0.0
         self.standing = Standing(
             folder,
@@ -439,7 +441,9 @@ class Shim:
                 self._tell_failure()
                 await self._end_siblings()
                 return
-            self._keep_logs_in_bounds()
+            if self._is_upkeep_due():
+                self._keep_logs_in_bounds()
+                self._tell_unmeasured()
             if is_running:
                 self.watching.look(self.commands.stacks_no)
                 self.profiling.look(self.commands.profile)
@@ -665,10 +669,22 @@ class Shim:
     def _has_ended(self) -> bool:
         return self.processes.has_ended
 
-    def _keep_logs_in_bounds(self) -> None:
+    def _is_upkeep_due(self) -> bool:
         if time.monotonic() < self.next_upkeep_at:
+            return False
+        self.next_upkeep_at = time.monotonic() + UPKEEP_S
+        return True
+
+    def _tell_unmeasured(self) -> None:
+        """Say once why a process that trains is not measured. Those of a container are not ours."""
+        is_open = self.spec.launcher in ("plain", "shell") and STEPS in attached(self.spec)
+        if self.has_told_unmeasured or not is_open or self.processes.confinement.container:
             return
-        self.next_upkeep_at = time.monotonic() + LOG_UPKEEP_S
+        if words := find_unmeasured(descendants(os.getpid())):
+            self.has_told_unmeasured = True
+            self._say("info", words)
+
+    def _keep_logs_in_bounds(self) -> None:
         for file in find_logs(self.folder.logs):
             with contextlib.suppress(OSError):
                 free_past_limit(file.path, limit_bytes=self.spec.log_limit_bytes)

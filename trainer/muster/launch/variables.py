@@ -23,6 +23,12 @@ DATA_PREFIX = "MUSTER_DATA_"
 MODEL_PREFIX = "MUSTER_MODEL_"
 NODE_ADDRESS_VARIABLE = "MUSTER_NODE_ADDRESS"
 """Address of the node, for jobs that answer requests."""
+PATH_VARIABLE = "MUSTER_PYTHONPATH"
+"""Folders of Muster's own that a job's Python has on its path: that of the `sitecustomize` which measures
+scripts, and that of the SDK."""
+SITE_FILE = "muster.pth"
+"""File beside the packages of Muster's environments, by which Python finds the first of them where a
+script has replaced PYTHONPATH."""
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ANY = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 

@@ -188,6 +188,7 @@ def prepare(
                 node_address=options.node_address,
                 base_python=base_python,
                 sdk_path=sdk_path,
+                sdk_folder=options.sdk_path,
                 attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),
                 loopback_interface=LOOPBACK_INTERFACE,
                 num_threads=options.num_threads,

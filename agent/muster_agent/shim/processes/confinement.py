@@ -128,7 +128,7 @@ class Confinement:
         return walls.make_walls(
             self._isolation,
             tmp=tmp,
-            read=[*self._named(place), place.config_file, place.sdk_path, place.attach_path,
+            read=[*self._named(place), place.config_file, place.sdk_folder, place.attach_path,
                   self._folder.launchers, place.hostfile, *interpreters],
             write=[*own, sockets, self._isolation.home],
             with_devices=self._spec.slot_type != "cpu",

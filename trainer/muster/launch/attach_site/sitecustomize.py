@@ -30,8 +30,14 @@ def _run_the_next_one() -> None:
 sys.path[:] = _without_us(sys.path)
 _is_ranked = "LOCAL_RANK" in os.environ
 _what = os.environ.get("MUSTER_ATTACH", "").split()
+_, _, _sdk = os.environ.get("MUSTER_PYTHONPATH", "").partition(os.pathsep)
+if _sdk and importlib.util.find_spec("muster") is None:
+    sys.path.append(
+        _sdk
+    )  # the script has replaced PYTHONPATH, or runs in an environment of its own
 if _is_ranked:  # a worker, and not the launcher, whose workers need the path
     os.environ.pop("MUSTER_ATTACH", None)
+    os.environ.pop("MUSTER_PYTHONPATH", None)
     _rest = os.pathsep.join(_without_us(os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     if _rest:
         os.environ["PYTHONPATH"] = _rest
