@@ -7,11 +7,14 @@ import datetime as dt
 import pytest
 from sqlalchemy import select
 
-from muster_server.db.models import EventRow, ExperimentRow, TrialRow
+from muster_server import clock
+from muster_server.db.models import AttemptRow, EventRow, ExperimentRow, TrialRow
 from muster_server.domain.lifecycle import LifecycleStep, SetTrial
 from muster_server.loops.search import search_pass
 from muster_server.services.lifecycle import apply_step
 from muster_server.services.metrics import summaries
+from muster_server.services.search.standstill import standstill
+from support.data import add_attempt
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 SCRIPT = """
@@ -205,3 +208,56 @@ def test_every_objective_has_to_be_reported(database, submit, end, show, control
     controller.tick()
     assert show("/experiments/1")["state"] == "FAILED"
     assert "No trial reported size" in show("/experiments/1")["reason"]
+
+
+POPULATION = """
+hyperparameters: {lr: {log: [1e-4, 1e-1]}}
+search: {method: pbt, metric: val/loss, goal: min, population: 3, max_length: {epochs: 4}}
+"""
+
+
+def test_a_search_that_stands_still_for_longer_than_its_trials_ran_says_so(database, submit, show):
+    submit(POPULATION)
+    search_pass(database, NOW)
+    with database.transaction() as session:
+        for trial in session.scalars(select(TrialRow)):
+            trial.state, trial.desired = "PAUSED", "pause"
+            add_attempt(session, trial)
+        for attempt in session.scalars(select(AttemptRow)):
+            attempt.started_at, attempt.ended_at = NOW, NOW + dt.timedelta(minutes=9)
+        session.scalars(select(ExperimentRow)).one().state = "RUNNING"
+        moved_at = max(session.scalars(select(EventRow.at)))
+
+    def said(minutes):
+        at = moved_at + dt.timedelta(minutes=minutes)
+        with database.read() as session:
+            message = standstill(session, session.get_one(ExperimentRow, 1), {"PAUSED": 2}, at)
+        return None if message is None else message.english
+
+    assert said(9) is None
+    assert show("/experiments/1")["standstill"] is None
+    assert said(10) == (
+        "This search has stood still for 10 min, longer than any of its trials ran: nothing of it runs "
+        "or is queued, and 2 paused trials at a rung can no longer be judged. Stop the experiment and "
+        "continue it: its trials go on from their checkpoints."
+    )
+    with database.transaction() as session:
+        session.scalars(select(ExperimentRow)).one().search_seq -= 1
+    assert "the controller has not decided on 1 event of it" in said(10)
+    with database.transaction() as session:
+        session.scalars(select(ExperimentRow)).one().desired = "pause"
+    assert said(10) is None
+
+
+def test_a_standstill_is_on_the_page_and_in_the_list(database, submit, show, monkeypatch):
+    submit(POPULATION)
+    with database.transaction() as session:
+        session.scalars(select(ExperimentRow)).one().state = "RUNNING"
+        for trial in session.scalars(select(TrialRow)):
+            trial.state = "PAUSED"
+    later = clock.now() + dt.timedelta(minutes=3)
+    monkeypatch.setattr(clock, "now", lambda: later)
+    found = show("/experiments/1")
+    assert found["standstill"]["text"].startswith("This search has stood still for 3 min")
+    assert found["notices"][0] == found["standstill"]
+    assert show("/experiments")["items"][0]["standstill"] == found["standstill"]

@@ -4382,6 +4382,11 @@ export interface components {
             experiment_id: number;
             /** Experiment Name */
             experiment_name: string;
+            /**
+             * Gang Key
+             * @default
+             */
+            gang_key: string;
             /** Hparams */
             hparams: {
                 [key: string]: unknown;
@@ -6096,6 +6101,7 @@ export interface components {
             /** Slots Per Trial */
             slots_per_trial: number;
             spending: components["schemas"]["SpendingOut"];
+            standstill: components["schemas"]["NoticeOut"] | null;
             /** Started At */
             started_at: string | null;
             /** State */
@@ -6223,6 +6229,7 @@ export interface components {
             slot_type: string;
             /** Slots Per Trial */
             slots_per_trial: number;
+            standstill: components["schemas"]["NoticeOut"] | null;
             /** Started At */
             started_at: string | null;
             /** State */

@@ -202,6 +202,7 @@ const experimentOf = (patch: Partial<Experiment>): Experiment =>
     best_metric: null,
     headline: null,
     non_finite_metric: null,
+    standstill: null,
     only_trial_id: null,
     ended_at: null,
     ...patch,
@@ -230,6 +231,7 @@ test("attention: worst first, and nothing when all is well", () => {
       experimentOf({ state: "FAILED", ended_at: "2026-01-01T20:00:00Z" }),
       experimentOf({ id: 2, state: "FAILED", ended_at: "2025-12-01T00:00:00Z" }),
       experimentOf({ id: 3, non_finite_metric: "train/loss" }),
+      experimentOf({ id: 4, standstill: { text: "This search has stood still.", parts: [] } }),
     ],
     NOW,
   );
@@ -238,6 +240,7 @@ test("attention: worst first, and nothing when all is well", () => {
     "bad:failed",
     "bad:diverged",
     "warn:node",
+    "warn:still",
     "warn:impossible",
     "warn:moreImpossible",
     "warn:wait",

@@ -133,7 +133,13 @@ def list_experiments(
     """List experiments, newest first unless sorted. Several conditions must all hold."""
     with db.read() as session:
         return views.list_experiments(
-            session, filters, cursor=cursor, limit=limit, sort=sort, columns=column or ()
+            session,
+            filters,
+            cursor=cursor,
+            limit=limit,
+            now=clock.now(),
+            sort=sort,
+            columns=column or (),
         )
 
 

@@ -90,7 +90,7 @@ def close_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     def closed(session: Session) -> ExperimentOut:
         unmanaged.close(session, experiment_id, by)
         session.flush()
-        return views.experiment_out(session, experiment_id)
+        return views.experiment_out(session, experiment_id, clock.now())
 
     return raced(db, closed)
 
@@ -161,7 +161,7 @@ def _run(
     with db.transaction() as session:
         operations.run(session, operation, experiment_id, by)
         session.flush()
-        return views.experiment_out(session, experiment_id)
+        return views.experiment_out(session, experiment_id, clock.now())
 
 
 @router.post(

@@ -121,6 +121,8 @@ SENTENCES: Mapping[str, str] = {
     "help.budget": "Starts when that budget is raised.",
     "help.restarts": "Restarts automatically; stop it if you need to fix the cause first.",
     "help.ask": "Claim it with `muster search ask`.",
+    "help.controller_log": "Look for `search_failed` in the controller's log.",
+    "help.stop_and_continue": "Stop the experiment and continue it: its trials go on from their checkpoints.",
     # Where it goes.
     "placed.next": "Starts in the next scheduling pass with {placement}",
     "placed.slots": "{slots:slot}: {nodes}",
@@ -178,6 +180,14 @@ SENTENCES: Mapping[str, str] = {
     "search.without_metric": (
         "{num} of {total:trial} that ended normally have no value of {metric}, by which this search compares trials. "
         "The first is trial {first:#}."
+    ),
+    "search.still_undecided": (
+        "This search has stood still for {minutes} min, longer than any of its trials ran: the controller has not "
+        "decided on {events:event} of it"
+    ),
+    "search.still_waiting": (
+        "This search has stood still for {minutes} min, longer than any of its trials ran: nothing of it runs or is "
+        "queued, and {paused:paused trial} at a rung can no longer be judged"
     ),
     "search.reported_near": (
         "It reported {near}: is that the one? Correct `search.metric` or the name you log, and submit again."

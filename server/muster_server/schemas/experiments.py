@@ -138,6 +138,14 @@ class HeadlineOut(Output):
     """Step of `last`."""
 
 
+class NoticeOut(Output):
+    """What you should know about a search or a script before you read its results."""
+
+    text: str
+    parts: list[PartOut]
+    """`text` as message parts, for translation."""
+
+
 class ExperimentOut(Output):
     id: int
     name: str
@@ -170,6 +178,8 @@ class ExperimentOut(Output):
     non_finite_metric: str | None
     """Metric of a single running trial whose last value is NaN or infinite, a loss first. Null for
     searches, in which such trials are ordinary."""
+    standstill: NoticeOut | None
+    """Why a search has stood still for longer than any of its trials ran; null while it moves."""
     num_trials: int
     num_trials_by_state: dict[str, int]
     num_trials_planned: int | None
@@ -242,14 +252,6 @@ class ExperimentCountOut(Output):
     num_experiments: int
 
 
-class NoticeOut(Output):
-    """What you should know about a search or a script before you read its results."""
-
-    text: str
-    parts: list[PartOut]
-    """`text` as message parts, for translation."""
-
-
 class OrderedExperimentOut(Output):
     """The other end of an `after`: an experiment that this one waits for, or that waits for this
     one."""
@@ -265,7 +267,7 @@ class OrderedExperimentOut(Output):
 
 class ExperimentDetail(ExperimentOut):
     notices: list[NoticeOut]
-    """Notices about a search: failed trials with their common cause, and a metric that trials ended
+    """Notices about a search: a standstill, failed trials with their common cause, and a metric that trials ended
     without; those of its trial for a single training. Most serious first."""
     document: str
     overrides: list[str]

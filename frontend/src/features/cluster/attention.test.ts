@@ -19,6 +19,7 @@ const failed = (endedAgo: number): Experiment =>
     reason: "why",
     ended_at: at(endedAgo),
     non_finite_metric: null,
+    standstill: null,
   }) as Experiment;
 
 const kinds = (...given: Parameters<typeof attention>) => attention(...given).map(({ kind, to }) => [kind, to]);

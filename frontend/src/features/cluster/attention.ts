@@ -6,7 +6,17 @@ import { parseAt } from "../../lib/time";
 export interface Attention {
   /** Names this occurrence, so that the next one is listed although this one was dismissed. */
   key: string;
-  kind: "failed" | "node" | "health" | "wait" | "diverged" | "impossible" | "moreImpossible" | "stuck" | "moreStuck";
+  kind:
+    | "failed"
+    | "node"
+    | "health"
+    | "wait"
+    | "diverged"
+    | "impossible"
+    | "moreImpossible"
+    | "stuck"
+    | "moreStuck"
+    | "still";
   tone: "bad" | "warn";
   to: string;
   name: string;
@@ -90,6 +100,17 @@ export function attention(
         to,
         name: experiment.name,
         detail: experiment.non_finite_metric,
+        at: null,
+      });
+    } else if (experiment.standstill !== null) {
+      out.push({
+        key: keyOf("still", experiment.id),
+        kind: "still",
+        tone: "warn",
+        to,
+        name: experiment.name,
+        detail: experiment.standstill.text,
+        parts: experiment.standstill.parts,
         at: null,
       });
     }

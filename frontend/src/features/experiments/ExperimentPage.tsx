@@ -16,7 +16,7 @@ import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { Events } from "../../components/Events";
 import { QueryView } from "../../components/QueryView";
 import { Reason, Message } from "../../components/Message";
-import { StateBadge, stateWord } from "../../components/StateBadge";
+import { FlagBadge, StateBadge, stateWord } from "../../components/StateBadge";
 import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed } from "../../components/Time";
 import * as format from "../../lib/format";
@@ -66,6 +66,7 @@ function ExperimentView({ experiment: data }: { experiment: ExperimentDetail }) 
         badge={
           <>
             <StateBadge state={shownState(data)} />
+            {data.standstill ? <FlagBadge flag="STALLED" /> : null}
             <UnmanagedBadge client={data.unmanaged} />
           </>
         }

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import type { Experiment } from "../../api/queries";
 import { Headline } from "../../common/headline/Headline";
 import { Meter, TrialsBar } from "../../components/basics";
-import { StateBadge } from "../../components/StateBadge";
+import { FlagBadge, StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
 import tableCss from "../../components/dataTable.module.css";
 import uiCss from "../../components/ui.module.css";
@@ -54,8 +54,9 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
       return item.name;
     case "state":
       return (
-        <span title={item.reason}>
+        <span title={item.standstill?.text ?? item.reason}>
           <StateBadge state={shownState(item)} />
+          {item.standstill ? <FlagBadge flag="STALLED" /> : null}
         </span>
       );
     case "labels":

@@ -61,6 +61,7 @@ export const overview = {
     hideDismissed_one: "Hide dismissed",
     hideDismissed_other: "Hide dismissed",
     diverged: "{{name}} reports a non-finite value:",
+    still: "{{name}} stands still:",
   },
   first: {
     title: "First steps",

@@ -63,6 +63,7 @@ export const overview: Same<typeof english> = {
     hideDismissed_one: "隐藏已忽略",
     hideDismissed_other: "隐藏已忽略",
     diverged: "{{name}} 上报了非有限的值：",
+    still: "{{name}} 停滞：",
   },
   first: {
     title: "开始使用",

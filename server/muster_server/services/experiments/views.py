@@ -39,6 +39,7 @@ from ..quota import budgets, spending
 from ..runtime import notices as trial_notices
 from ..scheduling import held_slots
 from ..search import notices
+from ..search.standstill import standstill
 from . import columns as experiment_columns
 from . import forks, order
 from .filters import ExperimentFilter, conditions
@@ -57,6 +58,7 @@ def list_experiments(
     *,
     cursor: str | None,
     limit: int,
+    now: dt.datetime,
     sort: str = "-created",
     columns: Sequence[str] = (),
 ) -> Page[ExperimentOut]:
@@ -69,7 +71,8 @@ def list_experiments(
     rows = [found[id_] for id_ in ids]
     values = experiment_columns.values_of(session, [row[0] for row in rows], wanted)
     items = [
-        ExperimentOut(**fields, values=values[fields["id"]]) for fields in _fields(session, rows)
+        ExperimentOut(**fields, values=values[fields["id"]])
+        for fields in _fields(session, rows, now)
     ]
     return Page(items=items, next=following)
 
@@ -95,23 +98,26 @@ def columns_out(session: Session, project: str | None) -> ExperimentColumnsOut:
     )
 
 
-def experiment_out(session: Session, experiment_id: int) -> ExperimentOut:
+def experiment_out(session: Session, experiment_id: int, now: dt.datetime) -> ExperimentOut:
     """Raises NotFound."""
-    return ExperimentOut(**_fields(session, [_one(session, experiment_id)])[0])
+    return ExperimentOut(**_fields(session, [_one(session, experiment_id)], now)[0])
 
 
 def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) -> ExperimentDetail:
     """Raises NotFound."""
     found = _one(session, experiment_id)
-    (fields,) = _fields(session, [found])
+    (fields,) = _fields(session, [found], now)
     row: ExperimentRow = found[0]
     spent = spending.of_experiment(session, experiment_id, now)
     waiting = dependencies.waiting_for(session, experiment_id)
     return ExperimentDetail(
         **fields,
         notices=[
-            NoticeOut(text=notice.english, parts=parts_out(notice))
-            for notice in (*notices.notices(session, row), *_trial_notices(session, row))
+            *([fields["standstill"]] if fields["standstill"] is not None else ()),
+            *(
+                _notice_out(notice)
+                for notice in (*notices.notices(session, row), *_trial_notices(session, row))
+            ),
         ],
         document=row.document,
         overrides=row.overrides,
@@ -136,6 +142,10 @@ def experiment_detail(session: Session, experiment_id: int, now: dt.datetime) ->
         num_before=len(waiting),
         num_continued=row.num_continued,
     )
+
+
+def _notice_out(notice: AnyMessage) -> NoticeOut:
+    return NoticeOut(text=notice.english, parts=parts_out(notice))
 
 
 def _ordered(session: Session, entries: Sequence[tuple[int, str]]) -> list[OrderedExperimentOut]:
@@ -261,14 +271,21 @@ class _Trials:
     """Trials that have ended or say how many steps they plan."""
 
 
-def _fields(session: Session, rows: Sequence[Found]) -> list[dict[str, Any]]:
+def _fields(session: Session, rows: Sequence[Found], now: dt.datetime) -> list[dict[str, Any]]:
     trials = _count_trials(session, [row[0].id for row in rows])
     shown = _shown_trials(session, [row[0].id for row in rows])
     held = held_slots.of_experiments(session, [row[0].id for row in rows])
+    still = {
+        row[0].id: _notice_out(notice)
+        for row in rows
+        if row[0].id in trials
+        and (notice := standstill(session, row[0], trials[row[0].id].by_state, now)) is not None
+    }
     return [
         {
             **_experiment(*row, trials.get(row[0].id, _Trials()), shown.get(row[0].id)),
             "num_slots_held": held.get(row[0].id, 0),
+            "standstill": still.get(row[0].id),
         }
         for row in rows
     ]
