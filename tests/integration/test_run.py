@@ -184,7 +184,8 @@ BATCH_SCRIPT = """#!/bin/bash
 #SBATCH --output=out-%j.txt
 
 export WORD=from-the-script
-srun --label python train.py "$SLURM_NNODES nodes"
+if ! WORD=before-srun srun --label python train.py "$SLURM_NNODES nodes"; then exit 3; fi
+echo "again: $(srun hostname | wc -l)"
 """
 
 
@@ -193,8 +194,9 @@ def test_a_batch_script_runs_by_both_commands(stack: Stack, client: Client, fold
     code, out, err = run(stack, folder, "train.sbatch")
     assert code == 0, err
     assert sorted(out.splitlines()) == [
-        "[rank 0] rank 0 from-the-script 2 nodes",
-        "[rank 1] rank 1 from-the-script 2 nodes",
+        "[rank 0] rank None before-srun 2 nodes",
+        "[rank 1] rank None before-srun 2 nodes",
+        "again: 2",
     ]
     assert "line 3: --nodes=2 → resources.nodes: 2" in err
     assert "line 6: --output=out-%j.txt ignored" in err

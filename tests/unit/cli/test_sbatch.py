@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from muster.cli.output import CommandFailure
 from muster.cli.sbatch.draft import SbatchJob
+from muster.cli.sbatch.options import given_options
 from muster.cli.sbatch.reading import read_sbatch
 
 TORCHRUN = """
@@ -26,6 +24,10 @@ def script(*options: str, body: str = "\npython train.py\n", shell: str = "/bin/
 
 def read(*options: str, body: str = "\npython train.py\n", **more: Any) -> SbatchJob:
     return read_sbatch(script(*options, body=body), "jobs/train.sbatch", **more)
+
+
+def variables(**values: str) -> dict[str, Any]:
+    return {"environment": {"variables": values}}
 
 
 def resources(slots: int, **more: Any) -> dict[str, Any]:
@@ -59,6 +61,21 @@ def resources(slots: int, **more: Any) -> dict[str, Any]:
         ),
         (["--ntasks=8", "--ntasks-per-node=4"], TASKS, resources(8, nodes=2)),
         (["-N 2", "-n6"], TASKS, resources(6, nodes=2)),
+        (["-N 3", "-n 4"], TASKS, resources(6, nodes=3)),
+        (["-N 1-1", "-n 4"], TASKS, resources(4, nodes=1)),
+        (
+            ["--ntasks-per-node=2", "-N1", "--gres=gpu:4"],
+            TASKS,
+            resources(4, nodes=1, slot_type="cuda"),
+        ),
+        # Of srun alone, which would make a job of its own.
+        (
+            [],
+            "\n# srun -n 9\nA=1 srun -N2 \\\n  --ntasks-per-node=1 hostname\nsrun -n1 a",
+            resources(2, nodes=2),
+        ),
+        ([], "\nsrun -c4 -n 3 python -N 7", resources(3)),
+        ([], "\nPYTHONPATH=. srun --gres=gpu:2 python a.py", resources(2, slot_type="cuda")),
         (["--ntasks=4"], TASKS, resources(4)),
     ],
 )
@@ -72,9 +89,15 @@ def test_nodes_tasks_and_gpus_become_slots(
 @pytest.mark.parametrize(
     ("option", "expected"),
     [
-        ("--job-name=my-job", {"name": "my-job"}),
-        ("-J my-job  # as on the paper", {"name": "my-job"}),
-        ('--job-name="my job"', {"name": "my job"}),
+        ("--job-name=my-job", {"name": "my-job", **variables(SLURM_JOB_NAME="my-job")}),
+        (
+            "-J my-job  # as on the paper",
+            {"name": "my-job", **variables(SLURM_JOB_NAME="my-job")},
+        ),
+        (
+            '--job-name="my job"',
+            {"name": "my job", **variables(SLURM_JOB_NAME="my job")},
+        ),
         ("--comment='second try'", {"notes": "second try"}),
         ("--time=2:00:00", {"resources": {"slots": 1, "nodes": 1, "max_duration": "2h"}}),
         ("-t 90", {"resources": {"slots": 1, "nodes": 1, "max_duration": "1h30min"}}),
@@ -84,7 +107,7 @@ def test_nodes_tasks_and_gpus_become_slots(
         ("--time=0-00:30:00", {"resources": {"slots": 1, "nodes": 1, "max_duration": "30min"}}),
         ("--time=0", {}),
         ("--time=UNLIMITED", {}),
-        ("--cpus-per-task=6", {"environment": {"variables": {"OMP_NUM_THREADS": "6"}}}),
+        ("--cpus-per-task=6", variables(OMP_NUM_THREADS="6", SLURM_CPUS_PER_TASK="6")),
         ("--export=ALL,SEED=1,LR=0.1", {"environment": {"variables": {"SEED": "1", "LR": "0.1"}}}),
         ("--export=ALL", {}),
         ("--signal=B:USR1@120", {"stop_grace_s": 120}),
@@ -101,7 +124,13 @@ def test_nodes_tasks_and_gpus_become_slots(
         ),
         ("--no-requeue", {"resources": {"slots": 1, "nodes": 1, "preemptible": False}}),
         ("--requeue", {"resources": {"slots": 1, "nodes": 1, "preemptible": True}}),
-        ("-p gpu,debug", {"resources": {"slots": 1, "nodes": 1, "pool": "debug"}}),
+        (
+            "-p gpu,debug",
+            {
+                "resources": {"slots": 1, "nodes": 1, "pool": "debug"},
+                **variables(SLURM_JOB_PARTITION="debug"),
+            },
+        ),
         ("--partition=other", {}),
         ("--chdir=.", {}),
         ("--output=slurm-%j.out", {}),
@@ -117,7 +146,7 @@ def test_nodes_tasks_and_gpus_become_slots(
     ],
 )
 def test_what_an_option_becomes(option: str, expected: dict[str, Any]) -> None:
-    job = read(option, pools=["default", "debug"])
+    job = read(option, pools=lambda: ["default", "debug"])
     plain = read().document
     assert {k: v for k, v in job.document.items() if plain.get(k) != v} == expected
     (line,) = [translation.text() for translation in job.translations]
@@ -134,7 +163,7 @@ def test_everything_is_told_in_the_order_of_the_script() -> None:
         "line 3: -t 60 → resources.max_duration: 1h (restarts share it)",
         "line 4: -o out.txt ignored (logs are kept by Muster: muster logs)",
     ]
-    assert job.notes == ["The script runs once on each node; srun starts its command there."]
+    assert job.notes == []
 
 
 def test_directives_end_at_the_first_command() -> None:
@@ -156,13 +185,7 @@ def test_directives_end_at_the_first_command() -> None:
         (["nodes=2"], None, "Line 2: 'nodes=2' is not an option of sbatch."),
         (["--job-name='x"], None, "Line 2 cannot be split: no closing quotation."),
         (["--gpus=many"], None, "Line 2: --gpus=many names no number of GPUs."),
-        (["-N 3", "-n 4"], TASKS, "Line 3: -n 4 cannot be divided evenly over 3 nodes."),
         (["-N 3", "--gpus=4"], TASKS, "Line 3: --gpus=4 cannot be divided evenly over 3 nodes."),
-        (
-            ["--ntasks-per-node=2", "--gres=gpu:4"],
-            TASKS,
-            "Line 2: --ntasks-per-node=2 gives 2 tasks, and line 3, --gres=gpu:4, 4 GPUs on a node.",
-        ),
         (
             ["--gpus-per-node=2", "--gres=gpu:4"],
             None,
@@ -178,8 +201,16 @@ def test_directives_end_at_the_first_command() -> None:
         (["--array=0-9%"], None, "Line 2: --array=0-9% has no number after %."),
         (["--array=0-9%x"], None, "Line 2: --array=0-9%x has no number after %."),
         (["--signal=@"], None, "Line 2: --signal=@ is no signal."),
-        (["--nodes=2"], None, "asks for 2 nodes and does not call srun"),
-        (["--nodes=2"], TORCHRUN + TORCHRUN, "calls srun more than once"),
+        (
+            [],
+            "\n\nsrun -p main \\\n  --ntasks=${GPUS} python train.py",
+            "Line 4: srun --ntasks=${GPUS} is how large the job is to be",
+        ),
+        (
+            [],
+            "\ntar xf data.tar -C $SCRATCH_1\nrm -rf ${SCRATCH_1}/*",
+            "Line 4 removes what is in $SCRATCH_1, and nothing sets SCRATCH_1",
+        ),
     ],
 )
 def test_nonsense_names_line_and_value(options: list[str], body: str | None, said: str) -> None:
@@ -211,55 +242,50 @@ def test_an_array_is_one_with_the_variables_of_slurm() -> None:
 
 def test_a_script_that_is_none_of_a_shell_is_refused() -> None:
     with pytest.raises(CommandFailure, match="is a script of python3"):
-        read_sbatch(script(shell="/usr/bin/env python3"), "a.py")
-    assert read_sbatch(script(shell="/bin/bash -l"), "a.sh").document["entrypoint"][:2] == [
-        "bash",
-        "-l",
-    ]
+        read_sbatch("#!/usr/bin/env python3\nprint(1)\n", "a.py")
+    for shell in ("/bin/bash -l", "/usr/bin/env -S bash -e", "/usr/bin/env bash"):
+        assert read_sbatch(script(shell=shell), "a.sh").document["entrypoint"] == ["sbatch", "a.sh"]
+    # Slurm runs it as well.
+    assert read_sbatch(script("-n1", shell="/usr/bin/env python3"), "a.py").document
 
 
-PRINTS = r"""
-# srun in a comment
-echo "before $SLURM_JOB_ID $SLURM_NNODES $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)"
-srun --ntasks=$SLURM_NTASKS \
-    --cpu-bind cores -l sh -c 'echo "task $0 ${SLURM_PROCID-none} ${SLURM_NTASKS-none} ${SLURM_JOB_ID-none}"' "$1"
-echo after
-"""
+def test_lines_that_end_as_in_dos_are_refused() -> None:
+    text = script("--nodes=2", body=TASKS).replace("\n", "\r\n")
+    with pytest.raises(CommandFailure, match=r"has DOS line ends \(CRLF\)") as caught:
+        read_sbatch(text, "train.sbatch")
+    assert caught.value.hint == "convert it: sed -i 's/\\r$//' train.sbatch"
 
 
 @pytest.mark.parametrize(
-    ("body", "launcher", "told"),
+    "line",
     [
-        (PRINTS, "direct", "task arg 3 4 7"),
-        (PRINTS.replace("sh -c", "torchrun sh -c"), "shell", "task arg none none none"),
+        "rm -rf $SLURM_TMPDIR/*",
+        "rm -rf -- ${TMPDIR}/x",
+        "OUT=x; rm -r $OUT/y",
+        "for d in a b; do rm -r $d/*; done",
+        "# rm -rf $NOTHING/*",
+        "rm -rf $SEED/*",
+        "rm -rf ${NOTHING:?}/*",
     ],
 )
-def test_the_script_runs_as_it_is_and_srun_starts_its_command(
-    tmp_path: Path, body: str, launcher: str, told: str
-) -> None:
-    """By a real shell, with the variables of the launcher; torchrun is a program of the test."""
-    job = read_sbatch(script("-N2", "-n4", body=body), "train.sbatch", arguments=["arg"])
-    assert job.document["launcher"] == launcher
-    (tmp_path / "train.sbatch").write_text(script(body=body))
-    (tmp_path / "torchrun").write_text('#!/bin/sh\nexec "$@"\n')
-    (tmp_path / "torchrun").chmod(0o755)
-    of_tasks = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
-    of_tasks |= {"GROUP_RANK": "1", "GROUP_WORLD_SIZE": "2"}
-    of_nodes = {"NNODES": "2", "NODE_RANK": "1", "NPROC_PER_NODE": "2"}
-    environment = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "MUSTER_EXPERIMENT_ID": "7",
-        "MASTER_ADDR": "10.0.0.1",
-        **(of_tasks if launcher == "direct" else of_nodes),
-    }
-    done = subprocess.run(
-        job.document["entrypoint"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
+def test_what_is_set_may_be_removed(line: str) -> None:
+    read("--export=ALL,SEED=1", body=f"\n{line}\n")
+
+
+def test_words_of_sbatch_precede_those_of_the_script() -> None:
+    words = ["--ntasks=2", "-J", "b", "train.sh", "x"]
+    given = list(given_options(words))
+    assert words == ["train.sh", "x"]
+    job = read("--job-name=a", "--ntasks=8", body=TASKS, given=given)
+    assert job.document["resources"] == resources(2)
+    assert job.translations[0].text() == "command line: --ntasks=2 → resources.slots: 2"
+    with pytest.raises(CommandFailure, match=r"^Command line: --tme is not an option of sbatch"):
+        list(given_options(["--tme=1"]))
+
+
+def test_a_script_that_leaves_nodes_idle_says_so() -> None:
+    (note,) = read("--nodes=2").notes
+    assert note == (
+        "The script runs on the first of 2 nodes, and never calls srun, which starts processes on the "
+        "others."
     )
-    assert done.stdout.splitlines() == ["before 7 2 10.0.0.1", told, "after"], done.stderr
-    assert done.returncode == 0

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from muster.client import Client
 
     from ..command_lines import ParsedCommand
+    from ..sbatch.options import SbatchOption
 
 POLL_S = 0.5
 NAME_MAX_CHARS = 200
@@ -107,7 +108,8 @@ def run(
                 exit_code=EXIT_USAGE,
             )
         slots, slot_type = gpus, "cuda"
-    if (script := _batch_script(command[0])) is not None:
+    given, command = _batch_options(command)
+    if (script := _batch_script(command[0], is_named=given is not None)) is not None:
         own = (slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)
         if any((*own, array)):
             raise CommandFailure(
@@ -115,7 +117,9 @@ def run(
                 "--set changes a value: --set resources.slots=4",
                 exit_code=EXIT_USAGE,
             )
-        _run_batch_script(command, script, list(set_ or ()), detach=detach, as_json=as_json)
+        _run_batch_script(
+            command, script, given or [], list(set_ or ()), detach=detach, as_json=as_json
+        )
         return
     folder = Path.cwd() if code is None else code
     parsed = parse_command(command, folder)
@@ -183,12 +187,20 @@ def start(
 
 
 def _run_batch_script(
-    command: Sequence[str], script: str, overrides: list[str], *, detach: bool, as_json: bool
+    command: Sequence[str],
+    script: str,
+    given: Sequence[SbatchOption],
+    overrides: list[str],
+    *,
+    detach: bool,
+    as_json: bool,
 ) -> None:
     from ..sbatch.reading import document_of
 
     with client_of_environment() as client:
-        document = document_of(client, command[0], script, arguments=command[1:], quiet=as_json)
+        document = document_of(
+            client, command[0], script, arguments=command[1:], given=given, quiet=as_json
+        )
     start(
         document,
         overrides=overrides,
@@ -199,13 +211,34 @@ def _run_batch_script(
     )
 
 
-def _batch_script(word: str) -> str | None:
-    """Return the text of a Slurm batch script; None if the word names something else."""
+def _batch_options(command: list[str]) -> tuple[list[SbatchOption] | None, list[str]]:
+    """Return the options of a command line of sbatch, and what follows them; None for another command.
+    Raises CommandFailure."""
+    if command[0] != "sbatch":
+        return None, command
+    from ..sbatch.options import given_options
+
+    words = command[1:]
+    given = list(given_options(words))
+    if not words or not Path(words[0]).is_file():
+        raise CommandFailure(
+            f"sbatch names {words[0] if words else 'no file'}, which is no script here.",
+            "muster run -- sbatch --ntasks=4 train.sh",
+            exit_code=EXIT_USAGE,
+        )
+    return given, words
+
+
+def _batch_script(word: str, *, is_named: bool) -> str | None:
+    """Return the text of a Slurm batch script; None if the word names something else.
+
+    is_named: whether the command line says that it is one, by sbatch.
+    """
     try:
-        text = Path(word).read_text(errors="replace") if Path(word).is_file() else ""
+        text = Path(word).read_bytes().decode(errors="replace") if Path(word).is_file() else ""
     except OSError:
         return None
-    return text if text.startswith("#!") and "\n#SBATCH" in text else None
+    return text if is_named or (text.startswith("#!") and "\n#SBATCH" in text) else None
 
 
 def _document(

@@ -1,92 +1,60 @@
-"""The commands of a batch script: how they run where there is no Slurm."""
+"""What the commands of a batch script tell before it runs: which shell reads them, and what would not
+run as it does under Slurm."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath, PurePosixPath
 
-from muster.launch.commands import find_call
+from muster.launch.slurm.options import StepRefused, take_options
 
 from ..exit_codes import EXIT_USAGE
 from ..output import CommandFailure
-from .draft import BatchDraft
-from .options import FLAGS, SHORT
+from .options import SbatchOption
+from .shape import SHAPE
 
 _SHELLS = frozenset({"bash", "sh", "zsh", "ksh", "dash"})
-_SRUN = re.compile(r"(?:^|[|;&(]|\$\(|\bexec\s|\btime\s)\s*srun\b(?P<rest>[^\n]*)", re.MULTILINE)
+_CALL = re.compile(r"^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*srun[ \t]+(?P<rest>.*)", re.MULTILINE)
+_REMOVAL = re.compile(r"\brm\s+(?:-\S+\s+)*[\"']?\$\{?(?P<name>[A-Za-z_]\w*)\}?[\"']?/")
+_SET = frozenset({"HOME", "PWD", "OLDPWD", "TMPDIR", "LOCAL_SCRATCH", "USER", "VIRTUAL_ENV"})
+"""Variables of folders that every batch script finds set, beside SLURM_… and MUSTER_…."""
 
 
-def add_body(
-    job: BatchDraft, text: str, path: str, arguments: Sequence[str], nodes: int | None
-) -> list[str]:
-    """Set the entry point, and return sentences about it.
+def check_script(text: str, path: str, variables: Sequence[str]) -> None:
+    """Raise CommandFailure for a script that no node could run as it is meant.
 
-    The script itself runs, as it is. Variables of Slurm are set in its shell alone, because
-    programs that find them in their environment believe that they run under Slurm.
+    variables: names that the document sets.
     """
-    calls = [found["rest"] for found in _SRUN.finditer(_commands(text))]
-    resources = job.section("resources")
-    if len(calls) > 1:
-        raise _needs_slurm("calls srun more than once", path)
-    if not calls and nodes is not None and nodes > 1:
-        raise _needs_slurm(f"asks for {nodes} nodes and does not call srun", path)
-    command, num_words = _srun_command(calls[0]) if calls else ([], 0)
-    starts_workers = not calls or find_call(command) is not None
-    if not calls:
-        resources.setdefault("nodes", 1)
-    job.document["launcher"] = "shell" if starts_workers else "direct"
-    script = [*_shell(text, path), "-c", _prelude(num_words, is_task=not starts_workers), path]
-    job.document["entrypoint"] = [*script, *arguments]
-    if starts_workers and calls:
-        return ["The script runs once on each node; srun starts its command there."]
-    if calls:
-        return ["The script runs once for each task: its commands before srun run as often."]
-    return []
+    if "\r\n" in text:
+        raise CommandFailure(
+            f"Line 1: {path} has DOS line ends (CRLF), with which a shell cannot read it.",
+            f"convert it: sed -i 's/\\r$//' {path}",
+            exit_code=EXIT_USAGE,
+        )
+    _check_shell(text, path)
+    for number, line in enumerate(text.splitlines(), 1):
+        for found in _REMOVAL.finditer(line.partition("#")[0]):
+            name = found["name"]
+            is_set = name in _SET or name.startswith(("SLURM_", "MUSTER_")) or name in variables
+            if not is_set and not re.search(rf"\b{name}=|\b(?:read|for)\b.*\b{name}\b", text):
+                raise CommandFailure(
+                    f"Line {number} removes what is in ${name}, and nothing sets {name}: it would be "
+                    "another folder.",
+                    f"use $SLURM_TMPDIR, a folder of the job's own, or set it: --export={name}=FOLDER",
+                    exit_code=EXIT_USAGE,
+                )
 
 
-def _commands(text: str) -> str:
-    """Return the lines of a script without comments; continued lines are one."""
-    joined = re.sub(r"\\\n\s*", " ", text)
-    return "\n".join(line for line in joined.splitlines() if not line.lstrip().startswith("#"))
-
-
-def _srun_command(rest: str) -> tuple[list[str], int]:
-    """Return the command that srun starts, and the number of words of srun's own options."""
-    lexer = shlex.shlex(rest, posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, "#"
-    try:
-        words = list(lexer)
-    except ValueError:
-        words = rest.split()
-    position = 0
-    while position < len(words) and words[position].startswith("-"):
-        word = words[position]
-        position += 1
-        is_short = not word.startswith("--")
-        name = SHORT.get(word[1:2], "") if is_short else word[2:].partition("=")[0]
-        has_value = len(word) > 2 if is_short else "=" in word
-        is_flag = name in FLAGS or (is_short and word[1] in "lu") or name in _SRUN_FLAGS
-        if not has_value and not is_flag:
-            position += 1
-    return words[position:], position
-
-
-_SRUN_FLAGS = frozenset({
-    "label", "unbuffered", "pty", "kill-on-bad-exit", "exact", "overlap", "multi-prog", "no-allocate",
-    "preserve-env", "disable-status", "interactive", "mpi-combine", "whole", "slurmd-debug",
-})  # fmt: skip
-
-
-def _shell(text: str, path: str) -> list[str]:
-    """Return the shell of the first line, with its options. Raises CommandFailure for a program
-    that is no shell."""
+def _check_shell(text: str, path: str) -> None:
+    """Raise CommandFailure for a program that is no shell, unless the script is written for Slurm."""
     words = text.splitlines()[0].removeprefix("#!").split()
     if words and PurePosixPath(words[0]).name == "env":
-        words = words[1:]
+        words = [w for w in words[1:] if not w.startswith("-") and "=" not in w]
     name = PurePosixPath(words[0]).name if words else ""
-    if name not in _SHELLS:
+    if name not in _SHELLS and "\n#SBATCH" not in text:
         raise CommandFailure(
             f"{path} is a script of {name or 'nothing'}, and batch scripts are those of a shell.",
             f"give it a name that ends with .py: muster run -- python {PurePath(path).stem}.py"
@@ -94,43 +62,48 @@ def _shell(text: str, path: str) -> list[str]:
             else "begin with #!/bin/bash",
             exit_code=EXIT_USAGE,
         )
-    return [name, *words[1:]]
 
 
-def _prelude(num_words: int, *, is_task: bool) -> str:
-    """Return the shell commands that stand in for Slurm and then read the script.
+def calls_srun(text: str) -> bool:
+    """Return whether a script seems to call srun somewhere."""
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return any(re.search(r"\bsrun\b", line) for line in lines)
 
-    num_words: words of srun's options, which are skipped. is_task: whether each process is a task
-    of its own rather than a node.
+
+def shape_of_srun(text: str, arguments: str = "") -> dict[str, SbatchOption]:
+    """Return how large a job the calls of srun in a script ask for, where no other option does: srun
+    outside of a job makes one of the size that it needs.
+
+    arguments: how the script was submitted, for hints. Raises CommandFailure where the size is in a
+    variable, whose value is not known before the script runs.
     """
-    rank, size = ("$RANK", "$WORLD_SIZE") if is_task else ("$NODE_RANK", "$NNODES")
-    node = "${GROUP_RANK:-0}" if is_task else "$NODE_RANK"
-    num_nodes = "${GROUP_WORLD_SIZE:-1}" if is_task else "$NNODES"
-    of_node = "$LOCAL_WORLD_SIZE" if is_task else "$NPROC_PER_NODE"
-    lines = [
-        f"SLURM_JOB_ID=$MUSTER_EXPERIMENT_ID SLURM_JOBID=$MUSTER_EXPERIMENT_ID SLURM_NODEID={node}",
-        f"SLURM_NNODES={num_nodes} SLURM_JOB_NUM_NODES={num_nodes} SLURM_GPUS_ON_NODE={of_node}",
-        f"SLURM_PROCID={rank} SLURM_NTASKS={size} SLURM_NPROCS={size} SLURM_SUBMIT_DIR=$PWD",
-        "SLURM_CPUS_PER_TASK=${OMP_NUM_THREADS:-1} SLURM_JOB_NODELIST=${MASTER_ADDR:-127.0.0.1}",
-        "SLURM_NODELIST=$SLURM_JOB_NODELIST SLURM_LOCALID=${LOCAL_RANK:-0}",
-        'scontrol() { echo "$SLURM_JOB_NODELIST"; }',
-    ]
-    skip = f"shift {num_words}; " if num_words else ""
-    as_task = (
-        "SLURM_PROCID=$RANK SLURM_LOCALID=$LOCAL_RANK SLURM_NTASKS=$WORLD_SIZE "
-        f"SLURM_NODEID={node} SLURM_JOB_ID=$MUSTER_EXPERIMENT_ID "
-        if is_task
-        else ""
-    )
-    lines.append(f'srun() {{ {skip}{as_task}"$@"; }}')
-    lines.append('. "./$0"')
-    return "\n".join(lines)
+    largest: dict[str, SbatchOption] = {}
+    for option in _calls(text):
+        if "$" in option.value or "`" in option.value:
+            raise option.error(
+                "is how large the job is to be, and the value is known only when the script runs",
+                f"write it: muster run -- sbatch --{option.name}=4 {arguments}".rstrip(),
+            )
+        known = largest.get(option.name)
+        if known is None or (option.value.isdigit() and option.number() > known.number()):
+            largest[option.name] = option
+    return largest
 
 
-def _needs_slurm(problem: str, path: str) -> CommandFailure:
-    return CommandFailure(
-        f"{path} {problem}, and Muster runs a script on every node.",
-        "write a document: entrypoint: bash run.sh, launcher: shell, resources: {slots: 8, nodes: 2}; "
-        "run.sh starts its workers with torchrun, to which Muster adds the addresses",
-        exit_code=EXIT_USAGE,
-    )
+def _calls(text: str) -> Iterator[SbatchOption]:
+    """Yield the options of each srun at the beginning of a line that say how large a step is."""
+    # Continued lines are one, and keep the number of the first.
+    joined = re.sub(r"\\\n", "  ", text)
+    for call in _CALL.finditer(joined):
+        number = text[: call.start()].count("\n") + 1
+        lexer = shlex.shlex(call["rest"], posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, "#"
+        try:
+            words = list(lexer)
+        except ValueError:
+            words = call["rest"].split()
+        # What srun does not know it refuses itself.
+        with contextlib.suppress(StepRefused):
+            for name, value, word in take_options(words):
+                if name in SHAPE:
+                    yield SbatchOption(line=number, name=name, value=value, written=f"srun {word}")

@@ -21,7 +21,7 @@ class Translation:
     def text(self) -> str:
         """Return the line for people."""
         what = f"→ {self.became}" if self.became else "ignored"
-        return f"line {self.option.line}: {self.option.written} {what}" + (
+        return f"{self.option.place}: {self.option.written} {what}" + (
             f" ({self.why})" if self.why else ""
         )
 
@@ -46,6 +46,10 @@ class BatchDraft:
     def section(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self.document.setdefault(name, {})
         return found
+
+    def set_variable(self, name: str, value: str) -> None:
+        """Set a variable of the job."""
+        self.section("environment").setdefault("variables", {})[name] = value
 
     def note(self, option: SbatchOption, became: str, why: str = "") -> None:
         self.translations.append(Translation(option=option, became=became, why=why))

@@ -58,16 +58,22 @@ class SbatchOption:
     """An option of a `#SBATCH` line."""
 
     line: int
+    """Number of the line; 0 on the command line of sbatch."""
     name: str
     """Long name, without dashes."""
     value: str
     written: str
     """Text of the option in the script."""
 
+    @property
+    def place(self) -> str:
+        """Return where it stands."""
+        return _place(self.line)
+
     def error(self, problem: str, hint: str) -> CommandFailure:
         """Return the error about this option; problem: a clause about it."""
         return CommandFailure(
-            f"Line {self.line}: {self.written} {problem}.", hint, exit_code=EXIT_USAGE
+            f"{self.place.capitalize()}: {self.written} {problem}.", hint, exit_code=EXIT_USAGE
         )
 
     def number(self) -> int:
@@ -75,6 +81,16 @@ class SbatchOption:
         if not self.value.isdigit() or int(self.value) < 1:
             raise self.error("is not a positive number", f"--{self.name}=2")
         return int(self.value)
+
+
+def _place(line: int) -> str:
+    return f"line {line}" if line else "command line"
+
+
+def given_options(words: list[str]) -> Iterator[SbatchOption]:
+    """Take the options of a command line of sbatch off its beginning, and yield them."""
+    while words and words[0].startswith("-"):
+        yield _option(0, words)
 
 
 def sbatch_options(text: str) -> Iterator[SbatchOption]:
@@ -106,21 +122,23 @@ def _option(number: int, words: list[str]) -> SbatchOption:
         has_value, written = "=" if value else "", word[:2]
     else:
         raise CommandFailure(
-            f"Line {number}: {word!r} is not an option of sbatch.",
+            f"{_place(number).capitalize()}: {word!r} is not an option of sbatch.",
             "options look like --nodes=2 or -N 2",
             exit_code=EXIT_USAGE,
         )
     if name not in _KNOWN:
         near = difflib.get_close_matches(name, _KNOWN, n=1)
         raise CommandFailure(
-            f"Line {number}: --{name} is not an option of sbatch.",
+            f"{_place(number).capitalize()}: --{name} is not an option of sbatch.",
             f"did you mean --{near[0]}?" if near else "see man sbatch",
             exit_code=EXIT_USAGE,
         )
     if not has_value and name not in FLAGS:
         if not words:
             raise CommandFailure(
-                f"Line {number}: {written} needs a value.", f"--{name}=…", exit_code=EXIT_USAGE
+                f"{_place(number).capitalize()}: {written} needs a value.",
+                f"--{name}=…",
+                exit_code=EXIT_USAGE,
             )
         value = words.pop(0)
     separator = "=" if written.startswith("--") else " "

@@ -9,13 +9,14 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from muster.document.arrays import InvalidArray, elements_of, ranges_of
+from muster.launch.commands import BATCH
 
 from ..exit_codes import EXIT_USAGE
 from ..output import CommandFailure, say
-from .body import add_body
+from .body import calls_srun, check_script, shape_of_srun
 from .draft import BatchDraft, SbatchJob
 from .options import HANDLED, IGNORED, SbatchOption, sbatch_options
-from .shape import add_shape
+from .shape import SHAPE, add_shape
 
 if TYPE_CHECKING:
     from muster.client import Client
@@ -26,11 +27,18 @@ _SECONDS_AFTER_DAYS = {1: (3600,), 2: (3600, 60), 3: (3600, 60, 1)}
 
 
 def document_of(
-    client: Client, file: str, text: str, *, arguments: Sequence[str] = (), quiet: bool = False
+    client: Client,
+    file: str,
+    text: str,
+    *,
+    arguments: Sequence[str] = (),
+    given: Sequence[SbatchOption] = (),
+    quiet: bool = False,
 ) -> str:
     """Return the document of a batch script, and say what became what unless `quiet`.
 
-    file: the script, inside the current folder, which is sent with it. Raises CommandFailure.
+    file: the script, inside the current folder, which is sent with it. given: options on the command
+    line, which precede those of the script. Raises CommandFailure.
     """
     path = Path(file).resolve()
     folder = Path.cwd()
@@ -41,8 +49,13 @@ def document_of(
             exit_code=EXIT_USAGE,
         )
     name = path.relative_to(folder).as_posix()
-    pools = [pool["name"] for pool in client.pages("/pools")] if "partition" in text else []
-    job = read_sbatch(text, name, arguments=arguments, pools=pools)
+    job = read_sbatch(
+        text,
+        name,
+        arguments=arguments,
+        given=given,
+        pools=lambda: [pool["name"] for pool in client.pages("/pools")],
+    )
     if not quiet:
         for translation in job.translations:
             say(translation.text())
@@ -57,15 +70,23 @@ def is_sbatch(text: str) -> bool:
 
 
 def read_sbatch(
-    text: str, path: str, *, arguments: Sequence[str] = (), pools: Sequence[str] = ()
+    text: str,
+    path: str,
+    *,
+    arguments: Sequence[str] = (),
+    given: Sequence[SbatchOption] = (),
+    pools: Callable[[], Sequence[str]] = lambda: (),
 ) -> SbatchJob:
     """Return the experiment that a batch script describes.
 
-    path: the script relative to the folder that is sent. arguments: those of the script. pools:
-    names of the pools, for --partition. Raises CommandFailure for values that make no sense, naming
-    line and value, and for scripts that cannot run without Slurm.
+    path: the script relative to the folder that is sent. arguments: those of the script. given:
+    options of sbatch's command line. pools: returns the names of the pools, for --partition. Raises
+    CommandFailure for values that make no sense, naming line and value, and for scripts that would
+    not run as under Slurm.
     """
-    options = {option.name: option for option in sbatch_options(text)}
+    options = {option.name: option for option in (*sbatch_options(text), *given)}
+    if not options.keys() & SHAPE:
+        options = shape_of_srun(text, " ".join((path, *arguments))) | options
     job = BatchDraft(options)
     job.document["name"] = PurePath(path).stem or "job"
     nodes = add_shape(job)
@@ -73,11 +94,22 @@ def read_sbatch(
         if name in options:
             translate(job, options[name])
     if partition := options.get("partition"):
-        _partition(job, partition, pools)
+        _partition(job, partition, pools())
     for name, option in options.items():
         if name not in HANDLED:
             job.note(option, "", IGNORED.get(name, "it means nothing here"))
-    notes = add_body(job, text, path, arguments, nodes)
+    set_here = job.section("environment").get("variables", {})
+    check_script(text, path, [*set_here, *job.document.get("array", {})])
+    notes = []
+    if nodes is None and not calls_srun(text):
+        job.section("resources").setdefault("nodes", 1)
+    elif nodes is not None and nodes > 1 and not calls_srun(text):
+        notes.append(
+            f"The script runs on the first of {nodes} nodes, and never calls srun, which starts "
+            "processes on the others."
+        )
+    job.document["launcher"] = "shell"
+    job.document["entrypoint"] = [BATCH, path, *arguments]
     return SbatchJob(
         document=job.document,
         translations=sorted(job.translations, key=lambda t: t.option.line),
@@ -87,6 +119,7 @@ def read_sbatch(
 
 def _name(job: BatchDraft, option: SbatchOption) -> None:
     job.document["name"] = option.value
+    job.set_variable("SLURM_JOB_NAME", option.value)
     job.note(option, f"name: {option.value}")
 
 
@@ -144,8 +177,8 @@ def _mem(job: BatchDraft, option: SbatchOption) -> None:
 
 
 def _cpus(job: BatchDraft, option: SbatchOption) -> None:
-    variables = job.section("environment").setdefault("variables", {})
-    variables["OMP_NUM_THREADS"] = str(option.number())
+    job.set_variable("OMP_NUM_THREADS", str(option.number()))
+    job.set_variable("SLURM_CPUS_PER_TASK", option.value)
     job.note(option, f"environment.variables.OMP_NUM_THREADS: {option.value}", "cores are shared")
 
 
@@ -232,6 +265,7 @@ def _partition(job: BatchDraft, option: SbatchOption, pools: Sequence[str]) -> N
         job.note(option, "", f"there is no pool of that name; pools: {', '.join(pools) or 'none'}")
         return
     job.section("resources")["pool"] = chosen
+    job.set_variable("SLURM_JOB_PARTITION", chosen)
     job.note(option, f"resources.pool: {chosen}")
 
 

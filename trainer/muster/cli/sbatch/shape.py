@@ -7,6 +7,12 @@ from collections.abc import Mapping
 from .draft import BatchDraft
 from .options import SbatchOption
 
+SHAPE = frozenset(
+    {"nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres"}
+)
+"""Options that say how large a job is."""
+_VARIABLES = {"ntasks": "SLURM_NTASKS", "ntasks-per-node": "SLURM_NTASKS_PER_NODE"}
+
 
 def add_shape(job: BatchDraft) -> int | None:
     """Set nodes and slots, and return the number of nodes; None if the script leaves it open."""
@@ -18,21 +24,10 @@ def add_shape(job: BatchDraft) -> int | None:
     if nodes is None and num_tasks and tasks_per_node:
         nodes = -(-num_tasks // tasks_per_node)
     if tasks and num_tasks and tasks_per_node is None and nodes is not None:
-        if num_tasks % nodes:
-            raise tasks.error(
-                f"cannot be divided evenly over {nodes} nodes",
-                f"--ntasks-per-node with --nodes={nodes}",
-            )
-        tasks_per_node = num_tasks // nodes
+        tasks_per_node = -(-num_tasks // nodes)
     gpu_option, gpus_per_node = _gpus_per_node(options, nodes, tasks_per_node or num_tasks or 1)
-    task_option = per_node or tasks
     workers = tasks_per_node if nodes is not None or per_node else num_tasks
-    if gpu_option and gpus_per_node and task_option and workers not in (None, 1, gpus_per_node):
-        raise task_option.error(
-            f"gives {workers} tasks, and line {gpu_option.line}, {gpu_option.written}, "
-            f"{gpus_per_node} GPUs on a node",
-            "Muster runs one worker on each slot: ask for as many tasks as GPUs, or for one task",
-        )
+    _set_variables(job, gpu_option)
     slots_per_node = gpus_per_node or workers or 1
     resources = job.section("resources")
     resources["slots"] = slots_per_node * (nodes or 1)
@@ -51,9 +46,22 @@ def add_shape(job: BatchDraft) -> int | None:
     return nodes
 
 
+def _set_variables(job: BatchDraft, gpu_option: SbatchOption | None) -> None:
+    """Set what Slurm sets of these options, which srun reads as well."""
+    for name, variable in _VARIABLES.items():
+        if name in job.options:
+            job.set_variable(variable, str(job.options[name].number()))
+    if gpu_option is not None and "gpus-per-task" in job.options:
+        count = _gpu_count(job.options["gpus-per-task"])
+        job.set_variable("SLURM_GPUS_PER_TASK", str(count))
+
+
 def _nodes(option: SbatchOption | None) -> int | None:
     if option is None:
         return None
+    least, dash, most = option.value.partition("-")
+    if dash and least == most and least.isdigit():
+        return int(least)
     if "-" in option.value or "," in option.value or ":" in option.value:
         raise option.error(
             "names a range of nodes",
