@@ -398,6 +398,7 @@ def _population(database, pass_):
                 row = session.get_one(TrialRow, trial.id)
                 row.state, row.attempt_no = "RUNNING", epoch
                 value = values.get(no, no / 100)
+                row.summary = {"val/loss": {"min": value, "max": value}}
                 events.on_metrics(session, row, [Update(value, epoch=float(epoch))], NOW)
         pass_()
         for trial in trials(database).values():

@@ -5311,6 +5311,16 @@ export interface components {
             /** X */
             x: (number | ("NaN" | "Infinity" | "-Infinity") | null)[] | null;
         };
+        /**
+         * CurveAttempt
+         * @description An attempt whose values are part of a curve.
+         */
+        CurveAttempt: {
+            /** First Step */
+            first_step: number;
+            /** No */
+            no: number;
+        };
         /** CurvesReply */
         CurvesReply: {
             /** Items */
@@ -11559,6 +11569,8 @@ export interface components {
          *     only ever change the last one; the window's least and greatest value are always among them.
          */
         Series: {
+            /** Attempts */
+            attempts: components["schemas"]["CurveAttempt"][];
             /** Bucket Steps */
             bucket_steps: number;
             /** Count */
@@ -11644,8 +11656,6 @@ export interface components {
             attempt_no: number;
             /** Num Matching */
             num_matching: number;
-            /** Restarts */
-            restarts: number[];
             /** Series */
             series: components["schemas"]["Series"][];
             /** Trial Id */

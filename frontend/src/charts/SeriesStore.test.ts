@@ -8,13 +8,13 @@ function reply(from: number, to: number, extra: Partial<SeriesReply> = {}): Seri
   return {
     trial_id: 1,
     attempt_no: 1,
-    restarts: [],
     truncated: false,
     num_matching: 1,
     series: [
       {
         name: "train/loss",
         rank: 0,
+        attempts: [{ no: 1, first_step: 1 }],
         raw: true,
         bucket_steps: 1,
         num_points: step.length,
@@ -52,21 +52,27 @@ test("a first read is whole, a refresh reads only the tail", async () => {
   store.dispose();
 });
 
-test("a new attempt reads everything again: it may hide points", async () => {
+test("a curve with which a new attempt goes on is read again whole: it may hide points", async () => {
   const asks: Ask[] = [];
-  let attempt = 1;
+  let [attempt, last] = [1, 10];
   const store = new SeriesStore(async (ask) => {
     asks.push(ask);
-    return attempt === 1 ? reply(ask.from ?? 1, 10) : reply(ask.from ?? 1, 6, { attempt_no: 2, restarts: [5] });
+    const answer = reply(ask.from ?? 1, last, { attempt_no: attempt });
+    const attempts = [{ no: 1, first_step: 1 }, ...(last < 10 ? [{ no: 2, first_step: 5 }] : [])];
+    return { ...answer, series: answer.series.map((one) => ({ ...one, attempts })) };
   });
   store.want("train/loss");
   await settle();
-  attempt = 2;
+  attempt = 2; // but it has reported nothing yet
   await store.refresh();
-  await settle();
+  expect(asks.at(-1)?.from).toBe(10);
+  expect(store.restarts(["train/loss"])).toEqual([]);
+  last = 6;
+  await store.refresh();
   expect(asks.at(-1)?.from).toBeUndefined();
   expect([...(store.get("train/loss")[0]?.step ?? [])]).toEqual([1, 2, 3, 4, 5, 6]);
-  expect(store.restarts).toEqual([5]);
+  expect(store.restarts(["train/loss"])).toEqual([5]);
+  expect(store.restarts(["val/loss"])).toEqual([]);
   store.dispose();
 });
 

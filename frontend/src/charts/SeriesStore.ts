@@ -13,6 +13,7 @@ export interface Range {
 }
 
 export type SeriesReply = Schemas["SeriesReply"];
+type Attempts = Schemas["Series"]["attempts"];
 
 export interface Ask {
   names: string[];
@@ -48,11 +49,11 @@ export class SeriesStore {
   private isBatched = false;
   private inFlight: Promise<void> | null = null;
   private dirty = false;
-  private attemptNo = -1;
+  /** Metric → rank → the attempts that its curve is made of. */
+  private readonly attempts = new Map<string, Map<number, Attempts>>();
   /** When each step of the whole curve was logged; a window of time is found with it. */
   private clock: Pick<Columns, "step" | "timeMs"> | null = null;
   private time: { fromMs?: number; toMs?: number } | null = null;
-  restarts: number[] = [];
   truncatedTo: number | null = null;
   error: Error | null = null;
 
@@ -81,6 +82,15 @@ export class SeriesStore {
     return byRank ? [...byRank.values()].toSorted((a, b) => a.rank - b.rank) : [];
   }
 
+  /** The step from which each later attempt goes on with the first of these metrics that it reported. */
+  restarts(names: readonly string[]): number[] {
+    const found = new Map<number, number>();
+    for (const { no, first_step } of names.flatMap((name) => [...(this.attempts.get(name)?.values() ?? [])].flat())) {
+      if (no > 1) found.set(no, Math.min(first_step, found.get(no) ?? first_step));
+    }
+    return [...found.values()].toSorted((a, b) => a - b);
+  }
+
   /** Whether an answer for this metric has arrived in the current window. */
   has(name: string): boolean {
     return this.columns.has(name);
@@ -90,7 +100,7 @@ export class SeriesStore {
     return this.range;
   }
 
-  /** names: nothing else makes a difference to the listener, but for errors and restarts. */
+  /** names: nothing else makes a difference to the listener, but for errors. */
   subscribe(listener: () => void, names?: readonly string[]): () => void {
     this.listeners.set(listener, names ? new Set(names) : null);
     return () => this.listeners.delete(listener);
@@ -228,17 +238,12 @@ export class SeriesStore {
       if (from === null) for (const name of names) asked.delete(name);
     });
     if (generation !== this.generation) return;
-    if (reply.restarts.join() !== this.restarts.join()) this.allChanged = true;
-    this.restarts = reply.restarts;
     this.truncatedTo = reply.truncated ? reply.series.length : null;
-    if (this.attemptNo !== -1 && reply.attempt_no !== this.attemptNo && from !== null) {
-      // A new attempt hides points that we hold.
-      this.attemptNo = reply.attempt_no;
-      this.reload();
-      return;
-    }
-    this.attemptNo = reply.attempt_no;
-    const seen = new Map<string, Map<number, Columns>>(names.map((name) => [name, new Map()]));
+    // An attempt that is new to a curve hides points of it that we hold.
+    const hiding = new Set(reply.series.filter((one) => this.learnAttempts(one) && from !== null).map((s) => s.name));
+    const seen = new Map<string, Map<number, Columns>>(
+      names.filter((name) => !hiding.has(name)).map((name) => [name, new Map()]),
+    );
     for (const series of reply.series) {
       const tail = toColumns(series);
       const head = from === null ? undefined : this.columns.get(series.name)?.get(series.rank);
@@ -257,6 +262,16 @@ export class SeriesStore {
     this.learnTimes();
     // Somebody waits for a chart that is empty, or for a window that he has just chosen.
     this.notify(from === null);
+    await this.read([...hiding], null, generation);
+  }
+
+  /** Return whether the curve is made of other attempts than before. */
+  private learnAttempts({ name, rank, attempts }: SeriesReply["series"][number]): boolean {
+    const ofMetric = this.attempts.get(name) ?? new Map<number, Attempts>();
+    this.attempts.set(name, ofMetric);
+    const before = ofMetric.get(rank);
+    ofMetric.set(rank, attempts);
+    return before !== undefined && JSON.stringify(before) !== JSON.stringify(attempts);
   }
 
   /** Only a read without a window knows the times of all steps. */

@@ -21,6 +21,7 @@ function series(steps: number[], values: (number | "NaN" | "Infinity")[], bucket
   return {
     name: "train/loss",
     rank: 0,
+    attempts: [{ no: 1, first_step: 0 }],
     raw: bucket === 1,
     bucket_steps: bucket,
     num_points: steps.length * bucket,
@@ -145,6 +146,7 @@ test("what is measured of fast steps says of how many; what a script reports doe
       toColumns({
         name,
         rank: 0,
+        attempts: [{ no: 1, first_step: 0 }],
         raw: true,
         downsampled: false,
         bucket_steps,

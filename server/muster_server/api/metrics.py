@@ -240,6 +240,7 @@ def _json(answer: dict[str, Any]) -> Response:
 
 def _columns(series: Series) -> dict[str, Any]:
     columns = dict(series.__dict__)
+    columns["attempts"] = [attempt.__dict__ for attempt in series.attempts]
     for field in ("min", "max", "mean", "last"):
         columns[field] = _wire_floats(columns[field])
     if not series.raw:

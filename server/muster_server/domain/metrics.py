@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 BLOCK_POINTS = 4096
@@ -88,31 +88,20 @@ def bucket_width(first_step: int, last_step: int, max_buckets: int) -> int:
     return width
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttemptPart:
-    """What one attempt of a trial says about one series."""
+def visible_limits(first_steps: Mapping[int, int]) -> dict[int, int | None]:
+    """Return, by attempt number, the last step of a series that is visible of it; None means all.
 
-    no: int
-    resume_step: int
-    first_step: int | None
-    """First step of the series in this attempt; None if the attempt did not report it."""
-
-
-def visible_limits(parts: Sequence[AttemptPart]) -> dict[int, int | None]:
-    """Attempt number → last step of it that is visible; None means all.
-
-    `parts` holds every attempt that has reported anything, oldest first. An attempt resuming at
-    step s hides what earlier ones reported after s; where it reports s or less again (a script
-    that starts over), what it says wins. So the visible steps of the attempts never overlap.
+    first_steps: by attempt number, the first step of this series in that attempt. Attempts that did
+    not report the series are not in it and hide nothing of it. An attempt supersedes what earlier
+    ones reported from its own first step on, wherever the server believes that it resumed: a script
+    may resume from a file of its own. So the visible steps of the attempts never overlap, and those
+    of a later attempt come after those of an earlier one.
     """
     limits: dict[int, int | None] = {}
-    bound: int | None = None
-    for part in reversed(parts):
-        limits[part.no] = bound
-        hidden_after = part.resume_step
-        if part.first_step is not None:
-            hidden_after = min(hidden_after, part.first_step - 1)
-        bound = hidden_after if bound is None else min(bound, hidden_after)
+    first: int | None = None
+    for no in sorted(first_steps, reverse=True):
+        limits[no] = None if first is None else first - 1
+        first = first_steps[no] if first is None else min(first, first_steps[no])
     return limits
 
 

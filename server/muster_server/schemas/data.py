@@ -31,6 +31,14 @@ class SeriesList(Output):
     ranks: list[int]
 
 
+class CurveAttempt(Output):
+    """An attempt whose values are part of a curve."""
+
+    no: int
+    first_step: int
+    """Its first step in this series; from here on it supersedes earlier attempts."""
+
+
 class Series(Output):
     """Points or buckets of one series in a window of steps, oldest first, columns of equal length.
 
@@ -41,6 +49,8 @@ class Series(Output):
 
     name: str
     rank: int
+    attempts: list[CurveAttempt]
+    """The attempts that the whole curve, not only the window, is made of, oldest first."""
     raw: bool
     bucket_steps: int
     num_points: int
@@ -69,8 +79,6 @@ class SeriesReply(Output):
     truncated: bool
     """Whether more series matched than the limit allows; `num_matching` is their number."""
     num_matching: int
-    restarts: list[int]
-    """Steps at which an attempt resumed."""
 
 
 class TrialSeries(Output):

@@ -331,7 +331,7 @@ def test_a_window_with_few_points_is_exact(trial: Trial) -> None:
     assert list(zip(across.step, across.last, strict=True)) == curve(8_990, 9_010)
 
 
-def test_a_restart_hides_what_came_after_its_checkpoint(trial: Trial) -> None:
+def test_a_restart_hides_what_it_reports_again_and_what_came_after(trial: Trial) -> None:
     trial.report({LOSS: [(s, float(s)) for s in range(1, 151)], "val/loss": [(140, 1.0)]})
     trial.restart(2, 100)
     before = trial.read()
@@ -344,15 +344,16 @@ def test_a_restart_hides_what_came_after_its_checkpoint(trial: Trial) -> None:
         assert series is not None
         assert series.step == list(range(1, 121))
         assert series.last[99:101] == [100.0, 1000.0]
-        assert trial.read("val/loss") is None
+        assert [(a.no, a.first_step) for a in series.attempts] == [(1, 1), (2, 101)]
+        not_again = trial.read("val/loss")
+        assert not_again is not None
+        assert not_again.step == [140], "what no later attempt has reported stays"
         with trial.database.read() as session:
-            (info,) = metrics_series.list_series(session, trial.id).items
+            info, _ = metrics_series.list_series(session, trial.id).items
             assert (info.count, info.min, info.max, info.last_step) == (120, 1.0, 1000.0, 120)
-            assert metrics_series.series(session, trial.id, names=[LOSS], ranks=None).restarts == [
-                100
-            ]
         assert trial.summary() == {
-            LOSS: {"last": 1000.0, "min": 1.0, "max": 1000.0, "count": 120, "step": 120}
+            LOSS: {"last": 1000.0, "min": 1.0, "max": 1000.0, "count": 120, "step": 120},
+            "val/loss": {"last": 1.0, "min": 1.0, "max": 1.0, "count": 1, "step": 140},
         }
 
     check()

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from muster_server.domain.metrics import (
     RECENT_VALUES,
-    AttemptPart,
     bucket_width,
     epoch_at,
     headline_name,
@@ -35,26 +34,19 @@ def test_bucket_width_is_the_least_power_of_two_that_fits(
     assert width == 1 or buckets(width // 2) > max_buckets
 
 
-def part(no: int, resume: int, first: int | None) -> AttemptPart:
-    return AttemptPart(no=no, resume_step=resume, first_step=first)
-
-
-def test_an_attempt_hides_what_earlier_ones_reported_after_its_resume_step() -> None:
-    assert visible_limits([part(1, 0, 1), part(2, 100, 101)]) == {1: 100, 2: None}
+def test_an_attempt_hides_what_earlier_ones_reported_from_its_first_step_on() -> None:
+    assert visible_limits({1: 1, 2: 101}) == {1: 100, 2: None}
+    assert visible_limits({1: 0, 2: 100})[1] == 99
+    assert visible_limits({1: 0, 2: 0})[1] == -1
 
 
 def test_an_attempt_that_goes_further_back_hides_of_all_earlier_ones() -> None:
-    limits = visible_limits([part(1, 0, 1), part(2, 100, 101), part(3, 50, 51)])
-    assert limits == {1: 50, 2: 50, 3: None}
+    assert visible_limits({1: 1, 2: 101, 3: 51}) == {1: 50, 2: 50, 3: None}
 
 
-def test_a_step_reported_again_is_shown_as_the_later_attempt_said_it() -> None:
-    assert visible_limits([part(1, 0, 0), part(2, 100, 100)])[1] == 99
-    assert visible_limits([part(1, 0, 0), part(2, 0, 0)])[1] == -1
-
-
-def test_an_attempt_without_the_series_hides_it_after_its_resume_step_all_the_same() -> None:
-    assert visible_limits([part(1, 0, 1), part(2, 100, None)])[1] == 100
+def test_an_attempt_without_the_series_hides_nothing_of_it() -> None:
+    assert visible_limits({1: 1, 3: 101}) == {1: 100, 3: None}
+    assert visible_limits({1: 1}) == {1: None}
 
 
 def test_summary_leaves_out_what_is_not_finite_and_takes_the_last_of_the_highest_step() -> None:

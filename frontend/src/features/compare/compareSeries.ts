@@ -36,7 +36,6 @@ async function fetchTogether(ask: Ask, asked: readonly Waiting[]): Promise<void>
       resolve({
         trial_id: trialId,
         attempt_no: 0,
-        restarts: [],
         series,
         truncated: false,
         num_matching: series.length,

@@ -238,7 +238,7 @@ export function trialSource(
       return lines;
     },
     subscribe: (listener) => store.subscribe(listener, names),
-    restarts: () => store.restarts,
+    restarts: () => store.restarts(names),
     checkpoints: () => around?.().checkpoints ?? [],
     range: () => {
       const search = around?.().search;

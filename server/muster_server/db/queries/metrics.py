@@ -8,15 +8,11 @@ from functools import cache
 from itertools import islice
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Insert, Table, case, exists, func, or_, select
+from sqlalchemy import Insert, Table, case, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import (
-    AttemptRow,
-    Base,
-    MetricSeriesRow,
-)
+from muster_server.db.models import Base, MetricSeriesRow
 
 IN_LIST_MAX = 500
 """Keys in one IN list; SQLite's parser and PostgreSQL's planner stay fast below it."""
@@ -117,16 +113,18 @@ def lock_series(session: Session, series_ids: Sequence[int]) -> int:
     )
 
 
-def series_names(session: Session, trial_id: int, attempt_no: int, rank: int) -> set[str]:
-    return set(
-        session.scalars(
-            select(MetricSeriesRow.name).where(
-                MetricSeriesRow.trial_id == trial_id,
-                MetricSeriesRow.attempt_no == attempt_no,
-                MetricSeriesRow.rank == rank,
-            )
+def first_steps(
+    session: Session, trial_id: int, attempt_no: int, rank: int
+) -> dict[str, int | None]:
+    """Return the first step of each series of a rank in an attempt, by name."""
+    rows = session.execute(
+        select(MetricSeriesRow.name, MetricSeriesRow.first_step).where(
+            MetricSeriesRow.trial_id == trial_id,
+            MetricSeriesRow.attempt_no == attempt_no,
+            MetricSeriesRow.rank == rank,
         )
     )
+    return dict(rows.all())
 
 
 def num_series(session: Session, trial_id: int, attempt_no: int) -> int:
@@ -158,7 +156,7 @@ def names_of_lower_ranks(
     if lowest is None or lowest >= rank:
         return set()
     # Nearly always the lowest rank reports all of them; only then look at the ranks in between.
-    found = series_names(session, trial_id, attempt_no, lowest) & set(names)
+    found = first_steps(session, trial_id, attempt_no, lowest).keys() & set(names)
     rest = [name for name in names if name not in found]
     if rest:
         for chunk in chunked(rest):
@@ -174,37 +172,6 @@ def names_of_lower_ranks(
                     )
                 )
             )
-    return found
-
-
-@dataclass(frozen=True)
-class ReportedAttempt:
-    no: int
-    resume_step: int
-
-
-def reported_attempts(
-    session: Session, trial_ids: Sequence[int]
-) -> dict[int, list[ReportedAttempt]]:
-    """Return, by trial, its attempts that have reported a metric, oldest first.
-
-    An attempt that never got that far hides nothing of what the ones before it showed.
-    """
-    found: dict[int, list[ReportedAttempt]] = {}
-    for chunk in chunked(trial_ids):
-        rows = session.execute(
-            select(AttemptRow.trial_id, AttemptRow.no, AttemptRow.resume_step)
-            .where(
-                AttemptRow.trial_id.in_(chunk),
-                exists().where(
-                    MetricSeriesRow.trial_id == AttemptRow.trial_id,
-                    MetricSeriesRow.attempt_no == AttemptRow.no,
-                ),
-            )
-            .order_by(AttemptRow.trial_id, AttemptRow.no)
-        )
-        for trial_id, no, resume_step in rows:
-            found.setdefault(trial_id, []).append(ReportedAttempt(no, resume_step))
     return found
 
 

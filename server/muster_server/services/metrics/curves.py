@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from muster.series_rules import STEP_MAX
 from muster_server.db.queries import metrics as queries
-from muster_server.db.queries.metrics import ReportedAttempt, SeriesRecord
-from muster_server.domain.metrics import AttemptPart, bucket_width, visible_limits
+from muster_server.db.queries.metrics import SeriesRecord
+from muster_server.domain.metrics import bucket_width, visible_limits
 
 
 @dataclass(frozen=True)
@@ -49,33 +49,18 @@ def groups_of(
     ranks: Sequence[int] | None,
 ) -> list[CurveGroup]:
     records = queries.find_series(session, trial_ids, names=names, ranks=ranks)
-    attempts = queries.reported_attempts(session, trial_ids)
     grouped: dict[tuple[int, str, int], list[SeriesRecord]] = {}
     for record in records:
         grouped.setdefault((record.trial_id, record.name, record.rank), []).append(record)
     groups = []
     for (trial_id, name, rank), members in grouped.items():
-        limits = _limits(attempts.get(trial_id, []), members)
+        limits = visible_limits({r.attempt_no: r.first_step for r in members})
         visible = tuple(
             r for r in members if (limit := limits[r.attempt_no]) is None or r.first_step <= limit
         )
         if visible:
             groups.append(CurveGroup(trial_id, name, rank, visible, limits))
     return groups
-
-
-def _limits(
-    attempts: Sequence[ReportedAttempt], records: Sequence[SeriesRecord]
-) -> dict[int, int | None]:
-    if len(attempts) <= 1:
-        return {r.attempt_no: None for r in records}
-    first_steps = {r.attempt_no: r.first_step for r in records}
-    return visible_limits(
-        [
-            AttemptPart(no=a.no, resume_step=a.resume_step, first_step=first_steps.get(a.no))
-            for a in attempts
-        ]
-    )
 
 
 def lowest_ranks(groups: Sequence[CurveGroup]) -> list[CurveGroup]:

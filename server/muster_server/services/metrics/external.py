@@ -58,7 +58,7 @@ def store_columns(
 
     `trial` is locked. Raises InvalidRequest for one series more than `series_max_per_trial`.
     """
-    known = queries.series_names(session, trial.id, ATTEMPT_NO, 0)
+    known = queries.first_steps(session, trial.id, ATTEMPT_NO, 0).keys()
     limit = get_settings().series_max_per_trial
     new = sorted({column.name for column in columns} - known)
     if len(known) + len(new) > limit:

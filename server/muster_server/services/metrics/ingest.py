@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -129,7 +129,7 @@ def _ingest(
     seq, newest = records[-1]
     found = read_columns(record for _, record in records)
     columns, refused = found.columns, found.refused
-    known = _known_names(session, allocation, newest.rank)
+    known = _known_series(session, allocation, newest.rank)
     limit = get_settings().series_max_per_trial if max_series is None else max_series
     columns, over = _within_limit(session, allocation, columns, known, limit)
     if refused or over:
@@ -145,11 +145,20 @@ def _ingest(
     queries.merge_series(
         session, [series_row(allocation, newest.rank, c) for c in sorted(columns, key=_by_name)]
     )
-    new_names = {c.name for c in columns} - known
-    known |= new_names
+    new_names = {c.name for c in columns if c.name not in known}
+    # From here on these supersede what earlier attempts reported.
+    begun = {c.name for c in columns if _begins(c, known.get(c.name))}
+    known |= {c.name: c.summary.first_step for c in columns if c.name in begun}
     _update_worker(session, allocation, newest, columns, at)
     is_shown = _update_trial(
-        session, allocation, [r for _, r in records], columns, new_names, first_of_attempt, at
+        session,
+        allocation,
+        [r for _, r in records],
+        columns,
+        new_names,
+        begun if allocation.attempt_no > 1 else set(),
+        first_of_attempt,
+        at,
     )
     trial = f"trial:{allocation.trial_id}"
     touch(session, trial, f"{trial}:metrics")
@@ -180,8 +189,8 @@ def _ingest(
 class _Seen:
     """What a transaction has read already: a request holds up to 1,000 records."""
 
-    names: dict[int, set[str]] = field(default_factory=dict)
-    """Rank → names that have a series in this attempt."""
+    series: dict[int, dict[str, int | None]] = field(default_factory=dict)
+    """Rank → names that have a series in this attempt → its first step."""
     workers: dict[int, WorkerRow] = field(default_factory=dict)
     trial: TrialRow | None = None
     """Locked by this transaction."""
@@ -197,19 +206,26 @@ def _seen(session: Session, allocation: ReportingAllocation) -> _Seen:
     return seen.setdefault(allocation.id, _Seen())
 
 
-def _known_names(session: Session, allocation: ReportingAllocation, rank: int) -> set[str]:
-    names = _seen(session, allocation).names
-    if rank not in names:
+def _known_series(
+    session: Session, allocation: ReportingAllocation, rank: int
+) -> dict[str, int | None]:
+    series = _seen(session, allocation).series
+    if rank not in series:
         key = (allocation.trial_id, allocation.attempt_no, rank)
-        names[rank] = queries.series_names(session, *key)
-    return names[rank]
+        series[rank] = queries.first_steps(session, *key)
+    return series[rank]
+
+
+def _begins(column: Column, first_step: int | None) -> bool:
+    """Return whether a column begins before the series that is known; None: there is none."""
+    return first_step is None or column.summary.first_step < first_step
 
 
 def _within_limit(
     session: Session,
     allocation: ReportingAllocation,
     columns: list[Column],
-    known: set[str],
+    known: Collection[str],
     limit: int,
 ) -> tuple[list[Column], list[str]]:
     """Return the columns to store, and the names for which there is no room in the attempt.
@@ -386,10 +402,14 @@ def _update_trial(
     records: Sequence[MetricsRecord],
     columns: Sequence[Column],
     new_names: set[str],
+    superseding: set[str],
     first_of_attempt: bool,
     at: dt.datetime,
 ) -> set[str]:
-    """Bring what is shown of the trial up to date; the names for which this rank stands for it."""
+    """Bring what is shown of the trial up to date; the names for which this rank stands for it.
+
+    superseding: names of which less of an earlier attempt is visible than before.
+    """
     key = (allocation.trial_id, allocation.attempt_no)
     newest = records[-1]
     mine = list(columns)
@@ -411,18 +431,12 @@ def _update_trial(
         if (before := trial.summary.get(name)) is not None
     }
 
-    if first_of_attempt and allocation.attempt_no > 1:
-        trial.summary = summaries.visible_summary(session, trial.id, None)
-    elif allocation.attempt_no > 1 and new_names & {c.name for c in mine}:
-        names = sorted(new_names & {c.name for c in mine})
-        trial.summary = {
-            **trial.summary,
-            **summaries.visible_summary(session, trial.id, names),
-        }
-        mine_known = [c for c in mine if c.name not in new_names]
-        trial.summary = merged_summary(trial.summary, mine_known, new_names=set())
-    else:
-        trial.summary = merged_summary(trial.summary, mine, new_names=new_names)
+    going_on = [c for c in mine if c.name not in superseding]
+    summary = merged_summary(trial.summary, going_on, new_names=new_names)
+    if len(going_on) < len(mine):
+        names = sorted(superseding & {c.name for c in mine})
+        summary |= summaries.visible_summary(session, trial.id, names)
+    trial.summary = summary
 
     if is_lowest:
         step = max(*(r.step for r in records), *(c.summary.last_step for c in columns))

@@ -10,11 +10,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, TrialRow
-from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics_codec import Entries, bucketed, means
 from muster_server.domain.metrics import is_measured
 from muster_server.errors import NotFound
 from muster_server.schemas.data import (
+    CurveAttempt,
     ExperimentSeriesReply,
     Series,
     SeriesInfo,
@@ -71,14 +71,12 @@ def series(
     trial = get_trial(session, trial_id)
     groups = groups_of(session, [trial_id], names, ranks)
     shown = groups[:SERIES_MAX]
-    attempts = queries.reported_attempts(session, [trial_id]).get(trial_id, [])
     return SeriesReply.model_construct(
         trial_id=trial_id,
         attempt_no=trial.attempt_no,
         series=read_groups(session, shown, from_step, to_step, max_points),
         truncated=len(groups) > len(shown),
         num_matching=len(groups),
-        restarts=[a.resume_step for a in attempts[1:]],
     )
 
 
@@ -195,6 +193,10 @@ def _to_series(
     return Series.model_construct(
         name=group.name,
         rank=group.rank,
+        attempts=[
+            CurveAttempt.model_construct(no=r.attempt_no, first_step=r.first_step)
+            for r in group.records
+        ],
         raw=raw,
         bucket_steps=width,
         num_points=num_points,

@@ -10,22 +10,20 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import and_, exists, func, or_, select, tuple_
+from sqlalchemy import and_, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from muster import media
 from muster.wire import MediaDropsRecord, MediaRecord
 from muster_server.db.engine import touch
 from muster_server.db.models import (
-    AttemptRow,
     ExperimentRow,
     MediaDropsRow,
     MediaRow,
-    MetricSeriesRow,
     NodeRow,
     TrialRow,
 )
-from muster_server.domain.metrics import AttemptPart, visible_limits
+from muster_server.domain.metrics import visible_limits
 from muster_server.errors import InvalidRequest, NotFound
 from muster_server.schemas.base import Page
 from muster_server.schemas.exports import ExportOut
@@ -291,21 +289,7 @@ def _limits(
 ) -> dict[str, dict[int, int | None]]:
     """Return, for each name, the last visible step of each attempt; None for all. Metrics are shown
     in the same way."""
-    attempts = session.execute(
-        select(AttemptRow.no, AttemptRow.resume_step)
-        .where(
-            AttemptRow.trial_id == trial_id,
-            or_(
-                exists().where(
-                    MetricSeriesRow.trial_id == trial_id,
-                    MetricSeriesRow.attempt_no == AttemptRow.no,
-                ),
-                exists().where(MediaRow.trial_id == trial_id, MediaRow.attempt_no == AttemptRow.no),
-            ),
-        )
-        .order_by(AttemptRow.no)
-    ).all()
-    if len(attempts) < 2:
+    if get_trial(session, trial_id).attempt_no < 2:
         return {}
     query = select(MediaRow.name, MediaRow.attempt_no, func.min(MediaRow.step)).where(
         MediaRow.trial_id == trial_id
@@ -317,15 +301,7 @@ def _limits(
         query.group_by(MediaRow.name, MediaRow.attempt_no)
     ):
         first_steps[name][attempt_no] = first
-    return {
-        name: visible_limits(
-            [
-                AttemptPart(no=no, resume_step=resume_step, first_step=firsts.get(no))
-                for no, resume_step in attempts
-            ]
-        )
-        for name, firsts in first_steps.items()
-    }
+    return {name: visible_limits(firsts) for name, firsts in first_steps.items()}
 
 
 def _is_visible(limits: dict[int, int | None], attempt_no: int, step: int) -> bool:

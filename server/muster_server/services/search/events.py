@@ -199,18 +199,23 @@ def _note_best(
     experiment: Row[Any, Any, Any],
     now: dt.datetime,
 ) -> None:
-    """Store a better value of the trial, and of the experiment. An event says when another trial
-    than before has the best value."""
+    """Store the best visible value of the trial, and that of the experiment. An event says when
+    another trial than before has the best value."""
     goal = experiment.metric_goal or "min"
-    finite = [v for v in values if math.isfinite(v)]
-    if not finite:
+    if trial.attempt_no > 1:
+        # What this attempt says may supersede the best value of an earlier one.
+        best = trial.summary[experiment.metric_name]["max" if goal == "max" else "min"]
+    else:
+        known = [] if trial.metric is None else [trial.metric]
+        finite = [*known, *(v for v in values if math.isfinite(v))]
+        best = (max if goal == "max" else min)(finite, default=None)
+    if best == trial.metric:
         return
-    best = max(finite) if goal == "max" else min(finite)
-    if trial.metric is not None and (
-        best <= trial.metric if goal == "max" else best >= trial.metric
-    ):
-        return
+    was = trial.metric
     trial.metric = best
+    if best is None or (was is not None and (best < was if goal == "max" else best > was)):
+        _note_worse(session, trial, goal)
+        return
     is_better = (
         ExperimentRow.best_metric < best if goal == "max" else ExperimentRow.best_metric > best
     )
@@ -243,6 +248,28 @@ def _note_best(
             trial_id=trial.id,
             attempt_no=trial.attempt_no or None,
         )
+
+
+def _note_worse(session: Session, trial: TrialRow, goal: str) -> None:
+    """Store which trial of the experiment is the best one now that this one was worse than known."""
+    session.flush()
+    table = TrialRow
+    best = session.execute(
+        select(table.id, table.metric)
+        .where(table.experiment_id == trial.experiment_id, table.metric.is_not(None))
+        .order_by(table.metric.desc() if goal == "max" else table.metric, table.no)
+        .limit(1)
+    ).first()
+    session.execute(
+        update(ExperimentRow)
+        .where(ExperimentRow.id == trial.experiment_id, ExperimentRow.best_trial_id == trial.id)
+        .values(
+            best_metric=best.metric if best is not None else None,
+            best_trial_id=best.id if best is not None else None,
+        )
+        .execution_options(synchronize_session=False)
+    )
+    touch(session, "experiments", f"experiment:{trial.experiment_id}")
 
 
 def _heard_units(session: Session, trial: TrialRow, marks: Sequence[int]) -> int:
