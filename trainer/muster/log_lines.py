@@ -40,6 +40,8 @@ class LineFindings:
     """Whether the step is a batch's number, which may be the size of the batch as well."""
     is_zero_based: bool = False
     """Whether the format counts epochs from 0."""
+    is_eval: bool = False
+    """Whether the line is of a pass over other data than the training's."""
     heading: str = ""
     """Part of the data that the following lines are of: `Validation:`."""
     values: list[tuple[str, float]] = field(default_factory=list)
@@ -258,6 +260,13 @@ class _LineReader:
         """Part of the data that the fields are of from here on."""
         self._is_inherited = bool(split)
         """Whether a heading has named it."""
+        self._said_split = ""
+        """Part of the data of the last result, up to the next bar: `Val loss: 0.4, acc: 0.6 | lr: 1`."""
+        self._last_split = ""
+        """The same beyond bars, for names that would fall together."""
+        self._is_loose = False
+        """Whether the place is the number of a part of the data: `Test 3, loss: 0.5`."""
+        self._at = 0
         self._is_eval = False
         """Whether the line is of a pass over other data than the training's."""
         self._named: dict[str, float] = {}
@@ -308,11 +317,11 @@ class _LineReader:
             found.position, self._has_place = None, True
         if not self._named:
             found.heading = self._split
-            is_place = self._has_place or bool(self._split)
+            is_place = (self._has_place and not self._is_loose) or bool(self._split)
             return found if is_place and self._is_heading(tokens) else None
         if not self._has_place and not self._opens:
             return None
-        found.values = list(self._named.items())
+        found.values, found.is_eval = list(self._named.items()), self._is_eval
         return found
 
     def _is_heading(self, tokens: Sequence[re.Match[str]]) -> bool:
@@ -397,7 +406,9 @@ class _LineReader:
         elif kind.kind == "split" and match["value"].isdigit():
             # Train: 0 [ 3/4 (100%)]      Test 3, loss: 0.5
             is_bar = line[end:].lstrip()[:1] == "[" and line[end : end + 1] == " "
-            if is_first and not self._named and (is_bar or line[end : end + 1] in (",", ":")):
+            is_number = not match["sep"].strip() and line[end : end + 1] in (",", ":")
+            if is_first and not self._named and (is_bar or is_number):
+                self._is_loose = True
                 self._take_place(_Kind("epoch", split=kind.split), match["value"], match)
                 self._found.is_zero_based = is_bar
         elif self._is_number(end, is_place=False) and not _UNIT.match(line, end):
@@ -427,10 +438,18 @@ class _LineReader:
         name, words = kind.name, kind.name.split(" ")
         is_split = len(words) == 2 and words[1].lower() in _SPLIT_WORDS
         self._result_of_split = words[0] if is_split else ""
+        if "|" in self._line[self._at : match.start()]:
+            self._said_split = ""
+        self._at = match.end()
         if kind.split:
-            self._split = kind.split
-        elif self._split and self._split not in _TRAIN and kind.kind != "rate":
-            name = f"{self._split} {name}"
+            # `val_acc=0.5 loss=1.2` spells out what each is of, `Val acc: 0.5, loss: 1.2` does not.
+            is_word = any(word.lower() in _SPLIT_WORDS for word in words)
+            self._said_split, self._last_split = kind.split if is_word else "", kind.split
+        elif kind.kind != "rate" and not kind.is_best:
+            split = self._said_split or self._split
+            if not split and name in self._named:
+                split = self._last_split
+            name = f"{split} {name}" if split and split not in _TRAIN else name
         self._add(name, kind.full, value)
 
     def _add(self, name: str, full: str, value: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -33,6 +34,8 @@ class NumberStyle:
 
     def note(self, text: str) -> None:
         """Take in which decimal mark a number shows."""
+        if "," not in text and (self.has_point or "." not in text):
+            return
         parsed = _split(text)
         if parsed is None:
             return
@@ -45,6 +48,9 @@ class NumberStyle:
 
         is_whole: the number counts something, so that `1,000` is a thousand."""
         text = text.strip().rstrip(".,;")
+        if len(text) <= _TEXT_MAX and not self.has_comma and not set(text) & {",", "_"}:
+            with contextlib.suppress(ValueError):
+                return float(text)
         if _NON_FINITE.fullmatch(text):
             return float(text)
         parsed = _split(text)

@@ -359,12 +359,8 @@ class _Place:
 class _Series:
     """How far the values of one name have come."""
 
-    base: int = 0
-    """Steps of the epochs before, where they begin again in each."""
-    first: int = 0
     step: int | None = None
-    """First and last step as the log said them."""
-    epoch: float | None = None
+    """Last step that the log named."""
     last: int = -1
     """Step of the last value."""
     value: float | None = None
@@ -377,7 +373,14 @@ class _Places:
     """Where in its training a log is."""
 
     step_now: int | None = None
-    """Last step that the log named."""
+    """Last step of a value."""
+    base: int = 0
+    """Steps of the epochs before, where they begin again in each."""
+    first: int | None = None
+    said: int = 0
+    """First and last step as the log named them."""
+    said_epoch: float | None = None
+    """Epoch of the last step."""
     epoch: float | None = None
     heading_now: str = ""
     """Part of the data that the lines are of, as a heading said."""
@@ -413,8 +416,11 @@ class _Places:
             weak = (step, self.epoch)
             step = None if weak == self.last_weak else step  # Its size, not its number.
             self.last_weak = weak
-        if step is not None and found.step_of and epoch is not None and found.position is None:
-            step = self._of_epoch(step, epoch, found)
+        if step is not None and found.values and found.position is None:
+            if found.step_of and epoch is not None:
+                step = self._of_epoch(step, epoch, found)
+            else:
+                step = self._counted(step, found.is_eval)
         return _Place(step, self.epoch, step is None and found.epoch is not None)
 
     def heading(self, place: _Place, split: str) -> None:
@@ -427,7 +433,7 @@ class _Places:
     def step(self, series: _Series, place: _Place) -> int | None:
         """Return the step of the next value of a series; None if there was one at this step."""
         if place.step is not None:
-            step = self._named(series, place.step, place.epoch)
+            step = self._named(series, place.step)
             if step is not None:
                 self.step_now = step
         elif self.step_now is not None:
@@ -463,22 +469,27 @@ class _Places:
         )
         return before * found.step_of + step if self.steps_are_of_epoch and before > 0 else step
 
+    def _counted(self, step: int, is_eval: bool) -> int:
+        """Return a step counted on over epochs, when it begins again in each: with a new epoch, or at
+        the step at which the log began. Passes over other data have steps of their own."""
+        if not is_eval:
+            epochs = (self.said_epoch, self.epoch)
+            has_new_epoch = None not in epochs and self.epoch > self.said_epoch  # type: ignore[operator]
+            begins_again = step == self.first and step < self.said
+            if self.first is None:
+                self.first = step
+            elif (has_new_epoch and step <= self.said) or begins_again:
+                self.base += self.said + (step == 0)  # where the first step of an epoch is 0
+            self.said, self.said_epoch = step, self.epoch
+        return self.base + step
+
     @staticmethod
-    def _named(series: _Series, step: int, epoch: float | None) -> int | None:
-        if series.step is not None:
-            has_new_epoch = epoch is not None and series.epoch is not None and epoch > series.epoch
-            if step == series.step and not has_new_epoch:
-                return None
-            begins_again = step == series.first and step < series.step
-            if (step <= series.step and has_new_epoch) or begins_again:
-                series.base += series.step + (step == 0)  # where the first step of an epoch is 0
-        else:
-            series.first = step
+    def _named(series: _Series, step: int) -> int | None:
+        """Return a step that the log names; None if the series has a value there."""
         is_forward = series.step is None or step > series.step
-        series.step, series.epoch = step, epoch
-        if is_forward and series.base + step <= series.last:
-            return None  # A value without a step has this one.
-        return series.base + step
+        is_taken = step == series.step or (is_forward and step <= series.last)
+        series.step = step
+        return None if is_taken else step
 
 
 def _read_line(line: bytes, rule: _Compiled, numbers: NumberStyle) -> LineFindings | None:

@@ -6,6 +6,8 @@ of `SAMPLE` were drawn at random from public repositories and are kept whatever 
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -497,6 +499,134 @@ SAMPLE = [
             "validation Loss": {0: 0.612},
         },
     ),
+    Row(
+        "00-Abhishek/mnist-mlp-pytorch src/train.py",
+        "Epoch [1/2] | Loss: 0.3512 | Train Accuracy: 93.12% | Validation Accuracy: 92.12%\n"
+        "Best model saved.\n\n"
+        "Epoch [2/2] | Loss: 0.2512 | Train Accuracy: 94.12% | Validation Accuracy: 93.12%\n"
+        + "=" * 60
+        + "\nBest Validation Accuracy: 93.12%\n",
+        {
+            "Loss": {1: 0.3512, 2: 0.2512},
+            "Train Accuracy": {1: 93.12, 2: 94.12},
+            "Validation Accuracy": {1: 92.12, 2: 93.12},
+            "Best Validation Accuracy": {2: 93.12},
+        },
+    ),
+    Row(
+        "001-s001/MLProject_viT src/train.py",
+        "epoch=1 train_loss=1.5123 val_loss=1.4123 val_acc=45.12 best_acc=45.12\n"
+        "epoch=2 train_loss=1.4123 val_loss=1.3123 val_acc=46.12 best_acc=46.12\n",
+        {
+            "train_loss": {1: 1.5123, 2: 1.4123},
+            "val_loss": {1: 1.4123, 2: 1.3123},
+            "val_acc": {1: 45.12, 2: 46.12},
+            "best_acc": {1: 45.12, 2: 46.12},
+        },
+    ),
+    Row(
+        "01-prog/gnn-embeddings src/train.py",
+        "INFO:src.train:train_model: encoder=bert model=GCN seed=0 device=cpu\n"
+        "INFO:src.train:epoch 1 | val_acc=0.5123 (best) | loss=1.5123\n"
+        "INFO:src.train:epoch 7 | val_acc=0.6123 (best) | loss=1.4123\n"
+        "INFO:src.train:Early stop at epoch 27 (no improvement for 20 epochs)\n",
+        {"val_acc": {1: 0.5123, 7: 0.6123}, "loss": {1: 1.5123, 7: 1.4123}},
+    ),
+    Row(
+        "0214zijun/Model_Validation src/train.py",
+        "[load] processed shape = (1000, 20)\n[split] train=800, oot=200\n"
+        "[LR] train AUC=0.8123, OOT AUC=0.7123, OOT PR-AUC=0.5123\n"
+        "[RF] train AUC=0.9123, OOT AUC=0.7323, OOT PR-AUC=0.5323\n",
+        {
+            "train AUC": {0: 0.8123, 1: 0.9123},
+            "OOT AUC": {0: 0.7123, 1: 0.7323},
+            "OOT PR-AUC": {0: 0.5123, 1: 0.5323},
+        },
+    ),
+    Row(
+        "0342al2444/custom-yolo-voc8-efficientnet src/train.py",
+        "Epoch 1 | Batch 25/99 | lr 0.000100 | loss 12.3456 | main 8.1234 | aux 4.1234\n"
+        "Epoch 2 | Batch 25/99 | lr 0.000200 | loss 11.3456 | main 7.1234 | aux 3.1234\n",
+        {"lr": {25: 0.0001, 124: 0.0002}, "loss": {25: 12.3456, 124: 11.3456}},
+        "some",
+    ),
+    Row(
+        "0767878237/MNIST src/train.py",
+        "Epoch 01 | train_loss=0.3123 train_acc=0.9123 val_loss=0.2123 val_acc=0.9323\n"
+        "Best validation accuracy: 0.9323\nTest loss: 0.2023\nTest accuracy: 0.9423\n"
+        "Confusion matrix:\n[[970 1]\n [3 1120]]\n",
+        {
+            "train_loss": {1: 0.3123},
+            "train_acc": {1: 0.9123},
+            "val_loss": {1: 0.2123},
+            "val_acc": {1: 0.9323},
+            "Best validation accuracy": {1: 0.9323},
+            "Test loss": {1: 0.2023},
+            "Test accuracy": {1: 0.9423},
+        },
+    ),
+    Row(
+        "07LEE/shotgunking-rl src/train.py",
+        "\n--- Episode 1/50 (Epsilon: 1.000) ---\n"
+        "Step 1 - Action: 3, Reward: 0.50 (Filling Memory...)\n"
+        "Step 2 - Action: 1, Reward: -0.50, Loss: 0.1234\n"
+        "Episode 1 Finished. Total Reward Collected: 3.50\n"
+        "\n--- Episode 2/50 (Epsilon: 0.950) ---\n"
+        "Step 1 - Action: 3, Reward: 0.25, Loss: 0.1034\n",
+        {"Reward": {1: 0.5, 2: -0.5, 3: 0.25}, "Loss": {2: 0.1234, 3: 0.1034}},
+        "some",
+    ),
+    Row(
+        "0916hyun/wafer_defect_classifier-ensemble_3models- src/train.py",
+        "Epoch 1/20:  51%|█████     | 50/99 [00:10<00:10,  5.0it/s, loss=0.7123]\r"
+        "Epoch 1, Train Loss: 0.5123, Train Acc: 81.20%, Val Loss: 0.6123, Val Acc: 80.10%\n"
+        "Epoch 1 Model saved with Validation Accuracy: 80.10%\n",
+        {
+            "loss": {50: 0.7123},
+            "Train Loss": {50: 0.5123},
+            "Train Acc": {50: 81.2},
+            "Val Loss": {50: 0.6123},
+            "Val Acc": {50: 80.1},
+            "Validation Accuracy": {50: 80.1},
+        },
+    ),
+    Row(
+        "0J0P0/Headline-Generation-Project src/train.py",
+        "Epoch 1:   0%|          | 0/99 [00:00<?, ?it/s]\r"
+        "Epoch 1:  51%|█████     | 50/99 [00:10<00:10,  5.0it/s, loss=2.31]\r"
+        "Epoch 1: 100%|██████████| 99/99 [00:20<00:00,  5.0it/s, loss=2.11]\n"
+        "Epoch 2:  51%|█████     | 50/99 [00:10<00:10,  5.0it/s, loss=1.31]\n",
+        {"loss": {50: 2.31, 99: 2.11, 149: 1.31}},
+    ),
+    Row(
+        "0mikkke0/image-classification-cnn src/train.py",
+        KERAS + "Test accuracy: 0.7123\n",
+        {**KERAS_FOUND, "Test accuracy": {2: 0.7123}},
+    ),
+    Row(
+        "0oshowero0/segnet_iris src/train.py",
+        "0\n1\n[1,    20] loss: 0.512\n20\n[1,    40] loss: 0.412\n0\n[2,    20] loss: 0.312\n",
+        {"loss": {20: 0.512, 40: 0.412, 60: 0.312}},
+    ),
+    Row(
+        "0shimax/PyTorch-SoftTriple src/train.py",
+        "[0/10][0/938] Loss: 0.5123\n[0/10][937/938] Loss: 0.4123\n[1/10][0/938] Loss: 0.3123\n",
+        {"Loss": {0: 0.5123, 937: 0.4123, 938: 0.3123}},
+    ),
+    Row(
+        "0sidewalkenforcer0/RCNN src/train.py",
+        "Epoch 1/500\n100/100 [=====] - ETA: 0s - loss: 2.0000 - mean_absolute_error: 0.2000\n"
+        "Epoch 1: loss improved from inf to 2.00000, saving model to ../models/rnn/test/bestTrainLoss/\n"
+        "100/100 [=====] - 9s 90ms/step - loss: 2.0000 - mean_absolute_error: 0.2000 - val_loss: 3.0000\n"
+        "Epoch 2/500\n"
+        "Epoch 2: ReduceLROnPlateau reducing learning rate to 0.00010000000474974513.\n"
+        "100/100 [=====] - 9s 90ms/step - loss: 1.0000 - mean_absolute_error: 0.1000 - val_loss: 2.0000\n",
+        {
+            "loss": {1: 2.0, 2: 1.0},
+            "mean_absolute_error": {1: 0.2, 2: 0.1},
+            "val_loss": {1: 3.0, 2: 2.0},
+        },
+    ),
 ]
 
 
@@ -508,3 +638,14 @@ def test_what_libraries_print_is_found(row: Row) -> None:
 @pytest.mark.parametrize("row", SAMPLE, ids=lambda row: row.source)
 def test_what_scripts_of_a_random_sample_print(row: Row) -> None:
     assert found(row.text) == stored(row.found)
+
+
+def test_the_guide_says_which_share_is_found() -> None:
+    guide = (Path(__file__).parents[3] / "docs/guides/libraries.md").read_text()
+    share = Counter(row.share for row in SAMPLE)
+    said = (
+        f"the lines of {len(SAMPLE)} scripts that print results, each a `train.py` or `main_train.py` of "
+        f"a public repository that was drawn at random: of {share['all']} it finds every result, of "
+        f"{share['some']} some, of {share['none']} none."
+    )
+    assert said in " ".join(guide.split())
