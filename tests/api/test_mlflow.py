@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,30 @@ def test_a_model_without_a_run_gets_one(tracking, connect, make_user_token):
     assert tracking.http.get(path).status_code == 404
     run_id = model["source_run_id"]
     assert tracking.get("runs/get", run_id=run_id)["run"]["info"]["lifecycle_stage"] == "active"
+
+
+def test_the_address_that_clients_print_leads_to_the_dashboard(tracking):
+    reply = tracking.http.get("/mlflow/", follow_redirects=False)
+    assert (reply.status_code, reply.headers["location"]) == (307, "/experiments")
+
+
+def test_times_of_1970_make_neither_long_runs_nor_old_points(tracking):
+    created = tracking.post("runs/create", experiment_id="0", run_name="old", start_time=5)["run"][
+        "info"
+    ]
+    for n in range(1, 6):
+        point = metric("test", value=float(n), timestamp=n, step=0)
+        tracking.post("runs/log-metric", run_id=created["run_id"], **point)
+    seconds = int(time.time())
+    tracking.post("runs/log-metric", run_id=created["run_id"], **metric(timestamp=seconds))
+    trial_id = tracking.experiment_of("old")["only_trial_id"]
+    trial = tracking.http.get(f"/api/v1/trials/{trial_id}").json()
+    assert not trial["started_at"].startswith("1970")
+    rows = tracking.http.get(f"/api/v1/trials/{trial_id}/series.jsonl").text.splitlines()
+    points = {row["name"]: row for row in map(json.loads, rows)}
+    assert points["test"]["value"] == 5.0
+    assert points["test"]["time_ms"] > 1_000_000_000_000
+    assert points["loss"]["time_ms"] == seconds * 1000
 
 
 def test_the_parent_of_a_run_may_be_elsewhere(tracking):

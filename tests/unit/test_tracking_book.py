@@ -110,6 +110,47 @@ def test_points_that_cannot_be_stored_do_not_cost_those_beside_them(desk: Desk) 
     ]
 
 
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("params.note LIKE 'a*%'", "a"),
+        ("params.note LIKE 'a_b_c%'", "a"),
+        ("params.note LIKE 'A*%'", ""),
+        ("params.note ILIKE 'A*%'", "a"),
+        ("params.note LIKE '%[x]%'", "a"),
+        ("params.note = 'it''s (so)'", "b"),
+        ('params.note = "it\'s (so)"', "b"),
+        ("params.note IN ('it''s (so)', \"a?b\")", "b"),
+        ("dataset.name = 'mnist'", "a"),
+        ("datasets.name LIKE 'mnist%' AND dataset.context = 'eval'", "b"),
+        ("dataset.digest IN ('d1', 'd2')", "ab"),
+        ("dataset.name != 'mnist'", "b"),
+    ],
+)
+def test_filters_follow_their_own_rules(desk: Desk, condition: str, found: str) -> None:
+    notes = {"a": "a*b\nc[x]", "b": "it's (so)"}
+    contexts = {"a": ("mnist", "d1", "train"), "b": ("mnist2", "d2", "eval")}
+    for name, note in notes.items():
+        run_id = desk.start(run_name=name).run_id
+        desk.call("POST", BATCH, run_id=run_id, params=[{"key": "note", "value": note}])
+        dataset, digest, context = contexts[name]
+        logged = {
+            "dataset": {"name": dataset, "digest": digest},
+            "tags": [{"key": "mlflow.data.context", "value": context}],
+        }
+        desk.call("POST", f"{RUNS}/log-inputs", run_id=run_id, datasets=[logged])
+    runs = desk.call("POST", f"{RUNS}/search", experiment_ids=["0"], filter=condition)["runs"]
+    assert "".join(sorted(run["info"]["run_name"] for run in runs)) == found
+
+
+def test_times_in_the_place_of_steps_are_said(desk: Desk) -> None:
+    run = desk.start()
+    for n in range(1, 6):
+        desk.call("POST", f"{RUNS}/log-metric", run_id=run.run_id, key="test", value=n, timestamp=n)
+    (said,) = desk.warnings
+    assert "has several values at step 0, with times in 1970" in said
+
+
 def test_the_number_of_runs_and_models_is_bounded(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -474,6 +474,7 @@ def _shell_environment(
     return found
 
 
+_NO_LINKS = "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"
 _PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _OF_WORKERS_ALONE = frozenset(
     {
@@ -588,6 +589,8 @@ def _with_tracking(environment: dict[str, str], place: LaunchContext) -> dict[st
         "MLFLOW_TRACKING_URI": place.tracking_uri,
         "MLFLOW_TRACKING_TOKEN": place.tracking_token,
     }
+    # It would name this node's loopback interface, where nobody can look.
+    ours[_NO_LINKS] = environment.get(_NO_LINKS, "true")
     if any(environment.get(name) for name in _PROXY_VARIABLES):
         # Clients would ask the proxy for the loopback interface, too.
         name = "no_proxy" if environment.get("no_proxy") else "NO_PROXY"

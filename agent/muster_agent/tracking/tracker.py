@@ -19,6 +19,8 @@ from typing import Any
 import psutil
 
 from muster import wire
+from muster.run_names import RunNames
+from muster.series_rules import clean_name
 from muster.tracking import (
     ModelShelf,
     RunChange,
@@ -29,6 +31,7 @@ from muster.tracking import (
     answer,
     invalid,
     missing,
+    sane_time,
     series_name,
 )
 from muster_agent.records.points import MetricPoint, NameRoutes, Route, metrics_record
@@ -83,6 +86,8 @@ class JobTracker:
         self._names = names
         self._uid = uid
         self._min_free_bytes = min_free_bytes
+        self._runs = RunNames()
+        """Runs of the script within one run of MLflow, whose steps begin again."""
         self._store: ArtifactStore | None = None
         self._earlier: dict[str, TrackedRun] | None = None
         self._unsaved: dict[str, TrackedRun] = {}
@@ -229,9 +234,11 @@ class JobTracker:
     # ------------------------------------------------------------ what is new
 
     def _take_points(self, run: TrackedRun, points: list[TrackedPoint]) -> None:
-        new = [
-            MetricPoint(series_name(run.label, p.key), p.step, p.time_ms, p.value) for p in points
-        ]
+        new = []
+        for p in points:
+            name = self._runs.name(run.run_id, series_name(run.label, p.key), p.step)
+            time_ms = sane_time(p.time_ms, run.started_ms)
+            new.append(MetricPoint(clean_name(name), p.step, time_ms, p.value))
         # What the script's own process has reported already is in the run, and once in the charts.
         new = [point for point in new if self._names.allows(point.name, Route.TRACKING)]
         if new:

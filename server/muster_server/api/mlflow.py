@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import RedirectResponse, StreamingResponse
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
@@ -119,7 +119,9 @@ def mlflow_delete_artifact(path: str, db: Db, by: By) -> Response:
     operation_id="mlflow_elsewhere",
 )
 async def mlflow_elsewhere(path: str, request: Request) -> Response:
-    """Refuse the rest of MLflow's API."""
+    """Refuse the rest of MLflow's API; the page of a run that clients name is the dashboard's list."""
+    if request.method == "GET" and not path.strip("/"):
+        return RedirectResponse("/experiments")
     raise no_endpoint(request.method, _path(request))
 
 

@@ -21,7 +21,15 @@ from .runs import (
     run_to_json,
 )
 from .store import HISTORY_POINTS_MAX, TrackingStore, already_exists
-from .values import BATCH_ITEMS_MAX, TrackedPoint, items_of, series_name, whole_of
+from .values import (
+    BATCH_ITEMS_MAX,
+    TIME_MIN_MS,
+    TrackedPoint,
+    items_of,
+    sane_time,
+    series_name,
+    whole_of,
+)
 
 __all__ = [
     "BATCH_ITEMS_MAX",
@@ -29,6 +37,7 @@ __all__ = [
     "HISTORY_POINTS_MAX",
     "NAME_TAG",
     "PARENT_TAG",
+    "TIME_MIN_MS",
     "LoggedModel",
     "ModelShelf",
     "RunChange",
@@ -46,6 +55,7 @@ __all__ = [
     "no_endpoint",
     "run_from_json",
     "run_to_json",
+    "sane_time",
     "series_name",
     "whole_of",
 ]

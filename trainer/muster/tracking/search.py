@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fnmatch
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from .errors import invalid
@@ -32,19 +31,23 @@ S = TypeVar("S", bound=Searchable)
 Attributes = Mapping[str, Callable[[S], Any]]
 
 _FIELD = r"""(?:(\w+)\.)?(?:`([^`]+)`|"([^"]+)"|([\w.\-/]+))"""
+_QUOTED = r"""(?:'(?:[^']|'')*'|"(?:[^"]|\"\")*")"""
+"""A text in quotes; within it, two of them stand for one."""
 _TERM = re.compile(
     rf"\s*{_FIELD}\s*(>=|<=|!=|=|>|<|LIKE\b|ILIKE\b|NOT\s+IN\b|IN\b)\s*"
-    r"""('[^']*'|\"[^\"]*\"|[-+.\w]+|\([^()]*\))\s*""",
+    rf"({_QUOTED}|[-+.\w]+|\((?:{_QUOTED}|[^()'\"])*\))\s*",
     re.I,
 )
-_LISTED = re.compile(r"""'([^']*)'|"([^"]*)\"|([-+.\w]+)""")
+_LISTED = re.compile(rf"{_QUOTED}|[-+.\w]+")
 _AND = re.compile(r"AND\b", re.I)
 _ORDER = re.compile(rf"\s*{_FIELD}\s*(ASC|DESC)?\s*", re.I)
+DATASET_KEYS = ("name", "digest", "context")
+_CONTEXT_TAG = "mlflow.data.context"
 _GROUPS = {
     "metric": "metrics", "metrics": "metrics", "param": "params", "parameter": "params",
     "parameters": "params", "params": "params", "tag": "tags", "tags": "tags",
     "attribute": "attributes", "attributes": "attributes", "attr": "attributes", "run": "attributes",
-    "": "attributes",
+    "": "attributes", "dataset": "datasets", "datasets": "datasets",
 }  # fmt: skip
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq, "!=": operator.ne, ">": operator.gt, "<": operator.lt,
@@ -84,10 +87,11 @@ def ordered(items: Sequence[S], order_by: Sequence[str], attributes: Attributes[
         match = _ORDER.fullmatch(text)
         if match is None:
             raise invalid(f"Invalid order_by clause {text!r}: write metrics.loss ASC, for example")
-        value_of = _value_of(attributes, match[1], match[2] or match[3] or match[4])
-        known = [item for item in found if _is_known(value_of(item))]
-        known.sort(key=value_of, reverse=(match[5] or "").upper() == "DESC")
-        found = known + [item for item in found if not _is_known(value_of(item))]
+        values_of = _values_of(attributes, match[1], match[2] or match[3] or match[4])
+        valued = [(next(filter(_is_known, values_of(item)), None), item) for item in found]
+        known = [pair for pair in valued if pair[0] is not None]
+        known.sort(key=operator.itemgetter(0), reverse=(match[5] or "").upper() == "DESC")
+        found = [item for _, item in known] + [item for value, item in valued if value is None]
     return found
 
 
@@ -105,24 +109,23 @@ def _test(
     literal: str,
 ) -> Callable[[S], bool]:
     key = quoted or double or plain
-    value_of = _value_of(attributes, group, key)
-    wanted: Any = literal[1:-1] if literal[0] in "'\"" else literal
-    if sign.upper().endswith("IN"):
-        listed = {a or b or c for a, b, c in _LISTED.findall(literal)}
-        is_in = not sign.upper().startswith("NOT")
-        return lambda item: (v := value_of(item)) is not None and (str(v) in listed) == is_in
-    if "LIKE" in sign.upper():
-        pattern = re.compile(
-            fnmatch.translate(wanted.replace("%", "*").replace("_", "?")),
-            re.I if sign.upper() == "ILIKE" else 0,
-        )
-        return lambda item: (v := value_of(item)) is not None and bool(pattern.match(str(v)))
+    values_of = _values_of(attributes, group, key)
+    test = _value_test(key, sign.upper(), literal)
+    return lambda item: any(test(value) for value in values_of(item) if value is not None)
+
+
+def _value_test(key: str, sign: str, literal: str) -> Callable[[Any], bool]:
+    if sign.endswith("IN"):
+        listed = {_unquoted(each) for each in _LISTED.findall(literal)}
+        is_in = not sign.startswith("NOT")
+        return lambda value: (str(value) in listed) == is_in
+    wanted = _unquoted(literal)
+    if sign.endswith("LIKE"):
+        pattern = _like(wanted, re.I if sign == "ILIKE" else 0)
+        return lambda value: bool(pattern.fullmatch(str(value)))
     compare = _COMPARE[sign]
 
-    def test(item: S) -> bool:
-        value = value_of(item)
-        if value is None:
-            return False
+    def test(value: Any) -> bool:
         if isinstance(value, str):
             return compare(value, wanted)
         try:
@@ -135,17 +138,44 @@ def _test(
     return test
 
 
-def _value_of(attributes: Attributes[S], group: str | None, key: str) -> Callable[[S], Any]:
+def _like(pattern: str, flags: int) -> re.Pattern[str]:
+    """Return SQL's LIKE: `%` is any text, `_` any character, and everything else itself."""
+    parts = {"%": ".*", "_": "."}
+    return re.compile("".join(parts.get(c) or re.escape(c) for c in pattern), flags | re.S)
+
+
+def _unquoted(literal: str) -> str:
+    quote = literal[0]
+    return literal[1:-1].replace(quote * 2, quote) if quote in "'\"" else literal
+
+
+def _values_of(
+    attributes: Attributes[S], group: str | None, key: str
+) -> Callable[[S], Iterable[Any]]:
+    """Return a function that returns the values of something to which a condition applies."""
     kind = _GROUPS.get((group or "").lower())
     if kind == "metrics":
-        return lambda item: item.latest[key].value if key in item.latest else None
+        return lambda item: [item.latest[key].value] if key in item.latest else []
     if kind == "params":
-        return lambda item: item.params.get(key)
+        return lambda item: [item.params.get(key)]
     if kind == "tags":
-        return lambda item: item.tags.get(key)
+        return lambda item: [item.tags.get(key)]
+    if kind == "datasets" and key in DATASET_KEYS:
+        return lambda item: [_of_dataset(each, key) for each in getattr(item, "datasets", ())]
     if kind == "attributes" and key in attributes:
-        return attributes[key]
+        attribute = attributes[key]
+        return lambda item: [attribute(item)]
     raise invalid(
         f"Invalid attribute {f'{group}.' if group else ''}{key} of a search: it is one of "
-        f"metrics.<key>, params.<key>, tags.<key> and attributes.<{'|'.join(attributes)}>"
+        "metrics.<key>, params.<key>, tags.<key>, dataset.<"
+        f"{'|'.join(DATASET_KEYS)}> and attributes.<{'|'.join(attributes)}>"
     )
+
+
+def _of_dataset(logged: Any, key: str) -> str | None:
+    """Return what a condition on data sets looks at of one that a run has logged."""
+    if key != "context":
+        dataset = logged.get("dataset")
+        return dataset.get(key) if isinstance(dataset, dict) else None
+    tags = [tag for tag in logged.get("tags") or [] if isinstance(tag, dict)]
+    return next((tag.get("value") for tag in tags if tag.get("key") == _CONTEXT_TAG), None)

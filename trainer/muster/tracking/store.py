@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from .values import (
     BATCH_METRICS_MAX,
     BATCH_PARAMS_MAX,
     BATCH_TAGS_MAX,
+    TIME_MIN_MS,
     TrackedPoint,
     items_of,
     pair_of,
@@ -32,12 +34,16 @@ TAGS_MAX = 500
 HISTORY_POINTS_MAX = 500_000
 """Most points of a metric that can be read back; the series in Muster has all of them."""
 WARNINGS_MAX = 5_000
+EARLY_MIN = 3
+"""Values at step 0 with times in 1970 after which a script is told."""
 
 
 class TrackingStore(ABC):
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._warned: set[str] = set()
+        self._num_early: Counter[str] = Counter()
+        """Values of each metric at step 0 whose times cannot be right."""
 
     # ------------------------------------------------------------ what a subclass keeps
 
@@ -135,8 +141,21 @@ class TrackingStore(ABC):
     def points_of(self, metrics: Iterable[Any]) -> list[TrackedPoint]:
         """Return the points that metrics state; one that cannot be stored is left out and told."""
         now_ms = self.now_ms()
-        points = (point_of(item, on_bad=self._warn_once, now_ms=now_ms) for item in metrics)
-        return [point for point in points if point is not None]
+        points = []
+        for item in metrics:
+            point = point_of(item, on_bad=self._warn_once, now_ms=now_ms)
+            if point is None:
+                continue
+            points.append(point)
+            if point.step == 0 and 0 < point.time_ms < TIME_MIN_MS:
+                self._num_early[point.key] += 1
+                if self._num_early[point.key] == EARLY_MIN:
+                    self._warn_once(
+                        f"The metric {point.key!r} has several values at step 0, with times in 1970: "
+                        "log_metric(run_id, key, value, timestamp, step) takes the time first. Write "
+                        "step=…"
+                    )
+        return points
 
     def pair(self, item: Any, what: str) -> tuple[str, str]:
         """Return the key and the text of a param or tag; too long a text is cut and told."""

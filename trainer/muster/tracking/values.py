@@ -22,6 +22,10 @@ PARAM_MAX_CHARS = 6_000
 TAG_MAX_CHARS = 8_000
 NAME_MAX_CHARS = 500
 
+TIME_MIN_MS = 946_684_800_000
+"""Times before the year 2000 are taken for steps or seconds in the wrong place."""
+_SECONDS_MIN, _SECONDS_END = TIME_MIN_MS // 1000, 4_102_444_800
+_DAY_MS = 86_400_000
 _KEY = re.compile(r"[/\w.\- :]*")
 _KNOWN_KEYS_MAX = 10_000
 
@@ -84,6 +88,16 @@ def point_of(item: Any, *, on_bad: Callable[[str], None], now_ms: int) -> Tracke
     else:
         return TrackedPoint(key, step, time_ms if 0 <= time_ms <= STEP_MAX else now_ms, value)
     return None
+
+
+def sane_time(time_ms: int, started_ms: int) -> int:
+    """Return the time of a point for charts: some scripts give seconds, and some a step, which then
+    counts from the start of the run."""
+    if time_ms >= TIME_MIN_MS:
+        return time_ms
+    if _SECONDS_MIN <= time_ms < _SECONDS_END:
+        return time_ms * 1000
+    return started_ms + min(time_ms, _DAY_MS)
 
 
 def pair_of(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from muster.tracking import TIME_MIN_MS
 from muster.wire import TrackedRunRecord
 from muster_server.db.engine import touch
 from muster_server.db.models import TrackedRunRow, TrialRow
@@ -95,8 +96,8 @@ def _merged(known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
 
 
 def _at(unix_ms: int, now: dt.datetime) -> dt.datetime:
-    """Return the time; `now` for one that a calendar does not have."""
-    if not 0 < unix_ms <= _AT_MAX_MS:
+    """Return the time; `now` for one that a calendar does not have, or that cannot be right."""
+    if not TIME_MIN_MS <= unix_ms <= _AT_MAX_MS:
         return now
     return dt.datetime.fromtimestamp(unix_ms / 1000, dt.UTC)
 

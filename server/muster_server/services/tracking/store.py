@@ -20,6 +20,7 @@ from muster.tracking import (
     HISTORY_POINTS_MAX,
     NAME_TAG,
     PARENT_TAG,
+    TIME_MIN_MS,
     RunChange,
     TrackedExperiment,
     TrackedPoint,
@@ -29,6 +30,7 @@ from muster.tracking import (
     invalid,
     items_of,
     missing,
+    sane_time,
     series_name,
     whole_of,
 )
@@ -336,14 +338,15 @@ class DatabaseStore(TrackingStore):
             name = series_name("", key)
             if not is_valid_name(name):
                 raise invalid(f"{key!r} is no name of a metric that Muster can keep")
-            new = self._unknown(rows.trial, name, run.latest.get(key), reported)
+            new = self._unknown(rows.trial, name, run, reported)
             if not new:
                 continue
             newest = max(new, key=_order)
             before = run.latest.get(key)
             if before is None or _order(newest) >= _order(before):
                 run.latest[key] = newest
-            steps, times = [p.step for p in new], [p.time_ms for p in new]
+            steps = [p.step for p in new]
+            times = [sane_time(p.time_ms, run.started_ms) for p in new]
             values = [p.value for p in new]
             columns.append(Column(name, steps, times, values, summarize(steps, times, values)))
         if not columns:
@@ -358,7 +361,7 @@ class DatabaseStore(TrackingStore):
         }
 
     def _unknown(
-        self, trial: TrialRow, name: str, latest: TrackedPoint | None, points: list[TrackedPoint]
+        self, trial: TrialRow, name: str, run: TrackedRun, points: list[TrackedPoint]
     ) -> list[TrackedPoint]:
         """Return the points that are new: of one step, the series keeps the value of the latest time.
 
@@ -366,6 +369,7 @@ class DatabaseStore(TrackingStore):
         on costs no look at the series.
         """
         known: dict[int, int] = {}
+        latest = run.latest.get(points[0].key)
         if latest is not None:
             old = [p.step for p in points if p[1:3] <= latest[1:3]]
             if old:
@@ -374,7 +378,11 @@ class DatabaseStore(TrackingStore):
                 ):
                     known |= {step: time_ms for step, time_ms, _ in _rows_of(part)}
         distinct = {_mark(point): point for point in points}.values()
-        new = [p for p in distinct if p.step not in known or p.time_ms > known[p.step]]
+        new = [
+            p
+            for p in distinct
+            if p.step not in known or sane_time(p.time_ms, run.started_ms) > known[p.step]
+        ]
         # Of one step, the last one written counts.
         return sorted(new, key=lambda point: point[1:3])
 
@@ -542,7 +550,7 @@ def _clean(text: str) -> str:
 
 
 def _at(unix_ms: int, now: dt.datetime) -> dt.datetime:
-    if not 0 < unix_ms <= _AT_MAX_MS:
+    if not TIME_MIN_MS <= unix_ms <= _AT_MAX_MS:
         return now
     return dt.datetime.fromtimestamp(unix_ms / 1000, dt.UTC)
 
