@@ -545,6 +545,22 @@ def test_a_member_that_has_given_up_its_slots_is_heard_of_with_its_checkpoint(da
     assert rested["checkpoint_id"] == 107
 
 
+def test_a_metric_named_epoch_counts_where_a_report_does_not_say_its_epoch(
+    database, submit, report
+):
+    submit()
+    report(1, Update(0.5, step=300, progress={"epochs": 3.0}))
+    report(2, Update(0.5, epoch=2.0, progress={"epochs": 3.0}))
+    report(3, Update(0.5, step=300))
+    assert keys_heard(database) == ["started", "validation:1:3"]
+    with database.read() as session:
+        told = session.scalars(
+            select(EventRow.message).where(EventRow.type == "search.metric_without_length")
+        ).all()
+    (message,) = told
+    assert "Report the epoch, or log a metric named epoch" in message
+
+
 def test_a_trial_that_ends_is_heard_of_with_all_its_objectives(database, submit):
     submit("""
 name: two

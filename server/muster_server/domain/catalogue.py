@@ -400,5 +400,6 @@ SENTENCES: Mapping[str, str] = {
         "makes the server update with each gradient as it arrives, and {optimizer} makes each of these updates as "
         "large as a whole step: expect a curve unlike that of a single process"
     ),
+    "warning.repeats": "is {trials}, but the space has only {points:different point}: some will be tried again",
     "warning.not_replaced": "contains {variable}, which no shell replaces",
 }

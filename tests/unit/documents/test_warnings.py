@@ -24,7 +24,7 @@ STALE = "strategy: {kind: ps, staleness: 3}\n"
         (
             GPT
             + ", optimizer: sgd}\nhyperparameters: {optimizer: {choice: [sgd, adamw]}}\n"
-            + "search: {method: random, trials: 4}\n"
+            + "search: {method: random, trials: 2}\n"
             + STALE,
             ["strategy.staleness"],
         ),
@@ -69,3 +69,31 @@ def test_what_looks_like_a_variable_and_stays(
     for path, (variable, hint) in warned.items():
         assert english(found[path].message) == f"contains {variable}, which no shell replaces"
         assert hint in (found[path].hint or "")
+
+
+SPACE = "hyperparameters: {width: {choice: [1, 2, 4]}, bias: {choice: [true, false]}, lr: %s}"
+
+
+@pytest.mark.parametrize(
+    ("method", "lr", "trials", "warned"),
+    [
+        ("random", "0.1", 12, True),
+        ("random, sampler: tpe", "0.1", 7, True),
+        ("random", "0.1", 6, False),
+        ("random", "{int: [1, 2], count: 1}", 12, False),
+        ("random", "{log: [0.1, 1]}", 12, False),
+        ('random, constraints: ["width > 1"]', "0.1", 5, True),
+    ],
+)
+def test_a_space_with_fewer_points_than_trials_says_how_many_there_are(
+    method: str, lr: str, trials: int, warned: bool
+) -> None:
+    resolved = resolve(
+        f"name: x\nentrypoint: train.py\ncode: {{installed: /srv}}\n{SPACE % lr}\n"
+        f"search: {{method: {method}, metric: loss, goal: min, trials: {trials}}}"
+    )
+    assert resolved.problems == ()
+    found = [english(w.message) for w in resolved.warnings if w.path == "search.trials"]
+    num = 4 if "constraints" in method else 6
+    told = f"is {trials}, but the space has only {num} different points: some will be tried again"
+    assert found == ([told] if warned else [])

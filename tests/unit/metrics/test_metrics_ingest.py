@@ -289,6 +289,16 @@ def test_the_search_metric_and_losses_have_room_when_the_limit_is_reached(
     assert names == {"layer/0", "layer/1", "layer/2", "val/loss", "ndcg@10"}
 
 
+def test_the_epoch_of_the_search_metric_is_the_last_that_a_metric_named_so_said(
+    database: Database,
+) -> None:
+    trial = Trial(database, metric_name="val/loss")
+    trial.report({"epoch": [(100, 1.0)], "train/loss": [(100, 2.0)]})
+    (first,) = trial.report({"val/loss": [(110, 0.5)]})
+    (second,) = trial.report({"epoch": [(200, 2.0)], "val/loss": [(200, 0.4)]})
+    assert [(u.epoch, u.progress["epochs"]) for u in (first, second)] == [(None, 1.0), (None, 2.0)]
+
+
 def test_a_long_curve_is_drawn_in_anchored_buckets_with_its_extremes(trial: Trial) -> None:
     points = [(s, math.sin(s / 50)) for s in range(1, 20_001)]
     points[12_344] = (12_345, 77.0)

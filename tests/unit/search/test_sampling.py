@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster_server.domain.search import sampling
 from muster_server.domain.search.sampling import (
     SearchParameter,
     grid_point,
@@ -168,3 +169,32 @@ def test_grid_point_paths_do_not_collide_with_dotted_names() -> None:
         trial_no=1,
     )
     assert drawn["a.b"] != drawn["a"]["b"]
+
+
+@pytest.mark.parametrize(
+    ("leaf", "hint"),
+    [
+        ({"uniform": [0.2, 0.8], "step": 0.3}, "list the values: {choice: [0.2, 0.5, 0.8]}"),
+        ({"uniform": [0, 1], "step": 0.4}, "list the values: {choice: [0, 0.4, 0.8]}"),
+        (
+            {"log": [1e-4, 1e-1], "step": 1e-4},
+            "list the values: {choice: [...]}; in a grid, count says how many there are",
+        ),
+    ],
+)
+def test_a_step_between_numbers_is_refused_with_the_choice_to_write(
+    leaf: dict[str, Any], hint: str
+) -> None:
+    _, (problem,) = sampling.parse_space({"x": leaf})
+    assert "unknown key 'step'" in problem.message
+    assert problem.hint == hint
+
+
+def test_true_is_not_one() -> None:
+    space = {"flag": {"choice": [1, True]}, "x": {"uniform": [0, 1], "when": {"flag": True}}}
+    parameters, problems = sampling.parse_space(space)
+    assert problems == []
+    points = [sampling.sample(parameters, seed=0, trial_no=no) for no in range(20)]
+    assert all(("x" in point) is (point["flag"] is True) for point in points)
+    assert {type(point["flag"]) for point in points} == {int, bool}
+    assert sampling.outside(parameters, {"flag": 1}) == []

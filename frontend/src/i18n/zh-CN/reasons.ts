@@ -253,6 +253,7 @@ export const parts: Readonly<Record<string, string>> = {
     "每个微批次后更新一个阶段，而 {{optimizer}} 使每次更新都有完整一步那么大，曲线会与单进程的不同",
   "warning.async_server":
     "每收到一个梯度服务器就更新一次，而 {{optimizer}} 使每次更新都有完整一步那么大，曲线会与单进程的不同",
+  "warning.repeats": "是 {{trials}}，但搜索空间只有 {{points}} 个不同的点：有些会重复尝试",
   "warning.not_replaced": "含有 {{variable}}，不会有 shell 替换它",
   /** What has no code of its own. */
   "field.unusable": "不能这样写：",

@@ -25,9 +25,10 @@ from .events import (
 )
 from .rungs import Bracket, rung_units
 from .searcher import Searcher, initial_state, on_event
-from .spec import EXACT, FOLLOWED_MAX, PROGRESS, SearchSpec
+from .spec import CARRIERS, EXACT, FOLLOWED_MAX, PROGRESS, SearchSpec
 
 __all__ = [
+    "CARRIERS",
     "EXACT",
     "FOLLOWED_MAX",
     "PROGRESS",

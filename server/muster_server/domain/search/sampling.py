@@ -21,7 +21,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from .constraints import Constraint
@@ -38,6 +38,9 @@ KINDS = tuple(_OPTIONS)
 MAX_PARAMETERS = 1_000
 MAX_CHOICES = 10_000
 MAX_GRID = 100_000
+POINTS_COUNTED = 10_000
+STEPS_LISTED = 20
+"""Values that a hint lists one by one."""
 MAX_INT = 2**53
 """Integers beyond it are not exact in JSON readers that use floats."""
 
@@ -157,10 +160,27 @@ def active(
 
     def is_there(path: tuple[str, ...]) -> bool:
         return all(
-            is_there(other) and values[other] in allowed for other, allowed in by_path[path].when
+            is_there(other) and _among(values[other], allowed)
+            for other, allowed in by_path[path].when
         )
 
     return _nest({path: value for path, value in values.items() if is_there(path)})
+
+
+def _among(value: Any, values: Sequence[Any]) -> bool:
+    """Return whether a value is one of these. Python calls true and 1 equal; a space does not."""
+    return any(value == v and isinstance(value, bool) == isinstance(v, bool) for v in values)
+
+
+def num_points(
+    parameters: Sequence[SearchParameter], constraints: Sequence[Constraint] = ()
+) -> int | None:
+    """Return how many different points a space has; None if they are more than `POINTS_COUNTED`."""
+    if any(p.kind in ("uniform", "log") for p in parameters):
+        return None
+    whole = [replace(p, count=None) for p in parameters]
+    size = grid_product(whole)
+    return None if size is None or size > POINTS_COUNTED else grid_size(whole, constraints)
 
 
 def value_of(hparams: Mapping[str, Any], path: tuple[str, ...], default: Any = None) -> Any:
@@ -195,13 +215,13 @@ def outside(parameters: list[SearchParameter], point: Mapping[str, Any]) -> list
     for parameter in parameters:
         if parameter.path not in flat:
             is_there = all(
-                other in flat and flat[other] in values for other, values in parameter.when
+                other in flat and _among(flat[other], values) for other, values in parameter.when
             )
             if is_there and parameter.kind != "const":
                 problems.append(SpaceProblem(path=parameter.name, message="is missing"))
             continue
         value = flat[parameter.path]
-        if parameter.kind == "choice" and value not in parameter.values:
+        if parameter.kind == "choice" and not _among(value, parameter.values):
             values = ", ".join(str(v) for v in parameter.values[:10])
             message = f"is {value!r}, which is not one of the choices"
             problems.append(SpaceProblem(path=parameter.name, message=message, hint=values))
@@ -354,7 +374,7 @@ def _bad_conditions(parameters: list[SearchParameter]) -> list[SpaceProblem]:
                     SpaceProblem(path=where, message=f"{name} is no hyperparameter", hint=hint)
                 )
             elif by_path[other].kind in ("choice", "const") and not any(
-                value in by_path[other].values for value in allowed
+                _among(value, by_path[other].values) for value in allowed
             ):
                 values = ", ".join(str(v) for v in by_path[other].values[:10])
                 problems.append(
@@ -398,7 +418,10 @@ def _leaf(path: tuple[str, ...], kinds: list[Kind], value: Mapping[str, Any]) ->
     unknown = sorted(value.keys() - {kind} - _OPTIONS[kind])
     if unknown:
         allowed = ", ".join(sorted(_OPTIONS[kind])) or "nothing"
-        raise _Bad(f"unknown key {unknown[0]!r} beside {kind!r}", f"beside it may stand: {allowed}")
+        hint = f"beside it may stand: {allowed}"
+        if unknown[0] == "step" and kind in ("uniform", "log"):
+            hint = _steps_hint(kind, value)
+        raise _Bad(f"unknown key {unknown[0]!r} beside {kind!r}", hint)
     when, is_structural = _when(value), _is_structural(value)
     if kind == "const":
         return SearchParameter(
@@ -484,6 +507,18 @@ def _bounds(kind: Kind, bounds: Any) -> tuple[float, float]:
             "use uniform, or a small positive lower bound",
         )
     return lo, hi
+
+
+def _steps_hint(kind: Kind, value: Mapping[str, Any]) -> str:
+    """Return how to write a space of numbers at a fixed distance, by a choice."""
+    lo, hi = _bounds(kind, value[kind])
+    step = value["step"]
+    if isinstance(step, int | float) and 0 < step < math.inf and (hi - lo) / step < STEPS_LISTED:
+        count = int((hi - lo) / step + 1e-9) + 1
+        # Without the noise of floating point: 0.2 + 0.3 + 0.3 is 0.8.
+        values = ", ".join(f"{lo + step * at:.10g}" for at in range(count))
+        return f"list the values: {{choice: [{values}]}}"
+    return "list the values: {choice: [...]}; in a grid, count says how many there are"
 
 
 def _positive(value: Mapping[str, Any], key: str) -> int | None:

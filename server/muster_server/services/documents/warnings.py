@@ -9,9 +9,12 @@ from muster.launch import commands
 from muster.launch.variables import is_replaced, not_replaced
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
+from muster_server.domain.search.constraints import Constraint
 from muster_server.domain.secrets import looks_secret
 from muster_server.errors import FieldProblem
 
+DRAWN = ("random", "asha", "median")
+"""Methods whose trials are drawn one by one, whatever was drawn before."""
 PLAIN_OPTIMIZERS = frozenset({"sgd"})
 """Their updates are as small as the gradient is. All others normalize the gradient first."""
 
@@ -21,10 +24,29 @@ def warn(
 ) -> list[FieldProblem]:
     """Return every warning about a document in which `checks.check` finds nothing."""
     return [
+        *_repeats(document, parameters),
         *_asynchronous(document, parameters),
         *_variables(document),
         *_plain_secrets(document),
     ]
+
+
+def _repeats(
+    document: ExperimentConfig, parameters: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
+    """Yield a warning if a search makes more trials than its space has points."""
+    search = document.search
+    if search.method not in DRAWN or search.sampler == "external" or search.trials is None:
+        return
+    constraints = [Constraint(text) for text in search.constraints]
+    num = sampling.num_points(parameters, constraints)
+    # A space of one point is one that is repeated on purpose.
+    if num is not None and 1 < num < search.trials:
+        yield FieldProblem(
+            "search.trials",
+            Message("warning.repeats", trials=search.trials, points=num),
+            "use method: grid to try each of them once, or fewer trials",
+        )
 
 
 def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:

@@ -37,7 +37,7 @@ from muster_server.domain.metrics import (
     is_measured,
     recent_mean,
 )
-from muster_server.domain.search import PROGRESS
+from muster_server.domain.search import CARRIERS
 from muster_server.services.core.reporters import Reporter, ReportingAllocation
 from muster_server.services.metrics import summaries
 from muster_server.services.metrics.columns import Column, Part, read_columns, values_of
@@ -62,7 +62,7 @@ class MetricUpdate:
     epoch: float | None
     value: float
     progress: Mapping[Unit, float] = field(default_factory=dict)
-    """Samples and seconds trained so far, as reported with it or last before."""
+    """Samples, seconds and epochs trained so far, as metrics reported with it or last before say."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def _ingest(
             for part in found.parts.get(name, ())
             for step, value in zip(part[1].steps, values_of(part), strict=True)
         )
-        for unit, name in PROGRESS.items()
+        for unit, name in CARRIERS.items()
     }
     for unit, earlier in _seen(session, allocation).progress.items():
         progress[unit].insert(0, earlier)
@@ -427,7 +427,7 @@ def _update_trial(
         return set()
     _seen(session, allocation).progress = {
         unit: (before["step"], decode_number(before["last"]))
-        for unit, name in PROGRESS.items()
+        for unit, name in CARRIERS.items()
         if (before := trial.summary.get(name)) is not None
     }
 

@@ -20,8 +20,8 @@ from muster_server.db.engine import touch
 from muster_server.db.models import EventRow, ExperimentRow, SearchEventRow, TrialRow
 from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.domain.search import (
+    CARRIERS,
     EXACT,
-    PROGRESS,
     Event,
     Rested,
     TrialEnded,
@@ -115,7 +115,9 @@ def _units(metric: ObservedMetric, unit: Unit) -> float | None:
     """Return how far the trial was when it reported the metric; None if it did not say."""
     if unit == "steps":
         return metric.step
-    return metric.epoch if unit == "epochs" else metric.progress.get(unit)
+    if unit == "epochs" and metric.epoch is not None:
+        return metric.epoch
+    return metric.progress.get(unit)
 
 
 def on_trial_terminal(session: Session, trial: NotedTrial, now: dt.datetime) -> None:
@@ -292,10 +294,10 @@ def _warn_no_units(
     known = select(EventRow.id).where(EventRow.trial_id == trial.id, EventRow.type == kind).limit(1)
     if session.scalar(known) is not None:
         return
-    carrier = PROGRESS.get(unit)
-    what, how = "an epoch", "Report the epoch"
-    if carrier is not None:
-        what, how = f"{carrier} with it or before", f"Log {carrier}"
+    carrier = CARRIERS[unit]
+    what, how = f"{carrier} with it or before", f"Log {carrier}"
+    if unit == "epochs":
+        what, how = "an epoch", "Report the epoch, or log a metric named epoch"
     add_event(
         session,
         kind,
