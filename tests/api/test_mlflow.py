@@ -351,6 +351,11 @@ def test_an_unmanaged_run_ends_by_its_client_or_when_it_is_closed(tracking, tick
 def test_an_import_that_is_repeated_is_the_same_run(tracking):
     first, again = (tracking.start("offline", muster__importId="wandb/a/1") for _ in range(2))
     assert first == again
+    for value in ("0.1", "0.2"):
+        params = [{"key": "lr", "value": value}]
+        tracking.post("runs/log-batch", run_id=first, params=params)
+    trial_id = tracking.experiment_of("offline")["only_trial_id"]
+    assert tracking.http.get(f"/api/v1/trials/{trial_id}").json()["hparams"] == {"lr": 0.2}
     assert tracking.start("offline", muster__importId="wandb/a/2") != first
 
 
@@ -366,6 +371,16 @@ def test_offline_runs_of_wandb_are_imported_once(muster, tracking, tick, tmp_pat
     assert first.exit_code == 0, first.output
     assert "it has not ended" in first.output
     assert tracking.experiment_of("base line")["state"] == "RUNNING"
+
+    damaged = bytearray(whole)
+    damaged[9_000] ^= 1
+    (folder / WANDB_RUN.name).write_bytes(bytes(damaged))
+    partly = muster("import", "wandb", str(folder))
+    assert partly.exit_code == 0, partly.output
+    assert "it is damaged at byte" in partly.output
+    assert "nothing behind it was read" in partly.output
+    tick()
+    assert tracking.experiment_of("base line")["state"] == "CANCELED", "nobody will end it"
 
     (folder / WANDB_RUN.name).write_bytes(whole)
     for _ in range(2):

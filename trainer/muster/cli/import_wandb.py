@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import re
+import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from muster.numbers import encode_number
+from muster.series_rules import clean_name, number_of, whole_step
 
 from .commands.operations import client_of_environment
 from .exit_codes import EXIT_ERROR, EXIT_USAGE
@@ -23,8 +25,7 @@ API = "/mlflow/api/2.0/mlflow"
 METRICS_MAX = 1_000
 PAIRS_MAX = 100
 """Most metrics, and most params or tags, of one request."""
-KEY_MAX_CHARS = 250
-_UNFIT = re.compile(r"[^/\w.\- :]")
+NAME_TAG = "mlflow.runName"
 
 
 def wandb(
@@ -42,8 +43,9 @@ def wandb(
 ) -> None:
     """Import runs that wandb has recorded offline.
 
-    Each becomes an unmanaged run with its config, history, tags and notes. Importing it again adds what
-    is new and changes nothing else. Only numbers of the history are imported; the rest is counted.
+    Each becomes an unmanaged run with its config, history, tags and notes. Importing it again adds and
+    changes what is new. Only numbers of the history are imported; the rest is counted. Of a damaged file,
+    what precedes the damage is imported.
     """
     files = _run_files(folder)
     if not files:
@@ -88,7 +90,7 @@ def _import_file(client: Client, path: Path, project: str | None) -> dict[str, A
             for _ in read_run(file, run):
                 pass
         if not run.run_id:
-            raise UnreadableRun("it does not say which run it is of")
+            raise UnreadableRun(run.damage or "it does not say which run it is of")
         with path.open("rb") as file:
             return _send(client, run, read_run(file, WandbRun()), project or run.project or "wandb")
     except (UnreadableRun, OSError) as error:
@@ -102,10 +104,11 @@ def _send(
         # Repeating any of these changes nothing.
         return client.call("POST", path, body=body, repeatable=True, api=API).json()
 
+    name = run.name or run.run_id
     run_id = post(
         "/runs/create",
         experiment_id=_experiment(client, project),
-        run_name=run.name or run.run_id,
+        run_name=name,
         start_time=int(run.started_s * 1000),
         tags=[
             {"key": "muster.client", "value": "wandb"},
@@ -115,14 +118,16 @@ def _send(
     for pairs in _batches(_params(run).items(), PAIRS_MAX):
         params = [{"key": key, "value": value} for key, value in pairs]
         post("/runs/log-batch", run_id=run_id, params=params)
-    tags = [{"key": key, "value": value} for key, value in _tags(run).items()]
+    tags = [{"key": key, "value": value} for key, value in (_tags(run) | {NAME_TAG: name}).items()]
     post("/runs/log-batch", run_id=run_id, tags=tags)
     counts = {"points": 0, "others": 0}
     last: list[HistoryRow] = []
     for metrics in _batches(_metrics(history, counts, last), METRICS_MAX):
         post("/runs/log-batch", run_id=run_id, metrics=metrics)
+    status = "KILLED"  # Behind the damage there is no end.
     if run.exit_code is not None:
         status = "FINISHED" if run.exit_code == 0 else "FAILED"
+    if run.exit_code is not None or run.damage:
         ended = {"end_time": int(last[-1].time_s * 1000)} if last else {}
         post("/runs/update", run_id=run_id, status=status, **ended)
     return {
@@ -133,6 +138,7 @@ def _send(
         "num_points": counts["points"],
         "num_other_values": counts["others"],
         "has_ended": run.exit_code is not None,
+        "damage": run.damage,
     }
 
 
@@ -172,27 +178,25 @@ def _metrics(
     for row in history:
         last[:] = [row]
         for key, value in row.values.items():
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            number = number_of(value)[0] if is_number else None
+            if number is None or whole_step(row.step)[0] is None:
                 counts["others"] += 1
                 continue
             counts["points"] += 1
             yield {
                 "key": _key(key),
-                "value": _number(float(value)),
+                "value": encode_number(number),
                 "timestamp": int(row.time_s * 1000),
                 "step": row.step,
             }
 
 
-def _number(value: float) -> float | str:
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
 def _key(name: str) -> str:
-    key = "/".join(part for part in _UNFIT.sub("_", name).split("/") if part.strip("."))
-    return key.lstrip(".")[:KEY_MAX_CHARS] or "_"
+    """Return a name as a key of MLflow's API, which has paths; a digest keeps changed ones apart."""
+    clean = clean_name(name)
+    key = "/".join(part for part in clean.split("/") if part.strip(".")).lstrip(".") or "_"
+    return key if key == clean else f"{key}~{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
@@ -204,5 +208,7 @@ def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
 def _sentence(found: dict[str, Any]) -> str:
     left_out = found["num_other_values"]
     more = f"; {left_out} values that are not numbers were left out" if left_out else ""
+    if found["damage"]:
+        return f"{found['name'] or found['run']}: {found['num_points']} values{more}; {found['damage']}: nothing behind it was read"
     ended = "" if found["has_ended"] else "; it has not ended, so import it again when it has"
     return f"{found['name'] or found['run']}: {found['num_points']} values{more}{ended}"

@@ -28,7 +28,11 @@ Fields = list[tuple[int, Any]]
 
 
 class UnreadableRun(Exception):
-    """A file is no run of wandb, or is damaged; the text says what was found."""
+    """A file is no run of wandb; the text says what was found."""
+
+
+class DamagedRun(UnreadableRun):
+    """A file is damaged; the text says where."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class WandbRun:
     started_s: float = 0.0
     config: dict[str, Any] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
+    damage: str = ""
+    """Where the file is damaged: nothing behind it was read."""
     exit_code: int | None = None
     """Exit code of the script; None if the run has not ended, or its end was not recorded."""
 
@@ -60,9 +66,16 @@ class WandbRun:
 def read_run(file: IO[bytes], run: WandbRun) -> Iterator[HistoryRow]:
     """Yield the history of a run, and fill in `run` on the way.
 
-    A file that breaks off, as that of a running or killed script does, ends with its last whole record.
-    Raises UnreadableRun.
+    A file that breaks off, as that of a running or killed script does, ends with its last whole record, and
+    a damaged one before its damage. Raises UnreadableRun.
     """
+    try:
+        yield from _rows(file, run)
+    except DamagedRun as error:
+        run.damage = str(error)
+
+
+def _rows(file: IO[bytes], run: WandbRun) -> Iterator[HistoryRow]:
     for record in read_records(file):
         for number, value in _fields(record):
             if not isinstance(value, bytes):
@@ -80,7 +93,7 @@ def read_run(file: IO[bytes], run: WandbRun) -> Iterator[HistoryRow]:
 
 
 def read_records(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the records of a log. Raises UnreadableRun."""
+    """Yield the records of a log. Raises UnreadableRun, and DamagedRun behind its last good record."""
     head = file.read(HEADER.size)
     if len(head) < HEADER.size or not head.startswith(b":W&B"):
         raise UnreadableRun("it does not begin as a run file of wandb does (:W&B)")
@@ -105,14 +118,14 @@ def read_records(file: IO[bytes]) -> Iterator[bytes]:
         if len(body) < length or not (crc or length or kind):
             return  # not written yet
         if zlib.crc32(body, zlib.crc32(bytes([kind]))) != crc:
-            raise UnreadableRun(f"it is damaged at byte {at}: the checksum differs")
+            raise DamagedRun(f"it is damaged at byte {at}: the checksum differs")
         at += CHUNK.size + length
         if kind in (_FULL, _FIRST):
             parts, size = [], 0
         parts.append(body)
         size += length
         if kind not in (_FULL, _FIRST, _MIDDLE, _LAST) or size > RECORD_MAX_BYTES:
-            raise UnreadableRun(f"it is damaged before byte {at}: there is no such record")
+            raise DamagedRun(f"it is damaged before byte {at}: there is no such record")
         if kind in (_FULL, _LAST):
             yield b"".join(parts)
 
@@ -174,7 +187,7 @@ def _items(message: bytes, number: int) -> dict[str, Any]:
 
 
 def _fields(message: bytes) -> Fields:
-    """Return the fields of a message of protocol buffers. Raises UnreadableRun."""
+    """Return the fields of a message of protocol buffers. Raises DamagedRun."""
     found: Fields = []
     at, end = 0, len(message)
     while at < end:
@@ -189,9 +202,9 @@ def _fields(message: bytes) -> Fields:
         elif kind in (_FIXED64, _FIXED32):
             length = 8 if kind == _FIXED64 else 4
         else:
-            raise UnreadableRun(f"a record has a field of the unknown kind {kind}")
+            raise DamagedRun(f"a record has a field of the unknown kind {kind}")
         if at + length > end:
-            raise UnreadableRun("a record ends in the middle of a field")
+            raise DamagedRun("a record ends in the middle of a field")
         found.append((number, message[at : at + length]))
         at += length
     return found
@@ -206,7 +219,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return value, at
         shift += 7
-    raise UnreadableRun("a record ends in the middle of a number")
+    raise DamagedRun("a record ends in the middle of a number")
 
 
 def _text(value: Any) -> str:

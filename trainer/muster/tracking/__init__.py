@@ -12,6 +12,7 @@ from .errors import TrackingError, invalid, missing, no_endpoint
 from .models import LoggedModel, ModelShelf
 from .runs import (
     DEFAULT_EXPERIMENT,
+    IMPORT_TAG,
     NAME_TAG,
     PARENT_TAG,
     RunChange,
@@ -35,6 +36,7 @@ __all__ = [
     "BATCH_ITEMS_MAX",
     "DEFAULT_EXPERIMENT",
     "HISTORY_POINTS_MAX",
+    "IMPORT_TAG",
     "NAME_TAG",
     "PARENT_TAG",
     "TIME_MIN_MS",

@@ -13,6 +13,9 @@ from .values import TrackedPoint
 STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 
 PARENT_TAG = "mlflow.parentRunId"
+IMPORT_TAG = "muster.importId"
+"""A run that is created again with the same value of this tag is the same run, and its params may
+change."""
 NAME_TAG = "mlflow.runName"
 INPUT_MARK = "is_input"
 """Key of the models of a run that it reads; it writes the others."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from .errors import TrackingError, invalid, missing
-from .runs import NAME_TAG, STATUSES, RunChange, TrackedExperiment, TrackedRun
+from .runs import IMPORT_TAG, NAME_TAG, STATUSES, RunChange, TrackedExperiment, TrackedRun
 from .values import (
     BATCH_ITEMS_MAX,
     BATCH_METRICS_MAX,
@@ -190,13 +190,13 @@ class TrackingStore(ABC):
         new: dict[str, str] = {}
         for key, value in params:
             before = run.params.get(key, new.get(key))
-            if before is not None and before != value:
+            if before is not None and before != value and IMPORT_TAG not in run.tags:
                 raise invalid(
                     "Changing param values is not allowed. Param with "
                     f"key='{key}' was already logged with value='{before[:250]}' for run "
                     f"ID='{run.run_id}'. Attempted logging new value '{value[:250]}'."
                 )
-            if before is None:
+            if before != value:
                 new[key] = value
         return new
 

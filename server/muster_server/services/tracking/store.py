@@ -18,6 +18,7 @@ from muster.tracking import (
     BATCH_ITEMS_MAX,
     DEFAULT_EXPERIMENT,
     HISTORY_POINTS_MAX,
+    IMPORT_TAG,
     NAME_TAG,
     PARENT_TAG,
     TIME_MIN_MS,
@@ -61,8 +62,6 @@ from . import unmanaged
 RUNS_SEARCHED_MAX = 20_000
 """Most runs that one search looks at."""
 EXPERIMENTS_MAX = 10_000
-IMPORT_TAG = "muster.importId"
-"""A run that is created again with the same value of this tag is the same run."""
 CLIENT_TAG = "muster.client"
 """Client that the run comes from, where it is not MLflow's own."""
 PROJECT_TAG = "muster.project"
