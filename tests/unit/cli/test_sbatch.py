@@ -62,6 +62,8 @@ def resources(slots: int, **more: Any) -> dict[str, Any]:
         (["--ntasks=8", "--ntasks-per-node=4"], TASKS, resources(8, nodes=2)),
         (["-N 2", "-n6"], TASKS, resources(6, nodes=2)),
         (["-N 3", "-n 4"], TASKS, resources(6, nodes=3)),
+        (["--nodes 1", "--tasks-per-node=2"], TASKS, resources(2, nodes=1)),
+        (["-N1", "--constrain=a100", "--gpus-per-task=0"], TASKS, resources(1, nodes=1)),
         (["-N 1-1", "-n 4"], TASKS, resources(4, nodes=1)),
         (
             ["--ntasks-per-node=2", "-N1", "--gres=gpu:4"],
@@ -203,7 +205,7 @@ def test_directives_end_at_the_first_command() -> None:
         (["--signal=@"], None, "Line 2: --signal=@ is no signal."),
         (
             [],
-            "\n\nsrun -p main \\\n  --ntasks=${GPUS} python train.py",
+            "\n# A=1 \\\nsrun -p main \\\n  --ntasks=${GPUS} python train.py",
             "Line 4: srun --ntasks=${GPUS} is how large the job is to be",
         ),
         (

@@ -54,6 +54,8 @@ def step(line: str, **environment: str) -> StepOptions:
         ),
         ("-m cyclic:block x", {"is_cyclic": True}),
         ("-- -x", {}),
+        ("--tasks-per-node=2 --kill-on=1 x", {"tasks_per_node": 2, "kills_on_bad_exit": True}),
+        ("--gpus-per-task=0 x", {"gpus_per_task": 0}),
     ],
 )
 def test_options_of_srun(line: str, expected: dict[str, Any]) -> None:

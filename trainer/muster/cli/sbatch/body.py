@@ -82,7 +82,8 @@ def shape_of_srun(text: str, arguments: str = "") -> dict[str, SbatchOption]:
         if "$" in option.value or "`" in option.value:
             raise option.error(
                 "is how large the job is to be, and the value is known only when the script runs",
-                f"write it: muster run -- sbatch --{option.name}=4 {arguments}".rstrip(),
+                "write it on the command line: muster run -- sbatch "
+                f"--{option.name}={'gpu:4' if option.name == 'gres' else 4} {arguments}".rstrip(),
             )
         known = largest.get(option.name)
         if known is None or (option.value.isdigit() and option.number() > known.number()):
@@ -92,8 +93,8 @@ def shape_of_srun(text: str, arguments: str = "") -> dict[str, SbatchOption]:
 
 def _calls(text: str) -> Iterator[SbatchOption]:
     """Yield the options of each srun at the beginning of a line that say how large a step is."""
-    # Continued lines are one, and keep the number of the first.
-    joined = re.sub(r"\\\n", "  ", text)
+    # Continued lines are one, and keep the number of the first; comments do not go on.
+    joined = re.sub(r"\\\n", "  ", re.sub(r"(?m)^[ \t]*#.*", lambda m: " " * len(m[0]), text))
     for call in _CALL.finditer(joined):
         number = text[: call.start()].count("\n") + 1
         lexer = shlex.shlex(call["rest"], posix=True, punctuation_chars=True)

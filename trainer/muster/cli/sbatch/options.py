@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from muster.launch.slurm.options import full_name
+
 from ..exit_codes import EXIT_USAGE
 from ..output import CommandFailure
 
@@ -116,7 +118,7 @@ def _option(number: int, words: list[str]) -> SbatchOption:
     word = words.pop(0)
     if re.match(r"--[a-z]", word):
         name, has_value, value = word[2:].partition("=")
-        written = f"--{name}"
+        name, written = full_name(name, _KNOWN), f"--{name}"
     elif re.match(r"-[A-Za-z]", word) and word[1] in SHORT:
         name, value = SHORT[word[1]], word[2:].removeprefix("=")
         has_value, written = "=" if value else "", word[:2]

@@ -178,7 +178,7 @@ def _indexes(names: Sequence[str], text: str, written: str) -> list[int]:
 def _gpus(step: StepOptions, node: JobNode, num_tasks: int, num_nodes: int) -> int | None:
     """Return the GPUs that the tasks on a node take."""
     wanted = step.gpus_per_node
-    if step.gpus_per_task:
+    if step.gpus_per_task is not None:
         wanted = step.gpus_per_task * num_tasks
     elif step.gpus is not None:
         wanted = -(-step.gpus // num_nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _SHORT = {
@@ -46,6 +46,19 @@ _INSTEAD = {
     "container-image": "write the image into the job: muster submit --set environment.image=IMAGE",
 }
 _AN_OPTION = "leave it out, or write the script for `torchrun` with `launcher: shell`"
+
+
+_NAMES = _FLAGS | _MAYBE | _HANDLED | _WITHOUT_EFFECT | _INSTEAD.keys()
+
+
+def full_name(name: str, names: Collection[str]) -> str:
+    """Return the option that a name stands for: Slurm takes any beginning that only one of them has."""
+    if name in names:
+        return name
+    if name == "tasks-per-node":
+        return "ntasks-per-node"
+    found = [one for one in names if one.startswith(name)]
+    return found[0] if len(found) == 1 else name
 
 
 class StepRefused(Exception):
@@ -110,7 +123,7 @@ def parse_srun(arguments: Sequence[str], environment: Mapping[str, str]) -> Step
     no_gpus = 0 if given.get("gres") == "none" else None
     bind = given.get("gpu-bind", "")
     bound = bind.rpartition(":")[2] if bind.startswith(("single:", "per_task:")) else ""
-    per_task = read.number("gpus-per-task", "SLURM_GPUS_PER_TASK", is_last=True)
+    per_task = read.number("gpus-per-task", "SLURM_GPUS_PER_TASK", is_last=True, least=0)
     return StepOptions(
         argv=tuple(words),
         nodes=_nodes(given.get("nodes", ""), written.get("nodes", "")),
@@ -124,7 +137,7 @@ def parse_srun(arguments: Sequence[str], environment: Mapping[str, str]) -> Step
         gpus_per_node=(int(gres) if gres.isdigit() else 1)
         if is_gpu
         else read.number("gpus-per-node", is_last=True, least=0, default=no_gpus),
-        gpus_per_task=per_task or (int(bound) if bound.isdigit() else None),
+        gpus_per_task=int(bound) if per_task is None and bound.isdigit() else per_task,
         kills_on_bad_exit=read.flag("kill-on-bad-exit", "SLURM_KILL_BAD_EXIT"),
         wait_s=read.number("wait", "SLURM_WAIT", least=0) or 0,
         labels=read.flag("label", "SLURM_LABELIO"),
@@ -153,6 +166,7 @@ def take_options(words: list[str]) -> Iterator[tuple[str, str, str]]:
             return
         if word.startswith("--"):
             name, has_value, value = word[2:].partition("=")
+            name = full_name(name, _NAMES)
             if has_value or name in _FLAGS | _MAYBE:
                 yield name, value, word
                 continue

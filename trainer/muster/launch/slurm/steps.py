@@ -186,7 +186,7 @@ class Steps:
             )
             if part.gpus is not None:
                 each = step.options.gpus_per_task
-                own = gpus[local * each : (local + 1) * each] if each else gpus
+                own = gpus[local * each : (local + 1) * each] if each is not None else gpus
                 variables["CUDA_VISIBLE_DEVICES"] = ",".join(own)
             tasks.append({"rank": rank, "local": local, "variables": variables})
         message = {**order, "tasks": tasks}
