@@ -107,8 +107,10 @@ _TOKEN = re.compile(
 )
 _AVERAGE = re.compile(rf"\s*+\(\s*+(?:avg:?\s*+)?(?P<value>{NUMBER})\s*+\)", re.ASCII)
 _UNIT = re.compile(
-    r"\s(?:m?s|secs?|seconds|mins?|minutes|h|hours|its?|img|images|samples|examples|batches|windows|rows)\b"
+    r"\s++(?:[*+/@] |if |else )"
+    r"|\s(?:m?s|secs?|seconds|mins?|minutes|h|hours|its?|img|images|samples|examples|batches|rows)\b"
 )
+"""What makes a number one of time or of things, or part of a program's text."""
 _SPACES = re.compile(r"\s*+")
 _LEAD = re.compile(
     r"(?:[\s\-:|>*=#.~+\u2022\u2500-\u257f]++"
@@ -263,7 +265,7 @@ class _LineReader:
         self._said_split = ""
         """Part of the data of the last result, up to the next bar: `Val loss: 0.4, acc: 0.6 | lr: 1`."""
         self._last_split = ""
-        """The same beyond bars, for names that would fall together."""
+        """Part of the data of the last result beyond bars, for names that would fall together."""
         self._is_loose = False
         """Whether the place is the number of a part of the data: `Test 3, loss: 0.5`."""
         self._at = 0
@@ -411,7 +413,11 @@ class _LineReader:
                 self._is_loose = True
                 self._take_place(_Kind("epoch", split=kind.split), match["value"], match)
                 self._found.is_zero_based = is_bar
-        elif self._is_number(end, is_place=False) and not _UNIT.match(line, end):
+        elif (
+            self._is_number(end, is_place=False)
+            and match["sep"][0] not in "(["  # A call: `acc.update(5)`.
+            and not _UNIT.match(line, end)
+        ):
             value = self._value(match)
             if value is not None and kind.kind == "split":
                 self._take_split(kind, match["value"], value)
@@ -492,7 +498,9 @@ class _LineReader:
         text, end, opened = match["value"], match.end(), (match["open"] or "").strip("\"' \t")
         if match["whole"]:
             return self._share(match)
-        is_list = opened.endswith("[") or opened == "("
+        if opened == "(" and self._line[end : end + 1] != ")":
+            return None
+        is_list = opened.endswith("[")
         if is_list and self._line[end : end + 1] == "," and "lr" not in match["name"].lower():
             return None  # The first of several; of learning rates it is the usual one.
         value = self._numbers.read(text)

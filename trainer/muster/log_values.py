@@ -216,7 +216,7 @@ class _Reading:
     """A reader with its pattern compiled."""
 
     value = 1
-    """As of a rule that finds values."""
+    """Number of the group with the value, as of a rule that finds values; readers have none."""
 
     def __init__(self, reader: LogReader) -> None:
         self.scan = re2.compile(f"(?m:{reader.scan})", _options(False))
