@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import support
 from muster import wire
 
 pytestmark = pytest.mark.timeout(180)
@@ -62,3 +64,29 @@ def test_the_exception_of_a_worker_is_known(start: Any) -> None:
     )
     message = shim.wait_exit(timeout_s=60).message
     assert message in [f"rank {rank} exited with code 1: ValueError: bad" for rank in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("argument", "cause"),
+    [
+        ("go on", "success"),
+        ("raise", "user_error"),
+    ],
+)
+def test_of_workers_that_a_plain_process_starts_it_decides_itself(
+    shims: Any, sandbox: Any, argument: str, cause: str
+) -> None:
+    shim = shims(
+        Path(support.__file__).with_name("starts_workers.py").read_text(),
+        launcher="plain",
+        slots=[0],
+        world_size=1,
+        entrypoint=["main.py", argument],
+        variables={"CODE": "3"},
+        options={"isolation": sandbox},
+    )
+    shim.start()
+    info = shim.wait_exit()
+    assert info.cause == cause
+    assert cause == "success" or "rank 0 exited with code 1: RuntimeError: a" in info.message
+    assert {m.rank for m in shim.of(wire.MetricsRecord)} == {0, 1, 2}

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
+import support
 from muster import wire
 from muster_agent.clock import boot_clock
 from muster_agent.shim.control import Commands, send_command
@@ -343,21 +344,7 @@ def test_reports_are_recorded_in_order_under_the_rank_that_said_hello(shims: Any
     assert len([t for t in texts if "values of 'x' are left out: value 'oops' is not" in t]) == 1
 
 
-STARTS_WORKERS = """
-import json, os, socket, sys, time
-def work(rank):
-    s = socket.socket(socket.AF_UNIX); s.connect(os.environ["MUSTER_REPORT_SOCKET"])
-    def say(**m): s.sendall(json.dumps(m).encode() + b"\\n")
-    say(type="hello", local_rank=rank, rank=rank, world_size=3, node_rank=0, pid=os.getpid(),
-        host="h", master_addr="", master_port=0, device="cpu", backend="gloo", torch_version="2")
-    say(type="metrics", series=[dict(name="x", steps=[1], times_ms=[5], values=[rank])], step=1)
-    os._exit(int(os.environ["CODE"]) if rank == 1 else 0)
-pids = [os.fork() or work(rank) for rank in range(3)]
-failed = [pid for pid in pids if os.waitpid(pid, 0)[1]]
-time.sleep(0.3)
-if failed and "raise" in sys.argv:
-    raise RuntimeError("a worker has failed")
-"""
+STARTS_WORKERS = Path(support.__file__).with_name("starts_workers.py").read_text()
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def advise(started: Started, reason: str) -> str:
         if started.num_slots > 1 or started.launcher != "torchrun":
             return f"NCCL needs GPUs: ask for them with {_GPUS}, or let the script use gloo on CPUs"
         return (
-            "torchrun made a distributed training of it, and NCCL needs GPUs: start it as one "
-            f"process with {_PLAIN}, or let the script use gloo on CPUs"
+            "it trains distributed because torchrun started it, and NCCL needs GPUs: start it as "
+            f"one process with {_PLAIN}, or let the script use gloo on CPUs"
         )
     if is_on_cpu and _NO_GPU.search(reason):
         return f"it has CPU slots: ask for GPUs with {_GPUS}, or let the script train on the CPU"
