@@ -26,7 +26,8 @@ NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 ADMIN = operations.Caller(principal=Principal(kind="user", name="ada", role="admin"), now=NOW)
 ASHA = """
 name: search
-trainer: {}
+entrypoint: train.py
+code: {installed: /srv}
 hyperparameters: {lr: {log: [1e-4, 1e-1]}}
 search: {method: asha, metric: val/loss, goal: min, trials: 6, max_length: {epochs: 9},
   divisor: 3, concurrent: 3}
@@ -543,6 +544,14 @@ def test_a_member_that_has_given_up_its_slots_is_heard_of_with_its_checkpoint(da
             select(SearchEventRow.event).where(SearchEventRow.key == "rested:1:0")
         )
     assert rested["checkpoint_id"] == 107
+
+
+@pytest.mark.parametrize("name", ["eval_cosine_ndcg@10", "timing(s)/gen", "val/损失", "acc > 0.5"])
+def test_a_search_metric_is_looked_up_exactly_as_the_script_says_it(database, submit, report, name):
+    submit(ASHA, f'search.metric="{name}"')
+    report(1, Update(0.5, epoch=3, name=name), Update(0.1, epoch=3, name=name[:-1]))
+    assert experiment(database).best_metric == 0.5
+    assert keys_heard(database) == ["started", "validation:1:3"]
 
 
 def test_a_metric_named_epoch_counts_where_a_report_does_not_say_its_epoch(

@@ -144,6 +144,8 @@ class Cluster:
             if isinstance(action, CreateTrial):
                 parent = self.jobs.get(action.parent_no or 0)
                 start = parent.saved if parent is not None else 0
+                if self.script.every == 1 and action.parent_no is not None:
+                    assert start < (self.spec.max_units or 0), "a clone has something to train"
                 self.jobs[action.no] = Job(units=start, saved=start)
                 continue
             if isinstance(action, Finish):

@@ -9,7 +9,7 @@ from . import sampling
 from .asha import WaitingAtRungs
 from .events import Action, CreateTrial, StopTrial
 from .population import Clone, Population, renew
-from .ranking import Standings
+from .ranking import EPSILON, Standings
 from .rungs import score
 
 
@@ -44,11 +44,15 @@ class Renewal:
         if waiting.closed[rung] is not None:
             waiting.close(rung, ())  # who comes later, because a user continued it, goes on
             return []
+        # Those that have trained to their end meanwhile have nothing left that a clone could do.
+        done = {
+            no for no, reports in held.items() if reports[-1][0] > standings.units[-1] - EPSILON
+        }
         ranked = [
             (entry.trial_no, score(entry.value, spec.goal))
             for entry in standings.ranking(rung)
             # A user removed those that had a value and do not wait.
-            if waiting.at.get(entry.trial_no) == rung
+            if (waiting.at.get(entry.trial_no) == rung and entry.trial_no not in done)
             or not math.isfinite(score(entry.value, spec.goal))
         ]
         clones = renew(spec.explore, ranked, rested, seed=spec.seed, next_no=next_no, rung=rung)
