@@ -554,6 +554,16 @@ def test_a_search_metric_is_looked_up_exactly_as_the_script_says_it(database, su
     assert keys_heard(database) == ["started", "validation:1:3"]
 
 
+def test_choices_of_mappings_have_one_label_wherever_they_are_shown(database, submit):
+    submit(ASHA, "hyperparameters.arch={choice: [{width: 1, b: 2}, {width: 2, b: 名}]}")
+    with database.read() as session:
+        results = search_results.results_out(session, experiment(database).id)
+    (at,) = [i for i, p in enumerate(results.parameters) if p.name == "arch"]
+    choices = results.parameters[at].choices
+    assert choices == ['{"b": 2, "width": 1}', '{"b": "名", "width": 2}']
+    assert set(results.values[at]) <= set(choices)
+
+
 def test_a_metric_named_epoch_counts_where_a_report_does_not_say_its_epoch(
     database, submit, report
 ):

@@ -154,4 +154,7 @@ def _column(
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    # Databases hand the keys of a mapping back in an order of their own.
+    return (
+        value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+    )
