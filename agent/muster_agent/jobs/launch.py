@@ -78,7 +78,7 @@ class LaunchContext:
     sdk_path: str = ""
     """Folder to put on PYTHONPATH so that `import muster` works; "" if it already does."""
     sdk_folder: str = ""
-    """The same folder, for another interpreter that a command may start."""
+    """Folder of the SDK for any other interpreter that a command may start."""
     attach_path: str = ""
     """Folder whose sitecustomize measures scripts that do not measure themselves; see
     muster.launch.attach."""

@@ -90,7 +90,7 @@ class Run(MediaMethods):
         self._is_stopping = False
         self._is_attached = is_attached
         self._without_step: set[str] = set()
-        """Whose values have had a step that cannot be stored."""
+        """Routes whose values have had a step that cannot be stored."""
         self._has_said_runs = False
         self._own_names: set[str] = set()
         """Names of metrics that `log` was given."""

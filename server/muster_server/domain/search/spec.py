@@ -16,7 +16,7 @@ Rule = Literal["none", "stopping", "promotion", "synchronous", "median", "popula
 PROGRESS: dict[Unit, str] = {"samples": "progress/samples", "seconds": "progress/seconds"}
 """Unit → the metric that says how far a trial is, for those no report carries beside its values."""
 CARRIERS: dict[Unit, str] = {**PROGRESS, "epochs": "epoch"}
-"""The same, with the metric that counts where a report does not say its epoch."""
+"""PROGRESS and the metric that counts where a report does not say its epoch."""
 EXACT: tuple[Unit, ...] = ("steps", "epochs")
 """Lengths that a training hits exactly; the first report of the others is a little past it."""
 LOOK_AHEAD = 1
