@@ -138,3 +138,53 @@ def test_what_runs_when_the_script_ends_is_ended_on_all_nodes(
     (shims.code / "go").touch()
     assert causes(gang) == ["success", "success"]
     assert not [pid for pid in pids if psutil.pid_exists(pid)]
+
+
+TRAINS = """
+import os, sys, time
+import torch.distributed as dist
+dist.init_process_group("gloo")
+print("trained", os.environ["RANK"], dist.get_world_size(), *sys.argv[1:], flush=True)
+dist.destroy_process_group()
+time.sleep(0.5)  # torch 2.13: a thread of gloo may still need Python.
+"""
+TUTORIAL = """#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks=2
+nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )
+address=$(srun --nodes=1 --ntasks=1 -w "${nodes[0]}" echo "$MASTER_ADDR")
+srun torchrun --nnodes 2 --nproc_per_node 1 --rdzv_id $RANDOM --rdzv_backend c10d \\
+  --rdzv_endpoint "$address:$MASTER_PORT" main.py 50
+"""
+COMPLETED = """#!/bin/bash
+CMD="python -m torch.distributed.run --nnodes $SLURM_NNODES --nproc_per_node 1 --node_rank \\$SLURM_PROCID \\
+  --master_addr $MASTER_ADDR --master_port $MASTER_PORT main.py"
+srun --wait=60 --kill-on-bad-exit=1 --jobid $SLURM_JOB_ID bash -c "$CMD first" 2>&1 | tee -a log.txt
+srun torchrun main.py second
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("script", "trained"),
+    [
+        (TUTORIAL, ["0 2 50", "1 2 50"]),
+        (COMPLETED, ["0 2 first", "0 2 second", "1 2 first", "1 2 second"]),
+    ],
+    ids=["tutorial", "completed"],
+)
+def test_torchrun_meets_over_nodes_under_srun(batch: Any, script: str, trained: list[str]) -> None:
+    gang = batch(script, nodes=2, python_script=TRAINS)
+    assert [shim.wait_exit(timeout_s=200).cause for shim in gang] == ["success"] * 2, of_task(
+        gang[1], "stderr"
+    ) + said(gang[0], "stderr")
+    text = "".join(f.path.read_text() for shim in gang for f in find_logs(shim.folder.logs))
+    assert (
+        sorted(
+            line.removeprefix("trained ")
+            for line in text.splitlines()
+            if line.startswith("trained")
+        )
+        == trained
+    )
