@@ -224,6 +224,8 @@ def test_the_others_end_with_one_that_fails(code: Path) -> None:
 def test_files_variables_and_input_of_steps(code: Path) -> None:
     body = """
 export A=from-script; unset HOME
+given() { echo "of the script"; }; export -f given
+srun -n1 -N1 -r1 bash -c given
 mkdir sub; cd sub
 srun -l sh -c 'echo $A ${HOME-none} ${PWD##*/}'
 srun --export=ALL,B=2 -n1 -N1 sh -c 'echo $A $B'
@@ -242,7 +244,7 @@ echo $SLURM_TMPDIR; srun -r1 -N1 -n1 echo $SLURM_TMPDIR
     assert ended.out.splitlines()[-2:] == [f"{home}/node0/scratch", f"{home}/node1/scratch"]
     assert sorted(ended.out.splitlines()[:-2]) == sorted([
         "0: from-script none sub", "1: from-script none sub", "from-script 2", "none", "to file",
-        "to file", "0: given", "1: given", "work", f"{home}/node1",
+        "of the script", "to file", "0: given", "1: given", "work", f"{home}/node1",
     ]), ended.err  # fmt: skip
     assert not (home / "node0" / "scratch").exists()
     assert not (home / "node1" / "scratch").exists()

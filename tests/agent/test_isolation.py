@@ -349,6 +349,42 @@ def test_a_stop_of_a_sandboxed_shell_script_waits_for_what_it_has_started(
     assert log.read_text() == "up\nsaved\n"
 
 
+def test_steps_of_a_batch_script_reach_the_sandboxes_of_all_nodes(
+    shims: Any, sandbox: Isolation, tmp_path: Path, wait_for: Any
+) -> None:
+    (tmp_path / "code" / "job.sbatch").write_text(
+        "#!/bin/bash\n"
+        'echo "$(srun -l touch $SLURM_TMPDIR/x) $(srun ls $SLURM_TMPDIR | wc -l)"\n'
+        "srun sh -c 'trap \"sleep 1; echo saved; exit 0\" TERM; echo up; sleep 600 & wait'\n"
+    )
+    gang = [
+        shims(
+            "",
+            options={"isolation": sandbox},
+            allocation_id=f"gang{rank}",
+            launcher="shell",
+            entrypoint=["sbatch", "job.sbatch"],
+            node_rank=rank,
+            num_nodes=2,
+            slots=[0],
+            rank_offset=rank,
+            world_size=2,
+            gang_key="key",
+            stop_grace_s=20.0,
+        )
+        for rank in (0, 1)
+    ]
+    rendezvous = gang[0].wait_state("READY").rendezvous
+    for shim in gang:
+        shim.start(rendezvous)
+    wait_for(lambda: all(shim.log(0).exists() and "up" in shim.log(0).read_text() for shim in gang))
+    for shim in gang:
+        shim.command("stop", reason="a test")
+    assert [shim.wait_exit().cause for shim in gang] == ["stopped", "stopped"]
+    assert [shim.log(0).read_text() for shim in gang] == ["up\nsaved\n"] * 2
+    assert (gang[0].folder.logs / "launcher" / "stdout.log").read_text() == " 2\n"
+
+
 def test_a_command_inside_a_sandboxed_job_is_behind_the_same_walls(
     shims: Any, sandbox: Isolation, wait_for: Any
 ) -> None:

@@ -16,6 +16,7 @@ from guides import GUIDES, write_files
 
 import support.stack
 from muster_server.loops.batch_systems.slurm_listing import parse_squeue, parse_squeue_json
+from support.batch_jobs import run_job
 from support.quick_stack import QuickStack
 from support.slurm import SlurmLab, why_missing
 from support.stack import scripted, wait_for
@@ -392,3 +393,71 @@ def test_the_script_of_the_guide_runs_a_pilot(
     )
     wait_for("the pilot has left", lambda: name not in nodes_of(stack) and not lab.jobs(), 60)
     assert not list(tmp_path.glob("muster-*")), "its home is gone"
+
+
+ASKS = """#!/bin/bash
+#SBATCH --nodes=2
+show() { env | sed -n "s/^\\(SLURM_[A-Z_]*\\)=/$1 \\1 /p"; }
+export -f show
+show script
+srun bash -c 'show task-$SLURM_PROCID'
+srun -n1 bash -c 'show one'
+srun -N1 -n1 -r1 bash -c 'show second'
+srun --label echo here
+srun -n2 sh -c 'exit $((SLURM_PROCID + 3))'; echo "code $?"
+srun -n1 sh -c 'kill -9 $$'; echo "code $?"
+srun -n9 true; echo "code $?"
+srun -K sh -c '[ $SLURM_PROCID = 1 ] && exit 5; sleep 60'; echo "code $?"
+srun -n2 cat <<END
+input
+END
+echo "$(scontrol show hostnames | wc -l) $(scontrol show hostnames a[1-2],b)"
+"""
+COMPARED = frozenset(
+    f"SLURM_{name}"
+    for name in (
+        "JOB_NUM_NODES", "NNODES", "NTASKS", "NTASKS_PER_NODE", "NPROCS", "TASKS_PER_NODE", "PROCID", "LOCALID",
+        "NODEID", "GTIDS", "STEP_ID", "STEPID", "STEP_NUM_NODES", "STEP_NUM_TASKS", "STEP_TASKS_PER_NODE",
+        "JOB_NAME", "CPUS_PER_TASK",
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"),
+    [
+        (["--ntasks=3"], {"SLURM_NTASKS": "3"}),
+        (["--ntasks-per-node=1"], {"SLURM_NTASKS_PER_NODE": "1"}),
+        (["-n2", "-c2"], {"SLURM_NTASKS": "2", "SLURM_CPUS_PER_TASK": "2"}),
+        ([], {}),
+    ],
+    ids=["tasks", "per-node", "cpus", "none"],
+)
+def test_a_batch_script_finds_here_what_it_finds_in_slurm(
+    lab: SlurmLab, tmp_path: Path, options: list[str], variables: dict[str, str]
+) -> None:
+    """Variables of script and tasks, places, exit codes, input and labels."""
+    ours = run_job(tmp_path, ASKS, nodes=2, **variables)
+    subprocess.run(
+        ["sbatch", "--wait", "--output=out", *options, "job.sh"],
+        cwd=tmp_path / "code",
+        env=lab.environment,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    theirs = (tmp_path / "code" / "out").read_text()
+    assert _compared(ours.out) == _compared(theirs), ours.err
+
+
+def _compared(output: str) -> list[str]:
+    """The lines that must not differ, in any order: tasks write when they like."""
+    found = []
+    for line in output.splitlines():
+        words = line.split(" ", 2)
+        is_variable = len(words) == 3 and words[1].startswith("SLURM_")
+        if (is_variable and words[1] in COMPARED) or line.startswith(
+            ("code", "2 ", "input", "0:", "1:", "2:", "b")
+        ):
+            found.append(line)
+    return sorted(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import socket
 import subprocess
@@ -35,9 +34,7 @@ def install_programs(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     for name in slurm.PROGRAMS:
         program = folder / name
-        program.write_text(
-            f'#!/bin/sh\nexec {shlex.join(slurm.command(sys.executable))} "$0" "$@"\n'
-        )
+        program.write_text(slurm.program(sys.executable))
         program.chmod(0o755)
     return folder
 

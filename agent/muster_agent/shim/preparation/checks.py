@@ -206,12 +206,13 @@ def _with_launchers(
 
     Raises PrepareFailed if the command cannot be run on these nodes.
     """
-    programs: dict[str, list[str]] = {}
+    programs: dict[str, str] = {}
     if is_batch(spec):
-        programs |= dict.fromkeys(slurm.PROGRAMS, slurm.command(place.python))
+        programs |= dict.fromkeys(slurm.PROGRAMS, slurm.program(place.python))
     if spec.launcher == "shell" and helps_launchers(spec):
-        called = [place.python, "-I", commands.__file__]
-        programs |= dict.fromkeys(commands.LAUNCHERS, called)
+        called = shlex.join([place.python, "-I", commands.__file__])
+        text = f'#!/bin/sh\nexec {called} "$0" "$@"\n'
+        programs |= dict.fromkeys(commands.LAUNCHERS, text)
     if not programs:
         return place
     anywhere = wire.Rendezvous(host="", port=0, run_id="")
@@ -220,9 +221,9 @@ def _with_launchers(
     except commands.CommandConflict as error:
         raise PrepareFailed(f"the entry point {error}", blames="document") from error
     folder.launchers.mkdir(exist_ok=True)
-    for name, argv in programs.items():
+    for name, text in programs.items():
         program = folder.launchers / name
-        program.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$0" "$@"\n')
+        program.write_text(text)
         program.chmod(0o755)
     hostfile = ""
     if spec.num_nodes > 1:

@@ -8,6 +8,7 @@ Needs the standard library alone.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 PROGRAMS = ("sbatch", "srun", "scontrol")
@@ -23,7 +24,22 @@ SCRIPT_VARIABLE = "MUSTER_BATCH_SCRIPT"
 TASK_VARIABLE = "MUSTER_STEP"
 """Number of the step that a process is a task of."""
 
+MAX_INTERPRETER_CHARS = 120
+"""Longest path that every kernel reads in the first line of a program."""
+
 
 def command(python: str) -> list[str]:
     """Return the beginning of a command line that runs one of the programs; its path comes next."""
     return [python, "-I", str(Path(__file__).parent / "__main__.py")]
+
+
+def program(python: str) -> str:
+    """Return the text of a program on PATH, which is known by its name.
+
+    No shell stands before it: dash drops the functions that a script has exported.
+    """
+    main = str(Path(__file__).parent / "__main__.py")
+    if " " in python or len(python) > MAX_INTERPRETER_CHARS:
+        return f'#!/bin/sh\nexec {shlex.join(command(python))} "$0" "$@"\n'
+    code = f"sys.argv.insert(1, sys.argv[0])\nrunpy.run_path({main!r}, run_name='__main__')\n"
+    return f"#!{python} -I\nimport runpy, sys\n{code}"
