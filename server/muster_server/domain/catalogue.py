@@ -183,11 +183,11 @@ SENTENCES: Mapping[str, str] = {
     ),
     "search.still_undecided": (
         "This search has stood still for {minutes} min, longer than any of its trials ran: the controller has not "
-        "decided on {events:event} of it"
+        "decided on {events:event} of it."
     ),
     "search.still_waiting": (
         "This search has stood still for {minutes} min, longer than any of its trials ran: nothing of it runs or is "
-        "queued, and {paused:paused trial} at a rung can no longer be judged"
+        "queued, and {paused:paused trial} at a rung can no longer be judged."
     ),
     "search.reported_near": (
         "It reported {near}: is that the one? Correct `search.metric` or the name you log, and submit again."

@@ -114,8 +114,8 @@ export const parts: Readonly<Record<string, string>> = {
   "help.budget": "提高该预算后启动",
   "help.restarts": "会自动重启；如果需要先解决原因，请停止它",
   "help.ask": "请用 `muster search ask` 领取",
-  "help.controller_log": "请在控制器的日志中查找 `search_failed`",
-  "help.stop_and_continue": "请停止该实验再继续：其试验会从各自的检查点继续",
+  "help.controller_log": "请在控制器的日志中查找 `search_failed`。",
+  "help.stop_and_continue": "请停止该实验再继续：其试验会从各自的检查点继续。",
   "placed.next": "下一轮调度时启动：",
   "placed.slots": "{{slots}} 个槽位：",
   "placed.on": "节点 {{node}} 上 {{slots}} 个",
@@ -132,9 +132,9 @@ export const parts: Readonly<Record<string, string>> = {
   "search.without_metric":
     "{{total}} 个正常结束的试验中，有 {{num}} 个没有 {{metric}} 的值，而搜索按它比较试验；最早的是试验 {{first}}。",
   "search.still_undecided":
-    "这个搜索已停滞 {{minutes}} 分钟，比它的任何试验运行得都久：控制器还有它的 {{events}} 个事件没有处理",
+    "这个搜索已停滞 {{minutes}} 分钟，比它的任何试验运行得都久：控制器还有它的 {{events}} 个事件没有处理。",
   "search.still_waiting":
-    "这个搜索已停滞 {{minutes}} 分钟，比它的任何试验运行得都久：没有试验在运行或排队，有 {{paused}} 个试验暂停在评判点，却不再得到评判",
+    "这个搜索已停滞 {{minutes}} 分钟，比它的任何试验运行得都久：没有试验在运行或排队，有 {{paused}} 个试验暂停在评判点，却不再得到评判。",
   "search.reported_near": "它上报了 {{near}}：是指这个吗？请更正 `search.metric` 或日志中的名称，然后重新提交。",
   "search.reported_nothing": "它没有上报任何指标。请用 `muster.log` 记录 {{metric}}。",
   "search.reported_others": "它上报了 {{listed}}。请在 `search.metric` 中填写其中之一，或记录 {{metric}}。",

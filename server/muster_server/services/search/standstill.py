@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import AttemptRow, EventRow, ExperimentRow, SearchEventRow, TrialRow
-from muster_server.domain.messages import Message
+from muster_server.domain.messages import AnyMessage, Message, sentences
 from muster_server.domain.search import Searcher
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
 
@@ -22,7 +22,7 @@ _AT_REST = (*TERMINAL_TRIAL, TrialState.PAUSED)
 
 def standstill(
     session: Session, experiment: ExperimentRow, by_state: Mapping[str, int], now: dt.datetime
-) -> Message | None:
+) -> AnyMessage | None:
     """Return why a search has stood still for longer than any of its trials ran; None if it moves,
     if a user paused it, or if it is somebody else's turn.
 
@@ -46,7 +46,7 @@ def standstill(
         num_paused = by_state.get(TrialState.PAUSED, 0)
         reason = Message("search.still_waiting", minutes=minutes, paused=num_paused)
         advice = Message("help.stop_and_continue")
-    return Message("all.advised", reason=reason, advice=advice)
+    return sentences(reason, advice)
 
 
 def _last_moved(session: Session, experiment: ExperimentRow) -> dt.datetime:
