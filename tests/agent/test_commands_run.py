@@ -319,7 +319,7 @@ def test_an_environment_of_ours_finds_us_where_a_script_replaces_pythonpath(
     shell: Any, tmp_path: Path, other_python: Path, option: str
 ) -> None:
     (site,) = (tmp_path / "other").glob("lib/python3*/site-packages")
-    shutil.copy(Path(muster.__file__).parent / "launch" / SITE_FILE, site)
+    shutil.copy(Path(muster.__file__).parents[1] / SITE_FILE, site)
     shim = run_replacing(shell, tmp_path, other_python, f"{option}main.py")
     assert shim.wait_exit().cause == "success"
     assert said(shim) == "True True\n"

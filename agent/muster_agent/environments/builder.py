@@ -160,7 +160,7 @@ class _Recipe:
         python = os.path.realpath(shutil.which(self._base.python) or self._base.python)
         self._uv("venv", "--quiet", "--allow-existing", "--python", python, str(self._path))
         (site,) = self._path.glob("lib/python3*/site-packages")
-        shutil.copy(Path(muster.__file__).parent / "launch" / SITE_FILE, site / SITE_FILE)
+        shutil.copy(Path(muster.__file__).parents[1] / SITE_FILE, site / SITE_FILE)
         if self._wanted.torch == "own":
             return
         lines = [f"import site; site.addsitedir({folder!r})\n" for folder in self._base.sites]

@@ -32,7 +32,7 @@ _GPUS = "`--gpus 1` (in a document `resources: {slot_type: cuda}`)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
+class HowStarted:
     """How a job was started, as far as advice depends on it."""
 
     launcher: str
@@ -40,7 +40,7 @@ class Started:
     slot_type: str
 
 
-def advise(started: Started, reason: str) -> str:
+def advise(started: HowStarted, reason: str) -> str:
     """Return what the user can do about a failure, as one clause; "" where no switch would mend it.
 
     reason: what the process said of its end.

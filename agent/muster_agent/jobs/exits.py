@@ -13,7 +13,7 @@ from typing import Literal
 from muster.launch.commands import BATCH
 from muster.launch.last_words import last_words
 from muster.wire import ExitInfo, WorkerExit
-from muster_agent.jobs.advice import Started, advise, port_in_use, says_port_in_use
+from muster_agent.jobs.advice import HowStarted, advise, port_in_use, says_port_in_use
 
 LOG_TAIL_LINES = 40
 _MAX_MESSAGE_CHARS = 2_000
@@ -187,7 +187,7 @@ def _advice(ending: ExitEvidence, info: ExitInfo, first: WorkerEnd | None) -> st
             f"Port {port}, which the script has chosen, is in use on this node by {holder}: let the "
             "script take a free one, or run one at a time (`max_concurrent: 1`)"
         )
-    started = Started(
+    started = HowStarted(
         launcher=ending.launcher if ending.launcher != "the workers' keeper" else "torchrun",
         num_slots=ending.num_slots,
         slot_type=ending.slot_type,
