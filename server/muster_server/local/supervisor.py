@@ -473,7 +473,6 @@ def supervise(options: LocalOptions, say: Callable[[str], None]) -> Iterator[Sup
     Raises LocalError for whatever keeps Muster from starting.
     """
     home = make_home(options.root)
-    reaping.adopt()  # what an agent that crashes leaves behind
     with held(home):
         supervisor = Supervisor(home, options, say)
         handlers = {

@@ -250,17 +250,24 @@ class Confinement:
         pid = self.launcher_pid()
         if not pid or self._inside is None:
             return {}
-        uid = self._inside.uid
-        if uid is not None and os.stat(f"/proc/{pid}").st_uid != uid:  # noqa: PTH116
-            return {}  # The programs that build the walls have not made place for it yet.
+        if not self.is_built(pid):
+            return {}
         level = self._inside.level
         return {
             "pid": pid,
             "level": level,
-            "uid": uid,
+            "uid": self._inside.uid,
             "groups": list(self._inside.groups),
             "spaces": spaces_of(pid, level),
         }
+
+    def is_built(self, pid: int) -> bool:
+        """Return whether process `pid` is the job's first one, and no program any more that builds the
+        walls in its place. Raises OSError if it is gone."""
+        uid = self._inside.uid if self._inside is not None else None
+        if uid is None or self.container is not None:
+            return True
+        return os.stat(f"/proc/{pid}").st_uid == uid  # noqa: PTH116
 
     def abandon(self) -> None:
         """Tear down the walls of `hold`, and all that is in them."""

@@ -330,7 +330,12 @@ class Processes:
         pid = self._launcher_pid()
         if not pid:
             return []
-        return [*self.workers.discover(pid), *self.workers.discover_ended(pid, self._hosted)]
+        found = self.workers.discover(pid)
+        with contextlib.suppress(OSError):
+            # Until then its children are programs that build the walls, and end at once.
+            if self.confinement.is_built(pid):
+                found += self.workers.discover_ended(pid, self._hosted)
+        return found
 
     def _find_lone(self) -> list[wire.WorkerRecord]:
         """Find the one process behind the walls, which until then is known by what stands for it."""

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muster.launch import reaping
+
 from ..output import CommandFailure, JsonOption, console, duration, print_json, say, table
 
 if TYPE_CHECKING:
@@ -91,6 +93,7 @@ def up(
     # The `muster` command run from here on, and the demo, are to talk to this one.
     os.environ["MUSTER_HOME"] = str(root)
     announce = _announce_as_json if as_json else _announce
+    reaping.adopt()  # what an agent that crashes leaves behind
     try:
         with supervise(options, say) as supervisor:
             _run(supervisor, options, announce, opens_browser=open_, with_demo=demo)
