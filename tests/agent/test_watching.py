@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from muster import wire
 from muster.measure import stacks
@@ -16,8 +19,7 @@ from muster_agent.shim.reporting.progress import state_of, take_stacks
 from support.jobs import wait_for as until
 
 
-def test_a_process_without_a_handler_is_left_alone(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))  # no py-spy
+def test_a_process_without_a_handler_is_left_alone(tmp_path: Path) -> None:
     plain = subprocess.Popen(["/bin/sleep", "600"])
     try:
         # Even where a file says that it has one: the kernel knows better.
@@ -31,6 +33,50 @@ def test_a_process_without_a_handler_is_left_alone(tmp_path: Path, monkeypatch) 
         plain.wait()
     (gone,) = take_stacks([identify(plain.pid)], tmp_path)
     assert gone.problem == "the process has ended"
+
+
+PTRACE = Path("/proc/sys/kernel/yama/ptrace_scope")
+SPAWNING = """
+import multiprocessing, time
+def hang_in_child(ready):
+    ready.set()
+    time.sleep(600)
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    child = context.Process(target=hang_in_child, args=(ready,))
+    child.start()
+    ready.wait()
+    print(flush=True)
+    child.join()
+"""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 and PTRACE.exists() and PTRACE.read_text().strip() != "0",
+    reason="only root reads other processes here",
+)
+@pytest.mark.parametrize("shell", [False, True])
+def test_stacks_of_a_plain_script_are_those_of_all_its_processes(
+    tmp_path: Path, shell: bool
+) -> None:
+    """py-spy comes with the agent; a script that spawns waits for a child that hangs."""
+    (tmp_path / "spawning.py").write_text(SPAWNING)
+    command = [sys.executable, str(tmp_path / "spawning.py")]
+    if shell:
+        command = ["sh", "-c", f"{shlex.join(command)}; true"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (answer,) = take_stacks([identify(process.pid)], tmp_path)
+        assert answer.problem == ""
+        assert "hang_in_child (spawning.py:5)" in answer.text
+        assert "<module> (spawning.py:13)" in answer.text
+        assert process.poll() is None
+    finally:
+        os.killpg(process.pid, 9)
+        process.communicate()
 
 
 def test_a_long_answer_keeps_its_end(tmp_path: Path, monkeypatch) -> None:

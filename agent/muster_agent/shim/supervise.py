@@ -37,7 +37,7 @@ from muster_agent.jobs.folder import (
     remove_socket_dir,
 )
 from muster_agent.jobs.launch import STEPS, attached, environment_of, is_built_in
-from muster_agent.jobs.process import Identity, descendants, send_signal
+from muster_agent.jobs.process import Identity, descendants, identify, send_signal
 from muster_agent.jobs.survivors import note
 from muster_agent.plan import TERMINAL
 from muster_agent.records.logs import (
@@ -174,6 +174,7 @@ class Shim:
             alive=self.workers.alive,
             reported=lambda: self.reports.progress,
             record=self.spool.append,
+            launcher=lambda: identify(self.processes.launcher_pid()),
         )
         self.profiling = Profiling(
             folder=folder.profiles,

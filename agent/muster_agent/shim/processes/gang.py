@@ -327,7 +327,7 @@ class Processes:
             if time.monotonic() < self._find_again_at:
                 return []
             self._find_again_at = time.monotonic() + FIND_AGAIN_S
-        pid = self._launcher_pid()
+        pid = self.launcher_pid()
         if not pid:
             return []
         found = self.workers.discover(pid)
@@ -348,7 +348,7 @@ class Processes:
         worker.record = replace(worker.record, pid=identity.pid)
         return [worker.record]
 
-    def _launcher_pid(self) -> int:
+    def launcher_pid(self) -> int:
         """Return the pid of the process that starts the workers; 0 if there is none yet."""
         if self.confinement.is_on:
             return self.confinement.launcher_pid()
@@ -377,10 +377,10 @@ class Processes:
             walls = self.confinement.pids()
             members = [i for i in self.members() if i.pid not in walls]
             group = self.launcher.pid
-            if self.confinement.container is not None and (pid := self._launcher_pid()):
+            if self.confinement.container is not None and (pid := self.launcher_pid()):
                 group = _group_of(pid)
             return [i for i in members if _group_of(i.pid) == group]
-        pid = self._launcher_pid()
+        pid = self.launcher_pid()
         identity = identify(pid) if pid else None
         return [identity] if identity is not None else []
 

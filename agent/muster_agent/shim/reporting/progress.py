@@ -10,10 +10,13 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import psutil
 
 from muster import wire
 from muster.measure import stacks
@@ -32,6 +35,9 @@ MAX_STACKS_BYTES = 64 * 1024
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """Size in bytes beyond which a worker's file is started anew."""
 PY_SPY_TIMEOUT_S = 20.0
+"""Seconds that py-spy has for all processes of a worker."""
+PROCESSES_MAX = 8
+"""Processes that a worker has started and whose stacks are taken as well."""
 
 _STATES: Mapping[str, wire.ProcessState] = {
     "R": "runs",
@@ -62,16 +68,19 @@ class Watching:
         alive: Callable[[], Iterable[Worker]],
         reported: Callable[[], Mapping[int, wire.WorkerProgress]],
         record: Callable[[Record], object],
+        launcher: Callable[[], Identity | None] = lambda: None,
         interval_s: float = PROGRESS_INTERVAL_S,
     ) -> None:
         """Create the observation.
 
         folder: where workers write their stacks.
-        reported: returns the workers' own reports by local rank."""
+        reported: returns the workers' own reports by local rank.
+        launcher: returns the process above them, which answers while no worker is known."""
         self._folder = folder
         self._alive = alive
         self._reported = reported
         self._record = record
+        self._launcher = launcher
         self._interval_s = interval_s
         self._next_at: float | None = None
         self._last: list[wire.WorkerProgress] | None = None
@@ -114,14 +123,16 @@ class Watching:
         try:
             workers = list(self._alive())
             self._tell_progress()
-            targets = [worker.identity for worker in workers]
-            answers = await asyncio.to_thread(take_stacks, targets, self._folder)
-            for worker, answer in zip(workers, answers, strict=True):
+            targets = {(w.record.local_rank, w.record.rank): w.identity for w in workers}
+            if not targets:
+                targets = {(wire.LAUNCHER_LOCAL_RANK, -1): self._launcher()}
+            answers = await asyncio.to_thread(take_stacks, list(targets.values()), self._folder)
+            for (local_rank, rank), answer in zip(targets, answers, strict=True):
                 self._record(
                     wire.StacksRecord(
                         no=no,
-                        local_rank=worker.record.local_rank,
-                        rank=worker.record.rank,
+                        local_rank=local_rank,
+                        rank=rank,
                         text=answer.text,
                         problem=answer.problem,
                         is_cut=answer.is_cut,
@@ -158,7 +169,7 @@ def take_stacks(workers: Sequence[Identity | None], folder: Path) -> list[StackA
     return [
         _without_handler(identity)
         if size is None or identity is None
-        else _collect(_file_of(folder, identity), size, identity, deadline)
+        else _with_below(_collect(_file_of(folder, identity), size, identity, deadline), identity)
         for identity, size in zip(workers, asked, strict=True)
     ]
 
@@ -207,30 +218,64 @@ def _collect(path: Path, size: int, identity: Identity, deadline: float) -> Stac
     return StackAnswer(text=text, is_cut=last - size > MAX_STACKS_BYTES)
 
 
+def _with_below(answer: StackAnswer, identity: Identity) -> StackAnswer:
+    """Return a worker's own answer after the stacks of the processes that it has started."""
+    text, _ = _spied(below) if (below := _below(identity.pid)) else ("", "")
+    room = MAX_STACKS_BYTES - len(answer.text)
+    if not text or room <= 0:
+        return answer
+    whole = f"{text[-room:]}\n{answer.text}"
+    return replace(answer, text=whole, is_cut=answer.is_cut or len(text) > room)
+
+
 def _without_handler(identity: Identity | None) -> StackAnswer:
     state = state_of(identity)
     if identity is None or not state:
         return StackAnswer(problem="the process has ended")
-    why = (
-        "the process is stopped by a signal or a debugger"
-        if state == "stopped"
-        else "the script has not called muster.init()"
-    )
-    program = shutil.which("py-spy")
-    if program is None:
-        return StackAnswer(problem=f"{why}, and py-spy is not installed on the node")
+    if state == "stopped":
+        return StackAnswer(problem="the process is stopped by a signal or a debugger")
+    text, problem = _spied([identity.pid, *_below(identity.pid)])
+    if not text:
+        return StackAnswer(problem=f"the script has not called muster.init(), and {problem}")
+    return StackAnswer(text=text[-MAX_STACKS_BYTES:], is_cut=len(text) > MAX_STACKS_BYTES)
+
+
+def find_py_spy() -> str | None:
+    """Return the path of py-spy: of the package that is installed with the agent, else on PATH."""
+    beside = Path(sys.executable).with_name("py-spy")
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")
+
+
+def _below(pid: int) -> list[int]:
+    """Return the processes that a worker has started, at most PROCESSES_MAX."""
     try:
-        done = subprocess.run(
-            [program, "dump", "--pid", str(identity.pid)],
-            capture_output=True,
-            timeout=PY_SPY_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return StackAnswer(problem=f"{why}, and py-spy failed: {type(error).__name__}")
-    if done.returncode:
-        words = done.stderr.decode(errors="replace").strip().splitlines()
-        return StackAnswer(problem=f"{why}, and py-spy failed: {words[0][:200] if words else '?'}")
-    text = done.stdout[-MAX_STACKS_BYTES:].decode(errors="replace")
-    return StackAnswer(text=text, is_cut=len(done.stdout) > MAX_STACKS_BYTES)
+        found = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
+    return [process.pid for process in found][:PROCESSES_MAX]
+
+
+def _spied(pids: Sequence[int]) -> tuple[str, str]:
+    """Return the stacks of those of the processes that run Python, and why there are none."""
+    program = find_py_spy()
+    if program is None:
+        return "", "py-spy is not installed on the node"
+    deadline = time.monotonic() + PY_SPY_TIMEOUT_S
+    texts, problem = [], "none of its processes runs Python"
+    for pid in pids:
+        try:
+            done = subprocess.run(
+                [program, "dump", "--pid", str(pid)],
+                capture_output=True,
+                timeout=max(0.1, deadline - time.monotonic()),
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            problem = f"py-spy failed: {type(error).__name__}"
+            break
+        if done.returncode == 0:
+            texts.append(done.stdout.decode(errors="replace"))
+        elif words := done.stderr.decode(errors="replace").strip().splitlines():
+            problem = f"py-spy failed: {words[0][:200]}"
+    return "\n".join(texts), problem

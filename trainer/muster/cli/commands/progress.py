@@ -57,7 +57,8 @@ def stacks(
     if not found["ranks"]:
         say(f"There are no stacks of trial {address(chosen)} in attempt {found['attempt_no']}.")
     for rank in found["ranks"]:
-        print(f"rank {rank['rank']} on {rank['node_name']}, {rank['at']}")
+        who = "launcher" if rank["rank"] < 0 else f"rank {rank['rank']}"
+        print(f"{who} on {rank['node_name']}, {rank['at']}")
         if rank["is_cut"]:
             print("(the beginning is cut off)")
         print(rank["text"].rstrip() or f"no stacks: {rank['problem']}", end="\n\n")
