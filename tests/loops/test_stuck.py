@@ -9,6 +9,8 @@ from muster.wire import GroupProgress, ProgressRecord, StacksRecord, WorkerProgr
 from muster_server import clock
 from muster_server.db.models import NodeRow
 from muster_server.loops.stuck import StuckLoop
+from muster_server.services.runtime.progress import StuckAttempt
+from muster_server.services.runtime.quiet import QuietChange
 from support.agent import start
 
 START = "2026-03-01T12:00:00Z"
@@ -102,7 +104,8 @@ def test_the_rank_that_holds_up_the_others_is_named_and_stacks_are_kept_once(
     (event,) = events(show, trial_id)
     assert event["level"] == "warning"
     assert "Rank 1 on node-1 has not called collective 8 of world" in event["message"]
-    assert (node.only().stacks_no, node.only().desired) == (1, "start")
+    # Once when it was quiet, once when it was stuck.
+    assert (node.only().stacks_no, node.only().desired) == (2, "start")
     assert show(f"/trials/{trial_id}")["state"] == "RUNNING"
 
     shown = muster("progress", f"{show(f'/trials/{trial_id}')['experiment_id']}.1")
@@ -124,8 +127,8 @@ def test_a_controller_that_has_just_begun_and_a_node_that_is_not_heard_say_nothi
     for seconds in (0, 170, 20):
         time_machine.shift(seconds)
         with database.read() as session:
-            found.append([s.trial_id for s in loop.load(session, lease=None, now=clock.now())])
-    assert [len(ids) for ids in found] == [0, 0, 1]
+            found.append([type(d) for d in loop.load(session, lease=None, now=clock.now())])
+    assert found == [[], [], [QuietChange, StuckAttempt]]
     with database.transaction() as session:
         session.execute(update(NodeRow).values(state="SUSPECT"))
     time_machine.shift(20)
@@ -212,7 +215,7 @@ def test_a_stuck_attempt_is_ended_and_starts_again_where_the_document_says_so(
     assert event["message"].endswith(
         "Its stacks are kept; once nothing has moved for 90 s it is ended and starts again."
     )
-    assert (node.only().stacks_no, node.only().desired) == (1, "start")
+    assert (node.only().stacks_no, node.only().desired) == (2, "start")
     # Only what still does not move is ended.
     node.send(allocation_id, ProgressRecord(workers=[progress(0, 9, 9), progress(1, 9, 9)]))
     assert after(60) == "RUNNING"
@@ -228,3 +231,55 @@ def test_a_stuck_attempt_is_ended_and_starts_again_where_the_document_says_so(
     assert found in ("RETRY_WAIT", "STARTING")
     reason = show(f"/trials/{trial['id']}")["reason"]
     assert "infra restart (1 of 3 used)" in reason or found == "STARTING"
+
+
+def quiet_events(show, trial_id):
+    return [e for e in show(f"/trials/{trial_id}/events")["items"] if e["type"] == "trial.quiet"]
+
+
+def test_a_trial_that_says_and_steps_nothing_is_quiet_once_per_silence(
+    running, controller, show, time_machine, muster
+):
+    """It prints nothing for two minutes; then it prints; then it is quiet for four, and no less."""
+    node, allocation_id, trial_id = running
+    experiment_id = show(f"/trials/{trial_id}")["experiment_id"]
+    elapse(time_machine, controller, node, 100)
+    node.log(allocation_id, "downloading")
+    elapse(time_machine, controller, node, 110)
+    assert (quiet_events(show, trial_id), show(f"/trials/{trial_id}")["flags"]) == ([], [])
+    elapse(time_machine, controller, node, 60)
+    (event,) = quiet_events(show, trial_id)
+    assert event["level"] == "info"
+    assert "printed nothing and made no step for more than two minutes" in event["message"]
+    trial = show(f"/trials/{trial_id}")
+    assert (trial["state"], trial["flags"], len(trial["notices"])) == ("RUNNING", ["QUIET"], 1)
+    assert node.only().stacks_no == 1
+    assert show(f"/experiments/{experiment_id}")["is_quiet"]
+    assert "RUNNING quiet" in muster("list").output
+
+    node.log(allocation_id, "training")
+    elapse(time_machine, controller, node, 20)
+    assert show(f"/trials/{trial_id}")["flags"] == []
+    assert not show(f"/experiments/{experiment_id}")["is_quiet"]
+    elapse(time_machine, controller, node, 200)
+    assert len(quiet_events(show, trial_id)) == 1
+    elapse(time_machine, controller, node, 60)
+    assert len(quiet_events(show, trial_id)) == 2
+    assert node.only().stacks_no == 2
+
+    moving = [progress(0, 1, 1), progress(1, 1, 1)]
+    node.send(allocation_id, ProgressRecord(workers=moving))
+    elapse(time_machine, controller, node, 20)
+    assert show(f"/trials/{trial_id}")["flags"] == []
+
+
+def test_a_quiet_trial_that_starts_again_is_not_quiet_while_it_waits(
+    running, controller, show, time_machine
+):
+    node, allocation_id, trial_id = running
+    elapse(time_machine, controller, node, 240)
+    assert show(f"/trials/{trial_id}")["flags"] == ["QUIET"]
+    node.exit(allocation_id, "user_error")
+    elapse(time_machine, controller, node, 20)
+    trial = show(f"/trials/{trial_id}")
+    assert (trial["state"], trial["flags"]) == ("FAILED", [])

@@ -100,6 +100,7 @@ class FakeAgent:
         self.epoch = 0
         self.index = -1
         self.streams: dict[str, list[NumberedRecord]] = {}
+        self.log_offsets: dict[str, int] = {}
         self.specs: dict[str, Assignment] = {}
         self.client = connect(join_token)
         self.num_registrations = 0
@@ -218,6 +219,22 @@ class FakeAgent:
         }
         reply = self._post(f"/allocations/{allocation_id}/records", body, expect)
         return load(RecordsReply, reply) if reply is not None else None
+
+    def log(self, allocation_id: str, line: str) -> None:
+        """Append a line to the standard output of the first worker, and send it."""
+        where: dict[str, str | int] = {
+            "node_id": self.node_id,
+            "session_epoch": self.epoch,
+            "attempt_no": self.specs[allocation_id].spec.attempt_no,
+            "offset": self.log_offsets.get(allocation_id, 0),
+        }
+        reply = self.client.post(
+            f"/agent/v1/allocations/{allocation_id}/logs/0/stdout",
+            params=where,
+            content=f"{line}\n",
+        )
+        assert reply.status_code == 200, reply.text
+        self.log_offsets[allocation_id] = reply.json()["next_offset"]
 
     def deletions(self) -> list[Deletion]:
         """The folders it is asked to delete now."""

@@ -6051,6 +6051,8 @@ export interface components {
             id: number;
             /** Is Doubtful */
             is_doubtful: boolean;
+            /** Is Quiet */
+            is_quiet: boolean;
             /** Labels */
             labels: {
                 [key: string]: string;
@@ -6193,6 +6195,8 @@ export interface components {
             id: number;
             /** Is Doubtful */
             is_doubtful: boolean;
+            /** Is Quiet */
+            is_quiet: boolean;
             /** Labels */
             labels: {
                 [key: string]: string;

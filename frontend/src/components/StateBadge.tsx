@@ -62,7 +62,7 @@ export function StateBadge({ state, plain = false }: { state: string; plain?: bo
   );
 }
 
-/** STALLED, DEGRADED, UNREACHABLE: conditions beside a state. */
+/** STALLED, DEGRADED, UNREACHABLE, QUIET: conditions beside a state. */
 export function FlagBadge({ flag }: { flag: string }) {
   const { t } = useTranslation();
   return (

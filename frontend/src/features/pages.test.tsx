@@ -203,6 +203,7 @@ const experimentOf = (patch: Partial<Experiment>): Experiment =>
     headline: null,
     non_finite_metric: null,
     standstill: null,
+    is_quiet: false,
     only_trial_id: null,
     ended_at: null,
     ...patch,

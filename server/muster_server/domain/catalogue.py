@@ -200,6 +200,10 @@ SENTENCES: Mapping[str, str] = {
         "of its own. Wrap the model in `DistributedDataParallel`; Accelerate on CPUs needs `ACCELERATE_USE_CPU=true` in "
         "`environment.variables`."
     ),
+    "script.quiet": (
+        "It has printed nothing and made no step for more than two minutes. That is normal while it downloads, compiles "
+        "or evaluates; the stacks of its processes say where it is (`muster stacks --last`)."
+    ),
     "script.no_step": (
         "It ended with exit code 0 and without a step of a torch optimizer. If it should have trained, its log says why."
     ),

@@ -1,4 +1,4 @@
-"""The loop that detects trials that do not move, reports them and keeps the stacks of their ranks."""
+"""The loop that detects trials that do not move or say nothing, and keeps the stacks of their ranks."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from sqlalchemy.orm import Session
 from muster_server.db.engine import Database
 from muster_server.db.leases import Lease
 from muster_server.services.core.writes import Outdated
-from muster_server.services.runtime import progress
+from muster_server.services.runtime import progress, quiet
 from muster_server.services.runtime.progress import StuckAttempt
+from muster_server.services.runtime.quiet import QuietChange
 
 from .base import Loop
 
 EVERY = dt.timedelta(seconds=15)
 
 
-class StuckLoop(Loop[list[StuckAttempt], StuckAttempt]):
+Decision = StuckAttempt | QuietChange
+
+
+class StuckLoop(Loop[list[Decision], Decision]):
     name = "stuck"
 
     def __init__(
@@ -36,7 +40,7 @@ class StuckLoop(Loop[list[StuckAttempt], StuckAttempt]):
         self._since: dt.datetime | None = None
         self._next_at: dt.datetime | None = None
 
-    def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[StuckAttempt]:
+    def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[Decision]:
         if self._next_at is not None and now < self._next_at:
             return []
         self._next_at = now + EVERY
@@ -44,16 +48,22 @@ class StuckLoop(Loop[list[StuckAttempt], StuckAttempt]):
         self._since = max(self._since, self._silence_ended_at(now) or self._since)
         if (now - self._since).total_seconds() < self._after_s:
             return []  # while nobody led, or heard, those who moved could not say so
-        return progress.find_stuck(session, after_s=self._after_s, now=now)
+        stuck = progress.find_stuck(session, after_s=self._after_s, now=now)
+        return [*quiet.find_changes(session, now=now), *stuck]
 
-    def decide(self, snapshot: list[StuckAttempt], *, now: dt.datetime) -> Sequence[StuckAttempt]:
+    def decide(self, snapshot: list[Decision], *, now: dt.datetime) -> Sequence[Decision]:
         return snapshot
 
     def apply(
-        self, session: Session, decision: StuckAttempt, *, lease: Lease, now: dt.datetime
+        self, session: Session, decision: Decision, *, lease: Lease, now: dt.datetime
     ) -> None:
-        if not progress.note_stuck(session, decision, now=now):
+        if isinstance(decision, QuietChange):
+            if not quiet.note(session, decision, now=now):
+                raise Outdated(f"trial {decision.trial_id} was seen to be quiet before")
+        elif not progress.note_stuck(session, decision, now=now):
             raise Outdated(f"trial {decision.trial_id} was said to be stuck before")
 
-    def describe(self, decision: StuckAttempt) -> tuple[Hashable, str]:
+    def describe(self, decision: Decision) -> tuple[Hashable, str]:
+        if isinstance(decision, QuietChange):
+            return f"trial:{decision.trial_id}", "quiet" if decision.is_quiet else "not quiet"
         return f"trial:{decision.trial_id}", decision.decided.reason

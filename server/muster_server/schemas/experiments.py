@@ -180,6 +180,8 @@ class ExperimentOut(Output):
     searches, in which such trials are ordinary."""
     standstill: NoticeOut | None
     """Why a search has stood still for longer than any of its trials ran; null while it moves."""
+    is_quiet: bool
+    """Whether a trial that runs has printed nothing and made no step for more than two minutes."""
     num_trials: int
     num_trials_by_state: dict[str, int]
     num_trials_planned: int | None

@@ -64,7 +64,7 @@ def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
             shown.add_row(
                 name,
                 str(trial["no"]),
-                styled_state(trial["state"]),
+                " ".join([styled_state(trial["state"]), *map(str.lower, trial["flags"])]),
                 number(trial["epoch"], 3),
                 _steps(trial),
                 number(summary_value(trial, "val/loss", "train/loss")),
@@ -145,7 +145,7 @@ def _follow_in_lines(client: Client, experiment_ids: Sequence[int]) -> list[dict
         for experiment in experiments:
             for trial in experiment["trials"]:
                 epoch = None if trial["epoch"] is None else int(trial["epoch"])
-                now = (trial["state"], epoch)
+                now = (trial["state"], epoch, tuple(trial["flags"]))
                 if seen.get(("trial", trial["id"])) != now:
                     seen["trial", trial["id"]] = now
                     say(trial_line(experiment, trial))
@@ -165,6 +165,7 @@ def trial_line(experiment: dict[str, Any], trial: dict[str, Any]) -> str:
     loss = summary_value(trial, "val/loss", "train/loss")
     if loss is not None:
         parts.append(f"loss {number(loss)}")
+    parts += [flag.lower() for flag in trial["flags"]]
     if trial["state"] in ("QUEUED", "RETRY_WAIT") and trial["pending_reason"]:
         parts.append(trial["pending_reason"])
     if trial["state"] in ("FAILED", "CANCELED") and trial["reason"]:

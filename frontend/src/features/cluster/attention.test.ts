@@ -20,6 +20,7 @@ const failed = (endedAgo: number): Experiment =>
     ended_at: at(endedAgo),
     non_finite_metric: null,
     standstill: null,
+    is_quiet: false,
   }) as Experiment;
 
 const kinds = (...given: Parameters<typeof attention>) => attention(...given).map(({ kind, to }) => [kind, to]);

@@ -57,6 +57,7 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
         <span title={item.standstill?.text ?? item.reason}>
           <StateBadge state={shownState(item)} />
           {item.standstill ? <FlagBadge flag="STALLED" /> : null}
+          {item.is_quiet ? <FlagBadge flag="QUIET" /> : null}
         </span>
       );
     case "labels":

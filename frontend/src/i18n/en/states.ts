@@ -28,7 +28,7 @@ export const states = {
     REMOVED: "Removed",
   },
   held: { of: "{{held}} of {{asked}} {{type}}", ofSearch: "{{held}} {{type}} ({{asked}} each)" },
-  flag: { STALLED: "Stalled", DEGRADED: "Degraded", UNREACHABLE: "Unreachable" },
+  flag: { STALLED: "Stalled", DEGRADED: "Degraded", UNREACHABLE: "Unreachable", QUIET: "Quiet" },
   searcher: {
     single: "Single trial",
     grid: "Grid",

@@ -140,6 +140,8 @@ export const parts: Readonly<Record<string, string>> = {
   "search.reported_others": "它上报了 {{listed}}。请在 `search.metric` 中填写其中之一，或记录 {{metric}}。",
   "script.independent":
     "{{world}} 个 worker 各自独立训练：{{steps}} 步内没有任何 worker 向其他 worker 发送过数据，因此每个 worker 训练的是自己的模型。请用 `DistributedDataParallel` 包装模型；在 CPU 上使用 Accelerate 需要在 `environment.variables` 中设置 `ACCELERATE_USE_CPU=true`。",
+  "script.quiet":
+    "两分钟多来，它没有输出任何内容，也没有执行任何步。下载、编译或评估时这属正常；其进程的调用栈显示它正在做什么（`muster stacks --last`）。",
   "script.no_step": "它以退出码 0 结束，但没有执行过一次 torch 优化器步。如果它本应训练，请查看其日志。",
   "script.no_loss":
     "{{steps}} 步内没有损失：脚本既没有用 `muster.log` 记录，也没有用会被采集的库记录（见 docs/guides/libraries.md）。请在脚本中加入 `import muster`、`muster.init()` 和 `muster.log({'train/loss': loss})`。",

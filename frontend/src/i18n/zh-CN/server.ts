@@ -360,6 +360,7 @@ export const events: Readonly<Record<string, string>> = {
   "trial.paused_at_rung": "在晋级点暂停",
   "trial.placed": "试验已放置",
   "trial.profiled": "性能剖析",
+  "trial.quiet": "试验没有输出",
   "trial.sent_on": "试验被放行",
   "trial.state": "试验状态变化",
   "trial.stop_requested": "要求停止",

@@ -30,7 +30,7 @@ export const states: Same<typeof english> = {
     REMOVED: "已移除",
   },
   held: { of: "{{held}} / {{asked}} {{type}}", ofSearch: "{{held}} {{type}}（每个 {{asked}}）" },
-  flag: { STALLED: "停滞", DEGRADED: "降级", UNREACHABLE: "不可达" },
+  flag: { STALLED: "停滞", DEGRADED: "降级", UNREACHABLE: "不可达", QUIET: "无输出" },
   searcher: {
     single: "单个试验",
     grid: "网格搜索",

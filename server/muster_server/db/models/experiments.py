@@ -131,7 +131,7 @@ class TrialRow(Base):
     desired: Mapped[str] = mapped_column(String(8), default="run")
     """run | stop or kill (by the user) | early or pause (by the searcher)."""
     flags: Mapped[list[Any]] = mapped_column(default=list)
-    """Any of STALLED, DEGRADED and UNREACHABLE, shown in addition to the state."""
+    """Any of STALLED, DEGRADED, UNREACHABLE and QUIET, shown in addition to the state."""
     queued_at: Mapped[dt.datetime]
     """When it was created and first queued."""
     queue_no: Mapped[float] = mapped_column(

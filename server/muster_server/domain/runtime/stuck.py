@@ -20,6 +20,8 @@ STILL_AFTER_S = 30.0
 MAX_NAMED = 16
 """Ranks named in one answer; the reason says how many more there are."""
 
+QUIET_AFTER_S = 120.0
+"""A trial that prints nothing and makes no step for so long is said to be quiet."""
 STACKS_WITHIN_S = 15.0
 """Before a stuck attempt is ended, its ranks have so long to say where they are."""
 
@@ -390,3 +392,13 @@ def decide_stuck(
     return Stuck(
         is_new=True, is_over=False, reason=f"{verdict.reason} Its stacks are kept; {follows}"
     )
+
+
+def is_worth_saying(quiet_s: float, *, num_said: int) -> bool:
+    """Return whether to say that a trial is quiet.
+
+    quiet_s: seconds for which it has been so. num_said: how often it was said in this attempt; each
+    silence must be twice as long as the one before, so that a job that is quiet by nature is left
+    alone.
+    """
+    return quiet_s >= QUIET_AFTER_S * float(1 << min(num_said, 16))

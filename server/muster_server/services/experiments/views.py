@@ -37,6 +37,7 @@ from ..core.lookup import get_experiment
 from ..lifecycle import dependencies
 from ..quota import budgets, spending
 from ..runtime import notices as trial_notices
+from ..runtime import quiet
 from ..scheduling import held_slots
 from ..search import notices
 from ..search.standstill import standstill
@@ -275,6 +276,7 @@ def _fields(session: Session, rows: Sequence[Found], now: dt.datetime) -> list[d
     trials = _count_trials(session, [row[0].id for row in rows])
     shown = _shown_trials(session, [row[0].id for row in rows])
     held = held_slots.of_experiments(session, [row[0].id for row in rows])
+    silent = quiet.quiet_experiments(session, [row[0].id for row in rows])
     still = {
         row[0].id: _notice_out(notice)
         for row in rows
@@ -286,6 +288,7 @@ def _fields(session: Session, rows: Sequence[Found], now: dt.datetime) -> list[d
             **_experiment(*row, trials.get(row[0].id, _Trials()), shown.get(row[0].id)),
             "num_slots_held": held.get(row[0].id, 0),
             "standstill": still.get(row[0].id),
+            "is_quiet": row[0].id in silent,
         }
         for row in rows
     ]

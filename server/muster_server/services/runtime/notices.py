@@ -15,6 +15,8 @@ from muster_server.domain.messages import AnyMessage, Rendered
 from muster_server.domain.runtime.notices import ScriptRun, script_notices
 from muster_server.domain.states import TERMINAL_TRIAL, TrialState
 
+from . import quiet
+
 NEAR_LIMIT_SHOWN = 5
 """Nodes that are named one by one."""
 
@@ -24,6 +26,7 @@ def notices(session: Session, trial: TrialRow, config: ExperimentConfig) -> list
     while it has not ended, then what its script does otherwise than intended."""
     return [
         *_near_limits(session, trial),
+        *([quiet.MESSAGE] if quiet.QUIET in trial.flags else ()),
         *_doubts(trial),
         *_of_script(session, trial, config),
     ]

@@ -143,7 +143,7 @@ def request_stacks(session: Session, trial_id: int, by: Caller) -> None:
     and Conflict when none runs."""
     trial = get_trial(session, trial_id, lock=True)
     require_charge(session, by.principal, session.get_one(ExperimentRow, trial.experiment_id))
-    if not _ask(session, trial):
+    if not ask_for_stacks(session, trial):
         raise Conflict(
             "trials.not_running",
             f"Trial {trial.address} has no running workers ({trial.state}).",
@@ -185,12 +185,27 @@ def trial_stacks(
         attempt_no=attempt,
         no=chosen,
         kept=kept,
-        num_expected=len(_living(session, trial)) if attempt == trial.attempt_no else 0,
+        num_expected=_num_expected(session, trial) if attempt == trial.attempt_no else 0,
         ranks=[RankStacksOut.from_row(row) for row in sorted(rows, key=lambda r: r.rank)],
     )
 
 
-def _ask(session: Session, trial: TrialRow) -> bool:
+def _num_expected(session: Session, trial: TrialRow) -> int:
+    """Return how many answers will come: one of each worker, and of a node on which none is known
+    that of its launcher."""
+    running = session.scalars(
+        select(AllocationRow.id).where(
+            AllocationRow.trial_id == trial.id,
+            AllocationRow.attempt_no == trial.attempt_no,
+            AllocationRow.observed == AllocationState.RUNNING,
+        )
+    )
+    workers = [worker.allocation_id for worker, _ in _living(session, trial)]
+    return len(workers) + len(set(running) - set(workers))
+
+
+def ask_for_stacks(session: Session, trial: TrialRow) -> bool:
+    """Have every rank asked where it is. False: none runs."""
     running = (
         AllocationRow.trial_id == trial.id,
         AllocationRow.attempt_no == trial.attempt_no,
@@ -377,7 +392,7 @@ def note_stuck(session: Session, stuck: StuckAttempt, *, now: dt.datetime) -> bo
     ):
         return False
     trial = session.get_one(TrialRow, stuck.trial_id)
-    _ask(session, trial)
+    ask_for_stacks(session, trial)
     add_event(
         session,
         "trial.stuck",

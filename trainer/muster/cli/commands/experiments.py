@@ -150,7 +150,7 @@ def list_(
         shown.add_row(
             str(experiment["id"]),
             escape(experiment["name"]),
-            styled_state(shown_state(experiment)),
+            styled_state(shown_state(experiment)) + _quiet_text(experiment),
             str(experiment["num_trials"]),
             slots_text(experiment),
             experiment["searcher"],
@@ -276,6 +276,12 @@ def shown_state(experiment: dict[str, Any]) -> str:
         return "DOUBTFUL"
     runs = {"STARTING", "RUNNING", "STOPPING"} & experiment["num_trials_by_state"].keys()
     return "WAITING" if experiment["state"] == "RUNNING" and not runs else experiment["state"]
+
+
+def _quiet_text(experiment: dict[str, Any]) -> str:
+    """Return what stands after the state of an experiment that prints nothing and makes no step."""
+    is_quiet = experiment.get("is_quiet", False)  # servers of before do not say so
+    return " [yellow]quiet[/yellow]" if is_quiet else ""
 
 
 def slots_text(experiment: dict[str, Any]) -> str:
