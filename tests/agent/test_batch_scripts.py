@@ -226,6 +226,7 @@ def test_files_variables_and_input_of_steps(code: Path) -> None:
 export A=from-script; unset HOME
 given() { echo "of the script"; }; export -f given
 srun -n1 -N1 -r1 bash -c given
+test "$(PATH=/usr/bin:/bin hostname -s)" = "$(srun -n1 hostname -s)" || echo another name
 mkdir sub; cd sub
 srun -l sh -c 'echo $A ${HOME-none} ${PWD##*/}'
 srun --export=ALL,B=2 -n1 -N1 sh -c 'echo $A $B'

@@ -13,6 +13,7 @@ from muster.launch.slurm.layout import (
     lay_out,
     node_names,
     output_name,
+    reachable,
     task_variables,
 )
 from muster.launch.slurm.options import StepOptions, StepRefused, parse_srun
@@ -157,6 +158,13 @@ def test_hostlists_and_names() -> None:
     ]  # fmt: skip
     assert expand_hostlist("10.0.0.1,10.0.0.2") == ["10.0.0.1", "10.0.0.2"]
     assert node_names(["10.0.0.1", "10.0.0.2", "10.0.0.1"]) == ["10.0.0.1", "10.0.0.2", "node2"]
+
+
+def test_an_address_that_other_nodes_cannot_reach_is_replaced() -> None:
+    assert reachable("127.0.1.1\n", "10.0.0.4") == "10.0.0.4\n"
+    assert reachable("::1 127.0.1.1\n", "fd00::4") == "fd00::4\n"
+    assert reachable("172.17.0.2 10.1.1.1\n", "10.0.0.4") == "172.17.0.2 10.1.1.1\n"
+    assert reachable("127.0.1.1\n", "node1") == "127.0.1.1\n"
 
 
 def test_names_of_output_files() -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-PROGRAMS = ("sbatch", "srun", "scontrol")
-"""Commands that a batch script finds on PATH."""
+PROGRAMS = ("sbatch", "srun", "scontrol", "hostname")
+"""Commands that a batch script finds on PATH. Of `hostname` only the address that it prints may differ."""
 KEY_VARIABLE = "MUSTER_GANG_KEY"
 """What the nodes of the job have in common; no process of the job sees it."""
 LOGS_VARIABLE = "MUSTER_STEP_LOGS"

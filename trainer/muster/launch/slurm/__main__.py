@@ -6,6 +6,8 @@ Runs in whichever interpreter the job has.
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from pathlib import Path
 _OURS = str(Path(__file__).resolve().parents[3])
 sys.path.insert(0, _OURS)
 from muster.launch.slurm import SOCKET_VARIABLE, job, srun  # noqa: E402
-from muster.launch.slurm.layout import expand_hostlist  # noqa: E402
+from muster.launch.slurm.layout import expand_hostlist, reachable  # noqa: E402
 
 sys.path.remove(_OURS)
 
@@ -23,6 +25,8 @@ def main(program: str, arguments: list[str]) -> int:
     name = Path(program).name
     if name == "srun":
         return srun.main(arguments, os.environ)
+    if name == "hostname":
+        return _hostname(Path(program).parent, arguments)
     if name == "scontrol":
         return _scontrol(arguments)
     if SOCKET_VARIABLE in os.environ or not arguments:
@@ -32,6 +36,20 @@ def main(program: str, arguments: list[str]) -> int:
         )
         return 1
     return job.main(program, arguments, os.environ)
+
+
+def _hostname(folder: Path, arguments: list[str]) -> int:
+    """Run the next program of that name on PATH."""
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(
+        one for one in places if Path(one or ".").absolute() != folder.absolute()
+    )
+    argv = [shutil.which("hostname", path=path) or "hostname", *arguments]
+    if arguments not in (["-i"], ["--ip-address"]):
+        os.execvpe(argv[0], argv, {**os.environ, "PATH": path})  # noqa: S606
+    said = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
+    sys.stdout.write(reachable(said.stdout, os.environ.get("SLURMD_NODENAME", "")))
+    return said.returncode
 
 
 def _scontrol(arguments: list[str]) -> int:

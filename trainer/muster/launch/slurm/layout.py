@@ -52,6 +52,15 @@ def node_names(addresses: Sequence[str]) -> list[str]:
     ]
 
 
+def reachable(addresses: str, node: str) -> str:
+    """Return what `hostname -i` has printed, or the address of the node where that is one of the
+    loopback interface, as on Debian: scripts give it to the other nodes."""
+    first = next(iter(addresses.split()), "")
+    is_local = first.startswith("127.") or first == "::1"
+    is_address = re.fullmatch(r"[0-9.]+|[0-9a-f:]*:[0-9a-f:]*", node) is not None
+    return f"{node}\n" if is_local and is_address else addresses
+
+
 def expand_hostlist(text: str) -> list[str]:
     """Return the names of a list as Slurm writes it: `n[1-3,07],m` is n1, n2, n3, n07, m."""
     found: list[str] = []
