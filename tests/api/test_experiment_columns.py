@@ -144,6 +144,23 @@ def test_conditions_narrow_the_list(viewer_client, table):
         assert names(viewer_client, where=condition, sort="name") == expected, condition
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["acc > 0.5", "timing(s)/gen", "eval_ndcg@10", "a: b, c", "=1+1", "准确率/训练", "50%", "it's"],
+)
+def test_metrics_of_any_name_are_columns(viewer_client, database, name):
+    with database.transaction() as session:
+        for number, value in enumerate((1.0, 2.0)):
+            experiment = data.add_experiment(session)
+            experiment.name = "xy"[number]
+            data.add_trial(session, experiment).summary = {name: summary(value)}
+    column = f"metric.last.{name}"
+    assert names(viewer_client, where=f"{column} > 1.5") == "y"
+    assert names(viewer_client, where=f"{column} is set", sort=f"-{column}") == "yx"
+    items = viewer_client.get(f"{API}/experiments", params={"column": column}).json()["items"]
+    assert sorted(item["values"][column] for item in items) == [1.0, 2.0]
+
+
 def test_conditions_hold_together_and_narrow_bulk_operations(member_client, table):
     both = ["metric.last.loss < 10", "config.hyperparameters.width > 9"]
     assert names(member_client, where=both) == "a"

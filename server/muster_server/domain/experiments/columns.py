@@ -107,6 +107,8 @@ class Condition:
 
 
 _CONDITION = re.compile(r"(.+?)\s+(=|!=|<=|>=|<|>|is)\s+(.+)", re.DOTALL)
+_OF_A_METRIC = re.compile(r"(metric\..+)\s+(=|!=|<=|>=|<|>|is)\s+(\S+)", re.DOTALL)
+"""The last operator counts: the name of a metric may hold one, and its values are never text."""
 
 
 def parse_condition(text: str, fixed: Sequence[str] = FIXED) -> Condition:
@@ -115,7 +117,7 @@ def parse_condition(text: str, fixed: Sequence[str] = FIXED) -> Condition:
 
     Raises BadColumn.
     """
-    found = _CONDITION.fullmatch(text.strip())
+    found = _OF_A_METRIC.fullmatch(text.strip()) or _CONDITION.fullmatch(text.strip())
     if found is None:
         raise BadColumn("is not written as: column, operator, value, with blanks between them")
     column, operator, value = found.groups()

@@ -251,7 +251,9 @@ def upload(
     """
     more = _more(tags, notes, project)
     if metrics:
-        more["metrics"] = {key: _number(key, value) for key, value in _pairs(metrics).items()}
+        more["metrics"] = {
+            key: _number(key, value) for key, value in _pairs(metrics, of_metrics=True).items()
+        }
     with client_of_environment() as client:
         version = client.upload_model(name, source, on_progress=say, **more)
     _report_version(version, is_new=version["is_new"], as_json=as_json)
@@ -687,10 +689,11 @@ def _more(tags: list[str] | None, notes: str, project: str | None) -> dict[str, 
     return {key: value for key, value in given.items() if value}
 
 
-def _pairs(given: list[str]) -> dict[str, str]:
+def _pairs(given: list[str], *, of_metrics: bool = False) -> dict[str, str]:
     found = {}
     for text in given:
-        key, sign, value = text.partition("=")
+        # Only the value of a metric, a number, cannot hold the sign: its name may.
+        key, sign, value = text.rpartition("=") if of_metrics else text.partition("=")
         if not sign or not key:
             raise CommandFailure(f"{text!r} is no pair.", "write key=value", exit_code=EXIT_USAGE)
         found[key] = value
