@@ -126,6 +126,16 @@ class Database:
         self.engine.dispose()
 
 
+def _dump_json(value: Any) -> str:
+    """Return JSON with letters as they are: SQLite finds no key by a path that is written otherwise."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # Half a surrogate pair.
+        return json.dumps(value)
+    return text
+
+
 def _load_json(text: str | bytes) -> Any:
     """Return what json.loads does, in a seventh of the time for the hyperparameters of a trial."""
     try:
@@ -159,7 +169,13 @@ def _create_engine(url: str) -> Engine:
         "timeout": SQLITE_BUSY_TIMEOUT_S,
         "cached_statements": SQLITE_STATEMENTS_KEPT,
     }
-    engine = create_engine(parsed, json_deserializer=_load_json, connect_args=arguments, **pool)
+    engine = create_engine(
+        parsed,
+        json_serializer=_dump_json,
+        json_deserializer=_load_json,
+        connect_args=arguments,
+        **pool,
+    )
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: Any) -> None:

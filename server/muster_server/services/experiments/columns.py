@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import operator
@@ -129,7 +130,9 @@ class Value:
 
 def json_value(document: Any, path: tuple[str, ...]) -> Value:
     """Return the value at a path of a JSON column."""
-    at = document[path]
+    # SQLAlchemy writes a path for PostgreSQL without quotes: a key with these is looked up by itself.
+    is_plain = not any(set(key) & set(",{}") for key in path)
+    at = document[path] if is_plain else functools.reduce(operator.getitem, path, document)
     kind = JsonKind(document, literal("$" + "".join(f'."{key}"' for key in path)), at)
     plain = at.as_string()
     return Value(
@@ -274,7 +277,7 @@ def values_of(
         return found
     names = list(dict.fromkeys(c.path[0] for c in own if c.kind == "metric"))
     query = (
-        select(ExperimentRow.id, Shown.hparams, *(Shown.summary[(name,)] for name in names))
+        select(ExperimentRow.id, Shown.hparams, *(Shown.summary[name] for name in names))
         .join(Shown, shown_trial())
         .where(ExperimentRow.id.in_([row.id for row in rows]))
     )
