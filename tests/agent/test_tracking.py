@@ -157,7 +157,9 @@ def test_what_real_clients_send_arrives(job: Any, version: str) -> None:
     for item in json.loads((RECORDED / f"{version}.json").read_text()):
         body = (item["body"] or "").encode("latin-1")
         status, data = running.client.raw(item["method"], f"/{item['path']}", body)
-        assert status == item["status"], (item["method"], item["path"], data)
+        # When the recording was made, a job could not register a model.
+        expected = 200 if item["path"].endswith("registered-models/create") else item["status"]
+        assert status == expected, (item["method"], item["path"], data)
     running.end()
 
     points = running.points()
@@ -243,7 +245,7 @@ def test_only_who_has_the_token_is_answered_and_the_rest_is_refused(job: Any) ->
         status, data = client.raw("POST", f"{RUN}/create", b"{}", Authorization=token)
         assert (status, json.loads(data)["error_code"]) == (401, "UNAUTHENTICATED")
     for path in (
-        "/api/2.0/mlflow/registered-models/create",
+        "/api/2.0/mlflow/registered-models/rename",
         "/api/3.0/mlflow/traces",
         "/v1/traces",
         "/elsewhere",

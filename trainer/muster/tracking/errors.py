@@ -27,12 +27,7 @@ def missing(message: str) -> TrackingError:
 def no_endpoint(method: str, path: str) -> TrackingError:
     """Return the refusal of what is not offered, with what takes its place where something does."""
     hint = ""
-    if "registered-models" in path or "model-versions" in path:
-        hint = (
-            " A job has no access to the model registry: its models are kept with the trial's outputs, "
-            "which `muster model register` makes a version of."
-        )
-    elif "trace" in path:
+    if "trace" in path:
         hint = " Traces are not kept."
     return TrackingError(
         404,
