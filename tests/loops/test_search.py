@@ -26,12 +26,12 @@ NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 ADMIN = operations.Caller(principal=Principal(kind="user", name="ada", role="admin"), now=NOW)
 ASHA = """
 name: search
-entrypoint: train.py
-code: {installed: /srv}
+trainer: {}
 hyperparameters: {lr: {log: [1e-4, 1e-1]}}
 search: {method: asha, metric: val/loss, goal: min, trials: 6, max_length: {epochs: 9},
   divisor: 3, concurrent: 3}
 """
+SCRIPT = ASHA.replace("trainer: {}", "entrypoint: train.py\ncode: {installed: /srv}")
 
 
 @dataclass(frozen=True)
@@ -548,14 +548,14 @@ def test_a_member_that_has_given_up_its_slots_is_heard_of_with_its_checkpoint(da
 
 @pytest.mark.parametrize("name", ["eval_cosine_ndcg@10", "timing(s)/gen", "val/损失", "acc > 0.5"])
 def test_a_search_metric_is_looked_up_exactly_as_the_script_says_it(database, submit, report, name):
-    submit(ASHA, f'search.metric="{name}"')
+    submit(SCRIPT, f'search.metric="{name}"')
     report(1, Update(0.5, epoch=3, name=name), Update(0.1, epoch=3, name=name[:-1]))
     assert experiment(database).best_metric == 0.5
     assert keys_heard(database) == ["started", "validation:1:3"]
 
 
 def test_choices_of_mappings_have_one_label_wherever_they_are_shown(database, submit):
-    submit(ASHA, "hyperparameters.arch={choice: [{width: 1, b: 2}, {width: 2, b: 名}]}")
+    submit(SCRIPT, "hyperparameters.arch={choice: [{width: 1, b: 2}, {width: 2, b: 名}]}")
     with database.read() as session:
         results = search_results.results_out(session, experiment(database).id)
     (at,) = [i for i, p in enumerate(results.parameters) if p.name == "arch"]
