@@ -196,7 +196,7 @@ def test_what_is_told_is_a_curve(member_client, submitted):
     assert listed["names"] == ["progress/epochs", "val/loss"]
     exported = member_client.get(f"/api/v1/trials/{trial['id']}/series.csv").text.splitlines()
     assert len(exported) == 9
-    body = {"no": 1, "metrics": {"=sum(A1)": 1.0}, "units": 8}
+    body = {"no": 1, "metrics": {"a\nb": 1.0}, "units": 8}
     reply = member_client.post(f"{path}/search:tell", json=body)
     assert reply.json()["error"]["code"] == "search.metric_name"
 

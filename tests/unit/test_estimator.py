@@ -126,7 +126,7 @@ def test_a_search(
     document = resolved(document_of(tuner.estimator.spec, {}, search=tuner._search))
     search = document["search"]
     assert (search["method"], search.get("sampler"), search["goal"]) == (method, sampler, "max")
-    assert search["metric"] == "validation_accuracy", "as the job reports it"
+    assert search["metric"] == "validation:accuracy", "as the job reports it"
     assert document["hyperparameters"] == {
         "epochs": {"const": 3},
         "lr": {"log": [1e-5, 1e-1]},
