@@ -80,7 +80,7 @@ def open_run(page: Page, name: str) -> None:
 
 def test_the_loss_of_a_run_is_one_click_away(front: Callable[[], int], page: Page) -> None:
     open_run(page, "asked-training")
-    expect(page.get_by_test_id("stat-loss")).to_contain_text(re.compile(r"\d"))
+    expect(page.get_by_test_id("stat-headline")).to_contain_text(re.compile(r"\d"))
     expect(page.get_by_test_id("chart-train/loss").locator("canvas").first).to_be_visible()
     assert front() == 1
 

@@ -6685,8 +6685,8 @@ export interface components {
         };
         /**
          * HeadlineOut
-         * @description The metric that stands for an experiment in lists: that of its search, else a loss of the
-         *     validation data, else a loss of the training data, of its best or first trial.
+         * @description The metric that stands for an experiment in lists: `TrialOut.headline` of its best or first
+         *     trial.
          */
         HeadlineOut: {
             /** Best */
@@ -12309,6 +12309,8 @@ export interface components {
              * @default 0
              */
             generation: number;
+            /** Headline */
+            headline: string | null;
             /** Hparams */
             hparams: {
                 [key: string]: unknown;
@@ -12393,6 +12395,8 @@ export interface components {
              * @default 0
              */
             generation: number;
+            /** Headline */
+            headline: string | null;
             /** Hparams */
             hparams: {
                 [key: string]: unknown;

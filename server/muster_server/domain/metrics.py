@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 BLOCK_POINTS = 4096
 ROLLUP_BUCKETS = 33
@@ -52,23 +53,43 @@ _VALIDATION = re.compile(r"(?:^|[^a-z])(?:val|valid|validation|eval|dev)(?:[^a-z
 _TRAINING = re.compile(r"(?:^|[^a-z])(?:train|training)(?:[^a-z]|$)")
 
 
+@lru_cache(maxsize=4096)  # lists ask for the same few names again and again
+def _rank(name: str) -> tuple[int, int, int, str] | None:
+    """Return how a loss or an error ranks, the least first; None for any other metric."""
+    text = name.lower()
+    for place, quantity in enumerate(_QUANTITIES):
+        if quantity.search(text) and not is_measured(text):
+            part = 0 if _VALIDATION.search(text) else 1 if _TRAINING.search(text) else 2
+            return place, part, len(name), name
+    return None
+
+
 def headline_name(names: Iterable[str]) -> str | None:
-    """Return the metric that stands for a training in lists; None if no name is a loss or an error.
+    """Return the loss or error that tells most of a training; None if no name is one.
 
     A loss comes before an error such as `rmse`, one of the validation data before one of the
     training data, and that before any other, such as one of the test data. Libraries write these
     words in many ways: `val/loss`, `train_loss`, `Loss/train`, `validation_0-logloss`.
     """
-
-    ranked: list[tuple[int, int, int, str]] = []
-    for name in names:
-        text = name.lower()
-        for place, quantity in enumerate(_QUANTITIES):
-            if quantity.search(text) and not is_measured(text):
-                part = 0 if _VALIDATION.search(text) else 1 if _TRAINING.search(text) else 2
-                ranked.append((place, part, len(name), name))
-                break
+    ranked = [rank for name in names if (rank := _rank(name)) is not None]
     return min(ranked)[-1] if ranked else None
+
+
+def headline_of(steps: Mapping[str, int], compared: str | None) -> str | None:
+    """Return the metric that stands for a trial wherever one value is shown of it; None if there is
+    none.
+
+    steps: name → step of the newest value. compared: the metric that its search compares by, which
+    is always the one once it was reported. Otherwise it is the first by `headline_name` of the
+    losses and errors that still move: those reported in the second half of the steps so far.
+    Whatever is reported at regular intervals from the start is among them, however long these are;
+    what a script printed once at its beginning is not.
+    """
+    if compared in steps:
+        return compared
+    losses = {name: step for name, step in steps.items() if _rank(name) is not None}
+    newest = max(losses.values(), default=0)
+    return headline_name(name for name, step in losses.items() if 2 * step >= newest)
 
 
 def bucket_width(first_step: int, last_step: int, max_buckets: int) -> int:

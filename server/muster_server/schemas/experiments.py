@@ -126,8 +126,8 @@ class PreviewOut(Output):
 
 
 class HeadlineOut(Output):
-    """The metric that stands for an experiment in lists: that of its search, else a loss of the
-    validation data, else a loss of the training data, of its best or first trial."""
+    """The metric that stands for an experiment in lists: `TrialOut.headline` of its best or first
+    trial."""
 
     name: str
     trial_id: int
@@ -375,6 +375,10 @@ class TrialOut(Output):
     num_steps_planned: int | None
     metric: WireFloat | None
     """Best value of the search metric."""
+    headline: str | None
+    """Name in `summary` of the metric that stands for the trial: that of its search, else a loss or
+    error that was reported in the second half of the steps so far, of the validation data before
+    one of the training data."""
     summary: dict[str, MetricSummary]
     queued_at: dt.datetime
     started_at: dt.datetime | None

@@ -13,6 +13,7 @@ from muster_server.domain.metrics import (
     bucket_width,
     epoch_at,
     headline_name,
+    headline_of,
     recent_mean,
     summarize,
     visible_limits,
@@ -100,3 +101,40 @@ def test_the_metric_that_stands_for_a_training_is_its_loss(
 ) -> None:
     assert headline_name(names) == expected
     assert headline_name(reversed(names)) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "compared", "expected"),
+    [
+        # nanoGPT prints train_loss and val_loss once, before it trains.
+        ({"train_loss": 0, "val_loss": 0}, None, "val_loss"),
+        ({"train_loss": 0, "val_loss": 0, "loss": 10, "iter_ms": 10}, None, "loss"),
+        ({"train_loss": 2000, "val_loss": 2000, "loss": 3990}, None, "val_loss"),
+        # An error that goes on is better than a loss that does not.
+        ({"val_loss": 0, "rmse": 500}, None, "rmse"),
+        ({"val/loss": 0, "train/loss": 10, "accuracy": 3}, "accuracy", "accuracy"),
+        ({"val/loss": 10}, "accuracy", "val/loss"),
+        ({"lr": 10, "accuracy": 10}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_the_headline_is_the_metric_that_still_moves(
+    steps: dict[str, int], compared: str | None, expected: str | None
+) -> None:
+    assert headline_of(steps, compared) == expected
+    assert headline_of(dict(reversed(steps.items())), compared) == expected
+
+
+@given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 500), st.integers(0, 100))
+def test_what_is_reported_at_intervals_from_the_start_always_moves(
+    every: int, validated_every: int, num_steps: int, start: int
+) -> None:
+    """Both report at the ends of their intervals, from the step after `start` on."""
+
+    def newest(interval: int) -> int | None:
+        return start + num_steps // interval * interval if num_steps >= interval else None
+
+    reported = {"train/loss": newest(every), "val/loss": newest(validated_every)}
+    steps = {name: step for name, step in reported.items() if step is not None}
+    expected = "val/loss" if "val/loss" in steps else "train/loss" if steps else None
+    assert headline_of(steps, None) == expected

@@ -37,21 +37,48 @@ def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, An
     return [{**client.experiment(i), "trials": client.trials(i, limit=200)} for i in experiment_ids]
 
 
-def summary_value(trial: dict[str, Any], *names: str) -> Any:
-    """Return the last value of the first of these metrics that the trial has."""
-    for name in names:
-        entry = trial["summary"].get(name)
-        if entry is not None:
-            return entry["last"]
-    return None
+def headline_text(trial: dict[str, Any]) -> str:
+    """Return the metric that the server says stands for a trial, for example "val/loss 0.0123", with
+    its step where the trial is at another one; "–" if there is none."""
+    name = trial.get("headline")
+    if name is None:
+        return "–"
+    entry = trial["summary"][name]
+    at = "" if entry["step"] == trial["step"] else f" at step {entry['step']}"
+    return f"{name} {number(entry['last'])}{at}"
+
+
+def speed_text(trial: dict[str, Any]) -> str:
+    """Return the recent samples, rows or tokens per second of a trial; "–" if there are none."""
+    names = (f"throughput/{what}_per_s" for what in ("samples", "rows", "tokens"))
+    return number(next((v for name in names if (v := _recent(trial, name)) is not None), None), 5)
+
+
+def communication_text(trial: dict[str, Any]) -> str:
+    """Return the share of the recent steps that is communication, as its page does; "–" if
+    unknown."""
+    exposed, step = _recent(trial, "comm/exposed_ms"), _recent(trial, "time/step_ms")
+    ratio = exposed / step if exposed is not None and step else None
+    if ratio is None:
+        ratio = _recent(trial, "comm/overhead_ratio")
+    return "–" if ratio is None else f"{ratio:.0%}"
+
+
+def _recent(trial: dict[str, Any], name: str) -> float | None:
+    """Return the mean of the newest values of a metric; its last one while there is no mean yet."""
+    entry = trial["summary"].get(name)
+    if entry is None:
+        return None
+    value = entry["last"] if entry["recent_mean"] is None else entry["recent_mean"]
+    return value if isinstance(value, float) else None
 
 
 def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
     """Return a table with running and newest trials first; the rest is counted in a last line per
     experiment."""
     shown = table(
-        "experiment", "trial", "state", "epoch", "step", "loss", "accuracy", "samples/s", "comm",
-        right=("epoch", "step", "loss", "accuracy", "samples/s", "comm"),
+        "experiment", "trial", "state", "epoch", "step", "metric", "samples/s", "comm",
+        right=("epoch", "step", "samples/s", "comm"),
     )  # fmt: skip
     per_experiment = max(2, TRIALS_SHOWN // max(1, len(experiments)))
     for experiment in experiments:
@@ -60,19 +87,15 @@ def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
         chosen = sorted(trials, key=lambda t: (order.get(t["state"], 2), -t["no"]))
         name = escape(experiment["name"])
         for trial in sorted(chosen[:per_experiment], key=lambda t: t["no"]):
-            ratio = summary_value(trial, "comm/overhead_ratio")
             shown.add_row(
                 name,
                 str(trial["no"]),
                 " ".join([styled_state(trial["state"]), *map(str.lower, trial["flags"])]),
                 number(trial["epoch"], 3),
                 _steps(trial),
-                number(summary_value(trial, "val/loss", "train/loss")),
-                number(summary_value(trial, "val/accuracy", "train/accuracy")),
-                number(
-                    summary_value(trial, "throughput/samples_per_s", "throughput/rows_per_s"), 5
-                ),
-                f"{ratio:.0%}" if isinstance(ratio, float) else "–",
+                escape(headline_text(trial)),
+                speed_text(trial),
+                communication_text(trial),
             )
             name = ""
         rest = len(trials) - per_experiment
@@ -162,9 +185,8 @@ def trial_line(experiment: dict[str, Any], trial: dict[str, Any]) -> str:
     parts = [f"trial {experiment['id']}.{trial['no']}: {trial['state']}"]
     if trial["epoch"] is not None:
         parts.append(f"epoch {number(trial['epoch'], 3)}")
-    loss = summary_value(trial, "val/loss", "train/loss")
-    if loss is not None:
-        parts.append(f"loss {number(loss)}")
+    if trial.get("headline") is not None:
+        parts.append(headline_text(trial))
     parts += [flag.lower() for flag in trial["flags"]]
     if trial["state"] in ("QUEUED", "RETRY_WAIT") and trial["pending_reason"]:
         parts.append(trial["pending_reason"])

@@ -89,7 +89,10 @@ export function ConfigTable({
   );
 }
 
-/** One value of each metric and trial, and how far it is from the baseline's. What scripts log comes first, losses before all. */
+/**
+ * One value of each metric and trial, and how far it is from the baseline's. What stands for the trials comes first,
+ * then what scripts log, losses before all.
+ */
 export function SummaryTable({
   compared,
   base,
@@ -108,9 +111,9 @@ export function SummaryTable({
   const { t } = useTranslation();
   const [text, setText] = useTyped(find, 200, onFind);
   const columns = useTrialColumns(compared, base);
-  const all = compareSpecs([...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))]).map(
-    ({ id }) => id,
-  );
+  const specs = compareSpecs([...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))]);
+  const headlines = compared.flatMap(({ trial }) => trial.headline ?? []);
+  const all = [...new Set([...headlines, ...specs.map(({ id }) => id)])];
   if (all.length === 0) return <Empty title={t("compare.noMetrics")} />;
   const wanted = (find ?? "").toLowerCase();
   const names = all.filter((name) => name.toLowerCase().includes(wanted));

@@ -132,18 +132,15 @@ function failedRows(t: TFunction, trial: TrialDetail): Figure {
   };
 }
 
-/** The loss of training and the metric that trials are compared by, or that of validation. */
+/** The metric that stands for the trial in lists, too, and a loss beside it. */
 function useLosses(trial: TrialDetail): Figure[] {
   const { t } = useTranslation();
   // The latest values of rank 0 come with the summary; lists carry summaries only.
   const metrics = useQuery(trialMetrics(trial.id)).data?.items ?? [];
   const { summary } = trial;
-  const names = Object.keys(summary);
-  const compared = summary["val/loss"] ? "val/loss" : trial.metric_name;
-  const first = ["train/loss", compared ?? "", ...names.filter((name) => name.endsWith("loss"))].find(
-    (name) => name in summary,
-  );
-  return [...new Set([first, compared])].flatMap((name) => {
+  const first = trial.headline;
+  const beside = ["train/loss", "val/loss"].find((name) => name !== first && name in summary);
+  return [first, beside].flatMap((name) => {
     const entry = name ? summary[name] : undefined;
     if (!name || !entry) return [];
     const bad = metrics.reduce((sum, item) => sum + (item.name === name ? item.num_non_finite : 0), 0);
@@ -151,7 +148,7 @@ function useLosses(trial: TrialDetail): Figure[] {
     const value = format.num(entry.last);
     return [
       {
-        id: isFirst ? "loss" : "val",
+        id: isFirst ? "headline" : "loss",
         label: name,
         value: bad > 0 ? `${value} · ${t("trial.stat.nonFinite", { count: bad })}` : value,
         title: t("trial.stat.lossTitle", {

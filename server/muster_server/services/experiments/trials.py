@@ -24,7 +24,7 @@ from muster_server.db.models import (
 )
 from muster_server.domain.lifecycle.outcomes import FAILURES
 from muster_server.domain.messages import from_columns
-from muster_server.domain.metrics import is_headline
+from muster_server.domain.metrics import headline_of, is_headline
 from muster_server.domain.scheduling.unsatisfiable import is_impossible
 from muster_server.domain.states import TERMINAL_TRIAL, TERMINATIONS, RetryClass, TrialState
 from muster_server.errors import NotFound
@@ -327,6 +327,8 @@ def _trial(
     num_slots_held: int,
     headline: bool,
 ) -> TrialOut:
+    steps = {name: entry["step"] for name, entry in trial.summary.items()}
+    name_shown = headline_of(steps, experiment.metric_name)
     return TrialOut.from_row(
         trial,
         experiment_id=experiment.id,
@@ -336,10 +338,11 @@ def _trial(
         num_slots=experiment.slots_per_trial,
         num_slots_held=num_slots_held,
         num_restarts=num_restarts,
+        headline=name_shown,
         summary={
             name: _summary(value)
             for name, value in trial.summary.items()
-            if not headline or is_headline(name) or name == experiment.metric_name
+            if not headline or is_headline(name) or name in (name_shown, experiment.metric_name)
         },
         last_report_at=reported or trial.heard_at,
         unmanaged=experiment.unmanaged,

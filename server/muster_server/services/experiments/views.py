@@ -14,7 +14,7 @@ from muster.document.codec import dump
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
 from muster_server.domain.lifecycle.outcomes import DOUBTFUL
 from muster_server.domain.messages import AnyMessage, from_columns
-from muster_server.domain.metrics import headline_name
+from muster_server.domain.metrics import headline_of
 from muster_server.domain.search import Searcher
 from muster_server.domain.search.ranking import RungEntry
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
@@ -320,7 +320,8 @@ def _shown_trials(session: Session, experiment_ids: Sequence[int]) -> dict[int, 
 def _headline(row: ExperimentRow, shown: _Shown | None) -> HeadlineOut | None:
     if shown is None:
         return None
-    name = row.metric_name if row.metric_name in shown.summary else headline_name(shown.summary)
+    steps = {name: entry["step"] for name, entry in shown.summary.items()}
+    name = headline_of(steps, row.metric_name)
     if name is None:
         return None
     entry = shown.summary[name]

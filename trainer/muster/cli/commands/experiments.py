@@ -143,10 +143,11 @@ def list_(
         say("No experiments.")
         return
     shown = table(
-        "id", "name", "state", "trials", "slots", "search", "best", "created",
+        "id", "name", "state", "trials", "slots", "search", "metric", "best", "created",
         right=("id", "trials", "slots", "best"),
     )  # fmt: skip
     for experiment in found:
+        headline = experiment.get("headline")
         shown.add_row(
             str(experiment["id"]),
             escape(experiment["name"]),
@@ -154,7 +155,8 @@ def list_(
             str(experiment["num_trials"]),
             slots_text(experiment),
             experiment["searcher"],
-            number(experiment["best_metric"]),
+            escape(f"{headline['name']} {number(headline['last'])}") if headline else "–",
+            number(headline["best"]) if headline else "–",
             age(experiment["created_at"]),
         )
     console().print(shown)
@@ -183,7 +185,7 @@ def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
 
 
 def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> None:
-    from ..follow import summary_value
+    from ..follow import communication_text, headline_text, speed_text
 
     out = console()
     out.print(
@@ -195,19 +197,18 @@ def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> No
     for notice in detail.get("notices", ()):
         out.print(f"[yellow]{escape(notice['text'])}[/yellow]", highlight=False)
     shown = table(
-        "trial", "state", "step", "epoch", "loss", "samples/s", "comm", "restarts", "hyperparameters",
-        right=("trial", "step", "epoch", "loss", "samples/s", "comm", "restarts"),
+        "trial", "state", "step", "epoch", "metric", "samples/s", "comm", "restarts", "hyperparameters",
+        right=("trial", "step", "epoch", "samples/s", "comm", "restarts"),
     )  # fmt: skip
     for trial in trials:
-        ratio = summary_value(trial, "comm/overhead_ratio")
         shown.add_row(
             address(trial),
             styled_state(trial["state"]),
             str(trial["step"]),
             number(trial["epoch"], 3),
-            number(summary_value(trial, "val/loss", "train/loss")),
-            number(summary_value(trial, "throughput/samples_per_s"), 5),
-            f"{ratio:.0%}" if isinstance(ratio, float) else "–",
+            escape(headline_text(trial)),
+            speed_text(trial),
+            communication_text(trial),
             str(trial["num_restarts"]),
             escape(" ".join(f"{k}={number(v)}" for k, v in trial["hparams"].items())),
         )
