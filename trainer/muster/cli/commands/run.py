@@ -13,6 +13,7 @@ import typer
 from ..exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
 from ..output import CommandFailure, JsonOption, print_json, printable, report_outage, say
 from ..sending import CodeOption, SetOption, send_code
+from ..trials import address
 from .operations import client_of_environment
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ POLL_S = 0.5
 NAME_MAX_CHARS = 200
 WAITING = frozenset({"QUEUED", "RETRY_WAIT", "PAUSED"})
 TERMINAL = frozenset({"COMPLETED", "STOPPED_EARLY", "FAILED", "CANCELED"})
+QUIET_LOOK_S = 15.0
+"""Seconds between two looks at whether a trial that prints nothing counts as quiet."""
+QUIET_TEXT = "(The job has printed nothing and made no step for more than two minutes. Where its processes are:"
 _SHOWN_RANKS_MAX = 1000
 _SLOTS_KEYS = frozenset({"launcher", "resources", "resources.slots", "resources.min_slots"})
 """Keys with which `--set` chooses how a script is started."""
@@ -324,13 +328,7 @@ def _follow(client: Client, trial_id: int, *, as_json: bool, hide_launcher: bool
     ranks = range(trial["num_slots"])
     hides = hide_launcher and len(ranks) <= _SHOWN_RANKS_MAX
     if not as_json:
-        is_one = trial["num_slots"] == 1
-        for line in client.log_lines(trial_id, ranks=ranks if hides else (), follow=True):
-            who = "" if is_one or line["rank"] < 0 else f"[rank {line['rank']}] "
-            to = sys.stderr if line["stream"] == "stderr" else sys.stdout
-            print(
-                f"{who}{printable(line['text'])}{' …' if line['cut'] else ''}", file=to, flush=True
-            )
+        _print_log(client, trial, ranks if hides else ())
     client.wait(trial["experiment_id"], poll_s=POLL_S)
     trial = client.get(f"/trials/{trial_id}")
     if as_json:
@@ -340,6 +338,29 @@ def _follow(client: Client, trial_id: int, *, as_json: bool, hide_launcher: bool
     reason = f": {trial['reason']}" if is_told else ""
     say(f"Experiment {name} is {trial['state']}{reason}")
     return exit_code(trial)
+
+
+def _print_log(client: Client, trial: dict[str, Any], ranks: Sequence[int]) -> None:
+    """Print the log of a trial until it is complete; say once in each silence that it is quiet."""
+    import time
+
+    is_one = trial["num_slots"] == 1
+    looked_at, is_quiet = time.monotonic(), False
+    for batch in client.log_batches(trial["id"], ranks=ranks, follow=True):
+        if isinstance(batch, float):
+            time.sleep(batch)
+            if time.monotonic() - looked_at >= QUIET_LOOK_S:
+                looked_at, was_quiet = time.monotonic(), is_quiet
+                is_quiet = "QUIET" in client.get(f"/trials/{trial['id']}")["flags"]
+                if is_quiet and not was_quiet:
+                    say(f"{QUIET_TEXT} `muster stacks {address(trial)} --last`.)")
+            continue
+        for line in batch:
+            who = "" if is_one or line["rank"] < 0 else f"[rank {line['rank']}] "
+            to = sys.stderr if line["stream"] == "stderr" else sys.stdout
+            print(
+                f"{who}{printable(line['text'])}{' …' if line['cut'] else ''}", file=to, flush=True
+            )
 
 
 def _wait_for_start(client: Client, trial_id: int) -> dict[str, Any]:
