@@ -343,6 +343,7 @@ def test_every_variable_exists() -> None:
     others = (
         "docker-compose.yml",
         "docs/reference/settings.md",
+        "tests/agent/test_endings.py",
         "tests/e2e/test_dashboard.py",
         "tests/loops/conftest.py",
         *(
