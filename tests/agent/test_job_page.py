@@ -34,10 +34,14 @@ def expected(launcher: str, num_nodes: int) -> set[str]:
     """The variables that the page promises a job with a data set and a model named `train`."""
     holds = {
         "always": True,
+        # One process has all of this node.
+        "always; one process: `launcher: plain`, and `shell` on one slot": launcher != "plain"
+        and (launcher, num_nodes) != ("shell", 1),
         "CPU slots": True,
         "the job sets none itself": True,
         "with Muster's `MLFLOW_TRACKING_URI`": True,
         "several nodes": num_nodes > 1,
+        "not `plain`": launcher != "plain",
         "the document names one": True,
         "the folder is in a git repository": False,
         "the project uses setuptools_scm or hatch-vcs": False,
