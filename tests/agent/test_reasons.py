@@ -81,6 +81,7 @@ RAISES = "raise ValueError('bad')"
         ("python main.py 2>&1 | tee train.log", "a Python process of the job ended with ValueError: bad"),
         ("echo trained; exit 0", ""),
         ("exit 0", "it ran for 0."),
+        ("touch made", ""),
         ("sleep 600 & echo begun", "1 process was still running in the background"),
     ],
 )  # fmt: skip
@@ -93,6 +94,14 @@ def test_exit_code_0_is_doubted_where_the_job_says_otherwise(
     info = shim.wait_exit(timeout_s=60)
     assert info.cause == "success"
     assert info.doubt.startswith(doubt) if doubt else info.doubt == ""
+
+
+def test_a_job_that_reports_without_a_word_leaves_no_doubt(shims: Any) -> None:
+    script = "import muster\nfor step in range(3): muster.log({'loss': 1.0}, step=step)\n"
+    shim = shims(script, launcher="plain", slots=[0])
+    shim.start()
+    info = shim.wait_exit(timeout_s=60)
+    assert (info.cause, info.doubt) == ("success", "")
 
 
 def test_a_process_that_was_caught_leaves_no_doubt(shims: Any) -> None:

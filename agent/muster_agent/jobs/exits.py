@@ -133,7 +133,7 @@ class ExitEvidence:
     uncaught: str = ""
     """Exception that ended a Python process shortly before the end, by muster.launch.uncaught."""
     silent_s: float | None = None
-    """Seconds that the job ran if it printed and reported nothing, else None."""
+    """Seconds that the job ran if it printed, reported and wrote nothing, else None."""
     unix_at_boot_ms: float | None = None
     """Offset of all times in this object; see wire.ExitInfo."""
 
@@ -313,7 +313,7 @@ def _doubt(ending: ExitEvidence) -> str:
         what = "1 process was" if num == 1 else f"{num} processes were"
         return f"{what} still running in the background and had to be killed: `wait` for them"
     if ending.silent_s is not None and ending.silent_s < SHORT_S:
-        return f"it ran for {ending.silent_s:.1f} s, and printed and reported nothing"
+        return f"it ran for {ending.silent_s:.1f} s, and printed, reported and wrote nothing"
     return ""
 
 

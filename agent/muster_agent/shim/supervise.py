@@ -189,6 +189,7 @@ class Shim:
         """Whether the end was requested while something could still be ended."""
         self.is_forced = False
         self.started_at = time.time()
+        self.has_reported = False
         self.has_reported_failure = False
         self.port_holders: dict[int, str] = {}
         """Who held a port at the moment when the job could not have it."""
@@ -653,7 +654,12 @@ class Shim:
         return file.local_rank, rank
 
     def _is_silent(self) -> bool:
-        return not (self.reports.workers or has_output(self.folder.logs))
+        """Return whether the job has printed, reported and written nothing, as far as is seen."""
+        return not (
+            self.has_reported
+            or has_output(self.folder.logs)
+            or self.processes.has_written(since=self.started_at)
+        )
 
     def _tell_leftovers(self) -> int:
         """Tell of the processes that the last worker left behind, and return their number."""
@@ -724,6 +730,7 @@ class Shim:
         self.spool.append(record)
 
     def _on_report(self, record: str, is_metrics: bool) -> None:
+        self.has_reported = True
         self.spool.append_raw(record, is_metrics=is_metrics)
 
     def _warn(self, text: str) -> None:

@@ -49,6 +49,8 @@ from muster_agent.shim.processes.rendezvous import RendezvousHost
 from muster_agent.shim.processes.warm import Keeper, NoWarmWorkers, start_keeper
 from muster_agent.shim.processes.workers import Workers
 
+MAX_FILES_SEEN = 2_000
+"""Files that are looked at to tell whether a job has written one."""
 _LONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 """Place of a process that has none in its environment (launcher "plain")."""
 FIND_AGAIN_S = 1.0
@@ -95,6 +97,7 @@ class Processes:
         )
         self._written: list[Path] = []
         """Folders whose size counts as the job's disk."""
+        self._work_dir = Path()
         self._tmp = ""
         """Folder that stands at /tmp behind walls."""
         self.launcher: Child | None = None
@@ -419,7 +422,19 @@ class Processes:
     def _note_folders(self, prepared: Prepared) -> None:
         tmp = Path(prepared.place.report_socket).parent.parent / JOB_TMP
         self._written = [Path(prepared.place.files_dir), tmp]
+        self._work_dir = Path(prepared.place.work_dir)
         self._tmp = str(tmp)
+
+    def has_written(self, *, since: float) -> bool:
+        """Return whether a file of the job's folders is newer than this, in seconds since the epoch, or
+        there are too many to look at."""
+        folders = {*self._written, self._work_dir}
+        entries = (entry for folder in folders for entry in folder.rglob("*"))
+        for num_seen, path in enumerate(entries):
+            with contextlib.suppress(OSError):
+                if num_seen >= MAX_FILES_SEEN or path.lstat().st_ctime > since:
+                    return True
+        return False
 
     def _roots(self) -> set[int]:
         if self.confinement.container is not None:
