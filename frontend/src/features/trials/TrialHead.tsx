@@ -39,7 +39,7 @@ export function TrialHead({ trial: data, title, isShort, ...rest }: Props & { ti
       title={title}
       badge={
         <>
-          <StateBadge state={data.state} />
+          <StateBadge state={rest.isOnly && rest.experiment?.is_doubtful ? "DOUBTFUL" : data.state} />
           <UnmanagedBadge client={data.unmanaged} />
           {data.flags.map((flag) => (
             <FlagBadge key={flag} flag={flag} />
