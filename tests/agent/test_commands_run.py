@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import venv
@@ -18,7 +17,7 @@ import pytest
 import muster
 from muster import wire
 from muster.launch import commands
-from muster.launch.variables import SITE_FILE
+from muster.launch.variables import SITE_FILE, SITE_LINE
 from muster_agent.records.logs import find_logs, launcher_log
 
 SEEN = "import json, os; print(json.dumps(dict(os.environ)))"
@@ -319,7 +318,7 @@ def test_an_environment_of_ours_finds_us_where_a_script_replaces_pythonpath(
     shell: Any, tmp_path: Path, other_python: Path, option: str
 ) -> None:
     (site,) = (tmp_path / "other").glob("lib/python3*/site-packages")
-    shutil.copy(Path(muster.__file__).parents[1] / SITE_FILE, site)
+    (site / SITE_FILE).write_text(SITE_LINE)
     shim = run_replacing(shell, tmp_path, other_python, f"{option}main.py")
     assert shim.wait_exit().cause == "success"
     assert said(shim) == "True True\n"

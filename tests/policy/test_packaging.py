@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import muster
-from muster.launch.variables import SITE_FILE
+from muster.launch.variables import SITE_FILE, SITE_LINE
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = "muster_server/static/index.html"
@@ -102,6 +102,7 @@ def test_its_top_level_is_our_three_packages_and_the_site_file(wheel: zipfile.Zi
     top = {name.split("/")[0] for name in wheel.namelist()}
     info = f"muster_train-{muster.__version__}.dist-info"
     assert top == {"muster", "muster_agent", "muster_server", SITE_FILE, info}
+    assert wheel.read(SITE_FILE).decode() == SITE_LINE
 
 
 @pytest.mark.parametrize("root", ["server/muster_server", "agent/muster_agent", "trainer/muster"])

@@ -36,10 +36,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import muster
 from muster.document.codec import dump, load
 from muster.document.running import EnvironmentSection, is_requirements_file
-from muster.launch.variables import SITE_FILE
+from muster.launch.variables import SITE_FILE, SITE_LINE
 from muster_agent.environments.base import BaseInterpreter, link_programs, read_base
 from muster_agent.environments.content import key_of
 from muster_agent.environments.failures import BuildFailed
@@ -160,7 +159,7 @@ class _Recipe:
         python = os.path.realpath(shutil.which(self._base.python) or self._base.python)
         self._uv("venv", "--quiet", "--allow-existing", "--python", python, str(self._path))
         (site,) = self._path.glob("lib/python3*/site-packages")
-        shutil.copy(Path(muster.__file__).parents[1] / SITE_FILE, site / SITE_FILE)
+        (site / SITE_FILE).write_text(SITE_LINE)
         if self._wanted.torch == "own":
             return
         lines = [f"import site; site.addsitedir({folder!r})\n" for folder in self._base.sites]

@@ -108,6 +108,7 @@ def judge(world: World) -> None:
     _nothing_lives(world)
     _every_acknowledged_record_is_there_once(world)
     _every_curve_is_the_true_one(world)
+    _every_attempt_says_where_it_went_on(world)
     _every_log_is_whole(world)
     _no_gang_is_mixed(world)
     _budgets_are_exact(world)
@@ -180,6 +181,17 @@ def _every_acknowledged_record_is_there_once(world: World) -> None:
                         f"step {step} (record {seq} of {allocation}) was acknowledged; "
                         f"it is stored {times} times"
                     )
+
+
+def _every_attempt_says_where_it_went_on(world: World) -> None:
+    """Whether it has made progress is judged by the step of its checkpoint."""
+    for trial, no, said, step in world.witness.rows(
+        "SELECT a.trial_id, a.no, a.resume_step, c.step FROM attempts a "
+        "JOIN checkpoints c ON c.id = a.resume_checkpoint_id WHERE a.resume_step <> c.step"
+    ):
+        world.violation(
+            f"attempt {no} of trial {trial} says step {said}, and its checkpoint is of {step}"
+        )
 
 
 def _every_curve_is_the_true_one(world: World) -> None:

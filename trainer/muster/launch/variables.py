@@ -29,6 +29,12 @@ scripts, and that of the SDK."""
 SITE_FILE = "muster.pth"
 """File beside the packages of Muster's environments, by which Python finds the first of them where a
 script has replaced PYTHONPATH."""
+SITE_LINE = (
+    "import os, sys; "
+    'p = os.environ.get("MUSTER_PYTHONPATH", "").partition(os.pathsep)[0]; '
+    "p and p not in sys.path and sys.path.insert(0, p)\n"
+)
+"""Content of that file. The wheel brings a copy of its own; a container sees this package alone."""
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _ANY = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 

@@ -220,7 +220,7 @@ class AttemptRow(Base):
     rendezvous_port: Mapped[int | None]
     resume_checkpoint_id: Mapped[int | None]
     resume_step: Mapped[int] = mapped_column(BigInteger, default=0)
-    """Points of earlier attempts after this step are hidden from the visible curve."""
+    """Step of the checkpoint that the attempt goes on from; 0 without one."""
     controller_epoch: Mapped[int]
     reason: Mapped[str] = mapped_column(default="")
     termination: Mapped[str | None] = mapped_column(String(32))
