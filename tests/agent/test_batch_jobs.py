@@ -87,8 +87,17 @@ OMP_NUM_THREADS=2 srun python main.py $1
 def test_a_task_that_fails_on_another_node_is_the_reason(batch: Any) -> None:
     gang = batch("#!/bin/bash\nsrun -K python main.py fail\n", nodes=2, python_script=REPORTS)
     first = gang[0].wait_exit(timeout_s=60)
-    assert (first.cause, first.exit_code) == ("user_error", 1)
-    assert first.message.startswith("`job.sbatch one` exited with code 1: ")
+    assert first.cause == "user_error"
+    assert first.message.startswith("`job.sbatch one` exited with code ")
+    assert first.message.endswith("task 1 exited with code 1: ValueError: bad batch"), first
+
+
+def test_a_task_that_is_ended_for_another_one_is_not_the_reason(batch: Any) -> None:
+    script = REPORTS.replace("import os, sys, muster", "import os, sys, time, muster")
+    waits = script + "while os.environ['SLURM_PROCID'] == '0': time.sleep(0.1)\n"
+    gang = batch("#!/bin/bash\nsrun -K python main.py fail\n", nodes=2, python_script=waits)
+    first = gang[0].wait_exit(timeout_s=60)
+    assert (first.cause, first.exit_code) == ("user_error", 143)  # the highest, as Slurm's
     assert first.message.endswith("task 1 exited with code 1: ValueError: bad batch"), first
 
 

@@ -52,6 +52,8 @@ _CHILD_KILLED = re.compile(
 )
 """Messages of a process of which a child was killed, or may have been."""
 _SURELY_KILLED = re.compile(r"is killed by signal: Killed|died with <Signals\.SIGKILL")
+_TASK_FAILED = re.compile(r"\btask \d+ exited with code \d+")
+"""What srun (muster.launch.slurm) prints of the task for which it ends the others."""
 _LAUNCHER_ERROR = re.compile(
     r"^(torch\.distributed\.elastic\.\S+\.ChildFailedError|subprocess\.CalledProcessError)\b", re.M
 )
@@ -273,7 +275,7 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
             exit_code=code,
             signal=number,
         )
-    if first is not None:
+    if first is not None and not _was_ended_by_srun(ending, first):
         return _verdict_of_worker(ending, first)
     if ending.rendezvous_failure and (code != 0 or number is not None):
         return ExitInfo(
@@ -301,6 +303,13 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
         exit_code=code,
         signal=number,
     )
+
+
+def _was_ended_by_srun(ending: ExitEvidence, worker: WorkerEnd) -> bool:
+    """Return whether srun ended the worker because a task that is not a worker here had failed: the
+    script's last words name that one."""
+    is_killed = worker.signal in (signal.SIGTERM, signal.SIGKILL)
+    return is_killed and bool(ending.script) and bool(_TASK_FAILED.search(ending.launcher_tail))
 
 
 def _doubt(ending: ExitEvidence) -> str:
@@ -369,7 +378,9 @@ def _verdict_of_script(ending: ExitEvidence) -> ExitInfo:
     """Return the verdict on a command that failed while none of its known workers did."""
     code, number = ending.launcher_exit_code, ending.launcher_signal
     words = last_words(without_launchers(ending.launcher_tail)).removeprefix("srun: error: ")
-    if number is None and code is not None and code > _SHELLS_SIGNAL:
+    is_by_srun = _TASK_FAILED.search(ending.launcher_tail) is not None
+    # As Slurm's, its code is the highest, which may be that of a task it ended for another one.
+    if number is None and code is not None and code > _SHELLS_SIGNAL and not is_by_srun:
         number, code = code - _SHELLS_SIGNAL, None  # How a shell passes on a signal.
     is_oom = number == signal.SIGKILL and _has_kernel_killed(ending)
     cause: Cause = "killed_by_signal" if number is not None else "user_error"
