@@ -444,7 +444,7 @@ def test_a_batch_script_finds_here_what_it_finds_in_slurm(
         env=lab.environment,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=110,
     )
     theirs = (tmp_path / "code" / "out").read_text()
     assert _compared(ours.out) == _compared(theirs), ours.err
