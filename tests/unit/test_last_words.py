@@ -103,6 +103,12 @@ def test_what_this_python_prints_is_read(code: str, expected: str) -> None:
     assert last_words(ran.stderr) == expected
 
 
+def test_the_colors_of_a_message_are_no_part_of_the_reason() -> None:
+    assert sum_up("UnpicklingError", "\x1b[1mWeights only\x1b[0m failed") == (
+        "UnpicklingError: Weights only failed"
+    )
+
+
 def test_a_reason_has_a_bound() -> None:
     assert len(sum_up("ValueError", "x" * 1_000_000)) == MAX_CHARS
     assert len(last_words("x" * 1_000_000)) == MAX_CHARS

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from muster.log_text import visible
+
 MAX_CHARS = 2_000
 MAX_LINES = 3
 """Lines that a reason takes from a log without an exception, and from a message of many lines."""
@@ -84,7 +86,8 @@ def sum_up(name: str, message: str) -> str:
     Of a message of many lines the first is taken, and those below it where it means nothing alone. If
     it holds the traceback of another process, that one's exception is taken.
     """
-    message = _OF_ANOTHER.sub("", message[:MAX_MESSAGE_CHARS])
+    message = visible(message[:MAX_MESSAGE_CHARS].encode("utf-8", "replace")).decode()
+    message = _OF_ANOTHER.sub("", message)
     if _TRACEBACK.search(message):
         inner = last_words(message)
         found = _IN_A_CHILD.match(message.strip())
