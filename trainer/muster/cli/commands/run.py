@@ -334,7 +334,10 @@ def _follow(client: Client, trial_id: int, *, as_json: bool, hide_launcher: bool
     if as_json:
         print_json(trial)
     name = f"{trial['experiment_id']} ({trial['experiment_name']})"
-    is_told = trial["reason"] and (trial["state"] != "COMPLETED" or trial["notices"])
+    noted = {notice["text"].lower() for notice in trial["notices"]}
+    is_told = trial["reason"] and (
+        trial["state"] != "COMPLETED" or f"{trial['reason'].lower()}." in noted
+    )
     reason = f": {trial['reason']}" if is_told else ""
     say(f"Experiment {name} is {trial['state']}{reason}")
     return exit_code(trial)
