@@ -269,7 +269,7 @@ reports = st.dictionaries(
 histories = st.lists(
     st.lists(st.one_of(reports, st.just("compact")), max_size=4), min_size=1, max_size=4
 )
-"""Of each attempt what it reports, in any order of steps, and when compaction runs."""
+"""Reports of each attempt, in any order of steps, and when compaction runs."""
 
 
 @settings(
