@@ -644,8 +644,8 @@ def test_the_guide_says_which_share_is_found() -> None:
     guide = (Path(__file__).parents[3] / "docs/guides/libraries.md").read_text()
     share = Counter(row.share for row in SAMPLE)
     said = (
-        f"the lines of {len(SAMPLE)} scripts that print results, each a `train.py` or `main_train.py` of "
-        f"a public repository that was drawn at random: of {share['all']} it finds every result, of "
-        f"{share['some']} some, of {share['none']} none."
+        f"the lines of {len(SAMPLE)} scripts that print results, each a `train.py`, `main_train.py` or "
+        "`src/train.py` of a public repository, picked at regular intervals from a list of them: of "
+        f"{share['all']} it finds every result, of {share['some']} some, of {share['none']} none."
     )
     assert said in " ".join(guide.split())
