@@ -97,13 +97,12 @@ def test_a_pipeline_that_waits_for_its_stages_is_bound_by_its_bubble(database, v
                 rank=rank,
             )
             ingest.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
-        summary = dict(row.summary)
     answer = viewer_client.get(f"/api/v1/trials/{row.id}/performance")
     reply = PerformanceOut.model_validate(answer.json())
     assert reply.bottleneck is not None
     assert (reply.bottleneck.kind, round(reply.bottleneck.share, 2)) == ("bubble", 0.56)
     assert "more micro-batches (`strategy.accumulate`)" in reply.bottleneck.reason
-    assert summary["pipeline/bubble_ms"]["recent_mean"] == 226
+    assert reply.figures["pipeline/bubble_ms"] == 226
 
 
 def test_what_is_rare_says_in_how_many_steps_it_was(database, viewer_client, muster):
@@ -142,8 +141,36 @@ def test_what_is_rare_says_in_how_many_steps_it_was(database, viewer_client, mus
 def test_more_rows_reach_further_back(viewer_client, trial):
     answer = viewer_client.get(f"/api/v1/trials/{trial.id}/performance", params={"rows": 1000})
     reply = PerformanceOut.model_validate(answer.json())
-    assert reply.first_step == 0
+    assert reply.first_step == 1
     assert [r.num_rows for r in reply.ranks] == [200, 200]
+
+
+def test_the_latest_hundred_are_the_latest_hundred_however_far_they_are_apart(
+    database, viewer_client
+):
+    """Rows of 10 steps, and at the end of 40 steps: as far apart as none of the series before."""
+    with database.transaction() as session:
+        row = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, row)
+        steps = [*range(10, 10_001, 10), *range(10_040, 14_001, 40)]
+        times = {
+            step: 1000.0 if no < len(steps) - 100 else 10.0 + no % 2
+            for no, step in enumerate(steps)
+        }
+        values = {
+            "time/step_ms": list(times.items()),
+            "time/forward_ms": list(times.items()),
+            "throughput/samples_per_s": [(step, 64 / ms * 1e3) for step, ms in times.items()],
+            "train/loss": [(step, 1.0) for step in steps],
+        }
+        ingest.ingest(session, allocation=allocation, seq=1, record=metrics_record(values), at=NOW)
+    answer = viewer_client.get(f"/api/v1/trials/{row.id}/performance")
+    reply = PerformanceOut.model_validate(answer.json())
+    assert (reply.num_rows, reply.first_step, reply.last_step) == (100, 10_040, 14_000)
+    assert [r.num_rows for r in reply.ranks] == [100]
+    assert reply.figures["time/step_ms"] == reply.ranks[0].step_ms == pytest.approx(10.5)
+    assert reply.figures["throughput/samples_per_s"] == pytest.approx(64 / 10.5 * 1e3)
+    assert "train/loss" not in reply.figures
 
 
 def test_an_attempt_that_measured_nothing_has_nothing_to_say(viewer_client, trial):

@@ -9701,6 +9701,10 @@ export interface components {
             /** Bucket Steps */
             bucket_steps: number;
             culprit: components["schemas"]["CulpritOut"] | null;
+            /** Figures */
+            figures: {
+                [key: string]: number;
+            };
             /** First Step */
             first_step: number | null;
             /** Imbalance */
@@ -9709,6 +9713,8 @@ export interface components {
             last_step: number | null;
             /** Num Ranks */
             num_ranks: number;
+            /** Num Rows */
+            num_rows: number;
             /** Ranks */
             ranks: components["schemas"]["RankStepsOut"][];
             /** Stages */
@@ -29637,7 +29643,7 @@ export interface operations {
             query?: {
                 /** @description Attempt number; the current one by default. */
                 attempt?: number | null;
-                /** @description About how many of the newest rows of each rank count. */
+                /** @description How many of the newest rows of each rank count. */
                 rows?: number;
             };
             header?: never;

@@ -147,7 +147,7 @@ def get_trial_performance(
     attempt: Attempt = None,
     rows: Annotated[
         int,
-        Query(ge=1, le=1000, description="About how many of the newest rows of each rank count."),
+        Query(ge=1, le=1000, description="How many of the newest rows of each rank count."),
     ] = 100,
 ) -> PerformanceOut:
     """Return where the time of its newest steps went, rank by rank: parts of the step, who waits

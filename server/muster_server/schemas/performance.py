@@ -109,8 +109,14 @@ class StageOut(Output):
 class PerformanceOut(Output):
     trial_id: int
     attempt_no: int
+    figures: dict[str, float]
+    """Metric → figure of the training as a whole, over the newest rows of all ranks: times, bytes and
+    counts per step, rates (`throughput/`) over the time of these steps, and shares of it. These are
+    the figures that the dashboard and the command show."""
+    num_rows: int
+    """Number of rows of the rank with the fewest, behind `figures`."""
     first_step: int | None
-    """First step of the window; null if nothing was measured."""
+    """Step of the oldest row; null if nothing was measured."""
     last_step: int | None
     bucket_steps: int
     """Rows of different ranks are compared within buckets of so many steps."""

@@ -205,8 +205,13 @@ def find_series(
     *,
     names: Sequence[str] | None = None,
     ranks: Sequence[int] | None = None,
+    attempt_no: int | None = None,
+    prefixes: Sequence[str] | None = None,
 ) -> list[SeriesRecord]:
-    """Series with at least one point, ordered by trial, name, rank, attempt."""
+    """Series with at least one point, ordered by trial, name, rank, attempt.
+
+    prefixes: beginnings of names; None: all.
+    """
     table = table_of(MetricSeriesRow)
     columns = [table.c[f] for f in SeriesRecord.__dataclass_fields__]
     found: list[SeriesRecord] = []
@@ -216,6 +221,11 @@ def find_series(
             statement = statement.where(table.c.name.in_(names))
         if ranks is not None:
             statement = statement.where(table.c.rank.in_(ranks))
+        if attempt_no is not None:
+            statement = statement.where(table.c.attempt_no == attempt_no)
+        if prefixes is not None:
+            begins = (table.c.name.startswith(prefix, autoescape=True) for prefix in prefixes)
+            statement = statement.where(or_(*begins))
         statement = statement.order_by(
             table.c.trial_id, table.c.name, table.c.rank, table.c.attempt_no
         )

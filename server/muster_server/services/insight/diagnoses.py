@@ -150,9 +150,7 @@ def _launch(
 
 def _measured_so_far(session: Session, trial: TrialRow) -> tuple[float | None, float | None]:
     """Return its step time in ms and payload per step in bytes, where it has measured them."""
-    rows = newest_rows(
-        session, trial.id, trial.attempt_no, OBSERVED_ROWS, also=frozenset({"comm/bytes"})
-    )
+    rows = newest_rows(session, trial.id, trial.attempt_no, OBSERVED_ROWS)
     times = diagnosis.step_times(rows.ranks, skip=0)
     sent = [v for r in rows.ranks.values() for v in r.get("comm/bytes", {}).values()]
     return max(times.values(), default=None), max(sent, default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from sqlalchemy.orm import Session
@@ -11,8 +11,10 @@ from sqlalchemy.orm import Session
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.domain.insight.bottleneck import bottleneck
+from muster_server.domain.insight.figures import figures
 from muster_server.domain.insight.step_rows import Rows
-from muster_server.domain.insight.steps import PARTS, StepAnalysis, analyse
+from muster_server.domain.insight.steps import StepAnalysis, analyse
+from muster_server.domain.metrics import MEASURED_GROUPS
 from muster_server.schemas.base import parts_out
 from muster_server.schemas.performance import BottleneckOut, PerformanceOut
 from muster_server.services.runtime.process_groups import process_groups
@@ -22,16 +24,6 @@ from ..metrics import loading
 
 RANKS_MAX = 256
 """Ranks that are read for one answer; a trial of more is judged by the first ones."""
-_NAMES = frozenset(
-    {
-        *PARTS,
-        "time/step_ms",
-        "comm/overlapped_ms",
-        "comm/interference_ms",
-        "comm/recorded_pct",
-        "pipeline/stage",
-    }
-)
 _ROWS_PER_BUCKET = 5
 """Where a row is several steps, ranks do not end them at the same ones."""
 
@@ -39,8 +31,8 @@ _ROWS_PER_BUCKET = 5
 def trial_performance(
     session: Session, trial_id: int, *, attempt_no: int | None, num_rows: int
 ) -> PerformanceOut:
-    """Return where the steps of an attempt spend their time, over about the newest `num_rows` rows
-    of each rank.
+    """Return where the steps of an attempt spend their time, over the newest `num_rows` rows of each
+    rank.
 
     attempt_no: None for the current attempt. The lists are empty if nothing was measured. Raises
     NotFound.
@@ -48,11 +40,14 @@ def trial_performance(
     trial = get_trial(session, trial_id)
     attempt = trial.attempt_no if attempt_no is None else attempt_no
     rows = newest_rows(session, trial_id, attempt, num_rows)
+    shown = figures(rows.ranks)
     groups = process_groups(session, trial_id, attempt)
     found = analyse(rows.ranks, groups, bucket_steps=rows.bucket_steps)
     return PerformanceOut.model_validate(
         {
             **asdict(found),
+            "figures": shown.values,
+            "num_rows": shown.num_rows,
             "bottleneck": _bottleneck_out(found),
             "trial_id": trial_id,
             "attempt_no": attempt,
@@ -80,57 +75,79 @@ class MeasuredRows:
 
     ranks: dict[int, Rows]
     first_step: int | None
-    """First step of the window that was read; None if nothing was measured."""
+    """Step of the oldest row; None if nothing was measured."""
     last_step: int | None
     bucket_steps: int
     num_ranks: int
     """Ranks that have measured parts; at most RANKS_MAX of them were read."""
 
 
-def newest_rows(
-    session: Session,
-    trial_id: int,
-    attempt: int,
-    num_rows: int,
-    *,
-    also: frozenset[str] = frozenset(),
-) -> MeasuredRows:
-    """About the newest `num_rows` rows of each rank: parts of the step, what is measured by group,
-    and the metrics of `also`."""
-    names = _NAMES | also
-    records = [
-        r
-        for r in queries.find_series(session, [trial_id])
-        if r.attempt_no == attempt and (r.name in names or _is_of_a_group(r.name))
-    ]
-    having = sorted({r.rank for r in records if r.name == "time/forward_ms"})
-    records = [r for r in records if r.rank in set(having[:RANKS_MAX])]
-    first, last, bucket = _window(records, num_rows)
-    ranks: dict[int, Rows] = {}
-    if last is not None and first is not None:
-        points = loading.points_of(session, records, first, last)
-        for record, values in zip(records, points, strict=True):
-            ranks[record.rank] = {**ranks.get(record.rank, {}), record.name: values}
+def newest_rows(session: Session, trial_id: int, attempt: int, num_rows: int) -> MeasuredRows:
+    """Return the newest `num_rows` rows of each rank: all that is measured of its steps."""
+    records = queries.find_series(session, [trial_id], attempt_no=attempt, prefixes=MEASURED_GROUPS)
+    counted = _counted(records)
+    read = set(sorted(counted)[:RANKS_MAX])
+    records = [r for r in records if r.rank in read]
+    ranks = _rows_of(session, records, {rank: counted[rank] for rank in read}, num_rows)
+    steps = [step for rank, rows in ranks.items() for step in rows.get(counted[rank].name, {})]
     return MeasuredRows(
         ranks=ranks,
-        first_step=first,
-        last_step=last,
-        bucket_steps=bucket,
-        num_ranks=len(having),
+        first_step=min(steps, default=None),
+        last_step=max(steps, default=None),
+        bucket_steps=_bucket_steps(list(counted.values())),
+        num_ranks=sum(r.name == _PARTS_KNOWN for r in counted.values()),
     )
 
 
-def _is_of_a_group(name: str) -> bool:
-    return name.startswith("comm/") and name.count("/") >= 2
+_PARTS_KNOWN = "time/forward_ms"
 
 
-def _window(records: Sequence[SeriesRecord], num_rows: int) -> tuple[int | None, int | None, int]:
-    """(first step, last step, steps per bucket) of about the newest rows with parts."""
-    measured = [r for r in records if r.name == "time/forward_ms"]
-    if not measured:
-        return None, None, 1
-    last = max(r.last_step for r in measured)
-    steps_per_row = max((r.last_step - r.first_step + 1) / r.count for r in measured)
-    first = max(last - math.ceil(num_rows * steps_per_row) + 1, 0)
-    bucket = 1 if steps_per_row <= 1 else math.ceil(_ROWS_PER_BUCKET * steps_per_row)
-    return first, last, bucket
+def _counted(records: Sequence[SeriesRecord]) -> dict[int, SeriesRecord]:
+    """Return rank → the series whose values are its rows: of the parts of the step, else of its
+    time, else of a rate. Ranks without it are left out."""
+    for beginning in (_PARTS_KNOWN, "time/step_ms", "throughput/"):
+        found = {r.rank: r for r in records if r.name.startswith(beginning)}
+        if found:
+            return found
+    return {}
+
+
+def _rows_of(
+    session: Session,
+    records: Sequence[SeriesRecord],
+    counted: Mapping[int, SeriesRecord],
+    num_rows: int,
+) -> dict[int, Rows]:
+    """Return rank → its newest `num_rows` rows, read from where they begin if they are as far apart
+    as all rows are, then from further back until there are as many."""
+    if not counted:
+        return {}
+    last = max(r.last_step for r in counted.values())
+    apart = max((r.last_step - r.first_step + 1) / r.count for r in counted.values())
+    reach = num_rows * apart
+    while True:
+        first = max(last - math.ceil(reach) + 1, 0)
+        ranks: dict[int, dict[str, dict[int, float]]] = {rank: {} for rank in counted}
+        points = loading.points_of(session, records, first, last)
+        for record, values in zip(records, points, strict=True):
+            ranks[record.rank][record.name] = values
+        steps = {rank: sorted(ranks[rank][r.name])[-num_rows:] for rank, r in counted.items()}
+        if first <= min(r.first_step for r in counted.values()) or all(
+            len(steps[rank]) >= min(num_rows, r.count) for rank, r in counted.items()
+        ):
+            break
+        reach *= 2
+    return {
+        rank: {
+            name: {step: value for step, value in series.items() if step >= steps[rank][0]}
+            for name, series in of_rank.items()
+        }
+        for rank, of_rank in ranks.items()
+        if steps[rank]
+    }
+
+
+def _bucket_steps(counted: Sequence[SeriesRecord]) -> int:
+    """Return within how many steps rows of different ranks are compared."""
+    apart = max(((r.last_step - r.first_step + 1) / r.count for r in counted), default=1.0)
+    return 1 if apart <= 1 else math.ceil(_ROWS_PER_BUCKET * apart)

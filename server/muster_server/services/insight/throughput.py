@@ -31,7 +31,7 @@ def samples_per_s(session: Session, trial: TrialRow) -> Rate | None:
     """
     if trial.attempt_no == 0:
         return None
-    rows = newest_rows(session, trial.id, trial.attempt_no, ROWS_MAX, also=frozenset({NAME}))
+    rows = newest_rows(session, trial.id, trial.attempt_no, ROWS_MAX)
     series = rows.ranks.get(0, {}).get(NAME, {})
     values = [v for step, v in series.items() if step > WARM_UP_STEPS and v > 0]
     if len(values) < MIN_STEPS - WARM_UP_STEPS:
