@@ -21,9 +21,11 @@ HEAD = """\
 
 # Settings
 
-Everything is an environment variable, read once when a process starts. A wrong value keeps the
-process from starting and is named with the form that works. `muster-server check` prints what a
-server would use, with secrets masked, and tests the database and Redis.
+Everything is an environment variable, read once when a process starts. A wrong value or a misspelt name
+keeps the process from starting: all of them are listed at once, each with the form or the name that works.
+`muster-server check` prints what a server would use, with secrets masked, and tests the database, Redis
+and the keys of secrets. It also lists the variables `MUSTER_…` that nothing reads, and ends with 1 if
+something does not work.
 
 Times end in `_S` (seconds), sizes in `_BYTES`. Lists are JSON: `["a", "b"]`.
 """

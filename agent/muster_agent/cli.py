@@ -23,9 +23,10 @@ from pydantic import ValidationError
 
 from muster import __version__
 from muster.launch import lifeline, reaping
+from muster.launch.known_variables import AGENT_PREFIX, misspelt_lines
 from muster_agent.isolation.walls import CannotIsolate, Isolation, choose, in_words
 from muster_agent.jobs.folder import make_home
-from muster_agent.settings import AgentSettings
+from muster_agent.settings import AgentSettings, variables_of_settings
 
 EXIT_SETTINGS = 2
 EXIT_CANNOT_JOIN = 3
@@ -41,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = {
         k: v for k, v in vars(options).items() if v is not None and k not in ("command", "delete")
     }
+    misspelt = misspelt_lines(os.environ, variables_of_settings(), AGENT_PREFIX)
+    for line in misspelt:
+        _say(line.strip())
     try:
         settings = AgentSettings(**given)
     except ValidationError as error:
@@ -48,7 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             name = ".".join(str(part) for part in problem["loc"])
             _say(f"MUSTER_AGENT_{name.upper()}: {problem['msg']}")
         return EXIT_SETTINGS
-    make_home(settings.home)
+    if misspelt:
+        return EXIT_SETTINGS
+    try:
+        make_home(settings.home)
+    except OSError as error:
+        _say(f"MUSTER_AGENT_HOME={settings.home}: {error.strerror}")
+        return EXIT_SETTINGS
     if options.command == "check":
         return _check(settings)
     if options.command == "images":

@@ -231,3 +231,8 @@ class AgentSettings(BaseSettings):
         if self.join_token_file is not None:
             return self.join_token_file.read_text().strip() or None
         return None
+
+
+def variables_of_settings() -> list[str]:
+    """Return the names of the variables that set the settings above."""
+    return [f"MUSTER_AGENT_{name.upper()}" for name in AgentSettings.model_fields]

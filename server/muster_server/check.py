@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
 
 import redis
 from pydantic import SecretStr
-from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from .db.engine import Database, sqlite_file
+from muster.launch.known_variables import PREFIX, unknown
+
+from .db.engine import Database, parsed_url, sqlite_file
 from .db.tables import schema_of
 from .errors import Conflict
 from .services.secrets.encryption import key_ring
-from .settings import Settings
+from .settings import Settings, variables_of_settings
 
 MASK = "***"
 
@@ -24,31 +26,53 @@ def check(settings: Settings, say: Callable[[str], None]) -> bool:
     for name, value in settings:
         say(f"MUSTER_{name.upper()}={_shown(name, value)}")
     say("")
-    _check_secrets(settings, say)
-    database_works = _check_database(settings, say)
-    redis_works = _check_redis(settings, say)
-    return database_works and redis_works
+    for name in unknown(os.environ, variables_of_settings(), PREFIX):
+        say(f"{name}: nothing in Muster reads this variable")
+    works = [
+        _check_secrets(settings, say),
+        _check_database(settings, say),
+        _check_redis(settings, say),
+    ]
+    return all(works)
 
 
-def missing_database(url: str) -> str | None:
-    """Return a sentence about a missing SQLite file; None if it exists, and for PostgreSQL.
+def missing_database(url: str, *, makes_it: bool = False) -> str | None:
+    """Return a sentence about a SQLite file that is missing or cannot be reached; None for one that
+    can, and for PostgreSQL. makes_it: whether its folder is enough.
 
     Raises ArgumentError for what is no URL.
     """
-    file = sqlite_file(make_url(url))
-    if file is None or file.exists():
+    file = sqlite_file(parsed_url(url))
+    if file is None:
         return None
+    file = file.absolute()
+    try:
+        if file.exists() or (makes_it and file.parent.is_dir()):
+            return None
+    except OSError as error:
+        return f"The database {file} cannot be reached ({error.strerror})."
+    if makes_it:
+        return (
+            f"There is no folder {file.parent} for the database {file.name}. Make the folder, or set "
+            "MUSTER_DATABASE_URL to another place."
+        )
     return (
-        f"There is no database at {file.absolute()}. Set MUSTER_DATABASE_URL to the server's "
+        f"There is no database at {file}. Set MUSTER_DATABASE_URL to the server's "
         "database (`muster up` keeps it as muster.db in its home folder), or run "
         "'muster-server migrate' to make a new one."
     )
 
 
+def reason_of(error: Exception) -> str:
+    """Return in one line what the database, its driver or Redis says."""
+    text = str(getattr(error, "orig", None) or error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
 def masked_url(url: str) -> str:
     """Return a URL that may be shown: without its password, and without unreadable parts."""
     try:
-        return make_url(url).render_as_string(hide_password=True)
+        return parsed_url(url).render_as_string(hide_password=True)
     except SQLAlchemyError:
         return MASK
 
@@ -59,11 +83,15 @@ def _shown(name: str, value: object) -> str:
     if name == "secrets_key":
         return MASK if value else ""
     if isinstance(value, SecretStr):
-        parts = urlsplit(value.get_secret_value())
-        if "@" in parts.netloc:
-            parts = parts._replace(netloc=f"{MASK}@{parts.netloc.rsplit('@', 1)[1]}")
-        return urlunsplit(parts._replace(query=MASK if parts.query else ""))
+        return _masked_place(value.get_secret_value())
     return "" if value is None else str(value)
+
+
+def _masked_place(url: str) -> str:
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        parts = parts._replace(netloc=f"{MASK}@{parts.netloc.rsplit('@', 1)[1]}")
+    return urlunsplit(parts._replace(query=MASK if parts.query else ""))
 
 
 def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
@@ -78,7 +106,7 @@ def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
         finally:
             database.dispose()
     except (SQLAlchemyError, OSError) as error:
-        say(f"database: FAILED ({type(error).__name__}: {str(error).splitlines()[0]})")
+        say(f"database: FAILED ({reason_of(error)})")
         return False
     if schema.problem is not None:
         say(f"database: FAILED ({schema.problem})")
@@ -87,14 +115,17 @@ def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
     return True
 
 
-def _check_secrets(settings: Settings, say: Callable[[str], None]) -> None:
-    """Check the keys of secrets. Without any the server works, and secrets are off."""
+def _check_secrets(settings: Settings, say: Callable[[str], None]) -> bool:
+    """Check the keys of secrets. Not configured is fine, and secrets are off; configured and of no
+    use is not."""
     try:
         keys = key_ring(settings)
     except Conflict as error:
-        say(f"secrets: off ({error.message})")
-    else:
-        say(f"secrets: ok (encrypted with key {keys.current_id})")
+        is_wanted = settings.secrets_key is not None or settings.secrets_key_file is not None
+        say(f"secrets: {'FAILED' if is_wanted else 'off'} ({error.message})")
+        return not is_wanted
+    say(f"secrets: ok (encrypted with key {keys.current_id})")
+    return True
 
 
 def _check_redis(settings: Settings, say: Callable[[str], None]) -> bool:
@@ -107,7 +138,7 @@ def _check_redis(settings: Settings, say: Callable[[str], None]) -> bool:
         with redis.Redis.from_url(url, socket_timeout=3, socket_connect_timeout=3) as connection:
             connection.ping()
     except (redis.RedisError, OSError, ValueError) as error:
-        say(f"redis: FAILED ({type(error).__name__})")
+        say(f"redis: FAILED ({_masked_place(url)}: {reason_of(error)})")
         return False
     say("redis: ok")
     return True

@@ -375,25 +375,13 @@ def _init_secrets(args: argparse.Namespace) -> int:
 
 
 def _settings() -> Settings:
-    from pydantic import ValidationError
-    from pydantic_settings import SettingsError
-
     from . import logging
-    from .settings import explain, get_settings
+    from .settings import WrongSettings, checked_settings
 
     try:
-        settings = get_settings()
-    except ValidationError as error:
-        raise CommandError("wrong settings\n" + "\n".join(explain(error))) from None
-    except SettingsError as error:
-        # Its text names the field; what it cannot parse are the lists.
-        name = str(error).partition('"')[2].partition('"')[0].upper()
-        raise CommandError(
-            f"wrong settings\n  MUSTER_{name}={os.environ.get('MUSTER_' + name)!r}: "
-            'must be a JSON list like ["a", "b"]'
-        ) from None
-    except OSError as error:
-        raise CommandError(f"wrong settings\n  {error.filename}: {error.strerror}") from None
+        settings = checked_settings()
+    except WrongSettings as error:
+        raise CommandError(str(error)) from None
     logging.configure(settings)
     return settings
 
@@ -428,8 +416,7 @@ def _database(settings: Settings, *, makes_it: bool = False) -> Iterator[Databas
     an empty one there, in whatever folder the command was typed."""
     from .db.engine import Database
 
-    if not makes_it:
-        _refuse_missing_file(settings)
+    _refuse_missing_file(settings, makes_it=makes_it)
     database = Database(settings.resolved_database_url())
     try:
         yield database
@@ -437,10 +424,10 @@ def _database(settings: Settings, *, makes_it: bool = False) -> Iterator[Databas
         database.dispose()
 
 
-def _refuse_missing_file(settings: Settings) -> None:
+def _refuse_missing_file(settings: Settings, *, makes_it: bool = False) -> None:
     from .check import missing_database
 
-    missing = missing_database(settings.resolved_database_url())
+    missing = missing_database(settings.resolved_database_url(), makes_it=makes_it)
     if missing is not None:
         raise CommandError(missing)
 
@@ -461,7 +448,7 @@ def _explained(settings: Settings) -> Iterator[None]:
     """Turn what the database says into one line that names the setting."""
     from sqlalchemy.exc import ArgumentError, DBAPIError
 
-    from .check import masked_url
+    from .check import masked_url, reason_of
     from .db.tables import SchemaMismatch
     from .errors import SCHEMA_MISMATCH_EXIT, MusterError
 
@@ -473,9 +460,8 @@ def _explained(settings: Settings) -> Iterator[None]:
     except SchemaMismatch as error:
         raise CommandError(str(error), SCHEMA_MISMATCH_EXIT) from None
     except (DBAPIError, ArgumentError) as error:
-        text = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         url = masked_url(settings.resolved_database_url())
-        raise CommandError(f"MUSTER_DATABASE_URL={url}: {text}") from None
+        raise CommandError(f"MUSTER_DATABASE_URL={url}: {reason_of(error)}") from None
 
 
 def _write_private(path: Path, text: str) -> None:

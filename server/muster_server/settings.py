@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from muster.launch.known_variables import PREFIX, misspelt_lines
+
+DATABASE_FORMS = "sqlite:///… or postgresql+psycopg://…"
+REDIS_SCHEMES = ("redis", "rediss", "unix")
+
+
+class WrongSettings(Exception):
+    """The settings cannot be used; the text has a line for each that is wrong."""
+
+
+def _parsed_list(value: Any) -> Any:
+    """Parse the JSON list of an environment variable."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = json.loads(value)
+    except ValueError:
+        found = None
+    if not isinstance(found, list):
+        raise ValueError('must be a JSON list like ["a", "b"]')
+    return found
+
+
+Texts = Annotated[list[str], NoDecode, BeforeValidator(_parsed_list)]
 
 
 class Settings(BaseSettings):
@@ -52,9 +85,9 @@ class Settings(BaseSettings):
     setup_command: str | None = None
     """The command the set-up page shows for a new set-up token; unset: one for this machine and
     database."""
-    allowed_hosts: list[str] = ["localhost", "127.0.0.1", "[::1]"]
+    allowed_hosts: Texts = ["localhost", "127.0.0.1", "[::1]"]
     """Host header values that are answered, as a JSON list; the name in public_url is added."""
-    forwarded_allow_ips: list[str] = []
+    forwarded_allow_ips: Texts = []
     """Proxies whose X-Forwarded-* headers are believed, as a JSON list of addresses or networks."""
     log_format: Literal["auto", "console", "json"] = "auto"
     """console for people, json for machines; auto: console on a terminal."""
@@ -198,12 +231,35 @@ class Settings(BaseSettings):
     """File that holds this password."""
     smtp_sender: str = "muster@localhost"
     """Address that notifications by e-mail come from."""
-    notify_allowed_networks: list[str] = []
+    notify_allowed_networks: Texts = []
     """Networks that notifications may be sent to although they are not public, as a JSON list such
     as `["10.0.0.0/8"]`. Receivers at other private, loopback and link-local addresses are
     refused."""
     notify_interval_s: float = Field(default=2.0, gt=0)
     """How often the Celery worker looks for notifications that are due."""
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_a_database(cls, value: str) -> str:
+        _refuse_other_databases(value)
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def _is_a_redis(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            _refuse_other_brokers(value.get_secret_value())
+        return value
+
+    @field_validator("database_url_file", "redis_url_file", "smtp_password_file")
+    @classmethod
+    def _can_be_read(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        text = _from_file(value)
+        if text and info.field_name == "database_url_file":
+            _refuse_other_databases(text)
+        if text and info.field_name == "redis_url_file":
+            _refuse_other_brokers(text)
+        return value
 
     @field_validator("notify_allowed_networks")
     @classmethod
@@ -278,13 +334,62 @@ class Settings(BaseSettings):
         return from_file or (self.redis_url.get_secret_value() if self.redis_url else None)
 
 
+def _refuse_other_databases(url: str) -> None:
+    """Raise ValueError, with the form that works, for a URL of a database that Muster cannot use."""
+    scheme, separator, _ = url.partition("://")
+    if separator and scheme in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
+        return
+    if separator and scheme.startswith("postgres"):
+        raise ValueError(f"write postgresql+psycopg:// for {scheme}://")
+    named = f", not {scheme}://" if separator else ""
+    raise ValueError(f"must be {DATABASE_FORMS}{named}")
+
+
+def _refuse_other_brokers(url: str) -> None:
+    """Raise ValueError for what is no URL of Redis. An empty one means that there is none."""
+    try:
+        parts = urlsplit(url)
+        is_right = parts.scheme in REDIS_SCHEMES and parts.port != 0
+    except ValueError:  # a port that is no number
+        is_right = False
+    if url and not is_right:
+        raise ValueError("must be a URL that begins with redis://, rediss:// or unix://")
+
+
 def _from_file(path: Path | None) -> str | None:
-    return path.read_text().strip() if path is not None else None
+    """Return the text of a file. Raises ValueError with the reason if it cannot be read."""
+    try:
+        return path.read_text().strip() if path is not None else None
+    except OSError as error:
+        raise ValueError(f"cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise ValueError("cannot be read (it is not text)") from None
 
 
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
     return Settings()
+
+
+def variables_of_settings() -> list[str]:
+    """Return the names of the variables that set the settings above."""
+    return [f"MUSTER_{name.upper()}" for name in Settings.model_fields]
+
+
+def checked_settings() -> Settings:
+    """Return the settings of the environment. Raises WrongSettings, which names every wrong value and
+    every misspelt variable."""
+    lines = misspelt_lines(os.environ, variables_of_settings(), PREFIX)
+    try:
+        settings = get_settings()
+    except ValidationError as error:
+        lines = [*explain(error), *lines]
+    if lines:
+        raise WrongSettings("wrong settings\n" + "\n".join(lines))
+    return settings
+
+
+_SECRET = frozenset({"database_url", "redis_url", "secrets_key", "smtp_password"})
 
 
 def explain(error: ValidationError) -> list[str]:
@@ -293,12 +398,8 @@ def explain(error: ValidationError) -> list[str]:
     lines = []
     for problem in error.errors():
         name = ".".join(str(part) for part in problem["loc"])
-        given = problem.get("input")
         # A wrong secret is still a secret.
-        value = (
-            "***"
-            if name in ("database_url", "redis_url", "secrets_key", "smtp_password")
-            else repr(given)
-        )
-        lines.append(f"  MUSTER_{name.upper()}={value}: {problem['msg']}")
+        value = "***" if name in _SECRET else repr(problem.get("input"))
+        reason = problem["msg"].removeprefix("Value error, ")
+        lines.append(f"  MUSTER_{name.upper()}={value}: {reason}")
     return lines

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from muster.launch import known_variables
 from muster_agent.settings import AgentSettings
 from muster_server.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "settings.md"
+NO_VARIABLES: list[str] = []
+"""Words in the sources that only look like variables."""
 
 
 @pytest.mark.parametrize(
@@ -52,3 +56,53 @@ def test_settings_can_be_printed_without_their_secrets():
     )
     assert "canary" not in repr(settings)
     assert "canary" not in str(settings)
+
+
+def _names_in(*folders: str) -> set[str]:
+    text = "".join(
+        path.read_text(errors="ignore")
+        for folder in folders
+        for path in sorted((ROOT / folder).rglob("*.py" if folder != "." else "docker-compose.yml"))
+        if "static" not in path.parts and "node_modules" not in path.parts
+    )
+    return set(re.findall(r"\bMUSTER_[A-Z0-9_]*[A-Z0-9]\b", text))
+
+
+def _misspelt(given, prefix):
+    model = Settings if prefix == "MUSTER_" else AgentSettings
+    settings = [f"{prefix}{n.upper()}" for n in model.model_fields]
+    return known_variables.misspelt_lines(given, settings, prefix)
+
+
+def test_every_variable_of_muster_is_known_and_no_right_one_is_taken_for_a_misspelling():
+    settings = {f"MUSTER_{n.upper()}" for n in Settings.model_fields}
+    agent = {f"MUSTER_AGENT_{n.upper()}" for n in AgentSettings.model_fields}
+    used = _names_in("agent", "server", "trainer", "scripts")
+    used |= set(re.findall(r"\$\{(MUSTER_[A-Z_]*[A-Z])", (ROOT / "docker-compose.yml").read_text()))
+    others = {n for n in used - settings - agent if not n.startswith(known_variables.FAMILIES)}
+    assert others - known_variables.OTHERS == set(NO_VARIABLES)
+    assert {n for n in known_variables.OTHERS if n.startswith("MUSTER_")} <= used
+    everything = known_variables.OTHERS | settings | agent
+    assert _misspelt(everything, "MUSTER_") == _misspelt(everything, "MUSTER_AGENT_") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "server", "agent"),
+    [
+        ("MUSTER_LOG_RETENTON_DAYS", "MUSTER_LOG_RETENTION_DAYS", None),
+        ("MUSTER_LOGLEVEL", "MUSTER_LOG_LEVEL", None),
+        ("muster_prot", "MUSTER_PORT", None),
+        ("MUSTER_AGENT_ISOLATON", None, "MUSTER_AGENT_ISOLATION"),
+        ("MUSTER_AGNET_SLOTS", None, "MUSTER_AGENT_SLOTS"),
+        ("MUSTER_BANANA", None, None),
+        ("MUSTER_DATA_TRAIN", None, None),
+        ("HOME", None, None),
+    ],
+)
+def test_a_misspelt_setting_is_found_by_the_program_whose_it_is(given, server, agent):
+    for meant, prefix in ((server, "MUSTER_"), (agent, "MUSTER_AGENT_")):
+        lines = _misspelt([given], prefix)
+        assert lines == ([] if meant is None else lines)
+        assert (
+            meant is None or f"{given}: there is no such setting; did you mean {meant}?" in lines[0]
+        )

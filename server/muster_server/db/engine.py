@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import InvalidatePoolError
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -46,6 +46,14 @@ def touch(session: Session, *topics: str) -> None:
     session.info.setdefault(_TOPICS, set()).update(topics)
 
 
+def parsed_url(url: str) -> URL:
+    """Return a database's URL in its parts. Raises ArgumentError for what is none."""
+    try:
+        return make_url(url)
+    except ValueError:
+        raise ArgumentError("its port is no number") from None
+
+
 def sqlite_file(url: URL) -> Path | None:
     """Return the file of a SQLite database; None for one in memory or behind a URI, and for
     PostgreSQL."""
@@ -64,9 +72,9 @@ class Database:
     def __init__(
         self, url: str, *, on_commit: Callable[[frozenset[str]], None] | None = None
     ) -> None:
-        self.url = make_url(url)
+        self.url = parsed_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self.engine: Engine = _create_engine(url)
+        self.engine: Engine = _create_engine(self.url)
         self._turn = threading.Lock()
         self.on_commit = on_commit
         """Called with the touched topics after each commit. Must not raise; losing a call is harmless."""
@@ -144,8 +152,7 @@ def _load_json(text: str | bytes) -> Any:
         return json.loads(text)
 
 
-def _create_engine(url: str) -> Engine:
-    parsed = make_url(url)
+def _create_engine(parsed: URL) -> Engine:
     if parsed.get_backend_name() != "sqlite":
         engine = create_engine(
             parsed,

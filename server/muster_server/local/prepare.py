@@ -23,7 +23,7 @@ from muster_server.clock import now as wall_clock
 from muster_server.db.engine import Database
 from muster_server.db.tables import SchemaMismatch, migrate
 from muster_server.services.core import auth, identity, tokens, users
-from muster_server.settings import get_settings
+from muster_server.settings import WrongSettings, checked_settings
 
 LOCAL_USER = "local"
 """Owner of the command line's token: an administrator without a password, so nobody signs in as it."""
@@ -82,7 +82,10 @@ def prepare(
 def main() -> None:
     watch(lambda: os._exit(1))
     request = json.load(sys.stdin)
-    database = Database(get_settings().resolved_database_url())
+    try:
+        database = Database(checked_settings().resolved_database_url())
+    except WrongSettings as error:
+        sys.exit(str(error))
     try:
         migrate(database)
         with database.transaction() as session:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muster.launch import reaping
+from muster.launch.known_variables import AGENT_PREFIX, misspelt_lines
 
 from ..output import CommandFailure, JsonOption, console, duration, print_json, say, table
 
@@ -73,6 +74,7 @@ def up(
             exit_code=2,
         )
     try:
+        from muster_agent.settings import variables_of_settings
         from muster_server.local.home import LocalError
         from muster_server.local.parts import LocalOptions
         from muster_server.local.supervisor import supervise
@@ -82,6 +84,10 @@ def up(
             'pip install "muster-train[local]"',
         ) from None
 
+    # Most of the agents' settings are not passed on, so that no agent would say it.
+    misspelt = misspelt_lines(os.environ, variables_of_settings(), AGENT_PREFIX)
+    if misspelt:
+        raise CommandFailure("Wrong settings\n" + "\n".join(misspelt), "unset or correct them")
     count = 0 if no_agents else agents if agents is not None else 2 if demo else 1
     options = LocalOptions(
         root=root,

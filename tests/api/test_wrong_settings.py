@@ -1,0 +1,166 @@
+"""Wrong settings, as an operator gives them: every command says what is wrong, and how to write it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import preloaded
+
+TEN = {
+    "MUSTER_DATABASE_URL": "postgres://muster:canary@db/muster",
+    "MUSTER_REDIS_URL": "http://:canary@redis:6379",
+    "MUSTER_PORT": "99999",
+    "MUSTER_ALLOWED_HOSTS": "muster.example",
+    "MUSTER_LOG_LEVEL": "loud",
+    "MUSTER_PUBLIC_URL": "muster.example",
+    "MUSTER_BLOB_MAX_BYTES": "1e+08",
+    "MUSTER_NOTIFY_ALLOWED_NETWORKS": '["10.0.0.0/33"]',
+    "MUSTER_SMTP_PASSWORD_FILE": "/nowhere/password",
+    "MUSTER_LOG_RETENTON_DAYS": "30",
+}
+COMMANDS = ["check", "migrate", "serve"]
+
+
+def run(command: str, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
+    return preloaded.run(
+        [preloaded.SERVER, *command.split()],
+        environment={**environment, **settings},
+        folder=folder,
+        timeout_s=60,
+    )
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "controller", "worker", "setup-token", "backup x"])
+def test_ten_wrong_settings_are_named_at_once(tmp_path: Path, command: str) -> None:
+    result = run(command, tmp_path, **TEN)
+    said = result.stdout + result.stderr
+    assert result.returncode == 1
+    assert "Traceback" not in said
+    assert "canary" not in said
+    lines = [line for line in said.splitlines() if line.startswith("  MUSTER_")]
+    assert sorted(line.strip().partition("=")[0].partition(":")[0] for line in lines) == sorted(TEN)
+    assert "write postgresql+psycopg://" in said
+    assert "redis://, rediss:// or unix://" in said
+    assert 'must be a JSON list like ["a", "b"]' in said
+    assert "'/nowhere/password': cannot be read (No such file or directory)" in said
+    assert "did you mean MUSTER_LOG_RETENTION_DAYS?" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("mysql://u:canary@h/d", "sqlite:///… or postgresql+psycopg://…, not mysql://"),
+        ("postgresql://u:canary@h/d", "write postgresql+psycopg://"),
+        ("postgresql+psycopg://u:canary@h:port/d", "its port is no number"),
+        ("muster.db", "sqlite:///… or postgresql+psycopg://…"),
+        ("postgresql+psycopg://u:canary@127.0.0.1:1/d", "Connection refused"),
+    ],
+)
+def test_a_database_that_cannot_be_is_named_with_what_can(
+    tmp_path: Path, command: str, url: str, says: str
+) -> None:
+    result = run(command, tmp_path, MUSTER_DATABASE_URL=url, MUSTER_REDIS_URL="redis://127.0.0.1:1")
+    said = result.stdout + result.stderr
+    assert result.returncode == 1
+    assert says in said
+    assert "Traceback" not in said
+    assert "canary" not in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_folders_and_files_that_are_missing_are_named(tmp_path: Path, command: str) -> None:
+    absent = run(command, tmp_path, MUSTER_DATABASE_URL=f"sqlite:///{tmp_path}/no/muster.db")
+    said = absent.stdout + absent.stderr
+    assert absent.returncode == 1
+    assert f"{tmp_path}/no" in said
+    assert "Traceback" not in said
+    (tmp_path / "url").write_bytes(b"\xff\xfe")
+    for file, reason in ((tmp_path, "Is a directory"), (tmp_path / "url", "it is not text")):
+        for name in ("MUSTER_DATABASE_URL_FILE", "MUSTER_REDIS_URL_FILE"):
+            result = run(command, tmp_path, **{name: str(file)})
+            said = result.stdout + result.stderr
+            assert (result.returncode, "Traceback" in said) == (1, False)
+            assert f"{name}='{file}': cannot be read ({reason})" in said
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that others reach: those of pytest are closed to them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("command", ["check", "migrate", "serve", "setup-token"])
+def test_what_may_not_be_read_or_written_is_named(open_folder: Path, command: str) -> None:
+    closed = open_folder / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "url").write_text("sqlite:///x.db")
+    read_only = open_folder / "plain"
+    read_only.mkdir(mode=0o755)
+    for settings in (
+        {"MUSTER_DATABASE_URL": f"sqlite:///{closed}/muster.db"},
+        {"MUSTER_DATABASE_URL_FILE": f"{closed}/url"},
+        {"MUSTER_DATABASE_URL": f"sqlite:///{read_only}/muster.db"},
+    ):
+        program = (
+            "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); "
+            "from muster_server.cli import main; main(sys.argv[1:])"
+        )
+        result = subprocess.run(
+            [sys.executable, "-c", program, command],
+            env={"PATH": os.environ["PATH"], "HOME": "/tmp", **settings},
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        said = result.stdout + result.stderr
+        assert result.returncode == 1, said
+        assert "Traceback" not in said
+        assert str(open_folder) in said
+
+
+def test_redis_is_named_with_its_address_and_the_reason(tmp_path: Path) -> None:
+    printed = run("migrate", tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    result = run("check", tmp_path, MUSTER_REDIS_URL="redis://:canary@127.0.0.1:1/0")
+    assert result.returncode == 1
+    (line,) = [one for one in result.stdout.splitlines() if one.startswith("redis:")]
+    assert "redis://***@127.0.0.1:1/0" in line
+    assert "Connection refused" in line
+    assert "canary" not in result.stdout
+
+
+def test_a_key_that_cannot_be_used_fails_the_check(tmp_path: Path) -> None:
+    assert run("migrate", tmp_path).returncode == 0
+    key = tmp_path / "key"
+    assert run(f"secrets new-key --out {key}", tmp_path).returncode == 0
+    assert run("check", tmp_path, MUSTER_SECRETS_KEY_FILE=str(key)).returncode == 0
+    key.chmod(0o644)
+    for file, reason in ((key, "has mode 0644"), (tmp_path / "no", "No such file")):
+        result = run("check", tmp_path, MUSTER_SECRETS_KEY_FILE=str(file))
+        assert result.returncode == 1
+        assert "secrets: FAILED" in result.stdout
+        assert reason in result.stdout
+    assert run("check", tmp_path).returncode == 0, "no key at all is a choice"
+
+
+def test_check_names_what_nothing_reads(tmp_path: Path) -> None:
+    assert run("migrate", tmp_path).returncode == 0
+    result = run("check", tmp_path, MUSTER_BANANA="1", MUSTER_URL="http://x", MUSTER_DATA_A="/a")
+    assert result.returncode == 0
+    assert "MUSTER_BANANA: nothing in Muster reads this variable" in result.stdout
+    assert result.stdout.count("nothing in Muster reads") == 1
