@@ -14,7 +14,7 @@ import yaml
 import muster
 from muster_server.cli import _parser
 from muster_server.settings import Settings
-from support.helm import CHART, NAMESPACE, ChartRefused, render, why_missing
+from support.helm import CHART, NAMESPACE, ChartRefused, has_program, render, why_missing
 from support.kubernetes_api import LEAST_RIGHTS
 from support.kubernetes_schema import invalid_fields, schema_problems
 
@@ -28,9 +28,20 @@ EVERYTHING = {
     **LEAST,
     "image": {"repository": "registry.example/muster-server", "pullSecrets": ["registry"]},
     "publicUrl": "https://muster.example",
-    "settings": {"MUSTER_LOG_LEVEL": "debug", "MUSTER_LOG_RETENTION_DAYS": 30},
+    "settings": {
+        "MUSTER_LOG_LEVEL": "debug",
+        "MUSTER_LOG_RETENTION_DAYS": 30,
+        "MUSTER_BLOB_MAX_BYTES": 100_000_000,
+        "MUSTER_EXPORTS_MAX_BYTES": 8_589_934_592,
+        "MUSTER_HEARTBEAT_S": 2.5,
+        "MUSTER_NODE_LOST_S": 1_234_567.5,
+        "MUSTER_SCHEDULER_PREEMPT": False,
+        "MUSTER_FORWARDED_ALLOW_IPS": ["10.0.0.7"],
+    },
+    "router": {"enabled": True},
     "ingress": {
         "enabled": True,
+        "host": "ai.example",
         "className": "nginx",
         "tlsSecret": "tls",
         "annotations": {"a": "b"},
@@ -40,6 +51,9 @@ EVERYTHING = {
     "tolerations": [{"key": "a", "operator": "Exists"}],
 }
 needs_helm = pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "Helm is here")
+needs_program = pytest.mark.skipif(
+    not has_program(), reason="no program `helm`: its makers' library rendered the chart"
+)
 
 
 def test_versions_are_those_of_muster() -> None:
@@ -138,9 +152,17 @@ def test_pods_run_without_rights_and_show_no_secret() -> None:
         if thing["kind"] != "Deployment":
             continue
         pod = thing["spec"]["template"]["spec"]
+        routers = [one for one in pod["containers"] if one["name"] == "router"]
+        assert len(routers) == name.endswith("controller"), name
+        for container in routers:
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert container["image"].startswith("haproxy:")
+            assert "env" not in container
         assert pod["securityContext"]["runAsNonRoot"], name
         assert pod["automountServiceAccountToken"] is name.endswith("controller"), name
-        for container in [*pod["initContainers"], *pod["containers"]]:
+        own = [one for one in pod["containers"] if one not in routers]
+        for container in [*pod["initContainers"], *own]:
             context = container["securityContext"]
             assert context["readOnlyRootFilesystem"], name
             assert context["allowPrivilegeEscalation"] is False, name
@@ -149,12 +171,97 @@ def test_pods_run_without_rights_and_show_no_secret() -> None:
             variables = {v["name"]: v.get("value", "") for v in container["env"]}
             assert "://" not in variables["MUSTER_DATABASE_URL_FILE"]
             assert variables["MUSTER_SECRETS_KEY"] == "", "it comes from the Secret"
-            assert variables["MUSTER_LOG_RETENTION_DAYS"] == "30"
             assert "demo.prod.svc" in json.loads(variables["MUSTER_ALLOWED_HOSTS"])
         assert (
             thing["spec"]["selector"]["matchLabels"]
             == thing["spec"]["template"]["metadata"]["labels"]
         )
+
+
+@needs_program
+@pytest.mark.parametrize("values", [LEAST, EVERYTHING], ids=["least", "everything"])
+def test_the_program_makes_the_same_of_a_file_of_values(values: dict[str, Any]) -> None:
+    assert render(values, with_program=True) == _rendered(json.dumps(values))
+
+
+def _environments(values: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield the variables of every container of Muster's own."""
+    for thing in _objects(values).values():
+        if thing["kind"] == "Deployment":
+            pod = thing["spec"]["template"]["spec"]
+            for container in [*pod["initContainers"], *pod["containers"]]:
+                if "env" in container:
+                    yield {v["name"]: v.get("value", "") for v in container["env"]}
+
+
+@needs_helm
+def test_settings_arrive_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list(_environments(EVERYTHING))
+    assert len(found) == 6
+    for variables in found:
+        assert variables["MUSTER_BLOB_MAX_BYTES"] == "100000000"
+        assert variables["MUSTER_EXPORTS_MAX_BYTES"] == "8589934592"
+        assert variables["MUSTER_LOG_RETENTION_DAYS"] == "30"
+        assert variables["MUSTER_NODE_LOST_S"] == "1234567.5"
+        for name in ("DATABASE_URL_FILE", "REDIS_URL_FILE"):  # of the Secret
+            del variables[f"MUSTER_{name}"]
+        monkeypatch.setattr("os.environ", variables)
+        settings = Settings()
+        assert settings.blob_max_bytes == 100_000_000
+        assert settings.heartbeat_s == 2.5
+        assert settings.scheduler_preempt is False
+        assert settings.forwarded_allow_ips == ["10.0.0.7"]
+
+
+@needs_helm
+def test_the_host_of_the_ingress_is_answered() -> None:
+    ingress = _objects(EVERYTHING)[f"Ingress {NAMESPACE}/demo"]
+    (host,) = {rule["host"] for rule in ingress["spec"]["rules"]}
+    without_url = {**EVERYTHING, "publicUrl": ""}
+    for values, url in ((EVERYTHING, "https://muster.example"), (without_url, f"https://{host}")):
+        for variables in _environments(values):
+            assert host in json.loads(variables["MUSTER_ALLOWED_HOSTS"])
+            assert variables["MUSTER_PUBLIC_URL"] == url
+    for variables in _environments(LEAST):
+        assert "muster.example" not in variables["MUSTER_ALLOWED_HOSTS"]
+        assert "MUSTER_PUBLIC_URL" not in variables
+
+
+@needs_helm
+def test_the_router_is_beside_the_one_controller_and_reached_by_clients() -> None:
+    objects = _objects(EVERYTHING)
+    controller = objects[f"Deployment {NAMESPACE}/demo-controller"]["spec"]
+    assert (controller["replicas"], controller["strategy"]) == (1, {"type": "Recreate"})
+    pod = controller["template"]["spec"]
+    router, own = (
+        next(one for one in pod["containers"] if one["name"] == name)
+        for name in ("router", "controller")
+    )
+    command = SERVICES["router"]["command"]
+    assert router["command"] == command, "that of compose"
+    folders = [
+        next(m["mountPath"] for m in one["volumeMounts"] if m["name"] == "router")
+        for one in (router, own)
+    ]
+    variables = next(
+        v for v in _environments(EVERYTHING) if v.get("MUSTER_CONTROLLER_PORT") is not None
+    )
+    assert folders == [variables["MUSTER_ROUTER_DIR"]] * 2
+    ports = {p["name"]: p["containerPort"] for one in (router, own) for p in one["ports"]}
+    assert str(ports["router"]) == variables["MUSTER_ROUTER_PORT"]
+    assert ports["router"] != ports["http"], "containers of a pod share an address"
+    service = objects[f"Service {NAMESPACE}/demo-router"]["spec"]
+    assert service["ports"][0]["targetPort"] == "router"
+    assert service["selector"] == controller["selector"]["matchLabels"]
+    assert variables["MUSTER_ROUTER_URL"] == "http://demo-router.prod.svc:8471"
+    assert variables["MUSTER_DEPLOYMENTS_LISTEN"] == "node"
+    policy = objects[f"NetworkPolicy {NAMESPACE}/demo-router"]["spec"]
+    assert policy["ingress"] == [{"ports": [{"port": "router"}]}]
+    pilots = objects["NetworkPolicy ml/demo-pilots"]["spec"]["ingress"][0]["from"]
+    assert pilots[1]["podSelector"]["matchLabels"] == controller["selector"]["matchLabels"]
+    assert f"Deployment {NAMESPACE}/demo-controller" in _objects(LEAST)
+    assert f"Service {NAMESPACE}/demo-router" not in _objects(LEAST)
+    assert _objects(LEAST)[f"Deployment {NAMESPACE}/demo-controller"]["spec"]["replicas"] == 2
 
 
 @needs_helm

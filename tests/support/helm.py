@@ -38,19 +38,32 @@ class ChartRefused(Exception):
     """What Helm says of a chart or its values."""
 
 
+def has_program() -> bool:
+    """Return whether the program `helm` is on the path."""
+    return shutil.which("helm") is not None
+
+
 def why_missing() -> str:
     """Return why nothing can be rendered here; "" if it can."""
-    if shutil.which("helm") or importlib.util.find_spec("helm_python"):
+    if _has_library() or has_program():
         return ""
     return "no helm: install it, or `pip install helm-python-sdk`"
 
 
-def render(values: dict[str, Any]) -> list[dict[str, Any]]:
+def _has_library() -> bool:
+    return importlib.util.find_spec("helm_python") is not None
+
+
+def render(values: dict[str, Any], *, with_program: bool | None = None) -> list[dict[str, Any]]:
     """Lint the chart strictly with these values, and return the objects that it makes. Raises
-    ChartRefused."""
-    if shutil.which("helm"):
+    ChartRefused.
+
+    with_program: whether the program renders them, from a file as a person writes it; None: only where
+    the library is missing.
+    """
+    if with_program if with_program is not None else not _has_library():
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            json.dump(values, file)
+            yaml.safe_dump(values, file)
             file.flush()
             options = [str(CHART), "--namespace", NAMESPACE, "--values", file.name]
             _run(["helm", "lint", "--strict", *options])
@@ -59,7 +72,12 @@ def render(values: dict[str, Any]) -> list[dict[str, Any]]:
         # In a process of its own: Go's runtime stays for the rest of a process.
         arguments = [str(CHART), RELEASE, NAMESPACE, json.dumps(values)]
         text = _run([sys.executable, "-c", _LIBRARY, *arguments])
-    return [thing for thing in yaml.safe_load_all(text) if thing]
+    things = [thing for thing in yaml.safe_load_all(text) if thing]
+    return sorted(things, key=_place)  # the program sorts by kinds, the library by files
+
+
+def _place(thing: dict[str, Any]) -> tuple[str, str, str]:
+    return thing["kind"], thing["metadata"]["namespace"], thing["metadata"]["name"]
 
 
 def _run(command: list[str]) -> str:

@@ -24,7 +24,27 @@ app.kubernetes.io/component: {{ .part }}
 {{- define "muster.hosts" -}}
 {{- $name := include "muster.name" . -}}
 {{- $ns := .Release.Namespace -}}
-{{- list "localhost" "127.0.0.1" $name (printf "%s.%s" $name $ns) (printf "%s.%s.svc" $name $ns) (printf "%s.%s.svc.cluster.local" $name $ns) | toJson -}}
+{{- $hosts := list "localhost" "127.0.0.1" $name (printf "%s.%s" $name $ns) (printf "%s.%s.svc" $name $ns) (printf "%s.%s.svc.cluster.local" $name $ns) -}}
+{{- if .Values.ingress.enabled }}{{ $hosts = append $hosts .Values.ingress.host }}{{ end -}}
+{{- $hosts | toJson -}}
+{{- end }}
+
+{{/* Where browsers reach the dashboard: that of the ingress unless set. */}}
+{{- define "muster.publicUrl" -}}
+{{- if .Values.publicUrl }}{{ .Values.publicUrl }}
+{{- else if .Values.ingress.enabled }}{{ ternary "https" "http" (ne .Values.ingress.tlsSecret "") }}://{{ .Values.ingress.host }}
+{{- end }}
+{{- end }}
+
+{{/* Where clients reach the router. */}}
+{{- define "muster.routerUrl" -}}
+{{- .Values.router.url | default (printf "http://%s-router.%s.svc:%d" (include "muster.name" .) .Release.Namespace (int .Values.router.service.port)) -}}
+{{- end }}
+
+{{/* The controllers that run. Each has a router of its own, and the one that leads looks after its own alone: with a
+router there is one. */}}
+{{- define "muster.controllers" -}}
+{{- ternary 1 (int .Values.controller.replicas) .Values.router.enabled -}}
 {{- end }}
 
 {{- define "muster.environment" -}}
@@ -41,9 +61,22 @@ app.kubernetes.io/component: {{ .part }}
       optional: true
 - name: MUSTER_ALLOWED_HOSTS
   value: {{ include "muster.hosts" . | quote }}
-{{- if .Values.publicUrl }}
+{{- with include "muster.publicUrl" . }}
 - name: MUSTER_PUBLIC_URL
-  value: {{ .Values.publicUrl | quote }}
+  value: {{ . | quote }}
+{{- end }}
+{{- if .Values.router.enabled }}
+- name: MUSTER_ROUTER_DIR
+  value: /run/router
+- name: MUSTER_ROUTER_HOST
+  value: 0.0.0.0
+- name: MUSTER_ROUTER_PORT
+  value: "8473"
+- name: MUSTER_ROUTER_URL
+  value: {{ include "muster.routerUrl" . | quote }}
+# Replicas run in other pods.
+- name: MUSTER_DEPLOYMENTS_LISTEN
+  value: node
 {{- end }}
 - name: HOME
   value: /tmp
@@ -51,7 +84,8 @@ app.kubernetes.io/component: {{ .part }}
   value: kubectl exec -n {{ .Release.Namespace }} deploy/{{ include "muster.name" . }}-server -- muster-server setup-token --quiet
 {{- range $name, $value := .Values.settings }}
 - name: {{ $name }}
-  value: {{ $value | toString | quote }}
+  # As JSON, for Helm writes numbers of a million and more with an exponent.
+  value: {{ ternary $value ($value | toJson) (kindIs "string" $value) | quote }}
 {{- end }}
 {{- end }}
 
@@ -80,11 +114,39 @@ app.kubernetes.io/component: {{ .part }}
       mountPath: /var/lib/muster
     - name: tmp
       mountPath: /tmp
+    {{- if .hasRouter }}
+    - name: router
+      mountPath: /run/router
+    {{- end }}
+{{- end }}
+
+{{/* HAProxy, the router of deployments, beside the controller that writes its configuration when there is something to
+route. Both use the files and the runtime socket. */}}
+{{- define "muster.router" -}}
+- name: router
+  image: {{ .Values.router.image | quote }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  command: [sh, -c, "until [ -s /run/router/haproxy.cfg ]; do sleep 1; done; exec haproxy -db -f /run/router/haproxy.cfg"]
+  securityContext:
+    allowPrivilegeEscalation: false
+    readOnlyRootFilesystem: true
+    capabilities:
+      drop: [ALL]
+  resources:
+    {{- toYaml .Values.router.resources | nindent 4 }}
+  ports:
+    - name: router
+      containerPort: 8473
+  volumeMounts:
+    - name: router
+      mountPath: /run/router
 {{- end }}
 
 {{/* A Deployment of one part. Takes the root, the part, its values, its port, its service account, whether it
 gets the account's token, and its own variables. */}}
 {{- define "muster.deployment" -}}
+{{- $hasRouter := and (eq .part "controller") .root.Values.router.enabled }}
+{{- $replicas := eq .part "controller" | ternary (include "muster.controllers" .root | int) (int .values.replicas) }}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -93,7 +155,12 @@ metadata:
   labels:
     {{- include "muster.labels" . | nindent 4 }}
 spec:
-  replicas: {{ .values.replicas }}
+  replicas: {{ $replicas }}
+  {{- if $hasRouter }}
+  # A second one would not lead, and its router have nothing to route.
+  strategy:
+    type: Recreate
+  {{- end }}
   selector:
     matchLabels:
       {{- include "muster.selector" . | nindent 6 }}
@@ -121,11 +188,11 @@ spec:
       {{- end }}
       initContainers:
         # A lock in the database lets one of them migrate; the others find nothing to do.
-        {{- include "muster.container" (dict "root" .root "name" "migrate" "command" (list "muster-server" "migrate") "variables" dict) | nindent 8 }}
+        {{- include "muster.container" (dict "root" .root "name" "migrate" "command" (list "muster-server" "migrate") "variables" dict "hasRouter" false) | nindent 8 }}
           resources:
             {{- toYaml .values.resources | nindent 12 }}
       containers:
-        {{- include "muster.container" (dict "root" .root "name" .part "command" .command "variables" .variables) | nindent 8 }}
+        {{- include "muster.container" (dict "root" .root "name" .part "command" .command "variables" .variables "hasRouter" $hasRouter) | nindent 8 }}
           resources:
             {{- toYaml .values.resources | nindent 12 }}
           ports:
@@ -153,6 +220,9 @@ spec:
             periodSeconds: 5
             timeoutSeconds: 5
           {{- end }}
+        {{- if $hasRouter }}
+        {{- include "muster.router" .root | nindent 8 }}
+        {{- end }}
       volumes:
         - name: urls
           secret:
@@ -167,6 +237,10 @@ spec:
           emptyDir: {}
         - name: tmp
           emptyDir: {}
+        {{- if $hasRouter }}
+        - name: router
+          emptyDir: {}
+        {{- end }}
       {{- with .root.Values.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}
@@ -175,7 +249,7 @@ spec:
       tolerations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- if gt (int .values.replicas) 1 }}
+      {{- if gt $replicas 1 }}
       topologySpreadConstraints:
         - maxSkew: 1
           topologyKey: kubernetes.io/hostname
