@@ -22,6 +22,7 @@ from typing import Any
 
 from shaped_cluster import POLL_S, ShapedCluster
 
+from muster_server.domain.insight.steps import PARTS
 from support.stack import wait_for
 
 parser = argparse.ArgumentParser()
@@ -77,6 +78,11 @@ def exposed_and_bandwidth(rate: float) -> dict[str, Any]:
                 "exposed_ms": mean_of(synced, "comm/exposed_ms"),
                 "bus_mbit_per_s": reduced["bus_bytes_per_s"] * 8 / 1e6,
                 "bytes_per_step": reduced["num_bytes"],
+                **{
+                    f"more_{part.partition('/')[2]}": mean_of(synced, part) - mean_of(free, part)
+                    for part in PARTS
+                    if part != "comm/exposed_ms"
+                },
             }
         )
     medians = {name: statistics.median(p[name] for p in pairs) for name in pairs[0]}
@@ -105,15 +111,16 @@ def unseen() -> list[dict[str, Any]]:
     found = []
     for rate in args.unseen:
         cluster.set_mbit_per_s(rate)
-        told = cluster.client.get(path, slots=2, bandwidth_mbit_per_s=rate)
+        told = cluster.client.get(
+            path, slots=2, bandwidth_mbit_per_s=rate, measured_bandwidth_mbit_per_s=args.mbit
+        )
         (predicted,) = (p for p in told["predictions"] if p["network"] != "measured")
-        steps = [
-            mean_of(
-                measured(cluster.train(document(f"unseen {rate:g}", probe=f"as_is/{n}"))), "step"
-            )
+        runs = [
+            measured(cluster.train(document(f"unseen {rate:g}", probe=f"as_is/{n}")))
             for n in range(1, args.repeats + 1)
         ]
-        step_ms = statistics.median(steps)
+        step_ms = statistics.median(mean_of(one, "step") for one in runs)
+        last = runs[-1]
         found.append(
             {
                 "mbit_per_s": rate,
@@ -121,7 +128,12 @@ def unseen() -> list[dict[str, Any]]:
                 "step_ms": round(step_ms, 2),
                 "predicted_ms": round(predicted["step_ms"]["value"], 2),
                 "off_pct": off_pct(predicted["step_ms"]["value"], step_ms),
-                "runs": len(steps),
+                "predicted_parts_ms": {
+                    name: round(predicted[name], 2)
+                    for name in ("compute_ms", "communication_ms", "exposed_ms", "other_ms")
+                },
+                "parts_ms": {part: round(mean_of(last, part), 2) for part in PARTS},
+                "runs": len(runs),
             }
         )
     return found

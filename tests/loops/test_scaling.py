@@ -13,6 +13,7 @@ from muster.wire import (
     LayerTable,
 )
 from muster_server import clock
+from muster_server.domain.insight.cost_model.links import payload_share
 from muster_server.loops.runner import Controller
 from support.data import metrics_record
 
@@ -146,7 +147,13 @@ def test_a_report_runs_every_size_in_turn_and_says_how_it_scales(
     assert largest["communication_ms"] == pytest.approx(2 * 31 / 32 * 10, rel=0.1)
     slow = show(f"{path}?slots=8&bandwidth_mbit_per_s=800")["predictions"]
     assert [p["network"] for p in slow] == ["measured", "800 Mbit/s"]
-    assert slow[1]["communication_ms"] == pytest.approx(2 * 7 / 8 * 100, rel=0.01)
+    on_link = 2 * 7 / 8 * 100 / payload_share(1500)
+    assert slow[1]["communication_ms"] == pytest.approx(on_link, rel=0.01)
+    told = show(f"{path}?slots=8&bandwidth_mbit_per_s=800&measured_bandwidth_mbit_per_s=9000")
+    hosts = 10 - 10 / payload_share(1500) * 8 / 9
+    assert told["predictions"][1]["communication_ms"] == pytest.approx(
+        on_link + 2 * 7 / 8 * hosts, rel=0.02
+    )
 
     text = viewer_client.get(f"{API}{path}/export").text
     assert "| 4 | 2 | 40 | 16 |" in text

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from muster.training.network_times import KINDS, metric
+from muster.training.network_times import KINDS, metric, network_facts
 from muster_server.services.insight.scaling_runs import timed
 from support.jobs import Job, Start
 
@@ -61,7 +63,10 @@ def test_alone_one_worker_has_its_own_share_of_the_batch(start: Start) -> None:
     assert rate[STEPS] * step_ms[STEPS] / 1e3 == pytest.approx(32, rel=1e-6)
 
 
-def test_the_network_is_timed_when_the_last_step_is_done(start: Start) -> None:
+def test_the_network_is_timed_when_the_last_step_is_done(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")  # as the agent does for workers of one node
     document = {
         "trainer": {
             "model": "mlp", "steps": STEPS, "test": False, "validate_every": {"steps": 1000},
@@ -77,9 +82,39 @@ def test_the_network_is_timed_when_the_last_step_is_done(start: Start) -> None:
         assert [list(t) for t in times] == [[STEPS]] * 3
         assert all(t[STEPS] > 0 for t in times)
         assert not job.series(f"network/{kind}/4096/ms", 1)  # rank 0 says it for all
+    # Both workers are on one host.
+    assert job.series("network/is_loopback") == {STEPS: 1.0}
+    assert job.series("network/mtu_bytes")[STEPS] >= 1500
     # It belongs to no step.
     assert len(job.series("time/step_ms")) <= STEPS
     assert max(job.series("comm/bytes").values()) < 65536
+
+
+def test_of_a_network_card_its_rate_is_known_and_of_a_virtual_interface_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, files in {
+        "card": {"mtu": "9000", "speed": "25000"},
+        "virtual": {"mtu": "1500", "speed": "10000"},
+        "unknown": {"mtu": "1500", "speed": "-1"},
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        for file, text in files.items():
+            (folder / file).write_text(text + "\n")
+        if name != "virtual":
+            (folder / "device").mkdir()
+    told = {}
+    for name in ("card", "virtual", "unknown", "missing", ""):
+        monkeypatch.setenv("GLOO_SOCKET_IFNAME", name)
+        told[name] = network_facts(interfaces=tmp_path)
+    assert told == {
+        "card": {"network/mtu_bytes": 9000, "network/link_mbit_per_s": 25000},
+        "virtual": {"network/mtu_bytes": 1500},
+        "unknown": {"network/mtu_bytes": 1500},
+        "missing": {},
+        "": {},
+    }
 
 
 def test_a_report_reads_what_the_trainer_has_timed_by_the_same_names() -> None:

@@ -17,6 +17,7 @@ export interface Asked {
   slots?: number[];
   bandwidth_mbit_per_s?: number[];
   latency_us?: number;
+  measured_bandwidth_mbit_per_s?: number;
 }
 
 const RUNNING_MS = 2_000;
@@ -59,5 +60,7 @@ export function exportAddress(reportId: number, format: "markdown" | "csv", aske
   for (const size of asked.slots ?? []) query.append("slots", String(size));
   for (const bandwidth of asked.bandwidth_mbit_per_s ?? []) query.append("bandwidth_mbit_per_s", String(bandwidth));
   if (asked.latency_us !== undefined) query.append("latency_us", String(asked.latency_us));
+  const measured = asked.measured_bandwidth_mbit_per_s;
+  if (measured !== undefined) query.append("measured_bandwidth_mbit_per_s", String(measured));
   return `/api/v1/scaling-reports/${reportId}/export?${query.toString()}`;
 }

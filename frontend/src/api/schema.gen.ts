@@ -27035,6 +27035,8 @@ export interface operations {
                 bandwidth_mbit_per_s?: number[] | null;
                 /** @description Of those networks, in microseconds per message. Default: the measured one. */
                 latency_us?: number | null;
+                /** @description Nominal rate of the links between the measured workers, in Mbit/s. Without it, what the workers know of their network interface. */
+                measured_bandwidth_mbit_per_s?: number | null;
             };
             header?: never;
             path: {
@@ -27119,6 +27121,8 @@ export interface operations {
                 bandwidth_mbit_per_s?: number[] | null;
                 /** @description Of those networks, in microseconds per message. Default: the measured one. */
                 latency_us?: number | null;
+                /** @description Nominal rate of the links between the measured workers, in Mbit/s. Without it, what the workers know of their network interface. */
+                measured_bandwidth_mbit_per_s?: number | null;
             };
             header?: never;
             path: {

@@ -202,15 +202,19 @@ export interface ScalingSearch {
   bandwidth?: string;
   /** Of those networks, in microseconds. */
   latency?: number;
+  /** Of the network that was measured, in Mbit/s. */
+  measured?: number;
 }
 
 export const scalingSearch = (search: Record<string, unknown>): ScalingSearch => {
   const latency = Number(search["latency"] ?? Number.NaN);
+  const measured = Number(search["measured"] ?? Number.NaN);
   return {
     report: positive(search["report"]),
     slots: text(search["slots"]),
     bandwidth: text(search["bandwidth"]),
     latency: Number.isFinite(latency) && latency >= 0 ? latency : undefined,
+    measured: Number.isFinite(measured) && measured > 0 ? measured : undefined,
   };
 };
 

@@ -39,6 +39,17 @@ Latency = Annotated[
         description="Of those networks, in microseconds per message. Default: the measured one.",
     ),
 ]
+MeasuredBandwidth = Annotated[
+    float | None,
+    Query(
+        gt=0,
+        le=1e9,
+        description=(
+            "Nominal rate of the links between the measured workers, in Mbit/s. Without it, what the "
+            "workers know of their network interface."
+        ),
+    ),
+]
 
 
 @router.post(
@@ -71,9 +82,11 @@ def get_scaling_report(
     slots: Slots = None,
     bandwidth_mbit_per_s: Bandwidths = None,
     latency_us: Latency = None,
+    measured_bandwidth_mbit_per_s: MeasuredBandwidth = None,
 ) -> ScalingReportDetail:
     """Return one report: what was measured, the cost model fitted to it, and predictions."""
-    return _detail(db, report_id, slots, bandwidth_mbit_per_s, latency_us)
+    networks = _networks(bandwidth_mbit_per_s, latency_us, measured_bandwidth_mbit_per_s)
+    return _detail(db, report_id, slots, networks)
 
 
 @router.get("/scaling-reports/{report_id}/export", operation_id="export_scaling_report")
@@ -84,9 +97,11 @@ def export_scaling_report(
     slots: Slots = None,
     bandwidth_mbit_per_s: Bandwidths = None,
     latency_us: Latency = None,
+    measured_bandwidth_mbit_per_s: MeasuredBandwidth = None,
 ) -> PlainTextResponse:
     """Export the report as Markdown or CSV."""
-    found = _detail(db, report_id, slots, bandwidth_mbit_per_s, latency_us)
+    networks = _networks(bandwidth_mbit_per_s, latency_us, measured_bandwidth_mbit_per_s)
+    found = _detail(db, report_id, slots, networks)
     if format == "csv":
         text, kind, suffix = scaling_export.as_csv(found), "text/csv", "csv"
     else:
@@ -103,15 +118,21 @@ def cancel_scaling_report(report_id: Id, db: Db, by: By) -> ScalingReportDetail:
         return scaling_views.report_detail(session, report_id)
 
 
-def _detail(
-    db: Database,
-    report_id: int,
-    slots: list[int] | None,
-    bandwidths: list[float] | None,
-    latency_us: float | None,
-) -> ScalingReportDetail:
-    networks = [
-        NetworkIn(bandwidth_mbit_per_s=value, latency_us=latency_us) for value in bandwidths or ()
+def _networks(
+    bandwidths: list[float] | None, latency_us: float | None, measured: float | None
+) -> list[NetworkIn]:
+    return [
+        NetworkIn(
+            bandwidth_mbit_per_s=value,
+            latency_us=latency_us,
+            measured_bandwidth_mbit_per_s=measured,
+        )
+        for value in bandwidths or ()
     ]
+
+
+def _detail(
+    db: Database, report_id: int, slots: list[int] | None, networks: list[NetworkIn]
+) -> ScalingReportDetail:
     with db.read() as session:
         return scaling_views.report_detail(session, report_id, slots=slots or (), networks=networks)

@@ -334,6 +334,10 @@ SENTENCES: Mapping[str, str] = {
         "The model predicts {step_ms} ms, less than the {largest_ms} ms measured on {slots:slot}: treat the latter as "
         "a lower bound, and measure a larger size."
     ),
+    "scaling.link_unknown": (
+        "How much of a transfer is the work of the hosts and how much is the link is unknown, because the rate of the "
+        "measured link is: give it (--measured-bandwidth)."
+    ),
     "scaling.too_wide": "The interval is wider than the value itself: measure with more repeats.",
     # What is wrong with a field.
     "field.missing": "is missing",

@@ -114,6 +114,9 @@ class NetworkIn(Input):
     latency_us: Annotated[float, Field(ge=0, le=1e9)] | None = None
     """Latency per message; null for the measured one, or for none if the measured bandwidth
     includes it."""
+    measured_bandwidth_mbit_per_s: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """Nominal rate of the links between the measured workers; null for what the workers know of
+    their network interface."""
 
 
 class PredictionOut(Output):

@@ -1,10 +1,14 @@
+import dataclasses
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from muster_server.domain.insight.cost_model.collectives import Network, collective_s
 from muster_server.domain.insight.cost_model.fitting import Transfer
+from muster_server.domain.insight.cost_model.links import Link, over_link, payload_share
 from muster_server.domain.insight.cost_model.steps import MeasuredRun, fit_steps, predict
 
 NETWORK = Network(latency_s=1e-4, bandwidth_bytes_per_s=1e8)
@@ -62,6 +66,61 @@ def test_another_network_is_predicted_from_its_latency_and_bandwidth():
     slow = Network(latency_s=1e-4, bandwidth_bytes_per_s=2e7)
     found = predict(model, size=4, samples=32, network=slow)
     assert found.step_s.low <= step_s(4, network=slow) <= found.step_s.high * 1.001
+
+
+HOSTS = 1e-9
+"""Seconds of the hosts per byte."""
+
+
+def link_network(rate, mtu):
+    return Network(
+        latency_s=1e-4, bandwidth_bytes_per_s=1 / (1 / (payload_share(mtu) * rate) + HOSTS)
+    )
+
+
+@pytest.mark.parametrize("mtu", [1500, 9000])
+@pytest.mark.parametrize("rate", [12e6, 40e6, 112.5e6, 1.25e9])
+def test_an_unseen_link_carries_headers_and_the_hosts_work_stays(rate, mtu):
+    """Measured at 270 Mbit/s."""
+    measured = 270e6 / 8
+    seen = link_network(measured, mtu)
+    model = fit_steps([run(size, network=seen) for size in (1, 2, 4) for _ in range(2)])
+    unseen = over_link(
+        model.network,
+        Link(bytes_per_s=rate, measured_bytes_per_s=measured, latency_s=1e-4, mtu_bytes=mtu),
+    )
+    found = predict(model, size=4, samples=32, network=unseen)
+    # Latency and bandwidth are not told apart by one size of message: within a percent.
+    wanted = truth(4, 32, link_network(rate, mtu))[1]
+    assert found.communication_s == pytest.approx(wanted, rel=0.02)
+
+
+@given(
+    measured=st.floats(1e6, 1e10),
+    rate=st.floats(1e6, 1e10),
+    hosts=st.floats(0, 1e-8),
+    mtu=st.sampled_from([1500, 9000]),
+)
+def test_without_the_measured_rate_the_interval_holds_every_share_of_the_hosts(
+    measured, rate, hosts, mtu
+):
+    share = payload_share(mtu)
+    took = 1 / (share * measured) + hosts
+    fit = fit_steps(
+        [
+            run(size, network=Network(latency_s=0, bandwidth_bytes_per_s=1 / took))
+            for size in (1, 2, 4)
+        ]
+    ).network
+    link = Link(bytes_per_s=rate, measured_bytes_per_s=None, latency_s=0.0, mtu_bytes=mtu)
+    unseen = over_link(fit, link)
+    wanted = 1 / (share * rate) + hosts
+    assert unseen.slowest_bytes_per_s is not None
+    assert 1 / unseen.bandwidth_bytes_per_s <= wanted * (1 + 1e-9)
+    if rate >= measured or 1 / (share * rate) >= took:
+        assert wanted <= (1 / unseen.slowest_bytes_per_s) * (1 + 1e-9)
+    known = over_link(fit, dataclasses.replace(link, measured_bytes_per_s=measured))
+    assert 1 / known.bandwidth_bytes_per_s == pytest.approx(wanted, rel=1e-6)
 
 
 def test_strong_scaling_tells_the_fixed_part_from_the_part_per_sample():

@@ -31,7 +31,7 @@ from muster.training import (
     tasks,
 )
 from muster.training.data.ahead import fetch_ahead
-from muster.training.network_times import time_network
+from muster.training.network_times import network_facts, time_network
 from muster.training.saving.saver import Saver
 from muster.training.stop_votes import StopVotes
 from muster.training.strategies import parts
@@ -279,7 +279,8 @@ def _finish(job: _Job, saver: Saver, stop: StopNotice | None) -> None:
         with job.timer.pause():
             times = time_network(job.device)
         if job.is_first_rank:
-            run.log(times, step=training.step)
+            facts = network_facts() if job.device.type == "cpu" else {}
+            run.log(times | facts, step=training.step)
     saver.finish()
     if stop:
         _say(run, f"stopped at step {training.step} of {job.num_steps}: {stop.reason}")

@@ -7,9 +7,11 @@ them: of one size, both together are all that is seen. So a short run that is to
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -51,6 +53,33 @@ def time_network(device: torch.device) -> dict[str, float]:
 
             found[metric(kind, 4 * num * world_size)] = _median_ms(send, device)
     return found
+
+
+def network_facts(*, interfaces: Path = Path("/sys/class/net")) -> dict[str, float]:
+    """Return what this host knows of the interface that gloo uses: `network/mtu_bytes`, and
+    `network/link_mbit_per_s` of a physical one whose driver says it or `network/is_loopback`. Empty
+    where the interface is unknown. Virtual interfaces give a made-up rate."""
+    name = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
+    folder = interfaces / name
+    found: dict[str, float] = {}
+    mtu = _number_in(folder / "mtu") if name else None
+    if mtu is None:
+        return found
+    found["network/mtu_bytes"] = mtu
+    if name == "lo":
+        found["network/is_loopback"] = 1.0
+    elif (folder / "device").exists() and (rate := _number_in(folder / "speed")) is not None:
+        found["network/link_mbit_per_s"] = rate
+    return found
+
+
+def _number_in(path: Path) -> float | None:
+    """Return the positive number in a file; None if there is none."""
+    try:
+        value = float(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return value if value > 0 else None
 
 
 def _median_ms(send: Callable[[], None], device: torch.device) -> float:

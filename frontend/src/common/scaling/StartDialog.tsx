@@ -8,7 +8,7 @@ import { client, type Schemas, unwrap } from "../../api/client";
 import type { ExperimentDetail } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
 import { NetworkFields, problemsOf, SizesField } from "./fields";
-import { askedAs, LARGEST, MOST, sizesIn, usualSizes } from "./scalingData";
+import { askedAs, LARGEST, MOST, type NetworkText, sizesIn, usualSizes } from "./scalingData";
 import layout from "../../components/layout.module.css";
 
 const MAX_REPEATS = 10;
@@ -50,8 +50,7 @@ export function StartDialog({ experiment: data, onClose }: { experiment: Experim
   const [steps, setSteps] = useState<number | string>(60);
   const [slotHours, setSlotHours] = useState<number | string>("");
   const [predict, setPredict] = useState("");
-  const [bandwidth, setBandwidth] = useState("");
-  const [latency, setLatency] = useState<number | string>("");
+  const [network, setNetwork] = useState<NetworkText>({ bandwidth: "", latency: "", measured: "" });
   const chosen = sizesIn(sizes, LARGEST.measured);
   const begin = useBegin(data.id, onClose);
   const start = (): void =>
@@ -63,7 +62,7 @@ export function StartDialog({ experiment: data, onClose }: { experiment: Experim
         steps: Number(steps),
         slot_hours: typeof slotHours === "number" ? slotHours : null,
       },
-      asked: askedAs(predict, bandwidth, latency),
+      asked: askedAs(predict, network),
     });
   const ready =
     chosen !== null &&
@@ -71,7 +70,7 @@ export function StartDialog({ experiment: data, onClose }: { experiment: Experim
     chosen.length <= MOST.measured &&
     typeof repeats === "number" &&
     typeof steps === "number" &&
-    problemsOf(t, predict, bandwidth) === null;
+    problemsOf(t, predict, network.bandwidth) === null;
   return (
     <Modal
       opened
@@ -119,7 +118,7 @@ export function StartDialog({ experiment: data, onClose }: { experiment: Experim
           onChange={setPredict}
           kind="predicted"
         />
-        <NetworkFields bandwidth={bandwidth} onBandwidth={setBandwidth} latency={latency} onLatency={setLatency} />
+        <NetworkFields value={network} onChange={setNetwork} />
         {begin.error ? <ErrorNotice error={begin.error} /> : null}
       </div>
       <Group justify="flex-end" mt="md">

@@ -2,7 +2,7 @@ import { Group, NumberInput, TextInput } from "@mantine/core";
 import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
-import { LARGEST, MOST, numbersIn, sizesIn } from "./scalingData";
+import { LARGEST, MOST, type NetworkText, numbersIn, sizesIn } from "./scalingData";
 
 /** What is wrong with a list of world sizes; null: nothing. */
 function sizesProblem(t: TFunction, text: string, kind: "measured" | "predicted"): string | null {
@@ -52,34 +52,32 @@ export function SizesField({
   );
 }
 
-/** Bandwidths of other networks, and their latency. */
-export function NetworkFields({
-  bandwidth,
-  onBandwidth,
-  latency,
-  onLatency,
-}: {
-  bandwidth: string;
-  onBandwidth: (text: string) => void;
-  latency: number | string;
-  onLatency: (value: number | string) => void;
-}) {
+/** Bandwidths of other networks, their latency, and the rate of the network that was measured. */
+export function NetworkFields({ value, onChange }: { value: NetworkText; onChange: (value: NetworkText) => void }) {
   const { t } = useTranslation();
   return (
     <Group grow align="end">
       <TextInput
         label={t("scaling.form.bandwidth")}
-        value={bandwidth}
-        onChange={(event) => onBandwidth(event.currentTarget.value)}
-        error={bandwidthProblem(t, bandwidth)}
+        value={value.bandwidth}
+        onChange={(event) => onChange({ ...value, bandwidth: event.currentTarget.value })}
+        error={bandwidthProblem(t, value.bandwidth)}
         placeholder="1000, 25000"
         autoComplete="off"
       />
       <NumberInput
         label={t("scaling.form.latency")}
         placeholder={t("scaling.form.latencyHint")}
-        value={latency}
-        onChange={onLatency}
+        value={value.latency}
+        onChange={(latency) => onChange({ ...value, latency })}
+        min={0}
+        max={1e9}
+      />
+      <NumberInput
+        label={t("scaling.form.measured")}
+        placeholder={t("scaling.form.measuredHint")}
+        value={value.measured}
+        onChange={(measured) => onChange({ ...value, measured })}
         min={0}
         max={1e9}
       />

@@ -113,13 +113,19 @@ test("lists by comma", () => {
 });
 
 test("what is asked for goes through the address and into the export", () => {
-  const search = askedAs("4, 16", "1000", 20);
-  expect(search).toEqual({ slots: "4,16", bandwidth: "1000", latency: 20 });
-  expect(askedIn(search)).toEqual({ slots: [4, 16], bandwidth_mbit_per_s: [1000], latency_us: 20 });
-  expect(askedIn(askedAs("", "", ""))).toEqual({});
+  const search = askedAs("4, 16", { bandwidth: "1000", latency: 20, measured: 100 });
+  expect(search).toEqual({ slots: "4,16", bandwidth: "1000", latency: 20, measured: 100 });
+  expect(askedIn(search)).toEqual({
+    slots: [4, 16],
+    bandwidth_mbit_per_s: [1000],
+    latency_us: 20,
+    measured_bandwidth_mbit_per_s: 100,
+  });
+  expect(askedIn(askedAs("", { bandwidth: "", latency: "", measured: "" }))).toEqual({});
   expect(askedIn({ slots: "many", latency: 5 })).toEqual({}); // a latency is of other networks
   expect(exportAddress(3, "csv", askedIn(search))).toBe(
-    "/api/v1/scaling-reports/3/export?format=csv&slots=4&slots=16&bandwidth_mbit_per_s=1000&latency_us=20",
+    "/api/v1/scaling-reports/3/export?format=csv&slots=4&slots=16&bandwidth_mbit_per_s=1000&latency_us=20" +
+      "&measured_bandwidth_mbit_per_s=100",
   );
 });
 

@@ -103,25 +103,36 @@ export function usualSizes(slots: number): number[] {
 }
 
 /** What of the address is asked of the server; what cannot be read is left out. */
-export function askedIn(search: { slots?: string; bandwidth?: string; latency?: number }): Asked {
+export function askedIn(search: { slots?: string; bandwidth?: string; latency?: number; measured?: number }): Asked {
   const slots = sizesIn(search.slots ?? "", LARGEST.predicted);
   const networks = numbersIn(search.bandwidth ?? "");
   return {
     ...(slots && slots.length > 0 ? { slots } : {}),
     ...(networks && networks.length > 0 ? { bandwidth_mbit_per_s: networks } : {}),
     ...(search.latency !== undefined && networks && networks.length > 0 ? { latency_us: search.latency } : {}),
+    ...(search.measured !== undefined && networks && networks.length > 0
+      ? { measured_bandwidth_mbit_per_s: search.measured }
+      : {}),
   };
+}
+
+/** Other networks as they are typed. */
+export interface NetworkText {
+  bandwidth: string;
+  latency: number | string;
+  /** Rate of the links that were measured. */
+  measured: number | string;
 }
 
 /** The address of what is asked for in a form. */
 export function askedAs(
   slots: string,
-  bandwidth: string,
-  latency: number | string,
-): { slots?: string; bandwidth?: string; latency?: number } {
+  { bandwidth, latency, measured }: NetworkText,
+): { slots?: string; bandwidth?: string; latency?: number; measured?: number } {
   return {
     slots: sizesIn(slots, LARGEST.predicted)?.join(",") || undefined,
     bandwidth: numbersIn(bandwidth)?.join(",") || undefined,
     latency: typeof latency === "number" ? latency : undefined,
+    measured: typeof measured === "number" && measured > 0 ? measured : undefined,
   };
 }

@@ -11,7 +11,7 @@ import { CurveFigure } from "./CurveFigure";
 import { NetworkFields, problemsOf, SizesField } from "../../common/scaling/fields";
 import { PartsFigure } from "./PartsFigure";
 import { Doubts, MeasuredTable, ModelWords, PredictionTable, RunTable } from "./ReportTables";
-import { askedAs, underway } from "../../common/scaling/scalingData";
+import { askedAs, type NetworkText, underway } from "../../common/scaling/scalingData";
 import layout from "../../components/layout.module.css";
 
 /** One report: how far it is, what was measured, the model fitted to it, and what it predicts. */
@@ -109,9 +109,12 @@ function Ask() {
   const search = useSearch({ from: "/app/experiments/$experimentId/scaling" });
   const navigate = useNavigate({ from: "/experiments/$experimentId/scaling" });
   const [sizes, setSizes] = useState(search.slots ?? "");
-  const [bandwidth, setBandwidth] = useState(search.bandwidth ?? "");
-  const [latency, setLatency] = useState<number | string>(search.latency ?? "");
-  const ready = problemsOf(t, sizes, bandwidth) === null;
+  const [network, setNetwork] = useState<NetworkText>({
+    bandwidth: search.bandwidth ?? "",
+    latency: search.latency ?? "",
+    measured: search.measured ?? "",
+  });
+  const ready = problemsOf(t, sizes, network.bandwidth) === null;
   return (
     <form
       className={`${layout["fields"]} ${layout["belowXl"]}`}
@@ -119,13 +122,13 @@ function Ask() {
         event.preventDefault();
         if (ready)
           void navigate({
-            search: (before) => ({ report: before.report, ...askedAs(sizes, bandwidth, latency) }),
+            search: (before) => ({ report: before.report, ...askedAs(sizes, network) }),
             replace: true,
           });
       }}
     >
       <SizesField label={t("scaling.form.predict")} value={sizes} onChange={setSizes} kind="predicted" />
-      <NetworkFields bandwidth={bandwidth} onBandwidth={setBandwidth} latency={latency} onLatency={setLatency} />
+      <NetworkFields value={network} onChange={setNetwork} />
       <Button type="submit" variant="default" disabled={!ready} data-testid="scaling-predict">
         {t("scaling.form.show")}
       </Button>

@@ -62,6 +62,8 @@ export const scaling = {
       bandwidth: "Other networks (Mbit/s), comma-separated",
       latency: "Latency of other networks (µs)",
       latencyHint: "Empty: as measured",
+      measured: "Measured network (Mbit/s)",
+      measuredHint: "Empty: the interface's rate",
       badSizes: "Enter whole numbers from 1 to {{max}}, separated by commas",
       badNumbers: "Enter numbers above 0, separated by commas",
       tooMany: "Enter at most {{max}} values",

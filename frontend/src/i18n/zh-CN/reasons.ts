@@ -198,6 +198,8 @@ export const parts: Readonly<Record<string, string>> = {
     "模型与实测的步时间相差 {{pct}}%，因此不预测其他规模。请测量更多规模和更多步，并且不要同时运行别的任务",
   "scaling.contradiction":
     "模型给出 {{step_ms}} 毫秒，少于在 {{slots}} 个槽位上测得的 {{largest_ms}} 毫秒。请把后者当作下限，并测量更大的规模",
+  "scaling.link_unknown":
+    "实测链路的速率未知，因此无法区分传输时间中主机的部分和链路的部分：请填写该速率（--measured-bandwidth）",
   "scaling.too_wide": "区间比数值本身还宽，请增加重复次数",
   "field.missing": "缺少此项",
   "field.missing_entrypoint": "缺少此项，没有它就没有可运行的内容",

@@ -56,6 +56,8 @@ export const scaling: Same<typeof english> = {
       bandwidth: "其他网络（Mbit/s），用逗号分隔",
       latency: "其延迟（µs）",
       latencyHint: "留空：采用测得的延迟",
+      measured: "实测网络的速率（Mbit/s）",
+      measuredHint: "留空：网卡的速率",
       badSizes: "1 到 {{max}} 的整数，用逗号分隔",
       badNumbers: "大于 0 的数，用逗号分隔",
       tooMany: "最多 {{max}} 个",

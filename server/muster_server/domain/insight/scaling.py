@@ -350,10 +350,18 @@ def _parts(runs: Sequence[MeasuredRun]) -> dict[str, float]:
 
 
 def doubt(
-    found: Prediction, model: StepModel, measured: Sequence[Size], mode: Mode
+    found: Prediction,
+    model: StepModel,
+    measured: Sequence[Size],
+    mode: Mode,
+    *,
+    is_link_known: bool = True,
 ) -> Message | None:
     """Return why a prediction should not be shown as a figure, and what helps; None if it may
-    be."""
+    be.
+
+    is_link_known: False for another network where the rate of the measured one is unknown.
+    """
     if not found.step_s.is_bounded:
         return Message("scaling.one_run")
     if model.error is not None and model.error > MAX_ERROR:
@@ -370,5 +378,5 @@ def doubt(
             slots=largest.slots,
         )
     if not found.step_s.is_determined:
-        return Message("scaling.too_wide")
+        return Message("scaling.too_wide" if is_link_known else "scaling.link_unknown")
     return None

@@ -51,7 +51,16 @@ def run_of(
         transfers=tuple(t for of in found.traffic if (t := transfer_of(of, backend=backend))),
         num_steps=min(r.num_rows for r in ranks),
         timed=timed(trial.summary, size=size, backend=backend),
+        link_mbit_per_s=_told(trial.summary, "network/link_mbit_per_s"),
+        is_loopback=_told(trial.summary, "network/is_loopback") is not None,
+        mtu_bytes=_told(trial.summary, "network/mtu_bytes"),
     )
+
+
+def _told(summary: Mapping[str, Any], name: str) -> float | None:
+    """Return a positive value that a worker reported of its network; None without one."""
+    value = summary.get(name, {}).get("last")
+    return float(value) if isinstance(value, int | float) and value > 0 else None
 
 
 def timed(summary: Mapping[str, Any], *, size: int, backend: str) -> tuple[Transfer, ...]:

@@ -12,6 +12,7 @@ from muster_server.db.models import ExperimentRow, ScalingReportRow
 from muster_server.domain.insight import scaling as domain
 from muster_server.domain.insight.cost_model.collectives import Network
 from muster_server.domain.insight.cost_model.fitting import Estimate
+from muster_server.domain.insight.cost_model.links import DEFAULT_MTU_BYTES, Link, over_link
 from muster_server.domain.insight.cost_model.steps import StepModel, fit_steps, predict
 from muster_server.schemas.base import Page, parts_out
 from muster_server.schemas.scaling import (
@@ -160,11 +161,18 @@ def _predictions(
     for given in (None, *networks):
         for size in sizes:
             samples = whole / size if mode == "strong" else smallest.samples
-            prediction = predict(model, size=size, samples=samples, network=_network(model, given))
+            network = _network(model, given)
+            prediction = predict(model, size=size, samples=samples, network=network)
             if prediction is None:
                 continue
             rate = prediction.samples_per_s
-            why = domain.doubt(prediction, model, sized, "strong" if mode == "strong" else "weak")
+            why = domain.doubt(
+                prediction,
+                model,
+                sized,
+                "strong" if mode == "strong" else "weak",
+                is_link_known=network is None or network.slowest_bytes_per_s is None,
+            )
             found.append(
                 PredictionOut(
                     slots=size,
@@ -192,9 +200,15 @@ def _network(model: StepModel, given: NetworkIn | None) -> Network | None:
     latency_s = model.network.latency_s.value if model.network.latency_s is not None else 0.0
     if given.latency_us is not None:
         latency_s = given.latency_us / 1e6
-    return Network(
-        latency_s=latency_s, bandwidth_bytes_per_s=given.bandwidth_mbit_per_s * BYTES_PER_MBIT
+    rate = given.measured_bandwidth_mbit_per_s
+    rate = model.link_mbit_per_s if rate is None else rate
+    link = Link(
+        bytes_per_s=given.bandwidth_mbit_per_s * BYTES_PER_MBIT,
+        measured_bytes_per_s=None if rate is None else rate * BYTES_PER_MBIT,
+        latency_s=latency_s,
+        mtu_bytes=model.mtu_bytes or DEFAULT_MTU_BYTES,
     )
+    return over_link(model.network, link)
 
 
 def _doubled(smallest: int, largest: int) -> list[int]:

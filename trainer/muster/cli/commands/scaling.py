@@ -45,6 +45,12 @@ def scaling(
             help="Latency of those networks in µs per message. Default: the measured one."
         ),
     ] = None,
+    measured_bandwidth: Annotated[
+        float | None,
+        typer.Option(
+            help="Rate of the links that were measured, in Mbit/s. Default: the network interface's."
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Write the report to a file: .md or .csv.")
     ] = None,
@@ -58,6 +64,8 @@ def scaling(
         wished["bandwidth_mbit_per_s"] = _numbers("--bandwidth", bandwidth, float)
     if latency is not None:
         wished["latency_us"] = latency
+    if measured_bandwidth is not None:
+        wished["measured_bandwidth_mbit_per_s"] = measured_bandwidth
     if output is not None and output.suffix not in (".md", ".csv"):
         raise CommandFailure(f"{output} must end in .md or .csv.")
     with client_of_environment() as client:

@@ -33,11 +33,12 @@ class Network:
     """What a link does.
 
     latency_s: ≥ 0, from the start of a message to its first byte. bandwidth_bytes_per_s: > 0,
-    payload in one direction.
+    payload in one direction. slowest_bytes_per_s: the least that this may be; None if it is known.
     """
 
     latency_s: float
     bandwidth_bytes_per_s: float
+    slowest_bytes_per_s: float | None = None
 
 
 def num_messages(kind: str, size: int) -> int:

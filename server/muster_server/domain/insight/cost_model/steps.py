@@ -63,6 +63,11 @@ class MeasuredRun:
     """Rows behind these figures."""
     timed: tuple[Transfer, ...] = ()
     """Collectives that its workers were timed with when its steps were done."""
+    link_mbit_per_s: float | None = None
+    """Nominal rate of the network between its workers; None if unknown."""
+    is_loopback: bool = False
+    """Its workers share a host, so what they send is on no link."""
+    mtu_bytes: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +104,9 @@ class StepModel:
     """Collectives of a step of the largest run."""
     largest: int
     """Workers of that run."""
+    link_mbit_per_s: float | None
+    """Rate of that run's network; infinite on one host, None if unknown."""
+    mtu_bytes: float | None
     error: float | None
     """Mean of |model - measured| / measured over the runs."""
     num_runs: int
@@ -169,6 +177,8 @@ def fit_steps(runs: Sequence[MeasuredRun]) -> StepModel:
         hideable_s=max((r.compute_s for r in several), default=0.0),
         pattern=largest.transfers,
         largest=largest.size,
+        link_mbit_per_s=math.inf if largest.is_loopback else largest.link_mbit_per_s,
+        mtu_bytes=largest.mtu_bytes,
         error=None,
         num_runs=len(runs),
         reasons=tuple(reasons),
@@ -249,7 +259,11 @@ def _communication(model: StepModel, size: int, network: Network | None) -> Esti
     if network is not None:
         seconds = messages * network.latency_s + num_bytes / network.bandwidth_bytes_per_s
         error = (model.network.error or 0.0) * seconds
-        return around(seconds, error, model.network.num_transfers)
+        found = around(seconds, error, model.network.num_transfers)
+        if network.slowest_bytes_per_s is None:
+            return found
+        slowest = messages * network.latency_s + num_bytes / network.slowest_bytes_per_s
+        return replace(found, high=max(found.high, slowest))
     if not model.pattern:
         if model.largest > 1:
             return Estimate(value=0.0, low=0.0, high=0.0, n=model.num_runs)
