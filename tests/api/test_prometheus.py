@@ -297,7 +297,7 @@ def _node(
         credential_hash=hash_secret(name),
         registered_at=now,
         last_seen_at=now,
-        lease_expires_at=now,
+        lease_expires_at=now + dt.timedelta(minutes=1),
     )
     session.add(row)
     session.flush()
@@ -305,3 +305,34 @@ def _node(
         allocation = f"a-{name}-{idx}" if idx < used else None
         session.add(NodeSlotRow(node_id=row.id, idx=idx, slot_type=kind, allocation_id=allocation))
     return row
+
+
+def test_a_free_slot_is_the_same_everywhere(scrape, viewer_client, database, fresh):
+    nodes = {
+        "open": ({}, 2, None),
+        "held": ({"used": 2}, 0, None),
+        "warned": ({"health": "degraded"}, 2, None),
+        "blocked": ({"health": "degraded"}, 0, "unhealthy"),
+        "set-aside": ({"health": "quarantined"}, 0, "quarantined"),
+        "cordoned": ({"scheduling": "cordoned", "used": 1}, 0, "cordoned"),
+        "draining": ({"scheduling": "draining"}, 0, "draining"),
+        "lost": ({"state": "LOST"}, 0, "lost"),
+    }
+    with database.transaction() as session:
+        for name, (how, _, _) in nodes.items():
+            row = _node(name, slots=2, session=session, **how)
+            if row.health == "degraded":
+                row.problems = [{"kind": "disk", "message": "full", "blocks": name == "blocked"}]
+            session.add(row)
+    listed = viewer_client.get("/api/v1/nodes").json()["items"]
+    assert {node["name"]: (node["num_slots_free"], node["unavailable"]) for node in listed} == {
+        name: (free, why) for name, (_, free, why) in nodes.items()
+    }
+    assert viewer_client.get("/api/v1/cluster").json()["num_slots_free"] == 4
+    assert value(scrape(), "muster_slots", state="free") == 4
+    assert value(scrape(), "muster_slots", state="unavailable") == 9
+    with database.transaction() as session:  # no controller leads, and one has become silent
+        session.get(NodeRow, "id-open").lease_expires_at = clock.now() - dt.timedelta(minutes=1)
+    assert viewer_client.get("/api/v1/nodes/open").json()["num_slots_free"] == 0
+    assert viewer_client.get("/api/v1/cluster").json()["num_slots_free"] == 2
+    assert value(scrape(), "muster_slots", state="free") == 2

@@ -5104,6 +5104,8 @@ export interface components {
             num_nodes_online: number;
             /** Num Slots */
             num_slots: number;
+            /** Num Slots Free */
+            num_slots_free: number;
             /** Num Slots Used */
             num_slots_used: number;
             /** Num Stuck */
@@ -8577,6 +8579,8 @@ export interface components {
             num_cpus: number;
             /** Num Slots */
             num_slots: number;
+            /** Num Slots Free */
+            num_slots_free: number;
             /** Num Slots Used */
             num_slots_used: number;
             /** Pool */
@@ -8613,6 +8617,8 @@ export interface components {
             strikes: number;
             /** Torch Version */
             torch_version: string;
+            /** Unavailable */
+            unavailable: string | null;
             /** Usage */
             usage: {
                 [key: string]: unknown;

@@ -86,6 +86,11 @@ class NodeOut(Output):
     memory_bytes: int
     num_slots: int
     num_slots_used: int
+    num_slots_free: int
+    """Number of slots that a trial can take now; 0 while the node takes no work (`unavailable`)."""
+    unavailable: str | None
+    """Why nothing is placed on the node now: its state in lower case, `cordoned`, `draining`,
+    `quarantined` or `unhealthy` (a problem that blocks); null while it takes work."""
     slots: list[SlotOut]
     usage: dict[str, Any] | None
     """Usage reported with the last heartbeat."""
@@ -177,6 +182,8 @@ class ClusterOut(Output):
     num_slots: int
     """Number of slots on ONLINE nodes."""
     num_slots_used: int
+    num_slots_free: int
+    """Number of slots that a trial can take now; without those of nodes that take no work."""
     num_experiments_running: int
     num_trials_running: int
     num_trials_queued: int

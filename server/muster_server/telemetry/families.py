@@ -166,7 +166,8 @@ NODES_HEALTH = _of_cluster(
 )
 SLOTS = _of_cluster(
     "muster_slots",
-    "Slots that are used, free, or unavailable: their node is not ONLINE, not open or quarantined.",
+    "Slots that are used, free, or unavailable: their node is not ONLINE, not open, quarantined, or "
+    "has a problem that blocks.",
     "pool",
     "slot_type",
     "state",

@@ -40,7 +40,7 @@ export function NodeHeatMap({ nodes }: { nodes: Node[] }) {
         </span>
         <span>
           <i className={css["heatOff"]} />
-          {t("slot.closed")}
+          {t("slot.takesNone")}
         </span>
         <span>
           <i className={css["heatTrouble"]} />

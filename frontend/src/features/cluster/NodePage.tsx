@@ -106,7 +106,7 @@ function NodeStats({ node }: { node: Node }) {
               <small> / {node.num_slots}</small>
             </>
           ),
-          note: t("nodes.slotsUsed"),
+          note: `${t("nodes.slotsUsed")} · ${t("overview.slotsFree", { free: node.num_slots_free })}`,
         },
         {
           label: t("nodes.cpu"),

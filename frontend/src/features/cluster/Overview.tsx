@@ -154,7 +154,7 @@ function Numbers({ cluster: data }: { cluster: Cluster }) {
               <small> / {data.num_slots}</small>
             </>
           ),
-          note: t("overview.nodesOnline", { online: data.num_nodes_online, all: data.num_nodes }),
+          note: `${t("overview.slotsFree", { free: data.num_slots_free })} · ${t("overview.nodesOnline", { online: data.num_nodes_online, all: data.num_nodes })}`,
           tone: data.num_nodes_online < data.num_nodes ? "warn" : undefined,
         },
         {

@@ -31,9 +31,7 @@ export function Queue() {
   const state = useQuery(cluster).data;
   useLiveQueries("cluster", ["queue"], ["cluster"]);
   useLiveQueries("experiments", ["queue"]);
-  const free = state
-    ? t("queue.free", { free: Math.max(0, state.num_slots - state.num_slots_used), all: state.num_slots })
-    : null;
+  const free = state ? t("queue.free", { free: state.num_slots_free, all: state.num_slots }) : null;
   const only = (name: string | undefined): void => void navigate({ search: { project: name }, replace: true });
   return (
     <>

@@ -27,7 +27,7 @@ export function QueueSummary({ cluster, isWide = false }: { cluster: Cluster | u
               {t("overview.nothingWaits")}{" "}
               {cluster
                 ? t("queue.free", {
-                    free: Math.max(0, cluster.num_slots - cluster.num_slots_used),
+                    free: cluster.num_slots_free,
                     all: cluster.num_slots,
                   })
                 : null}

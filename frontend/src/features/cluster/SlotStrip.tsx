@@ -1,5 +1,6 @@
 import { Tooltip } from "@mantine/core";
 import { Link } from "@tanstack/react-router";
+import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
 import type { Node, Slot } from "../../api/queries";
@@ -10,6 +11,15 @@ import css from "./cluster.module.css";
 
 const MAX_KEYS = 12;
 const dashed = (id: number): boolean => Math.floor(id / 6) % 2 === 1;
+
+/** Why nothing is placed on a node now; null while it takes work. A word of a newer server stays as it is. */
+export function unavailableWord(t: TFunction, { unavailable }: Pick<Node, "unavailable">): string | null {
+  return unavailable === null
+    ? null
+    : t(`slot.unavailable.${unavailable}` as "slot.unavailable.cordoned", {
+        defaultValue: stateWord(t, unavailable.toUpperCase()).toLowerCase(),
+      });
+}
 
 /** Every node a row, every slot a cell in the colour of the experiment that holds it. */
 export function SlotStrip({ nodes }: { nodes: Node[] }) {
@@ -36,6 +46,9 @@ export function SlotStrip({ nodes }: { nodes: Node[] }) {
               {node.slots.map((slot) => (
                 <SlotCell key={slot.index} node={node} slot={slot} />
               ))}
+              {node.state === "ONLINE" && node.unavailable !== null ? (
+                <span className={css["closedWord"]}>{unavailableWord(t, node)}</span>
+              ) : null}
             </div>
           </div>
         ))}
@@ -65,14 +78,15 @@ export function SlotCell({ node, slot }: { node: Node; slot: Slot }) {
   const { t } = useTranslation();
   const where = t("slot.where", { node: node.name, index: slot.index, name: slot.name || slot.slot_type });
   if (slot.trial_id === null || slot.experiment_id === null) {
-    const off = node.state !== "ONLINE" || node.scheduling !== "open";
+    const closed = unavailableWord(t, node);
+    const word = closed === null ? t("slot.free") : t("slot.closed", { why: closed });
     return (
-      <Tooltip label={`${where} · ${t(off ? "slot.closed" : "slot.free")}`}>
+      <Tooltip label={`${where} · ${word}`}>
         <span
           className={css["slot"]}
-          data-off={off || undefined}
+          data-off={closed === null ? undefined : true}
           role="img"
-          aria-label={`${where}: ${t(off ? "slot.closed" : "slot.free")}`}
+          aria-label={`${where}: ${word}`}
         />
       </Tooltip>
     );

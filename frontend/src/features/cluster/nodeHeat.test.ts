@@ -8,7 +8,7 @@ const node = {
   pool: "default",
   state: "ONLINE",
   health: "ok",
-  scheduling: "open" as const,
+  unavailable: null,
   num_slots: 8,
   num_slots_used: 6,
 };
@@ -31,14 +31,16 @@ test("nodes are grouped by pool, with what of their slots is in use", () => {
 
 test("a node that is not heard, or takes nothing, has no share and is not counted as free", () => {
   const [group] = heatGroups([
-    { ...node, state: "LOST" },
-    { ...node, id: "n2", scheduling: "cordoned", num_slots_used: 0 },
-    { ...node, id: "n3", scheduling: "draining", num_slots_used: 2 },
+    { ...node, state: "LOST", unavailable: "lost" },
+    { ...node, id: "n2", unavailable: "cordoned", num_slots_used: 0 },
+    { ...node, id: "n3", unavailable: "draining", num_slots_used: 2 },
+    { ...node, id: "n4", unavailable: "quarantined", health: "quarantined", num_slots_used: 0 },
   ]);
   expect(group?.cells.map(({ share, trouble }) => [share, trouble])).toEqual([
     [null, "bad"],
     [null, null],
     [0.25, null],
+    [null, "warn"],
   ]);
-  expect([group?.online, group?.slots]).toEqual([2, 16]);
+  expect([group?.online, group?.slots]).toEqual([3, 24]);
 });

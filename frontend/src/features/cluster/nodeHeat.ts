@@ -21,7 +21,7 @@ export interface HeatGroup {
   slots: number;
 }
 
-type Given = Pick<Node, "id" | "name" | "pool" | "state" | "health" | "scheduling" | "num_slots" | "num_slots_used">;
+type Given = Pick<Node, "id" | "name" | "pool" | "state" | "health" | "unavailable" | "num_slots" | "num_slots_used">;
 
 /** Pools by name; the nodes of each in the order given. */
 export function heatGroups(nodes: readonly Given[]): HeatGroup[] {
@@ -34,7 +34,7 @@ export function heatGroups(nodes: readonly Given[]): HeatGroup[] {
       group.used += node.num_slots_used;
       group.slots += node.num_slots;
     }
-    const isOpen = isOnline && (node.scheduling === "open" || node.num_slots_used > 0);
+    const isOpen = isOnline && (node.unavailable === null || node.num_slots_used > 0);
     group.cells.push({
       id: node.id,
       name: node.name,

@@ -2,7 +2,14 @@
 export const cluster = {
   slot: {
     free: "free",
-    closed: "not available",
+    closed: "not available: the node is {{why}}",
+    takesNone: "not available",
+    unavailable: {
+      cordoned: "cordoned",
+      draining: "draining",
+      quarantined: "quarantined",
+      unhealthy: "unhealthy",
+    },
     where: "{{node}}, slot {{index}} ({{name}})",
     held: "{{name}}, trial {{trial}}, rank {{rank}}",
     trial: "trial {{id}}",

@@ -27,6 +27,7 @@ export const overview = {
     recent: "Recently ended",
     idle: "Nothing is running",
     slotsBusy: "Slots in use",
+    slotsFree: "{{free}} free",
     nodesOnline: "{{online}} of {{all}} nodes online",
     queued: "Queued trials",
     noneWaiting: "nothing waiting",

@@ -4,7 +4,9 @@ import type { Same } from "../same";
 export const cluster: Same<typeof english> = {
   slot: {
     free: "空闲",
-    closed: "不可用",
+    closed: "不可用：节点{{why}}",
+    takesNone: "不可用",
+    unavailable: { cordoned: "已停止调度", draining: "排空中", quarantined: "已隔离", unhealthy: "不健康" },
     where: "{{node}}，槽位 {{index}}（{{name}}）",
     held: "{{name}}，试验 {{trial}}，rank {{rank}}",
     trial: "试验 {{id}}",

@@ -29,6 +29,7 @@ export const overview: Same<typeof english> = {
     recent: "最近结束",
     idle: "当前没有运行中的实验",
     slotsBusy: "使用中的槽位",
+    slotsFree: "{{free}} 个空闲",
     nodesOnline: "{{online}} / {{all}} 个节点在线",
     queued: "排队的试验",
     noneWaiting: "没有等待的试验",

@@ -14,6 +14,7 @@ from muster.wire import ISOLATION_LEVELS
 
 from ..durations import parse_duration
 from ..messages import Message, shortened
+from ..nodes.availability import why_unavailable
 from ..states import NodeState
 
 TopologyMode = Literal["prefer", "require"]
@@ -176,13 +177,12 @@ class NodeView:
     @property
     def unavailable(self) -> str | None:
         """Why nothing may be placed here now, in a word; None when it may."""
-        if self.state != NodeState.ONLINE:
-            return self.state.lower()
-        if self.scheduling != "open":
-            return self.scheduling
-        if self.health == "quarantined":
-            return "quarantined"
-        return "unhealthy" if self.problem else None
+        return why_unavailable(
+            state=self.state,
+            scheduling=self.scheduling,
+            health=self.health,
+            is_blocked=bool(self.problem),
+        )
 
 
 def is_isolated(node_level: str, wanted: str) -> bool:

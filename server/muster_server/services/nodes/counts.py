@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import and_, case, func, select, text
+from sqlalchemy import and_, func, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from muster_server.db.engine import Database
 from muster_server.db.leases import holds
 from muster_server.db.models import ExperimentRow, NodeRow, NodeSlotRow, TrialRow
+from muster_server.domain.nodes.availability import is_blocked_by, why_unavailable
 from muster_server.domain.states import ExperimentState, NodeState, TrialState
 
 from ..core.liveness import CONTROLLER_LEASE, WORKER_LEASE
@@ -62,7 +64,7 @@ def count_cluster(session: Session, *, now: dt.datetime) -> ClusterCounts:
         },
         nodes_scheduling=_by(session, NodeRow.scheduling, SCHEDULING, of_nodes=True),
         nodes_health=_by(session, NodeRow.health, HEALTH, of_nodes=True),
-        slots=_slots(session),
+        slots=count_slots(session, now=None if led else now),
         trials=trials,
         experiments=_by(session, ExperimentRow.state, ExperimentState),
         queue_length=num_queued or 0,
@@ -99,24 +101,57 @@ def _by(
     return {str(value): found.get(str(value), 0) for value in values}
 
 
-def _slots(session: Session) -> dict[tuple[str, str, SlotUse], int]:
-    is_usable = (
-        (NodeRow.state == NodeState.ONLINE)
-        & (NodeRow.scheduling == "open")
-        & (NodeRow.health != "quarantined")
-    )
-    use = case(
-        (NodeSlotRow.allocation_id.is_not(None), "used"),
-        (is_usable, "free"),
-        else_="unavailable",
-    )
-    rows = session.execute(
-        select(NodeRow.pool, NodeSlotRow.slot_type, use, func.count())
-        .join(NodeRow, NodeRow.id == NodeSlotRow.node_id)
-        .where(NodeRow.state != NodeState.REMOVED)
-        .group_by(NodeRow.pool, NodeSlotRow.slot_type, use)
-    ).all()
-    uses: tuple[SlotUse, ...] = ("used", "free", "unavailable")
-    counts = {(pool, kind, u): 0 for pool, kind, _, _ in rows for u in uses}
-    counts |= {(pool, kind, used): number for pool, kind, used, number in rows}
+def count_slots(session: Session, *, now: dt.datetime | None) -> Counter[tuple[str, str, SlotUse]]:
+    """Return the number of slots by (pool, slot type, use); every use of every pool and type that
+    has slots. `now`: see `state_at`."""
+    nodes = {
+        node.id: (node.pool, unavailable_because(node, now=now))
+        for node in session.execute(
+            select(
+                NodeRow.id,
+                NodeRow.pool,
+                NodeRow.state,
+                NodeRow.lease_expires_at,
+                NodeRow.scheduling,
+                NodeRow.health,
+                NodeRow.problems,
+            ).where(NodeRow.state != NodeState.REMOVED)
+        )
+    }
+    counts: Counter[tuple[str, str, SlotUse]] = Counter()
+    for node_id, kind, num, num_used in session.execute(
+        select(
+            NodeSlotRow.node_id,
+            NodeSlotRow.slot_type,
+            func.count(),
+            func.count(NodeSlotRow.allocation_id),
+        ).group_by(NodeSlotRow.node_id, NodeSlotRow.slot_type)
+    ):
+        if node_id not in nodes:
+            continue
+        pool, why = nodes[node_id]
+        counts[pool, kind, "used"] += num_used
+        counts[pool, kind, "free"] += num - num_used if why is None else 0
+        counts[pool, kind, "unavailable"] += num - num_used if why is not None else 0
     return counts
+
+
+def state_at(node: Any, now: dt.datetime | None) -> NodeState:
+    """Return the state to show for a node, from its row: the controller's.
+
+    now: judge the node by its lease, because no controller does; None while a controller leads.
+    """
+    if now is None or node.state != NodeState.ONLINE or node.lease_expires_at >= now:
+        return NodeState(node.state)
+    return NodeState.SUSPECT
+
+
+def unavailable_because(node: Any, *, now: dt.datetime | None) -> str | None:
+    """Return why nothing is placed on a node now, from its row; None when it takes work. `now`: see
+    `state_at`."""
+    return why_unavailable(
+        state=state_at(node, now),
+        scheduling=node.scheduling,
+        health=node.health,
+        is_blocked=is_blocked_by(node.problems),
+    )

@@ -49,6 +49,7 @@ from ..core.paging import read_page
 from ..runtime.progress import list_stuck
 from ..scheduling.unsatisfiable import find_impossible
 from . import health
+from .counts import count_slots, state_at, unavailable_because
 from .leaving import remove_row
 
 REMOVABLE_AFTER = dt.timedelta(seconds=60)
@@ -59,7 +60,8 @@ becomes LOST."""
 def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
     """Return the cluster in a handful of numbers."""
     nodes = dict(session.execute(select(NodeRow.state, func.count()).group_by(NodeRow.state)).all())
-    if not liveness.is_led(session, now=now):
+    is_led = liveness.is_led(session, now=now)
+    if not is_led:
         is_silent = (NodeRow.state == NodeState.ONLINE) & (NodeRow.lease_expires_at < now)
         num_silent = session.scalar(select(func.count()).select_from(NodeRow).where(is_silent)) or 0
         nodes[NodeState.ONLINE] = nodes.get(NodeState.ONLINE, 0) - num_silent
@@ -103,6 +105,11 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
         num_nodes_online=nodes.get(NodeState.ONLINE, 0),
         num_slots=num_slots,
         num_slots_used=num_used,
+        num_slots_free=sum(
+            num
+            for (_, _, use), num in count_slots(session, now=None if is_led else now).items()
+            if use == "free"
+        ),
         num_experiments_running=session.scalar(
             select(func.count())
             .select_from(ExperimentRow)
@@ -317,18 +324,18 @@ def _load_slots(session: Session, node_ids: Sequence[str]) -> dict[str, list[Slo
 
 
 def _state_of(row: NodeRow, now: dt.datetime | None) -> tuple[str, AnyMessage | None]:
-    """Return the state to show for a node, and the reason for it.
-
-    now: judge the node by its lease, because no controller does; None while a controller leads.
-    """
-    if now is None or row.state != NodeState.ONLINE or row.lease_expires_at >= now:
-        return row.state, from_columns(row.state_reason, row.state_parts)
-    return NodeState.SUSPECT, Message("node.no_controller", at=moment(row.last_seen_at))
+    """Return the state to show for a node, and the reason for it. `now`: see `state_at`."""
+    state = state_at(row, now)
+    if state == row.state:
+        return state, from_columns(row.state_reason, row.state_parts)
+    return state, Message("node.no_controller", at=moment(row.last_seen_at))
 
 
 def _node_out(row: NodeRow, slots: list[SlotOut], *, now: dt.datetime | None) -> NodeOut:
     inventory = row.inventory
     state, reason = _state_of(row, now)
+    unavailable = unavailable_because(row, now=now)
+    num_used = sum(slot.allocation_id is not None for slot in slots)
     return NodeOut.from_row(
         row,
         state=state,
@@ -346,7 +353,9 @@ def _node_out(row: NodeRow, slots: list[SlotOut], *, now: dt.datetime | None) ->
         num_cpus=inventory.get("num_cpus", 0),
         memory_bytes=inventory.get("memory_bytes", 0),
         num_slots=len(slots),
-        num_slots_used=sum(slot.allocation_id is not None for slot in slots),
+        num_slots_used=num_used,
+        num_slots_free=0 if unavailable else len(slots) - num_used,
+        unavailable=unavailable,
         slots=slots,
     )
 

@@ -11,6 +11,7 @@ from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import NodeRow, NodeSlotRow, PilotRow, PoolProviderRow, TrialRow
+from muster_server.domain.nodes.availability import is_blocked_by, why_unavailable
 from muster_server.domain.providers import (
     Gang,
     Pilot,
@@ -152,4 +153,11 @@ def _load_pilots(session: Session) -> dict[str, list[Pilot]]:
 
 
 def _takes_work(node: NodeRow | None) -> bool:
-    return node is not None and node.state == NodeState.ONLINE and node.scheduling == "open"
+    if node is None:
+        return False
+    return not why_unavailable(
+        state=node.state,
+        scheduling=node.scheduling,
+        health=node.health,
+        is_blocked=is_blocked_by(node.problems),
+    )

@@ -43,7 +43,8 @@ def list_(as_json: JsonOption = False) -> None:
         say("No nodes. Join one: muster node add user@host, or muster agent token")
         return
     shown = table(
-        "name", "state", "pool", "slots", "cpu", "scheduling", "seen", "health", right=("slots",)
+        *("name", "state", "pool", "slots", "free", "cpu", "scheduling", "seen", "health"),
+        right=("slots", "free"),
     )
     for node in found:
         usage = node["usage"] or {}
@@ -52,6 +53,7 @@ def list_(as_json: JsonOption = False) -> None:
             styled_state(node["state"]),
             escape(node["pool"]),
             f"{node['num_slots_used']}/{node['num_slots']}",
+            str(node["num_slots_free"]),
             f"{usage['cpu_pct']:.0f} %" if "cpu_pct" in usage else "–",
             node["scheduling"],
             f"{age(node['last_seen_at'])} ago",
@@ -96,7 +98,7 @@ def show(name: NodeArgument, as_json: JsonOption = False) -> None:
         lines.append(("clock", f"{node['clock_skew_s']:+.3f} s against the server's"))
     lines += [
         ("address", f"{node['address']} ({node['hostname']})"),
-        ("slots", f"{node['num_slots_used']} of {node['num_slots']} in use"),
+        ("slots", _slots(node)),
         ("versions", _versions(node)),
         ("isolation", _isolation(node)),
         ("containers", _containers(node)),
@@ -194,6 +196,14 @@ def _schedule(name: str, scheduling: str, words: str, *, as_json: bool) -> None:
     with client_of_environment() as client:
         node = client.patch(f"/nodes/{find_node(client, name)['id']}", {"scheduling": scheduling})
     report(node, words.format(name=printable(node["name"])), as_json=as_json)
+
+
+def _slots(node: dict[str, Any]) -> str:
+    closed = f" (the node is {node['unavailable']})" if node["unavailable"] else ""
+    return (
+        f"{node['num_slots_used']} of {node['num_slots']} in use, "
+        f"{node['num_slots_free']} free{closed}"
+    )
 
 
 def _some(names: list[str]) -> str:
