@@ -15,6 +15,7 @@ from muster_server.services.nodes.assignments import AssignmentsCall
 from muster_server.services.nodes.leases import LeaseCall
 from muster_server.services.nodes.records import RecordsCall, StoredRecords
 from muster_server.services.nodes.registration import RegisterCall
+from muster_server.services.registry import within_jobs
 from muster_server.settings import Settings
 
 
@@ -57,4 +58,9 @@ class AgentCalls:
     def _store(
         self, session: Session, calls: Sequence[RecordsCall]
     ) -> Sequence[StoredRecords | MusterError]:
-        return records.store(session, calls, now=clock.now())
+        now = clock.now()
+        stored = records.store(session, calls, now=now)
+        return [
+            one if isinstance(one, MusterError) else within_jobs.answered(session, call, one, now)
+            for call, one in zip(calls, stored, strict=True)
+        ]

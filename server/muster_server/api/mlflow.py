@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 
-from muster.tracking import answer, invalid, no_endpoint
+from muster.tracking import answer, invalid, no_endpoint, registry_call
 from muster_server.api.http.deps import By, Config, Db
 from muster_server.api.http.races import raced
 from muster_server.db.engine import Database
@@ -25,7 +25,7 @@ from muster_server.middleware.strict_json import Unstorable, check_texts
 from muster_server.services.core.callers import Caller
 from muster_server.services.tracking import artifacts
 from muster_server.services.tracking.models import DatabaseShelf
-from muster_server.services.tracking.registry import MlflowRegistry, is_registry
+from muster_server.services.tracking.registry import MlflowRegistry
 from muster_server.services.tracking.store import DatabaseStore
 from muster_server.settings import Settings
 
@@ -136,7 +136,7 @@ def _answered(
     writes: bool,
 ) -> dict[str, Any]:
     def answered(session: Session) -> dict[str, Any]:
-        if is_registry(path):
+        if registry_call(path) is not None:
             return MlflowRegistry(session, by, settings).answer(method, path, body)
         store = DatabaseStore(session, by, writes=writes)
         shelf = DatabaseShelf(session, store)

@@ -10,6 +10,7 @@ from .book import TrackingBook
 from .endpoints import answer
 from .errors import TrackingError, invalid, missing, no_endpoint
 from .models import LoggedModel, ModelShelf
+from .registry import artifact_path, registry_call
 from .runs import (
     DEFAULT_EXPERIMENT,
     IMPORT_TAG,
@@ -51,10 +52,12 @@ __all__ = [
     "TrackingStore",
     "already_exists",
     "answer",
+    "artifact_path",
     "invalid",
     "items_of",
     "missing",
     "no_endpoint",
+    "registry_call",
     "run_from_json",
     "run_to_json",
     "sane_time",

@@ -178,6 +178,44 @@ class TrackedRunRecord:
     removed_tags: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelRegistrationRecord:
+    """A model, or a version of one, that the script registers with a tracking client. Sent again with
+    every change."""
+
+    type: Literal["model_registration"] = "model_registration"
+    no: int
+    """Number that the answer repeats: 1, 2, 3, … on this node in this attempt."""
+    name: str
+    """Name of the model."""
+    folder: str = ""
+    """Folder among the outputs that the version consists of; "" for the model itself."""
+    mlmodel: str = ""
+    """Content of the file `MLmodel` in it, which states the signature."""
+    description: str | None = None
+    """Description, where it is new or changed."""
+    tags: dict[str, str] = field(default_factory=dict)
+    """Tags that are new or changed."""
+    removed_tags: list[str] = field(default_factory=list)
+    aliases: list[str] | None = None
+    """All aliases that are to name the version, where they are new or changed."""
+    is_lookup: bool = False
+    """Whether it only asks if there is such a model: nothing is registered."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRegistration:
+    """What came of a ModelRegistrationRecord."""
+
+    no: int
+    version: int = 0
+    """Number of the version; 0 for the model itself."""
+    is_new: bool = False
+    """Whether there was no such model or version before."""
+    error: str = ""
+    """Why nothing was registered."""
+
+
 MediaKind = Literal[
     "image",
     "figure",
@@ -481,6 +519,7 @@ Record = (
     | EndpointRecord
     | ScheduleRecord
     | TrackedRunRecord
+    | ModelRegistrationRecord
     | MediaRecord
     | MediaDropsRecord
     | MessageRecord
@@ -518,6 +557,8 @@ class RecordsReply:
     superseded: bool = False
     """Whether a newer attempt exists: records are kept for the audit but change nothing. Kill and
     stop."""
+    models: list[ModelRegistration] = field(default_factory=list)
+    """What came of the models that the records register."""
 
 
 @dataclass(frozen=True, kw_only=True)

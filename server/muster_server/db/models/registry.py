@@ -44,7 +44,7 @@ class ModelVersionRow(Base):
     source: Mapped[str] = mapped_column(String(16))
     """checkpoint | outputs | upload | mlflow."""
     source_uri: Mapped[str] = mapped_column(String(1000), default="")
-    """Where an MLflow client registered it from."""
+    """Where an MLflow client registered it from: an address, or a folder of a trial's outputs."""
     checkpoint_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("checkpoints.id"))
     """Its files are those of this checkpoint, which is kept for it."""
     trial_id: Mapped[int | None] = mapped_column(BigId, ForeignKey("trials.id"))

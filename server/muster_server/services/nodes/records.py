@@ -28,6 +28,7 @@ from muster.wire import (
     MediaRecord,
     MessageRecord,
     MetricsRecord,
+    ModelRegistrationRecord,
     ModelResultRecord,
     NumberedRecord,
     ProfileRecord,
@@ -374,6 +375,8 @@ def _apply_other(
         case TrackedRunRecord():
             trial = session.get_one(TrialRow, allocation.trial_id)
             tracked_runs.record(session, trial, allocation.attempt_no, record, now)
+        case ModelRegistrationRecord():
+            pass  # services/registry registers it, and answers it, when all is stored.
         case MediaDropsRecord():
             media.record_drops(session, allocation, record)
         case ScheduleRecord():

@@ -36,7 +36,7 @@ def held_trials(
         wanted = and_(wanted, TrialRow.id == trial_id)
     trials = session.execute(select(TrialRow.id, TrialRow.state).where(wanted)).all()
     held = {row.id: "its trial may still run" for row in trials if row.state not in TERMINAL_TRIAL}
-    for uncollected_id in _uncollected(session, wanted):
+    for uncollected_id in uncollected(session, wanted):
         held.setdefault(uncollected_id, "its last files have not been collected")
     pinned = session.execute(
         select(CheckpointRow.trial_id, CheckpointRow.step)
@@ -59,7 +59,7 @@ def held_trials(
     return held
 
 
-def _uncollected(session: Session, wanted: ColumnElement[bool]) -> list[int]:
+def uncollected(session: Session, wanted: ColumnElement[bool]) -> list[int]:
     """Return the wanted trials of which a node has not delivered the last files of the newest attempt: what
     it delivers later would otherwise refer to files that are gone."""
     members: dict[int, set[int]] = defaultdict(set)

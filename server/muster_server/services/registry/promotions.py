@@ -48,10 +48,10 @@ from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
 from ..core.paging import read_page
 from ..core.writes import Outdated
-from . import aliases
+from . import aliases, within_jobs
 from .models import find_model, record, require_model
 from .places import MODEL_FILE
-from .registration import add_version, checkpoint_draft, settle_model
+from .registration import add_version, checkpoint_draft, fail_version, settle_model
 
 AT_ONCE = 50
 """Rules, and versions, that one pass looks at; the others follow in the next one."""
@@ -168,7 +168,7 @@ class MadeVersion:
 
     version_id: int
     export_state: str
-    """pending | done | failed, or gone when it has expired."""
+    """pending | done | failed, or gone when it has expired; collected for one of outputs."""
 
 
 ANY_UNFINISHED = or_(
@@ -212,7 +212,7 @@ def load_made(session: Session, now: dt.datetime) -> list[MadeVersion]:
     """Return the versions that are being made, of which something is to be done."""
     rows = session.execute(
         select(ModelVersionRow.id, ModelVersionRow.checkpoint_id, ModelVersionRow.updated_at)
-        .where(ModelVersionRow.state == "making")
+        .where(ModelVersionRow.state == "making", ModelVersionRow.source != "outputs")
         .order_by(ModelVersionRow.updated_at, ModelVersionRow.id)
         .limit(AT_ONCE)
     ).all()
@@ -223,7 +223,8 @@ def load_made(session: Session, now: dt.datetime) -> list[MadeVersion]:
         is_asked = state == "gone" and updated_at > now - ASK_AGAIN
         if state != "pending" and not is_asked:
             found.append(MadeVersion(version_id=version_id, export_state=state))
-    return found
+    collected = within_jobs.load_collected(session, limit=AT_ONCE)
+    return found + [MadeVersion(version_id=n, export_state="collected") for n in collected]
 
 
 def decide(cases: Sequence[PromotionCase]) -> list[PromotionStep]:
@@ -304,6 +305,9 @@ def apply_made(
 
     Raises Outdated if that was done meanwhile.
     """
+    if made.export_state == "collected":
+        within_jobs.settle(session, made.version_id, now=now)
+        return
     version = session.get(ModelVersionRow, made.version_id, with_for_update=True)
     if version is None or version.state != "making":
         raise Outdated(f"version {made.version_id} is made or deleted")
@@ -328,17 +332,7 @@ def apply_made(
             now=now,
         )
     elif export.state == "failed":
-        version.state, version.message, version.updated_at = "failed", export.message, now
-        add_event(
-            session,
-            "model.version_failed",
-            f"Version {version.number} of model {model.name} could not be made: {export.message}.",
-            now=now,
-            level="warning",
-            experiment_id=version.experiment_id,
-            trial_id=version.trial_id,
-            data={"model": model.name, "version": version.number},
-        )
+        fail_version(session, model, version, export.message, now=now)
     else:
         raise Outdated(f"version {version.id} waits for a node")
     touch(session, "models", f"model:{model.name}", "loops")

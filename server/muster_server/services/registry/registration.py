@@ -7,7 +7,7 @@ lineage, metrics and signature never change afterwards.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session, undefer
 from muster.document.model_config import CONFIG_FILE, ModelConfig
 from muster.document.train_config import ConfigError, configure
 from muster.wire import encode_number
+from muster_server.db.engine import touch
 from muster_server.db.models import (
     CheckpointRow,
     ExperimentRow,
@@ -74,6 +75,9 @@ class Draft:
     tags: Mapping[str, str]
     notes: str = ""
     source_uri: str = ""
+    """Where an MLflow client registered it from, or the folder of outputs that it will consist of."""
+    message: str = ""
+    """What it waits for."""
     checkpoint_id: int | None = None
     trial_id: int | None = None
     experiment_id: int | None = None
@@ -102,7 +106,7 @@ def register(
     else:
         draft, project = _upload_draft(session, body), "default"
     model = find_or_create(session, name, body.project or project, caller)
-    there = _same(session, model, draft)
+    there = same_version(session, model, draft)
     if there is not None:
         return model, there, False
     return model, add_version(session, model, draft, caller, settings=settings), True
@@ -111,7 +115,19 @@ def register(
 def add_version(
     session: Session, model: ModelRow, draft: Draft, caller: Caller, *, settings: Settings
 ) -> ModelVersionRow:
-    """Add a version to a model, which is locked. Raises Conflict."""
+    """Add a version to a model, which is locked, and let a node make it where it is a checkpoint that
+    has no file yet. Raises Conflict."""
+    version = number_version(session, model, draft, caller)
+    if version.state == "making":
+        assert draft.checkpoint_id is not None, "only a checkpoint is made into a file"
+        exports.request(session, draft.checkpoint_id, caller, settings=settings)
+    return version
+
+
+def number_version(
+    session: Session, model: ModelRow, draft: Draft, caller: Caller
+) -> ModelVersionRow:
+    """Add a version to a model, which is locked, and no more. Raises Conflict."""
     if model.last_number >= VERSIONS_MAX:
         raise Conflict(
             "models.too_many_versions",
@@ -124,6 +140,7 @@ def add_version(
         model_id=model.id,
         number=model.last_number,
         state="ready" if draft.contents.files else "making",
+        message=draft.message,
         digest=draft.contents.digest,
         source=draft.source,
         source_uri=draft.source_uri,
@@ -146,9 +163,6 @@ def add_version(
     session.flush()
     session.add_all(draft.contents.rows(version.id))
     session.flush()
-    if version.state == "making":
-        assert draft.checkpoint_id is not None, "only a checkpoint is made into a file"
-        exports.request(session, draft.checkpoint_id, caller, settings=settings)
     record(
         session,
         caller,
@@ -275,7 +289,6 @@ def _outputs_draft(
     experiment = _locked(session, trial, caller)
     if trial is None or experiment is None:
         raise NotFound("trials.not_found", f"There is no trial {trial_id}.")
-    rows = [row for row in rows_of(session, trial.id, with_files=True) if row.deleted_at is None]
     held = held_trials(session, experiment.id, trial_id=trial.id).get(trial.id, "")
     if trial.state not in TERMINAL_TRIAL or "collected" in held:
         raise Conflict(
@@ -284,15 +297,9 @@ def _outputs_draft(
             hint="Register them when it has ended and its last files are collected: `muster outputs "
             "list` says so.",
         )
-    entries = {entry.name: entry for entry in read_union(rows)}
-    places = {}
-    for name, entry in entries.items():
-        row = place_of(session, rows, entry)
-        places[name] = StoragePlace(row.storage_id, row.storage_url, row.folder, row.node_name)
-    listed = {name: entry.file for name, entry in entries.items()}
     draft = Draft(
         source="outputs",
-        contents=checked(of_outputs(listed, body.paths, places)),
+        contents=output_contents(session, trial, body.paths),
         lineage=lineage_of(
             session, trial, attempt_no=trial.attempt_no, step=trial.step, now=caller.now
         ),
@@ -305,6 +312,18 @@ def _outputs_draft(
         step=trial.step,
     )
     return draft, session.get_one(ProjectRow, experiment.project_id).name
+
+
+def output_contents(session: Session, trial: TrialRow, paths: Sequence[str]) -> VersionContents:
+    """Return the files of a trial's outputs that paths name. Raises InvalidRequest."""
+    rows = [row for row in rows_of(session, trial.id, with_files=True) if row.deleted_at is None]
+    entries = {entry.name: entry for entry in read_union(rows)}
+    places = {}
+    for name, entry in entries.items():
+        row = place_of(session, rows, entry)
+        places[name] = StoragePlace(row.storage_id, row.storage_url, row.folder, row.node_name)
+    listed = {name: entry.file for name, entry in entries.items()}
+    return checked(of_outputs(listed, paths, places))
 
 
 def _upload_draft(session: Session, body: VersionIn) -> Draft:
@@ -359,8 +378,8 @@ def _locked(session: Session, trial: TrialRow | None, caller: Caller) -> Experim
     return experiment
 
 
-def _same(session: Session, model: ModelRow, draft: Draft) -> ModelVersionRow | None:
-    """Return the newest version with the same origin and files that has not failed."""
+def same_version(session: Session, model: ModelRow, draft: Draft) -> ModelVersionRow | None:
+    """Return the newest version with the same origin and files that has not failed; None for none."""
     query = select(ModelVersionRow).where(
         ModelVersionRow.model_id == model.id,
         ModelVersionRow.state != "failed",
@@ -370,6 +389,8 @@ def _same(session: Session, model: ModelRow, draft: Draft) -> ModelVersionRow | 
     )
     if draft.contents.files:
         query = query.where(ModelVersionRow.digest == draft.contents.digest)
+    elif draft.source == "outputs":
+        query = query.where(ModelVersionRow.source_uri == draft.source_uri)
     else:
         # Versions of earlier releases lack what rebuilds the module: registered again, they have it.
         has_config = exists().where(
@@ -397,7 +418,7 @@ def _signature(body: VersionIn) -> dict[str, Any] | None:
 def _what(draft: Draft) -> str:
     if draft.source == "checkpoint":
         return f"The checkpoint of step {draft.step:,}"
-    if draft.source == "mlflow":
+    if draft.source_uri:
         return "A logged model"
     return "Outputs"
 
@@ -424,11 +445,35 @@ def settle_model(
                 blob_sha256=digest,
             )
         )
-    contents = checked(files)
+    settle_contents(session, version, checked(files), now=now)
+
+
+def settle_contents(
+    session: Session, version: ModelVersionRow, contents: VersionContents, *, now: dt.datetime
+) -> None:
+    """Give a version that was being made its files: it is ready."""
     session.add_all(contents.rows(version.id))
     version.state, version.message, version.digest = "ready", "", contents.digest
     version.num_files, version.size_bytes = len(contents.files), contents.size_bytes
     version.updated_at = now
+
+
+def fail_version(
+    session: Session, model: ModelRow, version: ModelVersionRow, message: str, *, now: dt.datetime
+) -> None:
+    """A version cannot be made, which the events of its trial say."""
+    version.state, version.message, version.updated_at = "failed", message, now
+    add_event(
+        session,
+        "model.version_failed",
+        f"Version {version.number} of model {model.name} could not be made: {message}.",
+        now=now,
+        level="warning",
+        experiment_id=version.experiment_id,
+        trial_id=version.trial_id,
+        data={"model": model.name, "version": version.number},
+    )
+    touch(session, "models", f"model:{model.name}", "loops")
 
 
 def _description(session: Session, version: ModelVersionRow) -> bytes | None:

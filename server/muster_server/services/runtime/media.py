@@ -42,6 +42,7 @@ from ..core.callers import Caller
 from ..core.lookup import get_trial
 from ..core.paging import decode_cursor, encode_cursor
 from ..core.reporters import ReportingAllocation
+from ..core.texts import storable
 from ..outputs import downloads
 
 ITEMS_PER_TRIAL = 50_000
@@ -137,7 +138,7 @@ def _row(allocation: ReportingAllocation, item: MediaRecord, now: dt.datetime) -
     return MediaRow(
         trial_id=allocation.trial_id,
         attempt_no=allocation.attempt_no,
-        name=_clean(item.name, 200) or "unnamed",
+        name=storable(item.name, 200) or "unnamed",
         kind=item.kind,
         step=item.step,
         rank=item.rank,
@@ -145,7 +146,7 @@ def _row(allocation: ReportingAllocation, item: MediaRecord, now: dt.datetime) -
         mime=item.mime,
         sha256=item.sha256,
         size_bytes=item.size_bytes,
-        caption=_clean(item.caption, 500),
+        caption=storable(item.caption, 500),
         width=max(0, min(item.width, 2**31 - 1)),
         height=max(0, min(item.height, 2**31 - 1)),
         data=data,
@@ -170,11 +171,6 @@ def _at(unix_ms: int, now: dt.datetime) -> dt.datetime:
     if not 0 < unix_ms <= _AT_MAX_MS:
         return now
     return dt.datetime.fromtimestamp(unix_ms / 1000, dt.UTC)
-
-
-def _clean(text: str, max_chars: int) -> str:
-    # PostgreSQL takes neither NUL nor half a surrogate pair.
-    return text[:max_chars].encode("utf-8", "replace").decode().replace("\0", "")
 
 
 # ---------------------------------------------------------------- what people see

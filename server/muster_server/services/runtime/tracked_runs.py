@@ -17,6 +17,7 @@ from muster_server.schemas.tracking import TrackedRunOut
 from muster_server.services.core.events import add_event
 from muster_server.services.core.lookup import get_trial
 from muster_server.services.core.paging import read_page
+from muster_server.services.core.texts import storable
 
 RUNS_MAX = 5_000
 """Most runs of one trial."""
@@ -36,7 +37,7 @@ def record(
     now: dt.datetime,
 ) -> None:
     """Keep what is new of a run. The first one that is too many is told in the trial's events."""
-    run_id = _clean(reported.run_id, 64)
+    run_id = storable(reported.run_id, 64)
     row = session.scalar(
         select(TrackedRunRow).where(
             TrackedRunRow.trial_id == trial.id, TrackedRunRow.run_id == run_id
@@ -61,11 +62,11 @@ def record(
         row = TrackedRunRow(trial_id=trial.id, run_id=run_id, params={}, tags={})
         session.add(row)
     row.attempt_no = attempt_no
-    row.name = _clean(reported.name, 500)
-    row.label = _clean(reported.label, 128)
-    row.parent_run_id = _clean(reported.parent_id, 64)
-    row.folder = _clean(reported.folder, 255)
-    row.status = _clean(reported.status, 16)
+    row.name = storable(reported.name, 500)
+    row.label = storable(reported.label, 128)
+    row.parent_run_id = storable(reported.parent_id, 64)
+    row.folder = storable(reported.folder, 255)
+    row.status = storable(reported.status, 16)
     row.started_at = _at(reported.started_ms, now)
     row.ended_at = None if reported.ended_ms is None else _at(reported.ended_ms, now)
     params, tags = ({}, {}) if reported.is_new else (row.params, row.tags)
@@ -89,9 +90,9 @@ def list_runs(
 def _merged(known: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
     found = dict(known)
     for key, value in new.items():
-        name = _clean(key, KEY_MAX_CHARS)
+        name = storable(key, KEY_MAX_CHARS)
         if name in found or len(found) < PAIRS_MAX:
-            found[name] = _clean(value, VALUE_MAX_CHARS)
+            found[name] = storable(value, VALUE_MAX_CHARS)
     return found
 
 
@@ -100,8 +101,3 @@ def _at(unix_ms: int, now: dt.datetime) -> dt.datetime:
     if not TIME_MIN_MS <= unix_ms <= _AT_MAX_MS:
         return now
     return dt.datetime.fromtimestamp(unix_ms / 1000, dt.UTC)
-
-
-def _clean(text: str, max_chars: int) -> str:
-    # PostgreSQL takes neither NUL nor half a surrogate pair.
-    return text[:max_chars].encode("utf-8", "replace").decode().replace("\0", "")

@@ -6,19 +6,16 @@ logged model of this server; no other address is ever read.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import yaml
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from muster.tracking import TrackedPoint, TrackingError, invalid, missing
-from muster.tracking.search import Attributes, matcher, ordered
-from muster.tracking.values import items_of, key_of, listed, page_of, pair_of, text_of
+from muster.tracking import TrackingError, artifact_path, invalid, missing, registry_call
+from muster.tracking.registry import NO_PROMPT, RegistryItem, pairs, searched
+from muster.tracking.values import items_of, key_of, listed, pair_of, text_of
 from muster_server.db.models import (
     ExperimentRow,
     ModelAliasRow,
@@ -42,37 +39,19 @@ from muster_server.schemas.registry import (
 from muster_server.settings import Settings
 
 from ..core.callers import Caller
-from ..registry import aliases, models, registration
+from ..registry import aliases, mlmodel, models, registration
 from ..registry.lineage import latest_metrics, lineage_of
 from ..registry.places import VersionFile, checked
 from .artifacts import REGISTRY, place
 
 SEARCHED_MAX = 10_000
 """Most models, and versions, that one search looks at."""
-ASKED_MAX = 200_000
-"""Largest `max_results`, as in MLflow's server; its clients ask for 10,000 versions by default."""
-PAGE_MAX = 1_000
-"""Most models, and versions, in one answer; the token in it leads to the others."""
-_NO_PROMPT = {"mlflow.prompt.is_prompt": "false"}
-"""Tags of a model that does not say otherwise. MLflow's client excludes prompts from its searches by
-the condition that this tag is not 'true'."""
-MLMODEL = "MLmodel"
-MLMODEL_MAX_BYTES = 1 << 20
-_PATH = re.compile(r"/api/2\.0/mlflow/(registered-models|model-versions)/([a-z-]+)")
-_SOURCE = re.compile(r"mlflow-artifacts:/(?:/[^/]*/)?/*(.+)")
-_RUN_SOURCE = re.compile(r"runs:/([0-9a-f]{32})/(.+)")
-_MODEL_SOURCE = re.compile(r"models:/(m-[\w-]{1,62})/?")
 _STAGES = (
     "Muster has no stages: let an alias such as production name the version instead "
     "(set_registered_model_alias)"
 )
 
 Body = Mapping[str, Any]
-
-
-def is_registry(path: str) -> bool:
-    """Return whether a request is one to the model registry."""
-    return _PATH.fullmatch(path) is not None
 
 
 class MlflowRegistry:
@@ -85,9 +64,7 @@ class MlflowRegistry:
 
     def answer(self, method: str, path: str, body: Body) -> dict[str, Any]:
         """Return the answer to a request. Raises TrackingError and MusterError."""
-        found = _PATH.fullmatch(path)
-        assert found is not None, "checked: one to the registry"
-        do = _ENDPOINTS.get((method, found[1], found[2]))
+        do = _ENDPOINTS.get((method, *(registry_call(path) or ("", ""))))
         if do is None:
             raise TrackingError(
                 404, "ENDPOINT_NOT_FOUND", f"Muster does not offer {method} {path[:200]}."
@@ -132,14 +109,14 @@ class MlflowRegistry:
             select(ModelRow).order_by(ModelRow.name).limit(SEARCHED_MAX)
         ).all()
         found = [
-            _Item(
+            RegistryItem(
                 row,
-                _NO_PROMPT | row.tags,
+                NO_PROMPT | row.tags,
                 {"name": row.name, "timestamp": _ms(row.updated_at)},
             )
             for row in rows
         ]
-        page, token = _searched(found, body)
+        page, token = searched(found, body)
         answer: dict[str, Any] = {"registered_models": [self._model(item.row) for item in page]}
         return {**answer, "next_page_token": token} if token else answer
 
@@ -255,9 +232,9 @@ class MlflowRegistry:
             .limit(SEARCHED_MAX)
         ).all()
         found = [
-            _Item(
+            RegistryItem(
                 (model, row),
-                _NO_PROMPT | row.tags,
+                NO_PROMPT | row.tags,
                 {
                     "name": model.name,
                     "version_number": row.number,
@@ -269,7 +246,7 @@ class MlflowRegistry:
             )
             for row, model in rows
         ]
-        page, token = _searched(found, body)
+        page, token = searched(found, body)
         answer: dict[str, Any] = {"model_versions": [self._version(*item.row) for item in page]}
         return {**answer, "next_page_token": token} if token else answer
 
@@ -303,19 +280,14 @@ class MlflowRegistry:
     def _folder(self, source: str) -> tuple[int, str]:
         """Return the trial and the folder of artifacts that a source means. Raises TrackingError, and
         Forbidden for those of another."""
-        if found := _MODEL_SOURCE.fullmatch(source):
-            path = f"0/models/{found[1]}/artifacts"
-        elif found := _RUN_SOURCE.fullmatch(source):
-            path = f"0/{found[1]}/artifacts/{found[2]}"
-        elif found := _SOURCE.fullmatch(source):
-            path = found[1]
-        else:
+        path = artifact_path(source)
+        if not path:
             raise invalid(
                 f"Invalid source {source[:200]!r}: a version is made of artifacts of a run or logged "
                 "model of this server, such as runs:/<run_id>/model. Files from elsewhere: "
                 "`muster model upload`"
             )
-        return place(self._session, self._caller, path.rstrip("/"), writes=True)
+        return place(self._session, self._caller, path, writes=True)
 
     def _files(self, trial_id: int, folder: str, source: str) -> list[VersionFile]:
         # Locks the experiment against deletion, as other registrations do.
@@ -350,10 +322,9 @@ class MlflowRegistry:
         ]
 
     def _signature(self, files: list[VersionFile]) -> dict[str, Any] | None:
-        """Return the signature that a model's description states; None if there is none to be read. The
-        description is data: nothing in it is ever executed."""
-        found = next((f for f in files if f.path == MLMODEL), None)
-        if found is None or (found.size_bytes or 0) > MLMODEL_MAX_BYTES:
+        """Return the signature that a model's description states; None if there is none to be read."""
+        found = next((f for f in files if f.path == mlmodel.FILE), None)
+        if found is None or (found.size_bytes or 0) > mlmodel.MAX_BYTES:
             return None
         content = b"".join(
             self._session.scalars(
@@ -362,12 +333,7 @@ class MlflowRegistry:
                 .order_by(RunArtifactChunkRow.idx)
             )
         )
-        try:
-            signature = yaml.safe_load(content)["signature"]
-            read = {side: _tensors(signature.get(side)) for side in ("inputs", "outputs")}
-        except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            return None
-        return read if read["inputs"] or read["outputs"] else None
+        return mlmodel.signature_of(content)
 
     # ------------------------------------------------------------ answers
 
@@ -388,7 +354,7 @@ class MlflowRegistry:
             "user_id": row.created_by,
             "description": row.description,
             "latest_versions": [self._version(row, found)] if found is not None else [],
-            "tags": _pairs(row.tags),
+            "tags": pairs(row.tags),
             "aliases": [
                 {"alias": each.name, "version": str(each.version)}
                 for each in aliases.of_model(self._session, row.id)
@@ -409,11 +375,12 @@ class MlflowRegistry:
             "user_id": row.created_by,
             "current_stage": "None",
             "description": row.notes,
-            "source": row.source_uri or f"mlflow-artifacts:/{REGISTRY}/{row.id}",
+            "source": (row.source == "mlflow" and row.source_uri)
+            or f"mlflow-artifacts:/{REGISTRY}/{row.id}",
             "run_id": self._run_id(row),
             "status": _STATUS[row.state],
             "status_message": row.message,
-            "tags": _pairs(row.tags),
+            "tags": pairs(row.tags),
             "aliases": list(named),
         }
 
@@ -424,57 +391,6 @@ class MlflowRegistry:
             select(UnmanagedRunRow.run_id).where(UnmanagedRunRow.trial_id == row.trial_id)
         )
         return found or ""
-
-
-@dataclass(frozen=True)
-class _Item:
-    """What a search looks at."""
-
-    row: Any
-    tags: Mapping[str, str]
-    attributes: Mapping[str, Any]
-
-    @property
-    def params(self) -> Mapping[str, str]:
-        return {}
-
-    @property
-    def latest(self) -> Mapping[str, TrackedPoint]:
-        return {}
-
-
-def _searched(found: list[_Item], body: Body) -> tuple[list[_Item], str]:
-    names = (
-        "name", "timestamp", "version_number", "run_id", "source_path", "creation_timestamp",
-        "last_updated_timestamp",
-    )  # fmt: skip
-    attributes: Attributes[_Item] = {
-        name: lambda item, name=name: item.attributes.get(name)  # type: ignore[misc]
-        for name in names
-    }
-    matches = matcher(str(body.get("filter") or ""), attributes)
-    kept = [item for item in found if matches(item)]
-    orders = [str(order) for order in listed(body.get("order_by"))]
-    return page_of(
-        ordered(kept, orders, attributes), body, default=100, limit=ASKED_MAX, page_max=PAGE_MAX
-    )
-
-
-def _tensors(given: Any) -> list[dict[str, Any]]:
-    """Return inputs or outputs of a signature as MLflow writes them: JSON of columns or tensors."""
-    found = []
-    for entry in json.loads(given) if isinstance(given, str) else given or []:
-        is_tensor = entry["type"] == "tensor"
-        spec = entry["tensor-spec"] if is_tensor else {"dtype": entry["type"], "shape": None}
-        shape = spec.get("shape")
-        found.append(
-            {
-                "name": str(entry.get("name") or "")[:200],
-                "type": str(spec["dtype"])[:64],
-                "shape": [int(n) for n in shape][:16] if shape is not None else None,
-            }
-        )
-    return found[:100]
 
 
 _STATUS = {
@@ -506,10 +422,6 @@ def _description(body: Body) -> str | None:
     if text is not None and len(str(text)) > MAX_TEXT_CHARS:
         raise invalid(f"description has more than {MAX_TEXT_CHARS:,} characters")
     return None if text is None else str(text)
-
-
-def _pairs(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"key": key, "value": value} for key, value in tags.items()]
 
 
 def _ms(at: Any) -> int:

@@ -1,0 +1,9 @@
+"""Texts that jobs report, made such that every database can store them."""
+
+from __future__ import annotations
+
+
+def storable(text: str, max_chars: int) -> str:
+    """Return the beginning of a text without what PostgreSQL does not take: NUL, and half a surrogate
+    pair."""
+    return text[:max_chars].encode("utf-8", "replace").decode().replace("\0", "")
