@@ -111,6 +111,8 @@ class Uploader:
         if reply.superseded and not allocation.is_superseded:
             allocation.is_superseded = True
             log.warning("attempt_superseded", allocation_id=allocation.allocation_id)
+        for done in reply.models:
+            await allocation.command("registered", done=dataclasses.asdict(done))
         self._max_records = MAX_RECORDS
         allocation.acked_seq = reply.acked_seq
         allocation.reader.drop_until(reply.acked_seq)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import http.client
 import json
 import os
 import socket
+import threading
+import time
+import urllib.parse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,6 +116,37 @@ class TrackedJob:
         return found
 
 
+@contextlib.contextmanager
+def registry(running: TrackedJob, **errors: str) -> Iterator[list[wire.ModelRegistrationRecord]]:
+    """Answer what a script registers, as the agent does with the server's answers: folders are numbered
+    in their order. errors: of models by name. Yields what was asked."""
+    asked: list[wire.ModelRegistrationRecord] = []
+    folders: list[str] = [""]
+    has_ended = threading.Event()
+
+    def answer() -> None:
+        while not has_ended.wait(0.01):
+            for record in running.shim.of(wire.ModelRegistrationRecord)[len(asked) :]:
+                asked.append(record)
+                is_new = record.folder not in folders or not record.folder
+                folders.extend([record.folder] if record.folder not in folders else [])
+                done = wire.ModelRegistration(
+                    no=record.no,
+                    version=folders.index(record.folder),
+                    is_new=is_new,
+                    error=errors.get(record.name, ""),
+                )
+                running.shim.command("registered", done=dataclasses.asdict(done))
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield asked
+    finally:
+        has_ended.set()
+        thread.join()
+
+
 @pytest.fixture
 def job(shims: Any) -> Iterator[Callable[..., TrackedJob]]:
     clients: list[TrackingClient] = []
@@ -154,12 +190,13 @@ def test_what_a_library_reports_itself_is_not_recorded_again(job: Any) -> None:
 @pytest.mark.parametrize("version", ["3.17", "2.22"])
 def test_what_real_clients_send_arrives(job: Any, version: str) -> None:
     running = job()
-    for item in json.loads((RECORDED / f"{version}.json").read_text()):
-        body = (item["body"] or "").encode("latin-1")
-        status, data = running.client.raw(item["method"], f"/{item['path']}", body)
-        # When the recording was made, a job could not register a model.
-        expected = 200 if item["path"].endswith("registered-models/create") else item["status"]
-        assert status == expected, (item["method"], item["path"], data)
+    with registry(running):
+        for item in json.loads((RECORDED / f"{version}.json").read_text()):
+            body = (item["body"] or "").encode("latin-1")
+            status, data = running.client.raw(item["method"], f"/{item['path']}", body)
+            # When the recording was made, a job could not register a model.
+            expected = 200 if item["path"].endswith("registered-models/create") else item["status"]
+            assert status == expected, (item["method"], item["path"], data)
     running.end()
 
     points = running.points()
@@ -258,6 +295,86 @@ def test_only_who_has_the_token_is_answered_and_the_rest_is_refused(job: Any) ->
     running.end()
     assert running.runs() == {}
     assert client.token not in json.dumps([str(r) for r in running.shim.records])
+
+
+MLFLOW = "/api/2.0/mlflow"
+VERSIONS = f"{MLFLOW}/model-versions"
+
+
+def logged(client: TrackingClient) -> tuple[str, str]:
+    """Log a model for a run; the id of the run, and the source of a version of the model."""
+    run_id = client.start("base")
+    path = f"0/{run_id}/artifacts/net"
+    for name, content in (("MLmodel", b"flavors: {}"), ("data/w.bin", b"x" * 10)):
+        artifact = f"/api/2.0/mlflow-artifacts/artifacts/{path}/{name}"
+        assert client.raw("PUT", artifact, content)[0] == 200
+    return run_id, f"mlflow-artifacts:/{path}"
+
+
+def test_a_version_has_the_number_that_the_server_gives(job: Any) -> None:
+    running = job()
+    client = running.client
+    run_id, source = logged(client)
+    with registry(running, theirs="Model theirs belongs to ada.") as asked:
+        client.post(f"{MLFLOW}/registered-models/create", name="digits", description="Of digits.")
+        taken = client.refused(f"{MLFLOW}/registered-models/create", name="digits")
+        assert taken[:2] == (400, "RESOURCE_ALREADY_EXISTS")
+        body = {"name": "digits", "source": source, "run_id": run_id}
+        tags = [{"key": "team", "value": "vision"}]
+        for again in ({}, {"tags": tags}):  # The same files once more are the same version.
+            made = client.post(f"{VERSIONS}/create", **body | again)["model_version"]
+            assert (made["version"], made["status"], made["source"]) == ("1", "READY", source)
+        body["source"] = f"runs:/{run_id}/net/data"
+        assert client.post(f"{VERSIONS}/create", **body)["model_version"]["version"] == "2"
+        found = client.get(f"{VERSIONS}/get?name=digits&version=1")["model_version"]
+        assert (found["tags"], found["run_id"]) == (tags, run_id)
+        uri = client.get(f"{VERSIONS}/get-download-uri?name=digits&version=1")
+        assert uri == {"artifact_uri": source}
+        query = urllib.parse.urlencode({"filter": "name='digits' AND version_number > 1"})
+        (second,) = client.get(f"{VERSIONS}/search?{query}")["model_versions"]
+        assert second["version"] == "2"
+        for version in ("1", "2"):  # It moves.
+            alias = {"name": "digits", "alias": "champion", "version": version}
+            client.post(f"{MLFLOW}/registered-models/alias", **alias)
+        named = client.get(f"{MLFLOW}/registered-models/get?name=digits")["registered_model"]
+        assert named["aliases"] == [{"alias": "champion", "version": "2"}]
+        assert named["description"] == "Of digits."
+
+        nothing = client.refused(f"{VERSIONS}/create", **body | {"source": f"{source}/none"})
+        assert nothing[:2] == (404, "RESOURCE_DOES_NOT_EXIST")
+        elsewhere = client.refused(f"{VERSIONS}/create", **body | {"source": "s3://b/net"})
+        assert "muster model upload" in elsewhere[2]
+        refused = client.refused(f"{VERSIONS}/create", **body | {"name": "theirs"})
+        assert refused == (400, "INVALID_PARAMETER_VALUE", "Model theirs belongs to ada.")
+        assert client.get(f"{VERSIONS}/search?filter=name%3D%27theirs%27") == {"model_versions": []}
+    running.end()
+    folder = "muster-outputs/mlflow/base/artifacts/net"
+    assert [(r.name, r.folder, r.aliases) for r in asked] == [
+        ("digits", "", None), ("digits", folder, None), ("digits", folder, None),
+        ("digits", f"{folder}/data", None), ("digits", folder, ["champion"]),
+        ("digits", f"{folder}/data", ["champion"]), ("digits", folder, []),
+        ("theirs", f"{folder}/data", None),
+    ]  # fmt: skip
+    assert asked[1].mlmodel == "flavors: {}"
+
+
+def test_nobody_waits_for_a_server_that_is_away(job: Any) -> None:
+    running = job()
+    client = running.client
+    run_id, source = logged(client)
+    body = {"name": "digits", "source": source, "run_id": run_id}
+    began = time.monotonic()
+    made = client.post(f"{VERSIONS}/create", **body)["model_version"]
+    assert time.monotonic() - began < 30
+    assert (made["version"], made["status"]) == ("0", "READY")
+    assert "cannot be reached" in made["status_message"]
+    said = [record.text for record in running.shim.of(wire.MessageRecord)]
+    assert any("version gets its number when the server answers" in text for text in said)
+    done = wire.ModelRegistration(no=1, version=7, is_new=True)
+    running.shim.command("registered", done=dataclasses.asdict(done))
+    found = client.get(f"{VERSIONS}/get?name=digits&version=7")["model_version"]
+    assert "cannot be reached" not in found["status_message"]
+    running.end()
 
 
 def test_artifacts_stay_below_their_run(job: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""MLflow's real client outside of a job."""
+"""MLflow's real client outside of a job, and in one that registers models."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ import pytest
 from muster.client import Client, Target
 from muster_server.app import create_app
 from support.live import serving
+from support.stack import Stack
 
 TRACK = Path(__file__).with_name("track_with_mlflow.py")
 REGISTER = Path(__file__).with_name("register_with_mlflow.py")
+REGISTER_IN_JOB = Path(__file__).with_name("register_in_job.py")
 
 
 def run(script, url, token, folder):
@@ -101,3 +104,49 @@ def test_models_are_registered_named_and_loaded_with_the_client(
     assert version["is_unsafe"]
     assert (tmp_path / "pulled/MLmodel").is_file()
     assert pulled.num_files == version["num_files"]
+
+
+@pytest.mark.timeout(300)
+def test_models_that_a_job_registers_are_versions_of_the_registry(tmp_path):
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text(REGISTER_IN_JOB.read_text())
+    document = {
+        "name": "registers",
+        "entrypoint": "train.py",
+        "launcher": "plain",
+        "resources": {"slots": 1},
+        "environment": {"variables": {"PYTHONPATH": os.environ["MUSTER_LIBRARIES"]}},
+        "restarts": {"user": 0},
+    }
+    with tempfile.TemporaryDirectory(prefix="muster-it-", ignore_cleanup_errors=True) as folder:
+        stack = Stack(Path(folder) / "home", agents=1)
+        try:
+            stack.start()
+            with stack.client() as client:
+                experiment_id = client.submit(document, code=code)["id"]
+                ended = client.wait(experiment_id, timeout_s=150)
+                log = stack.cli("logs", str(experiment_id)).stdout
+                assert ended["state"] == "COMPLETED", log
+                versions = [client.wait_for_model(f"digits:{n}", timeout_s=60) for n in (1, 2)]
+                champion = client.model_version("digits@champion")
+                pulled = client.pull_model("digits:1", tmp_path / "pulled")
+        finally:
+            stack.close()
+    told = json.loads(next(line[line.index("{") :] for line in log.splitlines() if "{" in line))
+    assert "letters, digits" in told.pop("refusal")
+    assert told == {
+        "first": ["1", "READY", "READY", {"team": "vision"}],
+        "again": "1",
+        "all": ["1", "2"],
+        "by_alias": "1",
+        "doubled": [[2.0, 2.0, 2.0, 2.0]],
+        "is_quick": True,
+    }
+    assert [version["source"] for version in versions] == ["outputs", "outputs"]
+    assert (champion["number"], champion["notes"]) == (1, "Doubles.")
+    assert (champion["tags"], champion["metrics"]) == ({"team": "vision"}, {"val/loss": 0.25})
+    tensor = {"name": "x", "type": "float32", "shape": [-1, 4]}
+    assert champion["signature"] == {"inputs": [tensor], "outputs": [tensor]}
+    assert pulled.num_files == len(champion["files"])
+    assert (tmp_path / "pulled/MLmodel").is_file()

@@ -151,28 +151,6 @@ def test_times_in_the_place_of_steps_are_said(desk: Desk) -> None:
     assert "has several values at step 0, with times in 1970" in said
 
 
-def test_a_model_can_be_registered_within_a_job(desk: Desk) -> None:
-    run = desk.start()
-    made = desk.call("POST", MODELS, name="net", source_run_id=run.run_id)
-    model_id = made["model"]["info"]["model_id"]
-    registry = "/api/2.0/mlflow"
-    desk.call("POST", f"{registry}/registered-models/create", name="digits")
-    with pytest.raises(TrackingError, match="exists"):
-        desk.call("POST", f"{registry}/registered-models/create", name="digits")
-    for number, source in enumerate(
-        (f"models:/{model_id}", f"mlflow-artifacts:/0/{run.run_id}/artifacts/net"), start=1
-    ):
-        body = {"name": "digits", "source": source, "run_id": run.run_id}
-        version = desk.call("POST", f"{registry}/model-versions/create", **body)["model_version"]
-        assert (version["version"], version["status"]) == (str(number), "READY")
-    found = desk.call("GET", f"{registry}/model-versions/get", name="digits", version="2")
-    assert found["model_version"]["source"].endswith("/artifacts/net")
-    first, second = desk.warnings
-    command = "muster model register digits --outputs 3.1 muster-outputs/mlflow/"
-    assert first.endswith(f"{command}{run.folder}/models/net")
-    assert second.endswith(f"{command}{run.folder}/artifacts/net")
-
-
 def test_the_number_of_runs_and_models_is_bounded(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ _MASKED_KINDS = (
     '"type":"state"',
     '"type":"stacks"',
     '"type":"tracked_run"',
+    '"type":"model_registration"',
 )
 
 

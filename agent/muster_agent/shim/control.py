@@ -5,7 +5,8 @@
 · {"command": "stop", "reason": "...", "kind": "preempt", "grace_s": 1.0 | null}
 · {"command": "kill", "reason": "..."} (both with "by_node": true if the server did not request it)
 · {"command": "stacks", "no": 2} · {"command": "profile", "order": {...}}
-· {"command": "shards", "orders": {...}} · {"command": "status"}
+· {"command": "shards", "orders": {...}} · {"command": "registered", "done": {...}}
+· {"command": "status"}
 · {"command": "secrets"}, whose answer has the values by name in "secrets" · {"command": "session"},
 whose answer has in "session" the environment and folder of a command inside the job, or null.
 Each is answered with {"ok": true, "observed": ...} or {"error": ...}. All are idempotent; a kill
@@ -65,6 +66,8 @@ class Commands:
         self.is_by_node = False
         """Whether the first of them came from this node itself and not from the server."""
         self.deadline_boot_s = deadline_boot_s
+        self.take_registration: Callable[[wire.ModelRegistration], None] = lambda done: None
+        """Takes what the server has made of a model that the script registers."""
 
     @property
     def asked(self) -> set[str]:
@@ -129,6 +132,9 @@ class Commands:
                     # It may have waited here while the machine stood still, and nothing trains yet.
                     deadline = max(deadline, self.deadline_boot_s)
                 self.deadline_boot_s = deadline
+            case "registered":
+                self.take_registration(wire.load(wire.ModelRegistration, message["done"]))
+                return
             case "status" | "secrets" | "session":
                 return
             case other:

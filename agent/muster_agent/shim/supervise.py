@@ -217,6 +217,7 @@ class Shim:
             uid=self.options.isolation.uid,
             min_free_bytes=self.options.min_disk_free_bytes,
         )
+        self.commands.take_registration = self.tracker.take_registration
         self.event_values = EventValues(
             self.spec.config,
             place_of=self._place_of_process,

@@ -7,6 +7,7 @@ about four minutes, and the spool holds what they log for as long as an outage l
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 import logging
@@ -23,19 +24,24 @@ from muster.run_names import RunNames
 from muster.series_rules import clean_name
 from muster.tracking import (
     ModelShelf,
+    Registrations,
     RunChange,
     TrackedPoint,
     TrackedRun,
     TrackingBook,
     TrackingError,
+    VersionSource,
     answer,
+    artifact_path,
     invalid,
     missing,
+    registry_call,
     sane_time,
     series_name,
 )
+from muster_agent.clock import unix_ms
 from muster_agent.records.points import MetricPoint, NameRoutes, Route, metrics_record
-from muster_agent.tracking.artifacts import ArtifactStore
+from muster_agent.tracking.artifacts import FOLDER, ArtifactStore
 from muster_agent.tracking.http import (
     BodyTooLarge,
     ConnectionBroken,
@@ -55,6 +61,11 @@ TAG_RECORDED_MAX_CHARS = 8_000
 """Longer tags, which only MLflow's own bookkeeping has, stay in the job."""
 EARLIER_RUNS_MAX = 5_000
 CLOSE_TIMEOUT_S = 2.0
+REGISTRY_TIMEOUT_S = 20.0
+"""How long a request to the model registry waits for the server: far less than clients wait."""
+AWAY_TIMEOUT_S = 1.0
+"""How long it waits once the server has not answered."""
+MLMODEL_MAX_BYTES = 64 * 1024
 _ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
 
 log = logging.getLogger("muster.shim")
@@ -106,6 +117,13 @@ class JobTracker:
             recall=self._recall,
         )
         self._shelf = ModelShelf(self._book.run, trial=trial)
+        self._registrations = Registrations(
+            send=lambda record: self._record(wire.dump(record), False), find=self._source
+        )
+        self._warn = warn
+        self._answered = asyncio.Event()
+        """Set and replaced whenever the server has answered a registration."""
+        self._is_server_away = False
 
     async def listen(self) -> None:
         """Listen on the loopback interface. Raises OSError."""
@@ -153,6 +171,8 @@ class JobTracker:
         if request.method != "GET":
             async with self._bodies:
                 body = _json(await read_body(request, max_bytes=BODY_MAX_BYTES))
+        if (call := registry_call(request.path)) is not None:
+            return HttpReply.of(await self._registry(request.method, call, body))
         rank = self._spec.rank_offset
         if self._spec.world_size > 1 and request.path.endswith("/runs/create"):
             rank = await asyncio.to_thread(self._rank_at, request.peer_port)
@@ -173,6 +193,52 @@ class JobTracker:
             except (psutil.Error, OSError, KeyError, ValueError):
                 continue
         return self._spec.rank_offset
+
+    # ------------------------------------------------------------ registered models
+
+    def take_registration(self, done: wire.ModelRegistration) -> None:
+        """Take what the server has made of a registration."""
+        self._registrations.take(done)
+        self._is_server_away = False
+        self._answered.set()
+        self._answered = asyncio.Event()
+
+    async def _registry(
+        self, method: str, call: tuple[str, str], body: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        no, shown = self._registrations.ask(method, call, body, now_ms=unix_ms())
+        try:
+            async with asyncio.timeout(
+                AWAY_TIMEOUT_S if self._is_server_away else REGISTRY_TIMEOUT_S
+            ):
+                while no and not self._registrations.is_answered(no):
+                    await self._answered.wait()
+        except TimeoutError:
+            if not self._is_server_away:
+                self._is_server_away = True
+                self._warn(
+                    "The server did not answer when the script registered a model: the script is told "
+                    "version 0, and the version gets its number when the server answers."
+                )
+        return shown()
+
+    def _source(self, source: str) -> VersionSource:
+        """Return what the source of a version means. Raises TrackingError."""
+        path = artifact_path(source)
+        if not path or self._store is None:
+            raise invalid(
+                f"Invalid source {source[:200]!r}: a version is made of what this job has logged, such "
+                "as runs:/<run_id>/model. Files from elsewhere: `muster model upload`"
+            )
+        place = self._place(path)
+        if not self._store.entries(place):
+            raise missing(f"There are no artifacts under {source[:200]!r}: log the model first.")
+        mlmodel = ""
+        with contextlib.suppress(OSError, TrackingError, UnicodeDecodeError):
+            size, pieces = self._store.read([*place, "MLmodel"])
+            if size <= MLMODEL_MAX_BYTES:
+                mlmodel = b"".join(pieces).decode()
+        return VersionSource(f"mlflow-artifacts:/{path}", "/".join((*FOLDER, *place)), mlmodel)
 
     # ------------------------------------------------------------ artifacts
 

@@ -10,6 +10,7 @@ from .book import TrackingBook
 from .endpoints import answer
 from .errors import TrackingError, invalid, missing, no_endpoint
 from .models import LoggedModel, ModelShelf
+from .registrations import Registrations, VersionSource
 from .registry import artifact_path, registry_call
 from .runs import (
     DEFAULT_EXPERIMENT,
@@ -43,6 +44,7 @@ __all__ = [
     "TIME_MIN_MS",
     "LoggedModel",
     "ModelShelf",
+    "Registrations",
     "RunChange",
     "TrackedExperiment",
     "TrackedPoint",
@@ -50,6 +52,7 @@ __all__ = [
     "TrackingBook",
     "TrackingError",
     "TrackingStore",
+    "VersionSource",
     "already_exists",
     "answer",
     "artifact_path",

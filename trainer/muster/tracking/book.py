@@ -19,7 +19,6 @@ from typing import Any
 from muster.wire import encode_number
 
 from .errors import invalid, missing
-from .registrations import Registrations
 from .runs import (
     DEFAULT_EXPERIMENT,
     NAME_TAG,
@@ -67,9 +66,6 @@ class TrackingBook(TrackingStore):
         self._changed = changed
         self._tell = warn
         self._trial_name = trial_name
-        self.registrations = Registrations(
-            trial=trial_name.removeprefix("trial-"), warn=self._warn_once
-        )
         self._recall = recall
         self._folders: set[str] = set()
         self._labels: set[str] = set()

@@ -10,9 +10,8 @@ from typing import Any
 from muster.series_rules import STEP_MAX
 
 from . import search
-from .errors import TrackingError, invalid, no_endpoint
+from .errors import invalid, no_endpoint
 from .models import MODELS_MAX, ModelShelf
-from .registrations import PATHS
 from .runs import INPUT_MARK, MODELS_TAG, RunChange, TrackedExperiment, TrackedRun, metric_json
 from .store import TrackingStore
 from .values import (
@@ -26,8 +25,6 @@ from .values import (
     whole_of,
 )
 
-OUTPUTS = "muster-outputs/mlflow/"
-"""Folder of all artifacts of a job among its outputs."""
 PAGE_MAX = 50_000
 """Most runs in one answer."""
 HISTORY_PAGE_MAX = 25_000
@@ -55,32 +52,12 @@ def answer(
     name = found[1] if found else ""
     if name.startswith("/logged-models"):
         return shelf.answer(method, name, body, now_ms=store.now_ms())
-    if name.startswith(PATHS) and store.registrations is not None:
-        folder = _folder_of(store, shelf, str(body.get("source") or ""))
-        return store.registrations.answer(method, name, body, folder=folder, now_ms=store.now_ms())
     endpoint = _ENDPOINTS.get((method, name))
     if name == "/runs/create" and method == "POST":
         return {"run": store.create_run(body, rank=rank).shown()}
     if endpoint is None:
         raise no_endpoint(method, path)
     return endpoint(store, body)
-
-
-def _folder_of(store: TrackingStore, shelf: ModelShelf, source: str) -> str:
-    """Return where the files are that a version is made of, as outputs; "" where that is not known."""
-    match source.partition(":/")[2].strip("/").split("/"):
-        case [model_id] if (model := shelf.find(model_id)) is not None:
-            return f"{OUTPUTS}{model.folder}"
-        case [_, "models", model_id, "artifacts", *_] if (
-            model := shelf.find(model_id)
-        ) is not None:
-            return f"{OUTPUTS}{model.folder}"
-        case [_, run_id, "artifacts", *rest]:
-            try:
-                return "/".join([f"{OUTPUTS}{store.run(run_id).folder}/artifacts", *rest])
-            except TrackingError:
-                return ""
-    return ""
 
 
 def _run(store: TrackingStore, body: Body) -> TrackedRun:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from .errors import TrackingError, invalid, missing
-from .registrations import Registrations
 from .runs import IMPORT_TAG, NAME_TAG, STATUSES, RunChange, TrackedExperiment, TrackedRun
 from .values import (
     BATCH_ITEMS_MAX,
@@ -42,8 +41,6 @@ EARLY_MIN = 3
 class TrackingStore(ABC):
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self.registrations: Registrations | None = None
-        """Models that are registered here; None where a registry answers such requests."""
         self._warned: set[str] = set()
         self._num_early: Counter[str] = Counter()
         """Values of each metric at step 0 whose times cannot be right."""
