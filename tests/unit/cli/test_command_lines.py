@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.command_lines import parse_command
+from muster.cli.command_lines import parse_command, split_variables
 from muster.cli.output import CommandFailure
 
 SCRIPT = ("train.py", "--lr", "1e-3")
@@ -48,6 +48,28 @@ def test_what_runs_and_on_how_many_slots(
 ) -> None:
     parsed = parse_command(line.split(), folder)
     assert (parsed.entrypoint, parsed.slots, parsed.nodes) == (entrypoint, slots, nodes)
+
+
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [
+        (["python", "train.py", "lr=0.1"], []),
+        (["CUDA_VISIBLE_DEVICES=0,1", "python", "train.py"], ["CUDA_VISIBLE_DEVICES=0,1"]),
+        (["PYTHONPATH=.", "NOTE=a b=c", "EMPTY=", "./train.py"], ["PYTHONPATH=.", "NOTE=a b=c", "EMPTY="]),
+        (["2=3", "train.py"], []),
+        (["./a=b"], []),
+    ],
+)  # fmt: skip
+def test_variables_before_a_program_are_set_as_a_shell_would(
+    words: list[str], variables: list[str]
+) -> None:
+    assert split_variables(words) == (variables, words[len(variables) :])
+
+
+@pytest.mark.parametrize("words", [[], ["LR=0.1"]])
+def test_variables_alone_are_no_command(words: list[str]) -> None:
+    with pytest.raises(CommandFailure, match="There is no command"):
+        split_variables(words)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +177,6 @@ def test_the_experiment_is_named_like_its_script(folder: Path, line: str, name: 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("", "There is no command"),
         ("python", "would wait for input"),
         ("python -", "would wait for input"),
         ("srun train.py", "srun starts processes"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from .exit_codes import EXIT_USAGE
 from .output import CommandFailure
 
 _PYTHON = re.compile(r"python[0-9.]*")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _ELSEWHERE = frozenset({"srun", "sbatch"})
 """Programs that start workers on other machines themselves."""
 _ON_ONE_NODE = frozenset({"mpirun", "mpiexec", "horovodrun"})
@@ -76,14 +78,22 @@ class ParsedCommand:
         return {"entrypoint": list(entrypoint), **({"launcher": launcher} if launcher else {})}
 
 
+def split_variables(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the variables that a line sets before its program, as a shell reads them
+    (`PYTHONPATH=. python train.py`), and the words of the command. Raises CommandFailure if there is
+    no command."""
+    command = list(itertools.dropwhile(_ASSIGNMENT.match, words))
+    if not command:
+        raise _wrong("There is no command to run.", "muster run -n 2 -- python train.py --lr 1e-3")
+    return list(words[: len(words) - len(command)]), command
+
+
 def parse_command(words: Sequence[str], folder: Path) -> ParsedCommand:
     """Return what a command line is as an experiment.
 
     folder: the folder that is sent; scripts in it are named relative to it. Raises CommandFailure
     for what cannot run as an experiment.
     """
-    if not words:
-        raise _wrong("There is no command to run.", "muster run -n 2 -- python train.py --lr 1e-3")
     program = PurePath(words[0]).name
     if program in _ELSEWHERE:
         raise _wrong(

@@ -102,7 +102,7 @@ def run(
     The current folder is sent along. Options of this command come before the command line:
     muster run -n 2 -- python train.py --lr 1e-3
     """
-    from ..command_lines import parse_command
+    from ..command_lines import parse_command, split_variables
 
     if gpus is not None:
         if slots not in (None, gpus) or slot_type == "cpu":
@@ -112,6 +112,8 @@ def run(
                 exit_code=EXIT_USAGE,
             )
         slots, slot_type = gpus, "cuda"
+    assigned, command = split_variables(command)
+    env = [*(env or ()), *assigned]
     given, command = _batch_options(command)
     if (script := _batch_script(command[0], is_named=given is not None)) is not None:
         own = (slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)
@@ -133,7 +135,7 @@ def run(
     )
     document["resources"] |= _given(pool=pool, slot_type=slot_type)
     document["environment"] = _given(
-        python=python or parsed.python, variables=_variables(env or ()), secrets=secret
+        python=python or parsed.python, variables=_variables(env), secrets=secret
     )
     document["code"] = {"path": ".", **_given(include=include)}
     document |= _array(array or ())
