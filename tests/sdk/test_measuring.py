@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -267,6 +269,52 @@ def test_parts_sum_to_the_step_and_a_pause_is_in_none(run: Run, tmp_path: Path) 
         assert row["time/step_ms"] < 300
         assert row["train/loss"] == 0.5
         assert row["throughput/samples_per_s"] == pytest.approx(1e4 / row["time/step_ms"])
+
+
+def test_outside_the_phases_what_uses_no_processor_is_idle(run: Run, tmp_path: Path) -> None:
+    timer = StepTimer(run=run, max_rows_per_s=0)
+    for step in (1, 2):
+        used = time.thread_time()
+        while time.thread_time() < used + 0.01:
+            pass
+        with timer.forward():
+            time.sleep(0.03)  # in a phase: nothing is said of it
+        time.sleep(0.02)
+        timer.end_step(step)
+    for row in rows(tmp_path):
+        assert row["time/forward_ms"] >= 30
+        assert row["time/other_idle_ms"] >= 19
+        assert row["time/other_ms"] - row["time/other_idle_ms"] >= 9
+
+
+def test_waiting_for_others_outside_the_phases_is_not_idle() -> None:
+    record = Collective("all_reduce", 4, "world", 100)
+    record.done, record.waits = 400, [(threading.get_ident(), 100, 400)]
+    segments = [Segment("other", 0, 1000)]
+    sums = StepSums()
+    sums.add_step(1000, 0, None, None)
+    sums.add_parts(1000, segments, comm_use([record], segments), 200)
+    values = sums.values(with_comm=True, info=RankInfo(), facts=Facts())
+    assert values["comm/exposed_ms"] == pytest.approx(300e-6)
+    assert values["time/other_ms"] == pytest.approx(700e-6)
+    assert values["time/other_idle_ms"] == pytest.approx(500e-6)
+
+
+def test_validation_is_said_beside_the_step_from_the_first_one_on(run: Run, tmp_path: Path) -> None:
+    timer = StepTimer(run=run, max_rows_per_s=0)
+    for step in (1, 2, 3):
+        if step == 2:
+            with timer.pause():
+                busy(100)
+                with timer.pause():
+                    busy(100)
+                busy(100)
+        timer.end_step(step)
+    first, second, third = rows(tmp_path)
+    assert "time/validation_ms" not in first
+    assert second["time/validation_ms"] >= 300
+    assert second["time/step_ms"] < 300
+    assert third["time/validation_ms"] == 0
 
 
 def test_switched_off_in_the_document_nothing_is_measured_and_what_is_logged_stays(

@@ -24,6 +24,7 @@ PARTS = (
     "time/backward_ms",
     "comm/exposed_ms",
     "time/optimizer_ms",
+    "time/no_grad_ms",
     "time/checkpoint_ms",
     "time/other_ms",
 )

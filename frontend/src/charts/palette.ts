@@ -43,6 +43,7 @@ function lookUp(): Palette {
       "comm/exposed_ms": series[2] ?? "",
       "pipeline/bubble_ms": read("--part-bubble"),
       "time/optimizer_ms": series[5] ?? "",
+      "time/no_grad_ms": read("--part-no-grad"),
       "time/checkpoint_ms": series[3] ?? "",
       "time/other_ms": series[4] ?? "",
     },

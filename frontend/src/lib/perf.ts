@@ -8,6 +8,7 @@ export const STEP_PARTS = [
   "comm/exposed_ms",
   "pipeline/bubble_ms",
   "time/optimizer_ms",
+  "time/no_grad_ms",
   "time/checkpoint_ms",
   "time/other_ms",
 ] as const;
@@ -23,6 +24,7 @@ export const PART_COLORS: Record<StepPart, string> = {
   "comm/exposed_ms": "var(--series-2)",
   "pipeline/bubble_ms": "var(--part-bubble)",
   "time/optimizer_ms": "var(--series-5)",
+  "time/no_grad_ms": "var(--part-no-grad)",
   "time/checkpoint_ms": "var(--series-3)",
   "time/other_ms": "var(--series-4)",
 };

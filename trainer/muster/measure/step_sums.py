@@ -11,7 +11,8 @@ from muster.sdk.env import RankInfo
 from muster.series_rules import clean_name
 
 PHASES = (
-    "data_wait", "host_to_device", "forward", "backward", "optimizer", "checkpoint", "other",
+    "data_wait", "host_to_device", "forward", "backward", "optimizer", "no_grad", "checkpoint",
+    "other",
 )  # fmt: skip
 MAX_KINDS = 24
 """Number of pairs of process group and kind that are reported separately; further ones are summed
@@ -42,19 +43,27 @@ class StepSums:
         self._wall_ns = self._cost_ns = 0
         self._samples: int | None = None
         self._samples_of_all: int | None = None
+        self._paused_ns: int | None = None
 
         # Of those steps whose parts are known.
         self._num_parts = 0
         self._step_ns = 0
         self._parts = dict.fromkeys(PHASES, 0)
+        self._other_idle: int | None = None
         self._exposed = self._total = self._num_bytes = self._count = self._bubble = 0
         self._interference = self._num_interference = 0
         self._groups: dict[str, int] = {}
         self._kinds: dict[tuple[str, str], list[int]] = {}
 
     def add_step(
-        self, step_ns: int, cost_ns: int, samples: int | None, samples_of_all: int | None
+        self,
+        step_ns: int,
+        cost_ns: int,
+        samples: int | None,
+        samples_of_all: int | None,
+        paused_ns: int | None = None,
     ) -> None:
+        """Add a step. paused_ns: time of pauses since the step before; None if there was never one."""
         self._num_steps += 1
         self._wall_ns += step_ns
         self._cost_ns += cost_ns
@@ -62,15 +71,29 @@ class StepSums:
             self._samples = (self._samples or 0) + samples
         if samples_of_all is not None:
             self._samples_of_all = (self._samples_of_all or 0) + samples_of_all
+        if paused_ns is not None:
+            self._paused_ns = (self._paused_ns or 0) + paused_ns
 
-    def add_parts(self, step_ns: int, segments: list[Segment], use: CommUse | None) -> None:
+    def add_parts(
+        self,
+        step_ns: int,
+        segments: list[Segment],
+        use: CommUse | None,
+        other_cpu_ns: int | None = None,
+    ) -> None:
+        """Add the parts of a step. other_cpu_ns: CPU time of the training thread in the phase
+        "other"; None if unknown, as where the segments are a device's."""
         self._num_parts += 1
         self._step_ns += step_ns
         parts = self._parts
+        other_before = parts["other"]
         for phase, start, end in segments:
             parts[phase] = parts.get(phase, 0) + end - start
         if use is not None:
             self._add_comm(use)
+        if other_cpu_ns is not None:
+            idle = max(parts["other"] - other_before - other_cpu_ns, 0)
+            self._other_idle = (self._other_idle or 0) + idle
 
     def _add_comm(self, use: CommUse) -> None:
         for taken in (use.exposed_by_phase, use.bubble_by_phase):
@@ -105,6 +128,8 @@ class StepSums:
             **memory.values(),
             **self._throughput(info, facts),
         }
+        if self._paused_ns is not None:
+            values["time/validation_ms"] = self._paused_ns * _MS / self._num_steps
         if facts.stage is not None:
             values["pipeline/stage"] = float(facts.stage)
         if with_comm and info.world_size > 1:
@@ -115,6 +140,8 @@ class StepSums:
         scale = _MS / self._num_parts
         values["time/step_ms"] = self._step_ns * scale
         values.update({f"time/{name}_ms": ns * scale for name, ns in self._parts.items()})
+        if self._other_idle is not None:
+            values["time/other_idle_ms"] = self._other_idle * scale
         if with_comm:
             values.update(self._comm(scale))
             if facts.stage is not None:

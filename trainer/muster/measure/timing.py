@@ -5,7 +5,7 @@ phase at any moment; a moment in which it is blocked on communication counts as 
 communication and not as its phase. So the parts always sum to the step:
 
     step = data_wait + host_to_device + forward + backward + comm/exposed + pipeline/bubble
-           + optimizer + checkpoint + other
+           + optimizer + no_grad + checkpoint + other
 
 Measuring never synchronises an accelerator. On CUDA the phases are what the device did, by events that
 are read some steps later (`muster.measure.device_time`), of one step in eight.
@@ -98,6 +98,12 @@ class StepTimer:
         self._segments: list[Segment] = []
         self._phase = "other"
         self._since = now_ns()
+        self._since_cpu = cpu_ns()
+        """CPU time of the training thread when the phase "other" began."""
+        self._other_cpu_ns = 0
+        """CPU time of this step in the phase "other"."""
+        self._paused_ns: int | None = None
+        """Time in pauses since the step before; None until the first pause."""
         self._carried: list[Collective] = []
 
         self._sampling = StepSampling()
@@ -221,8 +227,10 @@ class StepTimer:
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """Exclude this block from the step: validation, for example, is not training."""
+        """Exclude this block from the step: validation, for example, is not training. Its time is
+        reported beside the step, as time/validation_ms."""
         self._switch(self._phase)
+        began, paused_before = self._since, self._paused_ns or 0
         was_enabled, collectives.log.enabled = collectives.log.enabled, False
         if self._device is not None:
             self._device.mark(NO_PHASE)
@@ -230,6 +238,8 @@ class StepTimer:
             yield
         finally:
             self._since = now_ns()  # leaves a gap between two segments
+            self._since_cpu = cpu_ns()
+            self._paused_ns = paused_before + self._since - began
             if self._device is not None:
                 self._device.mark(self._phase)
             collectives.log.enabled = was_enabled
@@ -260,6 +270,11 @@ class StepTimer:
             self._segments.append(Segment(self._phase, self._since, now))
         if self._device is not None and phase != self._phase:
             self._device.mark(phase)
+        if "other" in (self._phase, phase):
+            cpu = cpu_ns()
+            if self._phase == "other":
+                self._other_cpu_ns += cpu - self._since_cpu
+            self._since_cpu = cpu
         self._phase, self._since = phase, now
 
     def where(self) -> tuple[str, int]:
@@ -353,6 +368,10 @@ class StepTimer:
         self, step: int, samples: int | None, samples_of_all: int | Literal["unknown"] | None
     ) -> None:
         segments = self._segments
+        other_cpu_ns, self._other_cpu_ns = self._other_cpu_ns, 0
+        paused_ns = self._paused_ns
+        if paused_ns:
+            self._paused_ns = 0
         records, recording_ns = collectives.log.take()
         step_ns = sum(s.end - s.start for s in segments)
         if step_ns <= 0:
@@ -365,7 +384,7 @@ class StepTimer:
             samples_of_all = samples * self._run.info.world_size
         elif samples_of_all == "unknown":
             samples_of_all = None
-        sums.add_step(step_ns, recording_ns + self._own_cost_ns, samples, samples_of_all)
+        sums.add_step(step_ns, recording_ns + self._own_cost_ns, samples, samples_of_all, paused_ns)
         if self._device is not None:
             self._add_device_steps(self._device)
             return
@@ -389,7 +408,7 @@ class StepTimer:
             use = comm_use(records, segments, thread=self._thread, fastest=self._fastest)
             self._carried = [r for r in records if not r.end]
             self._sampling.add(step_ns, recording_ns + cpu_ns() - began)
-        sums.add_parts(step_ns, segments, use)
+        sums.add_parts(step_ns, segments, use, other_cpu_ns)
 
     def _add_device_steps(self, device: DeviceTimer) -> None:
         """Add parts of steps that the device has finished: the host's time for them tells nothing,

@@ -8,8 +8,9 @@ export const performance = {
     "comm/exposed_ms": "Communication",
     "pipeline/bubble_ms": "Bubble",
     "time/optimizer_ms": "Optimizer",
+    "time/no_grad_ms": "Without gradients",
     "time/checkpoint_ms": "Checkpoint",
-    "time/other_ms": "Other",
+    "time/other_ms": "Outside the model",
   },
   perf: {
     none: "No step times reported",

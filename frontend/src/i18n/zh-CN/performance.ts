@@ -10,8 +10,9 @@ export const performance: Same<typeof english> = {
     "comm/exposed_ms": "通信",
     "pipeline/bubble_ms": "流水线气泡",
     "time/optimizer_ms": "优化器",
+    "time/no_grad_ms": "无梯度计算",
     "time/checkpoint_ms": "检查点",
-    "time/other_ms": "其他",
+    "time/other_ms": "模型之外",
   },
   perf: {
     none: "没有上报步时间",

@@ -33,8 +33,9 @@ _SAYS = {
     "forward": "it is in its forward pass",
     "backward": "it is in its backward pass",
     "optimizer": "it is in its optimizer's step",
+    "no_grad": "it runs a model without gradients",
     "checkpoint": "it saves a checkpoint",
-    "other": "it is between the phases of a step",
+    "other": "it is outside the model and the optimizer",
 }
 
 

@@ -47,7 +47,9 @@ def run_of(
         exposed_s=exposed,
         hidden_s=statistics.fmean(r.overlapped_ms or 0.0 for r in ranks) / 1e3,
         wait_s=statistics.fmean(waits) / 1e3,
-        other_s=_mean(ranks, "time/checkpoint_ms", "time/other_ms", "pipeline/bubble_ms"),
+        other_s=_mean(
+            ranks, "time/no_grad_ms", "time/checkpoint_ms", "time/other_ms", "pipeline/bubble_ms"
+        ),
         transfers=tuple(t for of in found.traffic if (t := transfer_of(of, backend=backend))),
         num_steps=min(r.num_rows for r in ranks),
         timed=timed(trial.summary, size=size, backend=backend),

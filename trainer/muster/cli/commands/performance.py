@@ -18,8 +18,9 @@ SHORT = {
     "comm/exposed_ms": "exposed",
     "pipeline/bubble_ms": "bubble",
     "time/optimizer_ms": "optimizer",
+    "time/no_grad_ms": "no grad",
     "time/checkpoint_ms": "checkpoint",
-    "time/other_ms": "other",
+    "time/other_ms": "outside",
 }
 
 
