@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -21,6 +22,9 @@ pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on
 PLAIN = Path(__file__).with_name("workers") / "plain"
 SITE = Path(muster.__file__).parent / "launch" / "attach_site"
 DELAY_MS = 100.0
+BUSY_MS = 20.0
+OWN_WORK_MS = 60.0
+"""What a busy machine may add to a phase beside its naps."""
 
 
 def told_loss(job: Job) -> list[str]:
@@ -198,7 +202,9 @@ def told(job: Job) -> list[list[str]]:
     return [[line for line in lines if line.startswith("told ")] for lines in said]
 
 
-@pytest.mark.parametrize(("script", "workers"), [("every_call", 2), ("compiled", 1)])
+@pytest.mark.parametrize(
+    ("script", "workers"), [("every_call", 2), ("compiled", 1), ("every_module", 1)]
+)
 def test_what_torch_offers_does_what_it_does_without_us(
     start: Start, script: str, workers: int
 ) -> None:
@@ -206,5 +212,27 @@ def test_what_torch_offers_does_what_it_does_without_us(
     path = PLAIN / f"{script}.py"
     with_us = start("with", workers=workers, script=path, MUSTER_ATTACH="steps").wait()
     without = start("without", workers=workers, script=path).wait()
-    assert told(with_us) == told(without)
+    for mine, theirs in zip(told(with_us), told(without), strict=True):
+        for said, expected in zip(mine, theirs, strict=True):
+            assert said == expected
     assert len(told(without)[0]) > 3
+
+
+def test_every_phase_of_an_unchanged_script_takes_what_it_takes(start: Start) -> None:
+    job = start("phases", script=PLAIN / "phases.py", MUSTER_ATTACH="steps").wait()
+    (line,) = re.findall(r"truth (.*)", job.workers[0].communicate()[0])
+    truth = {int(step): parts for step, parts in json.loads(line).items()}
+    rows = job.rows(0)
+    assert set(rows) == set(range(2, 10))
+    for step, row in rows.items():
+        true = truth[step] | {"other": truth[step]["idle"] + truth[step]["busy"]}
+        for phase in ("forward", "backward", "no_grad", "checkpoint", "other"):
+            said = row[f"time/{phase}_ms"] - true.get(phase, 0.0)
+            assert -1 <= said <= OWN_WORK_MS, (step, phase)
+        assert sum(row[name] for name in PARTS if name in row) == pytest.approx(row["time/step_ms"])
+        assert row["time/other_idle_ms"] >= true["idle"] - 1  # less what a sleep takes to begin
+        assert row["time/other_ms"] - row["time/other_idle_ms"] >= 0.9 * BUSY_MS
+    assert [s for s, row in rows.items() if row.get("time/validation_ms")] == [6]
+    assert 0 <= rows[6]["time/validation_ms"] - truth[6]["validation"] <= OWN_WORK_MS
+    assert "time/validation_ms" not in rows[5]
+    assert rows[7]["time/validation_ms"] == 0

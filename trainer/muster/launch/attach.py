@@ -5,10 +5,13 @@ The agent has Python call `install` in each worker before the script's first lin
 imported torch, hooks of torch tell where the training thread is:
 
 * a step ends when the optimizer's `step` does (of several the one that steps first);
-* `backward` is what happens inside `torch.autograd.backward`, which every `loss.backward()` calls;
-* `data_wait` is waiting for a batch of a `DataLoader`, and `forward` what lies between a batch (without
-  a `DataLoader`: the step before) and the backward: copies to the device and the loss are in it;
-* batches fetched while gradients are switched off are validation, which is no part of a step;
+* `forward` is what happens inside a module that no other module calls, with gradients on;
+* `backward` is what happens inside autograd's engine: `loss.backward()`, `torch.autograd.grad`, and
+  the forward that activation checkpointing repeats there;
+* `data_wait` is waiting for a batch of a `DataLoader`, `checkpoint` is `torch.save`;
+* `no_grad` lasts from the first module called with gradients off until they are on again;
+* `other` is the rest: outside the model. A loss that is no module is in it;
+* batches of a `DataLoader` fetched while gradients are off are validation, which is no part of a step;
 * process groups over gloo are measured as by `muster.backend`, and still call themselves "gloo".
 
 A script that makes a `StepTimer` of its own measures itself: then nothing is done here. What goes wrong
@@ -42,6 +45,9 @@ MAX_DEPTH = 4
 """Depth to which the first tensor of a batch is searched for."""
 
 
+AWAITING_MODULES = frozenset({"other", "no_grad", "optimizer"})
+"""Phases that a module's call may end. An optimizer that is given a closure calls the model in it."""
+
 STEPS = "steps"
 """What to attach to measure steps; the others are the routes of `muster.capture`."""
 
@@ -56,7 +62,8 @@ def install(what: Collection[str]) -> None:
     hooks = capture.hooks(what)
     if STEPS in what:
         hooks["torch"] = lambda _: _instrument()
-    for name in hooks.keys() & sys.modules.keys():
+        hooks["torch._dynamo.eval_frame"] = lambda dynamo: _observer.skip_tracing(dynamo)
+    for name in [name for name in hooks if name in sys.modules]:  # in their order
         hooks.pop(name)(sys.modules[name])
     if hooks:
         sys.meta_path.insert(0, AfterImport(hooks))
@@ -107,7 +114,7 @@ def _instrument() -> None:
 def _give_up(error: Exception) -> None:
     from muster.sdk.run import warn_once
 
-    _observer.is_off = True
+    _observer.turn_off()
     warn_once(f"the script's steps are not measured: {type(error).__name__}: {error}")
 
 
@@ -199,8 +206,12 @@ class Observer:
         self._num_of_others = 0
         self._step = 0
         self._phase = "other"
-        self._has_fetched = False
-        """Whether this step has a batch of a DataLoader."""
+        self._phase_before_optimizer = "other"
+        self.awaits_module = False
+        """Whether the next call of a module changes the phase. Every call of every module reads it:
+        one test is all that a module inside another costs."""
+        self._wrappers: list[Any] = []
+        """Functions that torch calls in place of its own."""
         self._samples: int | None = None
         self._num_replicas: int | None = None
         """Number of ranks over which the sampler distributes the data; None if unknown."""
@@ -209,6 +220,7 @@ class Observer:
 
     def watch_phases(self) -> None:
         import torch
+        from torch.autograd import grad_mode
         from torch.optim import optimizer
         from torch.utils.data import dataloader
 
@@ -226,70 +238,152 @@ class Observer:
 
         optimizer.register_optimizer_step_pre_hook(begins)
         optimizer.register_optimizer_step_post_hook(ends)
-        backward = torch.autograd.backward
-
-        @functools.wraps(backward)
-        def seen_backward(*args: Any, **kwargs: Any) -> None:
-            if is_compiling():
-                backward(*args, **kwargs)
-                return
-            before = self._phase
-            self._enter("backward")
-            try:
-                backward(*args, **kwargs)
-            finally:
-                self._enter("other" if before == "forward" else before)
-
-        torch.autograd.backward = seen_backward
-        iterating = dataloader._BaseDataLoaderIter
-        fetch = iterating.__next__
-
-        @functools.wraps(fetch)
-        def seen_fetch(iterator: Any) -> Any:
-            self._fetch_begins(torch.is_grad_enabled())
-            batch = None
-            try:
-                batch = fetch(iterator)
-            finally:
-                self._fetch_ends(iterator, batch)
-            return batch
-
-        iterating.__next__ = seen_fetch  # type: ignore[assignment]
+        self._replace(torch.nn.Module, "__call__", self._seen_module)
+        # What both `backward` and `grad` call, and torch.compile never traces.
+        self._replace(torch.autograd, "_engine_run_backward", self._timed("backward"))
+        self._replace(torch, "save", self._timed("checkpoint"))
+        for context in (grad_mode.no_grad, grad_mode.set_grad_enabled, grad_mode.inference_mode):
+            self._replace(context, "__exit__", self._seen_exit)
+        self._replace(dataloader.DataLoader, "__iter__", self._seen_fetch)
+        self._replace(dataloader._BaseDataLoaderIter, "__next__", self._seen_fetch)
         os.register_at_fork(after_in_child=self._forked)
 
-    def _turn_off(self) -> None:
+    def _replace(self, owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+        function = getattr(owner, name)
+        wrapped = functools.wraps(function)(wrapper(function))
+        setattr(owner, name, wrapped)
+        self._wrappers.append(wrapped)
+
+    def skip_tracing(self, dynamo: Any) -> None:
+        """Have torch.compile run our wrappers as it runs the functions of torch that they replace,
+        instead of compiling them as if they were the script's. Called once `torch._dynamo.eval_frame`
+        has been imported."""
+        for wrapped in self._wrappers:
+            dynamo.skip_code(wrapped.__code__)
+
+    def _seen_module(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap `torch.nn.Module.__call__`. Global hooks would send every module inside another the
+        slow way of torch, and torch.compile warns of them."""
+        from torch.compiler import is_compiling, is_dynamo_compiling
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            # The first test costs least, and is all that torch.compile sees.
+            if (
+                is_dynamo_compiling()
+                or not self.awaits_module
+                or threading.get_ident() != self.thread
+                or is_compiling()
+            ):
+                return call(*args, **kwargs)
+            before = self._phase
+            self._module_begins()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                self._module_ends(before)
+
+        return called
+
+    def _timed(self, phase: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Return a wrapper for functions whose time is `phase`."""
+        from torch.compiler import is_compiling
+
+        def wrapper(function: Callable[..., Any]) -> Callable[..., Any]:
+            def timed(*args: Any, **kwargs: Any) -> Any:
+                if is_compiling():
+                    return function(*args, **kwargs)
+                before = self._phase
+                self._enter(phase)
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    self._leave(before)
+
+            return timed
+
+        return wrapper
+
+    def _seen_exit(self, leave: Callable[..., None]) -> Callable[..., None]:
+        """Wrap the end of a context that has switched gradients off."""
+
+        def left(*args: Any) -> None:
+            leave(*args)
+            if self._phase == "no_grad" or self._pause is not None:
+                self._gradients_may_be_on()
+
+        return left
+
+    def _seen_fetch(self, fetch: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Wrap a wait for a loader: for its workers to start, or for its next batch."""
+
+        def fetched(loading: Any) -> Any:
+            before = self._phase
+            self._fetch_begins()
+            batch = None
+            try:
+                batch = fetch(loading)
+            finally:
+                self._fetch_ends(before, loading, batch)
+            return batch
+
+        return fetched
+
+    def turn_off(self) -> None:
         self.is_off = True
+        self.awaits_module = False
 
     def _forked(self) -> None:
         """Turn off in a child of the process that trains. Before that, it is the child that will."""
         if self.thread is not None:
-            self._turn_off()
+            self.turn_off()
 
     @_hook
     def _enter(self, phase: str) -> None:
         if self._timer is not None:
             self._resume()
             self._phase = phase
+            self.awaits_module = phase in AWAITING_MODULES
             self._timer.enter(phase)
 
+    def _leave(self, before: str) -> None:
+        """Go back to the phase before."""
+        self._enter("other" if before == "no_grad" and _has_gradients() else before)
+
     @_hook
-    def _fetch_begins(self, is_training: bool) -> None:
+    def _module_begins(self) -> None:
+        if _has_gradients():
+            self._enter("forward")
+        elif self._pause is None and self._phase != "optimizer":
+            self._enter("no_grad")
+        self.awaits_module = False
+
+    @_hook
+    def _module_ends(self, before: str) -> None:
+        if self._phase == "forward":
+            self._leave(before)
+        self.awaits_module = True
+
+    @_hook
+    def _gradients_may_be_on(self) -> None:
+        if _has_gradients():
+            self._enter("other")
+
+    @_hook
+    def _fetch_begins(self) -> None:
         if self._timer is None:
             return
-        if is_training:
-            self._resume()
+        if _has_gradients():
             self._enter("data_wait")
         elif self._pause is None:
             self._pause = contextlib.ExitStack()
             self._pause.enter_context(self._timer.pause())
 
     @_hook
-    def _fetch_ends(self, iterator: Any, batch: Any) -> None:
+    def _fetch_ends(self, before: str, loading: Any, batch: Any) -> None:
         if self._timer is None or self._pause is not None:
             return
-        self._has_fetched = True
-        self._enter("other" if batch is None else "forward")
-        batches = getattr(iterator, "_index_sampler", None)
+        self._leave(before)
+        batches = getattr(loading, "_index_sampler", None)
         num = _num_samples(batch, getattr(batches, "batch_size", None))
         if num is not None:
             self._samples = (self._samples or 0) + num
@@ -311,6 +405,7 @@ class Observer:
         outer = self._outer() if self._outer is not None else None
         if outer is None or outer is optimizer:
             self._outer = weakref.ref(optimizer)
+            self._phase_before_optimizer = self._phase
             self._enter("optimizer")
 
     @_hook
@@ -318,16 +413,14 @@ class Observer:
         if self._outer is None or self._outer() is not optimizer:
             return
         self._outer = None
-        self._enter("other")
         leader = self._leader() if self._leader is not None else None
-        if leader is not None and leader is not optimizer:
-            self._num_of_others += 1
-            if self._num_of_others < MAX_STEPS_OF_ANOTHER:
-                return
-        if leader is not optimizer:
+        self._num_of_others = 0 if leader is optimizer else self._num_of_others + 1
+        if leader in (None, optimizer) or self._num_of_others >= MAX_STEPS_OF_ANOTHER:
             self._leader = weakref.ref(optimizer)
-        self._num_of_others = 0
-        self._end_step()
+            self._num_of_others = 0
+            self._end_step()
+        # "backward": it steps in a hook of a gradient.
+        self._enter("backward" if self._phase_before_optimizer == "backward" else "other")
 
     def _end_step(self) -> None:
         from muster.measure.progress import watch
@@ -338,19 +431,19 @@ class Observer:
         self._step += 1
         if self._timer is None:
             if watch.timer is not None or not run.measures_steps:
-                self._turn_off()  # the script measures itself, or the document says no
+                self.turn_off()  # the script measures itself, or the document says no
                 return
             self._step += run.resume_step
             self._timer = StepTimer(run=run)
             if run.info.rank == 0:
                 run.message(
-                    "Steps are measured from outside, because the script does not measure them: one ends "
-                    "with the optimizer's step, and forward is what lies between a batch (without a "
-                    "DataLoader: the step before) and the backward. measure.scripts: false "
-                    "switches it off."
+                    "Steps are measured from outside, because the script does not measure them: a step "
+                    "ends with the optimizer's step, and forward is the time inside modules. What the "
+                    "script does outside of them counts as outside the model, the loss as well unless "
+                    "it is a module. measure.scripts: false switches it off."
                 )
         elif watch.timer is not self._timer:
-            self._turn_off()
+            self.turn_off()
             return
         else:
             size = run.info.world_size
@@ -363,13 +456,14 @@ class Observer:
                 samples=self._samples,
                 samples_of_all="unknown" if num_of_all is None else num_of_all,
             )
-        if not self._has_fetched:
-            self._enter("forward")
-        self._has_fetched = False
         self._samples = None
 
 
 _observer = Observer()
+
+
+def _has_gradients() -> bool:
+    return bool(sys.modules["torch"].is_grad_enabled())
 
 
 def _num_samples(batch: Any, most: Any) -> int | None:
