@@ -49,7 +49,7 @@ def train(hparams: Mapping[str, Any]) -> None:
     )
     optimizer = torch.optim.AdamW(net.parameters(), lr=float(hparams["lr"]))
     step = 0
-    if (folder := muster.resume_from()) is not None:
+    if (folder := muster.resume_folder()) is not None:
         saved = torch.load(folder / "state.pt", weights_only=True)
         net.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])

@@ -262,6 +262,26 @@ def test_values_stand_for_variables_in_arguments_and_variables(make_spec: Any) -
     assert why_cold(spec) == "environment.variables.PATH differs from trial to trial"
 
 
+def test_a_variable_continues_the_value_that_the_job_has_without_it(make_spec: Any) -> None:
+    spec = make_spec(
+        launcher="torchrun",
+        entrypoint=["train.py"],
+        environment={"LD_LIBRARY_PATH": "/x:${LD_LIBRARY_PATH}", "OMP_NUM_THREADS": "${OMP_NUM_THREADS}0",
+                     "OTHER": "a${OTHER}b${TOKEN}"},
+    )  # fmt: skip
+    place = dataclasses.replace(
+        PLACE, inherited={"LD_LIBRARY_PATH": "/lib"}, secrets={"TOKEN": "hidden"}
+    )
+    (command,) = build_commands(spec, place, rendezvous=None)
+    found = command.environment
+    assert found["LD_LIBRARY_PATH"] == "/x:/lib"
+    assert found["OMP_NUM_THREADS"] == "10"
+    assert found["OTHER"] == "ab${TOKEN}", "a secret is put into no other variable"
+    assert "differs from trial to trial" in why_cold(
+        make_spec(launcher="torchrun", environment={"A": "${A}x"})
+    )
+
+
 def test_data_sets_are_named_by_variables(make_spec: Any) -> None:
     spec = make_spec(
         launcher="torchrun",

@@ -93,3 +93,18 @@ def test_train_resumes_where_it_failed(shim: Any, tmp_path: Path) -> None:
     shim.wait_closed()
     assert [s for s, _ in shim.points("train/loss")] == [*range(1, 7), *range(5, 13)]
     assert [c["step"] for c in shim.of("checkpoint")] == [4, 8, 12]
+
+
+@pytest.mark.parametrize("folder", [None, "/checkpoints/step-4"])
+def test_module_and_run_name_the_checkpoint_alike(folder: str | None) -> None:
+    names = ["resume_folder()", "resume_from()", "weights_folder()", "weights_from()"]
+    on_the_run = ["resume_folder()", "resume_from", "weights_folder()", "weights_from"]
+    given = [f"muster.{name}" for name in names] + [f"run.{name}" for name in on_the_run]
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
+    if folder:
+        environ |= {"MUSTER_RESUME_FROM": folder, "MUSTER_WEIGHTS_FROM": folder}
+    code = f"import muster; run = muster.init(); print(*[{', '.join(given)}])"
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout.split(), ran.stderr) == ([str(folder)] * 8, "")

@@ -42,8 +42,10 @@ if TYPE_CHECKING:
         message,
         report_evaluation,
         report_group,
+        resume_folder,
         resume_from,
         should_stop,
+        weights_folder,
         weights_from,
     )
     from muster.sdk.stops import StopNotice
@@ -82,10 +84,12 @@ __all__ = [
     "rank_info",
     "report_evaluation",
     "report_group",
+    "resume_folder",
     "resume_from",
     "should_stop",
     "timed_hook",
     "verify_checkpoint",
+    "weights_folder",
     "weights_from",
 ]
 

@@ -259,7 +259,7 @@ def why_cold(spec: AllocationSpec, *, is_isolated: bool = False) -> str:
     for name in sorted(spec.environment):
         if name.startswith(("PYTHON", "LD_")):
             return f"environment.variables has {name}, which changes what the interpreter loads"
-        if uses_variables(spec.environment[name]):
+        if uses_variables(spec.environment[name], itself=name):
             return f"environment.variables.{name} differs from trial to trial"
     return ""
 
@@ -542,8 +542,8 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     if spec.slot_type == "cpu":
         # Without it, Accelerate's workers on CPUs train alone, each on all data.
         defaults["ACCELERATE_USE_CPU"] = "true"
-    known = {**place.inherited, **ours}
-    of_user = {k: expand(v, known) for k, v in _of_user(spec).items()}
+    known = {**place.inherited, **defaults, **ours}
+    of_user = {k: expand(v, known, itself=k) for k, v in _of_user(spec).items()}
     merged = {**place.inherited, **defaults, **of_user, **place.secrets, **ours}
     merged = _with_tracking(merged, place)
     found = _with_path(merged, place.sdk_path)

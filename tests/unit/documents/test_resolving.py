@@ -298,7 +298,25 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
             BASE + "environment: {variables: {PATH: '$HOME/bin:${PATH}'}}",
             "environment.variables.PATH",
             "$HOME",
-            "${PATH}",
+            "${HOME}",
+        ),
+        *(
+            (
+                f"{BASE}environment: {{secrets: [TOKEN], variables: {{B: x, {name}: '{value}'}}}}",
+                f"environment.variables.{name}",
+                message,
+                hint,
+            )
+            for name, value, message, hint in (
+                ("PATH", "$CONDA/bin:${PATH}", "$CONDA", "${PATH}"),
+                ("A", "$HOME/x", "no shell replaces $HOME", "write ${HOME}"),
+                ("A", "a $MUSTER_TRIAL_ID", "$MUSTER_TRIAL_ID", "write ${MUSTER_TRIAL_ID}"),
+                ("LD_LIBRARY_PATH", "/x:$LD_LIBRARY_PATH", "shell", "write ${LD_LIBRARY_PATH}"),
+                ("A", "https://${TOKEN}@host", "secret TOKEN", "read TOKEN in your program"),
+                ("A", "$TOKEN", "secret TOKEN", "read TOKEN"),
+                ("A", "${B}/y", "another variable", "write its value"),
+                ("A", "$SCRATCH/$B", "another variable", "write its value"),
+            )
         ),
         (BASE + "environment: {variables: {a-b: x}}", "environment.variables.a-b", "name", None),
         (BASE + "environment: {variables: {A: 1}}", "environment.variables.A", "text", "quotes"),

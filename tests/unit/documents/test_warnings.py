@@ -53,10 +53,10 @@ def test_asynchronous_updates_of_an_adaptive_optimizer(text: str, paths: list[st
         ("entrypoint: train.py --price $5", {}),
         ("entrypoint: [bash, -c, 'echo $SCRATCH']", {}),
         (
-            "entrypoint: bash run.sh $SCRATCH\nenvironment: {variables: {A: $HOME/x, B: '$'}}",
+            "entrypoint: bash run.sh $SCRATCH\nenvironment: {variables: {A: $OTHER/x, B: '$'}}",
             {
                 "entrypoint": ("$SCRATCH", "shell script"),
-                "environment.variables.A": ("$HOME", "write ${HOME}"),
+                "environment.variables.A": ("$OTHER", "shell script"),
             },
         ),
     ],

@@ -232,9 +232,9 @@ class CheckpointContext:
     def _folder_of(self, storage_id: str) -> Path:
         """Return the folder of a checkpoint. Raises FileNotFoundError."""
         if storage_id == self._run.resumes_at:
-            return cast(Path, self._run.resume_from)
+            return cast(Path, self._run.resume_folder())
         if storage_id == self._run.weights_at:
-            return cast(Path, self._run.weights_from)
+            return cast(Path, self._run.weights_folder())
         place = storage_id if "/" in storage_id else self._run.store.place_of(storage_id)
         if "://" in place:
             from muster.sdk import object_store

@@ -236,7 +236,8 @@ class EnvironmentSection:
         Annotated[str, Bounds(max_length=128)], Annotated[str, Bounds(max_length=32_768)]
     ] = field(default_factory=dict)
     """Environment variables. Values are text: `"1"`, not `1`. They reach the job as they are, except
-    that `${PATH}`, `${HOME}` and Muster's own names are replaced: `PATH: "/opt/x/bin:${PATH}"`."""
+    that `${PATH}`, `${HOME}`, Muster's own names and, in its own value, the variable itself are replaced:
+    `PATH: "/opt/x/bin:${PATH}"`. `$PATH` is refused: no shell would replace it."""
     secrets: Annotated[
         tuple[Annotated[str, Bounds(pattern=r"^[A-Z_][A-Z0-9_]{0,127}$")], ...],
         Bounds(max_length=32),

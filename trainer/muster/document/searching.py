@@ -61,8 +61,8 @@ class FromSection:
     """Which of a trial's checkpoints to load: the newest, or the best by the search metric."""
     load: Literal["all", "weights"] = "all"
     """`all`: go on from there, step count and optimizer included; code finds it as
-    `muster.resume_from()`. `weights`: begin at step 0 with the model's weights alone, which code
-    finds as `muster.weights_from()`."""
+    `muster.resume_folder()`. `weights`: begin at step 0 with the model's weights alone, which code
+    finds as `muster.weights_folder()`."""
 
 
 @dataclass(frozen=True, kw_only=True)

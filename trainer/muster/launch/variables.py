@@ -1,7 +1,7 @@
 """`${NAME}` in the arguments and variables of a document, which a node replaces: no shell runs.
 
-Only names that every job has are replaced; other text with a `$` stays as it is, since a regular
-expression or a price may contain one.
+Only names that every job has are replaced, and that of a variable in its own value; other text with a
+`$` stays as it is, since a regular expression or a price may contain one.
 """
 
 from __future__ import annotations
@@ -44,12 +44,18 @@ def is_replaced(name: str) -> bool:
     return name in NAMES or name.startswith((DATA_PREFIX, MODEL_PREFIX))
 
 
-def expand(text: str, values: Mapping[str, str]) -> str:
-    """Return the text with the value of each `${NAME}` that is replaced and that has one."""
+def expand(text: str, values: Mapping[str, str], *, itself: str = "") -> str:
+    """Return the text with the value of each `${NAME}` that is replaced and that has one.
+
+    itself: the variable that has this text as its value; the value that it has without it takes the
+        place of its name, nothing where it has none.
+    """
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
-        return values.get(name, match[0]) if is_replaced(name) else match[0]
+        if is_replaced(name):
+            return values.get(name, match[0])
+        return values.get(name, "") if name == itself else match[0]
 
     return _REFERENCE.sub(value, text)
 
@@ -59,13 +65,16 @@ def fill_in(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: values.get(match[1], match[0]), text)
 
 
-def uses_variables(text: str) -> bool:
-    """Return whether the text has a `${NAME}` that is replaced."""
-    return any(is_replaced(match[1]) for match in _REFERENCE.finditer(text))
+def uses_variables(text: str, *, itself: str = "") -> bool:
+    """Return whether the text has a `${NAME}` that is replaced. `itself`: see `expand`."""
+    return any(is_replaced(match[1]) or match[1] == itself for match in _REFERENCE.finditer(text))
 
 
-def not_replaced(text: str) -> list[str]:
-    """Return what looks like a variable in a text and stays as it is: `$HOME`, `${OTHER}`."""
+def not_replaced(text: str, *, itself: str = "") -> list[str]:
+    """Return what looks like a variable in a text and stays as it is: `$HOME`, `${OTHER}`. `itself`:
+    see `expand`."""
     return [
-        match[0] for match in _ANY.finditer(text) if match[1] is None or not is_replaced(match[1])
+        match[0]
+        for match in _ANY.finditer(text)
+        if match[1] is None or not (is_replaced(match[1]) or match[1] == itself)
     ]

@@ -175,17 +175,25 @@ class Run(MediaMethods):
 
         return ObjectStore(self._around.checkpoint_url, self.checkpoint_dir)
 
-    @property
-    def resume_from(self) -> Path | None:
+    def resume_folder(self) -> Path | None:
         """Return the checkpoint to continue from, or None for a fresh start. One in an object store
         is fetched and verified first, which raises OSError or checkpoints.CheckpointDamaged."""
         return self._here(self.resumes_at)
 
+    def weights_folder(self) -> Path | None:
+        """Return a checkpoint of another trial whose weights to begin with, at step 0; or None. It
+        is fetched like that of `resume_folder`."""
+        return self._here(self.weights_at)
+
+    @property
+    def resume_from(self) -> Path | None:
+        """`resume_folder` as a value, for scripts written before it."""
+        return self.resume_folder()
+
     @property
     def weights_from(self) -> Path | None:
-        """Return a checkpoint of another trial whose weights to begin with, at step 0; or None. It
-        is fetched like that of `resume_from`."""
-        return self._here(self.weights_at)
+        """`weights_folder` as a value, for scripts written before it."""
+        return self.weights_folder()
 
     @property
     def resumes_at(self) -> str:

@@ -23,14 +23,26 @@ def checkpoint(
     return init().checkpoint(step=step, epoch=epoch, metrics=metrics)
 
 
+def resume_folder() -> Path | None:
+    """Return the checkpoint folder to continue from, or None for a fresh start; see
+    `Run.resume_folder`."""
+    return init().resume_folder()
+
+
+def weights_folder() -> Path | None:
+    """Return the checkpoint folder whose weights to begin with, at step 0; or None; see
+    `Run.weights_folder`."""
+    return init().weights_folder()
+
+
 def resume_from() -> Path | None:
-    """Return the checkpoint folder to continue from, or None for a fresh start."""
-    return init().resume_from
+    """`resume_folder`, for scripts written before it."""
+    return resume_folder()
 
 
 def weights_from() -> Path | None:
-    """Return the checkpoint folder whose weights to begin with, at step 0; or None."""
-    return init().weights_from
+    """`weights_folder`, for scripts written before it."""
+    return weights_folder()
 
 
 def should_stop(*, agree: bool = False) -> StopNotice | None:

@@ -197,12 +197,12 @@ def train(
     """
     floor = abs(math.log10(float(run.hparams.get("lr", best_lr)) / best_lr))
     step = 0
-    if run.resume_from is not None:
+    if (resumed := run.resume_folder()) is not None:
         with contextlib.suppress(FileNotFoundError):
-            step = int(json.loads((run.resume_from / "state.json").read_text("utf-8"))["step"])
+            step = int(json.loads((resumed / "state.json").read_text("utf-8"))["step"])
         print(f"resumed at step {step}", flush=True)  # noqa: T201
-    elif run.weights_from is not None:
-        taken = json.loads((run.weights_from / "state.json").read_text("utf-8"))
+    elif (begun := run.weights_folder()) is not None:
+        taken = json.loads((begun / "state.json").read_text("utf-8"))
         print(f"weights of step {taken['step']}", flush=True)  # noqa: T201
     num_steps = epochs * steps_per_epoch
     while step < num_steps:

@@ -345,7 +345,9 @@ def _build(
         project_id=spec.project_id,
         walls=_walls_of_build(spec, _with_network(options.isolation), work_dir),
     )
-    of_user = {name: expand(value, inherited) for name, value in spec.environment.items()}
+    of_user = {
+        name: expand(value, inherited, itself=name) for name, value in spec.environment.items()
+    }
     marks = {TOKEN_VARIABLE: spec.allocation_id, OWNER_VARIABLE: folder.owner}
     variables = {**inherited, **of_user, **marks}
     if options.isolation.is_on:

@@ -18,7 +18,7 @@ from muster.document.running import (
     is_requirements_file,
 )
 from muster.document.searching import UNITS
-from muster.launch.variables import not_replaced
+from muster.launch.variables import is_replaced, not_replaced
 from muster.log_values import BadLogPattern, LogPattern
 from muster_server.domain.durations import (
     DURATION_EXAMPLES,
@@ -404,15 +404,8 @@ def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
                 "is reserved: Muster and torchrun set it, or it would change every process",
                 "use another name",
             )
-        elif name == "PATH":
-            elements = {f"${{{element}}}" for element in document.array}
-            for written in not_replaced(document.environment.variables[name])[:1]:
-                if written not in elements:
-                    yield FieldProblem(
-                        path,
-                        f"no shell replaces {written}, so programs would not be found",
-                        "write ${PATH} for the PATH that the job has without it: /opt/x/bin:${PATH}",
-                    )
+        else:
+            yield from _references(document, name)
     secrets = document.environment.secrets
     for name in sorted(set(secrets) & document.environment.variables.keys()):
         yield FieldProblem(
@@ -424,6 +417,33 @@ def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
         yield FieldProblem(
             "environment.secrets", Message("field.twice_named"), "name each secret once"
         )
+
+
+def _references(document: ExperimentConfig, name: str) -> Iterator[FieldProblem]:
+    """Yield the first reference in a variable's value that names a value of the job and would reach it
+    as it is written. One to a name that nobody has may be meant so, and is a warning."""
+    variables, secrets = document.environment.variables, document.environment.secrets
+    elements = {f"${{{element}}}" for element in document.array}
+    path = f"environment.variables.{name}"
+    for written in not_replaced(variables[name], itself=name):
+        named = written.strip("${}")
+        if written in elements:
+            continue
+        if is_replaced(named) or named == name or named in document.array:
+            what, hint = f"no shell replaces {written}", f"write ${{{named}}}"
+        elif named in secrets:
+            what = f"the secret {named} is not put into another variable"
+            hint = f"read {named} in your program"
+        elif named in variables:
+            what = f"{written} is not replaced by another variable of the document"
+            hint = f"write its value, or put the two together in your program: {named}, {name}"
+        elif name == "PATH":
+            what = f"no shell replaces {written}, so programs would not be found"
+            hint = "write ${PATH} for the PATH that the job has without it: /opt/x/bin:${PATH}"
+        else:
+            continue
+        yield FieldProblem(path, what, hint)
+        return
 
 
 def _environment(document: ExperimentConfig) -> Iterator[FieldProblem]:

@@ -55,14 +55,14 @@ def _variables(document: ExperimentConfig) -> Iterator[FieldProblem]:
     entrypoint = document.entrypoint or ()
     # A script after `bash -c` replaces its variables by itself.
     is_script = commands.is_command(entrypoint) and not commands.entry_file(entrypoint)
-    texts = [] if is_script else [("entrypoint", word) for word in entrypoint]
+    texts = [] if is_script else [("entrypoint", word, "") for word in entrypoint]
     texts += [
-        (f"environment.variables.{name}", value)
+        (f"environment.variables.{name}", value, name)
         for name, value in document.environment.variables.items()
     ]
-    for path, text in texts:
+    for path, text, itself in texts:
         own = {f"${{{name}}}" for name in document.array}
-        for written in [w for w in not_replaced(text) if w not in own][:1]:
+        for written in [w for w in not_replaced(text, itself=itself) if w not in own][:1]:
             name = written.strip("${}")
             message = Message("warning.not_replaced", variable=written)
             yield FieldProblem(
