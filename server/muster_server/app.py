@@ -70,6 +70,7 @@ from muster_server.middleware.meter import RequestMeter
 from muster_server.middleware.strict_json import StrictJson
 from muster_server.security.passwords import CONCURRENT_VERIFIES
 from muster_server.security.rate_limits import SignInLimits
+from muster_server.security.refusals import RefusalCounts
 from muster_server.services.scheduling.placement_preview import Foresight
 from muster_server.services.scheduling.snapshot import scheduler_policy
 from muster_server.settings import Settings
@@ -217,6 +218,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.sign_in_limits = SignInLimits(
         attempts_per_address=settings.sign_in_attempts_per_minute
     )
+    app.state.refusals = RefusalCounts()
     errors.install(app)
     # The dashboard comes last: it answers to every other path.
     app.router.routes.extend([*_routes(), dashboard_route()])

@@ -330,3 +330,39 @@ def test_audit_is_searched_in_what_it_shows(admin_client):
     # Underscores and percent signs are text, not patterns.
     assert found("visionX1") == set()
     assert found("%") == set()
+
+
+def refusals(database):
+    with database.read() as session:
+        rows = session.scalars(select(AuditRow).where(AuditRow.actor == "anonymous"))
+        return [(row.action, row.subject, row.remote_addr, row.detail) for row in rows]
+
+
+def test_refused_tokens_are_audited_and_a_flood_is_bounded(admin, connect, database):
+    made = admin.post("/api/v1/tokens", json={"name": "ci", "role": "viewer"}).json()
+    admin.delete(f"/api/v1/tokens/{made['id']}")
+    for secret, num in ((made["secret"], 1), ("mst_usr_never-made", 40), ("nonsense", 1)):
+        caller = connect(address="10.0.0.9", token=secret)
+        for _ in range(num):
+            assert caller.get("/api/v1/experiments").status_code == 401
+    assert connect().get("/api/v1/experiments").status_code == 401, "nothing was presented"
+    unknown = ("auth.token_refused", "token:unknown", "10.0.0.9")
+    assert refusals(database) == [
+        ("auth.token_refused", f"token:{made['id']}", "10.0.0.9", {"reason": "revoked"}),
+        (*unknown, {"reason": "unknown"}),
+        *((*unknown, {"reason": "unknown", "times": times}) for times in (2, 3, 4, 5, 10)),
+    ]
+
+
+def test_refused_links_and_passwords_are_audited(admin, connect, database):
+    caller = connect(address="10.0.0.8")
+    caller.post("/api/v1/auth/one-time", json={"token": "mst_once_never-made"})
+    for _ in range(7):
+        log_in(caller, password="not hers")
+    body = {"current_password": "not hers", "new_password": "another passphrase 12"}
+    assert admin.post("/api/v1/auth/password", json=body).status_code in (401, 403, 422)
+    found = refusals(database)
+    assert found[0][:3] == ("auth.link_refused", "sign-in link", "10.0.0.8")
+    assert [detail.get("times", 1) for action, subject, _, detail in found
+            if (action, subject) == ("auth.login_failed", "user:ada")] == [1, 2, 3, 4, 5]  # fmt: skip
+    assert found[-1][:2] == ("auth.password_refused", "user:ada")

@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 
 from muster import __version__
 from muster_server import clock
+from muster_server.db.engine import Database
 from muster_server.db.models import UserRow
-from muster_server.errors import NotFound, TooManyRequests
+from muster_server.errors import NotFound, NotSignedIn, TooManyRequests
 from muster_server.rescue_commands import setup_command, sign_in_command
 from muster_server.schemas.auth import (
     AuthState,
@@ -32,6 +33,7 @@ from muster_server.settings import Settings
 
 from .http.deps import Config, Db, Me, RemoteAddr
 from .http.guard import permissions_of
+from .http.refusals import note_refusal
 
 router = APIRouter(tags=["auth"])
 
@@ -65,8 +67,12 @@ async def setup(
 
     def work() -> tuple[MeOut, str]:
         # The token comes first: hashing is not for strangers.
-        with db.read() as session:
-            auth.check_setup_token(session, body.token, now=clock.now())
+        try:
+            with db.read() as session:
+                auth.check_setup_token(session, body.token, now=clock.now())
+        except NotSignedIn:
+            note_refusal(request, "auth.link_refused", "setup")
+            raise
         _check_strength(body.password, body.username)
         password_hash = passwords.hash_password(body.password)
         now = clock.now()
@@ -93,7 +99,11 @@ async def login(
     """Sign in and set the session cookie. At most 5 attempts a minute for one account from one
     address."""
     limits = _limits(request)
-    limits.count(addr, body.username)
+    try:
+        limits.count(addr, body.username)
+    except TooManyRequests:
+        await anyio.to_thread.run_sync(_note_failed, request, db, body.username, "too many attempts")
+        raise
 
     def work() -> tuple[MeOut, str]:
         with db.read() as session:
@@ -103,8 +113,7 @@ async def login(
         verified = passwords.verify_password(known_hash, body.password)
         now = clock.now()
         if not verified or known_hash is None or user_id is None:
-            with db.transaction() as session:
-                auth.record_failed_login(session, username=body.username, remote_addr=addr, now=now)
+            _note_failed(request, db, body.username, "")
             raise auth.wrong_credentials()
         new_hash = (
             passwords.hash_password(body.password) if passwords.needs_rehash(known_hash) else None
@@ -135,9 +144,13 @@ def one_time_sign_in(
     """Sign in with a link printed by `muster up` or `muster-server sign-in-token`."""
     _limits(request).count(addr)
     now = clock.now()
-    with db.transaction() as session:
-        user = auth.use_sign_in_token(session, token=body.token, remote_addr=addr, now=now)
-        me, secret = _start(session, user, config, now)
+    try:
+        with db.transaction() as session:
+            user = auth.use_sign_in_token(session, token=body.token, remote_addr=addr, now=now)
+            me, secret = _start(session, user, config, now)
+    except NotSignedIn:
+        note_refusal(request, "auth.link_refused", "sign-in link")
+        raise
     set_session_cookie(response, secret, config)
     return me
 
@@ -195,6 +208,7 @@ async def change_password(
         if known_hash is not None and not passwords.verify_password(
             known_hash, body.current_password or ""
         ):
+            note_refusal(request, "auth.password_refused", f"user:{username}")
             raise auth.wrong_password()
         _check_strength(body.new_password, username)
         new_hash = passwords.hash_password(body.new_password)
@@ -229,6 +243,12 @@ async def password_work(request: Request, work: Callable[[], T]) -> T:
             "auth.busy", "Too many people are signing in right now.", retry_after_s=2
         )
     return await anyio.to_thread.run_sync(work, limiter=limiter)
+
+
+def _note_failed(request: Request, db: Database, username: str, reason: str) -> None:
+    with db.read() as session:
+        subject = auth.refused_subject(session, username)
+    note_refusal(request, "auth.login_failed", subject, reason=reason)
 
 
 def _start(

@@ -14,12 +14,15 @@ export const administration = {
     trial: "Trial {{id}}",
     action: {
       auth: {
+        link_refused: "A one-time link was refused",
         login: "Signed in",
         login_failed: "Failed to sign in",
         one_time_sign_in: "Signed in with a link",
         password_changed: "Changed the password",
+        password_refused: "A wrong current password was refused",
         setup: "Set up Muster",
         sign_in_token_created: "Created a sign-in link",
+        token_refused: "A token was refused",
       },
       checkpoints: {
         clean_requested: "Cleaned up checkpoints",

@@ -16,12 +16,15 @@ export const administration: Same<typeof english> = {
     trial: "试验 {{id}}",
     action: {
       auth: {
+        link_refused: "一次性链接被拒绝",
         login: "登录",
         login_failed: "登录失败",
         one_time_sign_in: "用链接登录",
         password_changed: "修改密码",
+        password_refused: "当前密码错误",
         setup: "完成首次设置",
         sign_in_token_created: "创建登录链接",
+        token_refused: "令牌被拒绝",
       },
       checkpoints: {
         clean_requested: "清理检查点",

@@ -37,6 +37,8 @@ from muster_server.security.tokens import hash_secret
 from muster_server.services.core import identity
 from muster_server.settings import Settings
 
+from .refusals import note_refusal
+
 log = structlog.get_logger(__name__)
 
 OPERATION = "muster.operation"
@@ -151,6 +153,7 @@ class Gate:
             principal = await run_in_threadpool(self._who, HTTPConnection(scope), operation)
             self._remember(principal)
         if principal is None:
+            await run_in_threadpool(_note_refused, HTTPConnection(scope))
             raise NotSignedIn(
                 "auth.not_signed_in",
                 _why_nobody(HTTPConnection(scope)),
@@ -274,6 +277,17 @@ def _methods_at(operations: Iterable[Operation], scope: Scope) -> set[str]:
                 continue
             allowed |= operation.methods
     return allowed | {"HEAD"} if "GET" in allowed else allowed
+
+
+def _note_refused(connection: HTTPConnection) -> None:
+    """Record that a token was presented and is not valid. A session that has ended is no refusal."""
+    secret = _bearer(connection)
+    if secret is None:
+        return
+    database: Database = connection.app.state.database
+    with database.read() as session:
+        subject, reason = identity.describe_refused(session, secret, now=clock.now())
+    note_refusal(connection, "auth.token_refused", subject, reason=reason)
 
 
 def _why_nobody(connection: HTTPConnection) -> str:

@@ -141,18 +141,10 @@ def log_in(
     return user
 
 
-def record_failed_login(
-    session: Session, *, username: str, remote_addr: str, now: dt.datetime
-) -> None:
-    audit.record(
-        session,
-        actor="anonymous",
-        action="auth.login_failed",
-        # People type passwords into the name field: what is no user's name is not kept.
-        subject=f"user:{username}" if find_user(session, username) else "user:unknown",
-        remote_addr=remote_addr,
-        now=now,
-    )
+def refused_subject(session: Session, username: str) -> str:
+    """Return the subject under which a refused sign-in is recorded. People type passwords into the
+    name field: what is no user's name is not kept."""
+    return f"user:{username}" if find_user(session, username) else "user:unknown"
 
 
 def create_sign_in_token(session: Session, *, username: str | None, now: dt.datetime) -> str:

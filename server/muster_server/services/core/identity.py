@@ -56,6 +56,41 @@ def principal_of_bearer(session: Session, secret: str, *, now: dt.datetime) -> P
             return None
 
 
+def describe_refused(session: Session, secret: str, *, now: dt.datetime) -> tuple[str, str]:
+    """Return (which token it was, why it is not valid) for a secret that `principal_of_bearer` has
+    no caller for. Nothing of a secret that nobody has is in it."""
+    secret_hash = hash_secret(secret)
+    match kind_of(secret):
+        case "usr":
+            found = session.scalar(select(ApiTokenRow).where(ApiTokenRow.secret_hash == secret_hash))
+            if found is not None:
+                return f"token:{found.id}", (
+                    "revoked"
+                    if found.revoked_at is not None
+                    else "expired"
+                    if found.expires_at is not None and found.expires_at <= now
+                    else "the user is deactivated"
+                )
+        case "join":
+            token = session.scalar(
+                select(JoinTokenRow).where(JoinTokenRow.secret_hash == secret_hash)
+            )
+            if token is not None:
+                return f"join_token:{token.id}", (
+                    "revoked"
+                    if token.revoked_at is not None
+                    else "expired"
+                    if token.expires_at <= now
+                    else "used up"
+                )
+            return "join_token:unknown", "unknown"
+        case "agt":
+            return "agent:unknown", "unknown"
+        case _:
+            pass
+    return "token:unknown", "unknown"
+
+
 def principal_of_session(
     session: Session, secret: str, *, now: dt.datetime, idle: dt.timedelta
 ) -> Principal | None:
