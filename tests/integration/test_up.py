@@ -163,9 +163,18 @@ def test_status_names_every_part_with_its_memory(stack: Stack) -> None:
     assert "valkey" in stack.cli("status").stdout
 
 
+def test_the_join_token_ends_when_the_agents_have_joined(stack: Stack) -> None:
+    token = stack.home / "agents" / "join-token"
+    wait_for("the token has ended", lambda: not token.exists())
+    with stack.client() as client:
+        assert client.get("/join-tokens")["items"] == []
+        done = [row["action"] for row in client.pages("/audit") if "join_tok" in row["action"]]
+        assert sorted(done) == ["join_tokens.created", "join_tokens.revoked"]
+        assert {node["state"] for node in client.pages("/nodes")} == {"ONLINE"}
+
+
 def test_secrets_are_readable_by_this_user_alone(stack: Stack) -> None:
     assert (stack.home / "cli.json").stat().st_mode & 0o777 == 0o600
-    assert (stack.home / "agents" / "join-token").stat().st_mode & 0o777 == 0o600
     assert stack.home.stat().st_mode & 0o777 == 0o700
     token = stack.access["token"]
     for process in processes_of(stack.home):

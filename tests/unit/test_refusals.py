@@ -34,4 +34,5 @@ def test_counting_starts_anew_after_the_window() -> None:
         counts.count("a", "s", "here")
     clock.now = WINDOW_S
     again = counts.count("a", "s", "here")
-    assert again is not None and again.times == 1
+    assert again is not None
+    assert again.times == 1

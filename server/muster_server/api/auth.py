@@ -102,7 +102,9 @@ async def login(
     try:
         limits.count(addr, body.username)
     except TooManyRequests:
-        await anyio.to_thread.run_sync(_note_failed, request, db, body.username, "too many attempts")
+        await anyio.to_thread.run_sync(
+            _note_failed, request, db, body.username, "too many attempts"
+        )
         raise
 
     def work() -> tuple[MeOut, str]:

@@ -268,10 +268,14 @@ def server_parts(
     ]
 
 
+def agent_names(options: LocalOptions) -> list[str]:
+    """Return the names of the nodes that run on this machine."""
+    return [f"local-{number}" for number in range(1, options.num_agents + 1)]
+
+
 def agent_parts(home: Home, port: int, options: LocalOptions) -> list[ProcessSpec]:
     parts = []
-    for number in range(1, options.num_agents + 1):
-        name = f"local-{number}"
+    for name in agent_names(options):
         environment = {
             "MUSTER_AGENT_SERVER_URL": url_of(port),
             "MUSTER_AGENT_JOIN_TOKEN_FILE": str(home.join_token),

@@ -4,7 +4,7 @@ A process of its own, so that the supervisor need not import the server. Reads a
 stdin and writes one to stdout; the secrets are nowhere else.
 
     in   {"cli_token": str | null, "join_uses": int}
-    out  {"cli_token": str, "join_token": str | null,
+    out  {"cli_token": str, "join_token": str | null, "join_token_id": int | null,
           "setup_token": str | null, "sign_in_token": str | null}
 """
 
@@ -57,9 +57,9 @@ def prepare(
             actor="system",
             now=now,
         )
-    join_token = None
+    join_token = join_token_id = None
     if join_uses > 0:
-        _, join_token = tokens.create_join_token(
+        row, join_token = tokens.create_join_token(
             session,
             pool="default",
             uses=join_uses * JOIN_TRIES,
@@ -68,10 +68,12 @@ def prepare(
             actor="system",
             now=now,
         )
+        join_token_id = row.id
     first_time = auth.setup_required(session)
     return {
         "cli_token": cli_token,
         "join_token": join_token,
+        "join_token_id": join_token_id,
         "setup_token": auth.create_setup_token(session, now=now) if first_time else None,
         "sign_in_token": None
         if first_time

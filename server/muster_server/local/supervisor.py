@@ -38,11 +38,13 @@ from .home import (
     runtime_folder,
     write_private,
 )
+from .joining import JoinToken
 from .parts import (
     HOST,
     LocalOptions,
     ProcessSpec,
     RouterPlace,
+    agent_names,
     agent_parts,
     base_environment,
     find_router_binary,
@@ -144,6 +146,7 @@ class Supervisor:
         self._lifeline_read, self._lifeline_write = os.pipe()
         self._environment = base_environment(home, self._lifeline_read)
         self._fork_server: ForkServer | None = None
+        self._join_token: JoinToken | None = None
 
     def _place_router(self, folder: Path) -> RouterPlace | None:
         """Choose where the router will run; None if HAProxy is not installed. The port is that of the
@@ -179,6 +182,13 @@ class Supervisor:
         access = self._access(prepared)
         if prepared["join_token"] is not None:
             write_private(self.home.join_token, prepared["join_token"])
+            self._join_token = JoinToken(
+                prepared["join_token_id"],
+                self.home.join_token,
+                agents=agent_names(self.options),
+                port=self.port,
+                cli_token=access.cli_token,
+            )
         write_private(
             self.home.cli, json.dumps({"url": self.url, "token": access.cli_token}, indent=1)
         )
@@ -304,6 +314,8 @@ class Supervisor:
                 changed = True
         if changed and self._was_ready:
             self._write_state()
+        if self._was_ready and self._join_token is not None and self._join_token.look():
+            self._join_token = None
         if now - self._logs_looked_at > LOG_LOOK_S:
             self._logs_looked_at = now
             self._rotate_logs()

@@ -62,7 +62,9 @@ def describe_refused(session: Session, secret: str, *, now: dt.datetime) -> tupl
     secret_hash = hash_secret(secret)
     match kind_of(secret):
         case "usr":
-            found = session.scalar(select(ApiTokenRow).where(ApiTokenRow.secret_hash == secret_hash))
+            found = session.scalar(
+                select(ApiTokenRow).where(ApiTokenRow.secret_hash == secret_hash)
+            )
             if found is not None:
                 return f"token:{found.id}", (
                     "revoked"
