@@ -24,7 +24,7 @@ from muster_server.domain.insight.diagnosis import (
     step_times,
 )
 from muster_server.domain.insight.diagnosis.advice import accumulated
-from muster_server.domain.insight.diagnosis.estimates import StepTimes, mean_of, pooled_mean, t_975
+from muster_server.domain.insight.estimates import StepTimes, mean_of, pooled_mean, t_975
 from muster_server.domain.insight.step_rows import Rows
 from muster_server.domain.insight.step_traffic import ProcessGroup
 

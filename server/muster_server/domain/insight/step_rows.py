@@ -64,6 +64,15 @@ class RankRows:
             for step, gap in zip(steps, [median, *gaps], strict=True)
         }
 
+    @cached_property
+    def weights(self) -> dict[int, float]:
+        """Bucket → how many steps the figures of its rows with parts are of."""
+        found: dict[int, float] = {}
+        for step in self.with_parts:
+            bucket = step // max(self._width, 1)
+            found[bucket] = found.get(bucket, 0.0) + (self.num_steps.get(step) or 1.0)
+        return found
+
     def series(self, name: str) -> Mapping[int, float]:
         """Return the values of a metric; of a process group's collectives with 0 in the rows where
         there were none. Empty when there is no value at all."""

@@ -1,7 +1,7 @@
 """What a training is bound by: which probes to run, and what their step times say together."""
 
+from ..estimates import IntervalEstimate
 from .advice import Advice
-from .estimates import IntervalEstimate
 from .judging import Breakdown, Diagnosis, ProbeRun, judge, judge_observed
 from .planning import LeftOut, Plan, plan
 from .reading import breakdown, step_times

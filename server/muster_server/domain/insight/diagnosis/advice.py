@@ -9,7 +9,7 @@ from typing import Literal
 
 from muster.document.strategy import StrategySection
 
-from .estimates import IntervalEstimate
+from ..estimates import IntervalEstimate
 
 Kind = Literal[
     "accumulate",

@@ -10,8 +10,8 @@ from typing import Literal
 
 from muster.document.strategy import StrategySection
 
+from ..estimates import IntervalEstimate, StepTimes, mean_of, pooled_mean
 from .advice import Advice, advise
-from .estimates import IntervalEstimate, StepTimes, mean_of, pooled_mean
 from .planning import LeftOut
 
 Verdict = Literal["compute", "communication", "data", "straggler", "inconclusive"]

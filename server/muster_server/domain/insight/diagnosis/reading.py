@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 
-from muster_server.domain.insight.step_rows import Rows
-from muster_server.domain.insight.step_traffic import ProcessGroup
-from muster_server.domain.insight.steps import RankSteps, analyse, lateness
-
+from ..estimates import block_means
+from ..step_rows import Rows
+from ..step_traffic import ProcessGroup
+from ..steps import RankSteps, analyse, lateness
 from .judging import Breakdown
 
 NUM_BLOCKS = 5
@@ -25,7 +24,7 @@ def step_times(ranks: Mapping[int, Rows], *, skip: int) -> dict[int, float]:
     for rank, rows in ranks.items():
         values = [v for s, v in sorted(rows.get("time/step_ms", {}).items()) if s > skip]
         if values:
-            found[rank] = statistics.median(map(statistics.fmean, _blocks(values)))
+            found[rank] = statistics.median(block_means(values, [1.0] * len(values), NUM_BLOCKS))
     return found
 
 
@@ -63,9 +62,3 @@ def breakdown(
 
 def _part(rank: RankSteps, name: str) -> float:
     return rank.parts.get(name, 0.0)
-
-
-def _blocks(values: Sequence[float]) -> list[Sequence[float]]:
-    num = min(NUM_BLOCKS, len(values))
-    edges = [len(values) * i // num for i in range(num + 1)]
-    return [values[a:b] for a, b in itertools.pairwise(edges)]

@@ -8,9 +8,10 @@ degrees of freedom and not two. Intervals are Student's t.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _T_975 = (
@@ -69,6 +70,26 @@ def pooled_mean(
     spread = math.sqrt(sum((x - statistics.fmean(g)) ** 2 for g in groups for x in g) / df)
     mean, half = statistics.fmean(values), t_975(df) * spread / math.sqrt(len(values))
     return IntervalEstimate(value=mean, low=mean - half, high=mean + half, num=len(values))
+
+
+NUM_BLOCKS = 10
+
+
+def block_means(
+    values: Iterable[float], weights: Iterable[float], num: int = NUM_BLOCKS
+) -> list[float]:
+    """Return the weighted means of at most `num` blocks of consecutive values.
+
+    Neighbouring steps are alike, and what happens in one step of ten is no chance: means of blocks
+    that hold a period or more differ by chance alone, where single steps do not.
+    """
+    pairs = list(zip(values, weights, strict=True))
+    num = min(num, len(pairs))
+    edges = [len(pairs) * i // num for i in range(num + 1)] if num else []
+    return [
+        statistics.fmean([v for v, _ in pairs[a:b]], [w for _, w in pairs[a:b]])
+        for a, b in itertools.pairwise(edges)
+    ]
 
 
 class StepTimes:
