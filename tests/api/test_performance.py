@@ -72,8 +72,20 @@ def test_the_newest_rows_say_who_waits_for_whom_and_why(viewer_client, trial):
     assert (reply.culprit.rank, reply.culprit.part) == (1, "time/data_wait_ms")
     assert reply.culprit.share == pytest.approx(1 / 3)
     assert reply.bottleneck is not None
-    assert (reply.bottleneck.kind, reply.bottleneck.ms) == ("straggler", 50)
-    assert [p.code for p in reply.bottleneck.reason_parts] == ["bound.straggler", "bound.late"]
+    assert (reply.culprit.num_late, reply.culprit.num_buckets, reply.culprit.late_ms) == (
+        100,
+        100,
+        50,
+    )
+    bound = reply.bottleneck
+    assert (bound.kind, bound.ms, bound.share) == ("waiting", 50, pytest.approx(1 / 3))
+    assert [p.code for p in bound.headline_parts] == ["bound.largest"]
+    assert [p.code for p in bound.reason_parts] == ["bound.late_steps", "bound.late_part"]
+    assert [(c.kind, c.ms) for c in bound.costs] == [
+        ("computation", 95),
+        ("waiting", 50),
+        ("communication", 5),
+    ]
     (traffic,) = reply.traffic
     assert (traffic.count, traffic.transfer_ms, traffic.wait_ms) == (3, 5, 25)
     assert traffic.bus_bytes_per_s == pytest.approx(2e8)
@@ -93,7 +105,7 @@ def test_a_pipeline_that_waits_for_its_stages_is_bound_by_its_bubble(database, v
                 "pipeline/stage": float(rank),
             }
             record = metrics_record(
-                {name: [(s, value) for s in range(1, 21)] for name, value in parts.items()},
+                {name: [(s, value) for s in range(1, 41)] for name, value in parts.items()},
                 rank=rank,
             )
             ingest.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
@@ -190,7 +202,10 @@ def test_the_command_shows_each_rank_and_names_the_one_that_is_waited_for(muster
     assert result.exit_code == 0, result.output
     assert "all_reduce" in result.output
     said = " ".join(result.output.split())
-    assert "wait 50 ms of each 150 ms step (33%) for rank 1." in said
-    assert "Its time/data_wait_ms is 50 ms longer than that of the others." in said
+    assert (
+        "Largest avoidable cost: waiting for late ranks, 33% of the step (50 of 150 ms); computing takes 63%."
+    ) in said
+    assert "Rank 1 is late in 100 of 100 steps; the others wait 50 ms" in said
+    assert "Its data wait takes 50 ms longer there than that of the others." in said
     nothing = muster("performance", str(trial.id), "--attempt", "7")
     assert "measured no steps" in nothing.output + nothing.stderr

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from muster_server.domain.catalogue import ARRANGEMENTS, SENTENCES
+from muster_server.domain.insight.bottleneck import CAUSES, PART_NAMES, WHOLE
 from muster_server.domain.messages import template_parameters
 from muster_server.domain.states import NodeState, Termination
 from muster_server.services.nodes.counts import SCHEDULING
@@ -33,7 +34,9 @@ COMPOSED = {
 }
 """Parameters that are messages: they follow as parts of their own."""
 SHARED = {
-    "took": {"ms", "step_ms", "pct"},
+    "beside": {"next", "next_pct", "steps"},
+    "took": {"cause", "pct", "whole", "whole_ms"},
+    "was": {"rank", "late", "num", "ms"},
     "why": {"slots", "own_priority", "trial_no", "experiment", "priority", "request"},
 }
 """Keyword arguments that several messages take from one mapping."""
@@ -47,7 +50,7 @@ def texts_of(name: str, file: str = "server.ts") -> dict[str, str]:
     text = (CHINESE / file).read_text()
     found = re.search(rf"export const {name}\b[^{{]*\{{\n(.*?)\n\}};", text, re.DOTALL)
     assert found is not None
-    rows = re.findall(r'^  (?:"([a-z0-9_.-]+)"|([a-z_]+)):\s+"(.*)",$', found[1], re.MULTILINE)
+    rows = re.findall(r'^  (?:"([a-z0-9_., -]+)"|([a-z_]+)):\s+"(.*)",$', found[1], re.MULTILINE)
     return {quoted or bare: said for quoted, bare, said in rows}
 
 
@@ -150,7 +153,8 @@ def test_reasons_are_sentences() -> None:
         assert " %" not in template, f"{code}: {template}"
 
 
-def test_every_state_that_closes_a_node() -> None:
+def test_every_word_within_a_sentence() -> None:
     states = {str(s).lower() for s in NodeState if s is not NodeState.ONLINE}
     closed = {s for s in SCHEDULING if s != "open"} | {"quarantined", "unhealthy"}
-    assert set(texts_of("words", "reasons.ts")) == states | closed | {"slot-hours"}
+    verdicts = {*CAUSES.values(), *PART_NAMES.values(), *WHOLE}
+    assert set(texts_of("words", "reasons.ts")) == states | closed | verdicts | {"slot-hours"}

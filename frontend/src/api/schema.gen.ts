@@ -4670,18 +4670,23 @@ export interface components {
         };
         /**
          * BottleneckOut
-         * @description Bottleneck of a step.
+         * @description Bottleneck of a step: what takes more than half of it, or the largest avoidable cost.
          */
         BottleneckOut: {
-            /**
-             * Kind
-             * @enum {string}
-             */
-            kind: "straggler" | "communication" | "bubble" | "data" | "optimizer" | "checkpoint" | "other" | "computation";
+            /** Costs */
+            costs: components["schemas"]["CostOut"][];
+            /** Headline */
+            headline: string;
+            /** Headline Parts */
+            headline_parts: components["schemas"]["PartOut"][];
+            /** Kind */
+            kind: ("waiting" | "communication" | "bubble" | "data" | "checkpoint" | "outside" | "outside_idle" | "outside_busy" | "without_gradients" | "validation" | "optimizer" | "computation") | ("communication_or_waiting" | "no_single_cost" | "too_early");
             /** Ms */
             ms: number;
             /** Num Rows */
             num_rows: number;
+            /** Num Steps */
+            num_steps: number;
             /** Reason */
             reason: string;
             /** Reason Parts */
@@ -4690,6 +4695,8 @@ export interface components {
             share: number;
             /** Step Ms */
             step_ms: number;
+            /** Validation Ms */
+            validation_ms: number;
         };
         /**
          * Budget
@@ -5275,8 +5282,24 @@ export interface components {
             transfer_error: number | null;
         };
         /**
+         * CostOut
+         * @description One of the costs that a step is made of.
+         */
+        CostOut: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "waiting" | "communication" | "bubble" | "data" | "checkpoint" | "outside" | "outside_idle" | "outside_busy" | "without_gradients" | "validation" | "optimizer" | "computation";
+            /** Ms */
+            ms: number;
+            /** Share */
+            share: number;
+        };
+        /**
          * CulpritOut
-         * @description A rank that the others wait for in at least a tenth of their step.
+         * @description A rank that the others wait for in at least a tenth of their step, more than for the others
+         *     beyond chance.
          */
         CulpritOut: {
             /** Excess Ms */
@@ -5285,14 +5308,20 @@ export interface components {
             group: string;
             /** Held Up Ms */
             held_up_ms: number;
+            /** Late Ms */
+            late_ms: number;
             /** Num Buckets */
             num_buckets: number;
+            /** Num Late */
+            num_late: number;
             /** Part */
             part: string | null;
             /** Rank */
             rank: number;
             /** Reason */
             reason: string;
+            /** Reason Parts */
+            reason_parts: components["schemas"]["PartOut"][];
             /** Share */
             share: number;
         };
@@ -8263,6 +8292,71 @@ export interface components {
             version: number | null;
         };
         /**
+         * ModelRegistration
+         * @description What came of a ModelRegistrationRecord.
+         */
+        ModelRegistration: {
+            /**
+             * Error
+             * @default
+             */
+            error: string;
+            /**
+             * Is New
+             * @default false
+             */
+            is_new: boolean;
+            /** No */
+            no: number;
+            /**
+             * Version
+             * @default 0
+             */
+            version: number;
+        };
+        /**
+         * ModelRegistrationRecord
+         * @description A model, or a version of one, that the script registers with a tracking client. Sent again with
+         *     every change.
+         */
+        ModelRegistrationRecord: {
+            /** Aliases */
+            aliases?: string[] | null;
+            /** Description */
+            description?: string | null;
+            /**
+             * Folder
+             * @default
+             */
+            folder: string;
+            /**
+             * Is Lookup
+             * @default false
+             */
+            is_lookup: boolean;
+            /**
+             * Mlmodel
+             * @default
+             */
+            mlmodel: string;
+            /** Name */
+            name: string;
+            /** No */
+            no: number;
+            /** Removed Tags */
+            removed_tags?: string[];
+            /** Tags */
+            tags?: {
+                [key: string]: string;
+            };
+            /**
+             * Type
+             * @default model_registration
+             * @constant
+             */
+            type: "model_registration";
+        };
+        /**
          * ModelResultRecord
          * @description What came of a version of a model in this job. A later result of the same name replaces it.
          */
@@ -8938,7 +9032,7 @@ export interface components {
             /** At Ms */
             at_ms: number;
             /** Record */
-            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ModelResultRecord"] | components["schemas"]["EndpointRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["MediaRecord"] | components["schemas"]["MediaDropsRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["ShardPlanRecord"] | components["schemas"]["ShardsRecord"] | components["schemas"]["StateRecord"];
+            record: components["schemas"]["MetricsRecord"] | components["schemas"]["WorkerRecord"] | components["schemas"]["GroupRecord"] | components["schemas"]["CheckpointRecord"] | components["schemas"]["EvaluationRecord"] | components["schemas"]["ModelResultRecord"] | components["schemas"]["EndpointRecord"] | components["schemas"]["ScheduleRecord"] | components["schemas"]["TrackedRunRecord"] | components["schemas"]["ModelRegistrationRecord"] | components["schemas"]["MediaRecord"] | components["schemas"]["MediaDropsRecord"] | components["schemas"]["MessageRecord"] | components["schemas"]["ProgressRecord"] | components["schemas"]["StacksRecord"] | components["schemas"]["ProfileRecord"] | components["schemas"]["ShardPlanRecord"] | components["schemas"]["ShardsRecord"] | components["schemas"]["StateRecord"];
             /** Seq */
             seq: number;
         };
@@ -10852,6 +10946,8 @@ export interface components {
             interference_ms: number | null;
             /** Num Rows */
             num_rows: number;
+            /** Other Idle Ms */
+            other_idle_ms: number | null;
             /** Overlapped Ms */
             overlapped_ms: number | null;
             /** Parts */
@@ -10864,6 +10960,8 @@ export interface components {
             stage: number | null;
             /** Step Ms */
             step_ms: number;
+            /** Validation Ms */
+            validation_ms: number | null;
             /** Wait Ms */
             wait_ms: number | null;
         };
@@ -10905,6 +11003,8 @@ export interface components {
         RecordsReply: {
             /** Acked Seq */
             acked_seq: number;
+            /** Models */
+            models?: components["schemas"]["ModelRegistration"][];
             /**
              * Superseded
              * @default false

@@ -18,8 +18,6 @@ ARRANGEMENTS: Mapping[str, str] = {
     "all.has": "{expected}, has {given}",
 }
 
-_OF_STEP = "{ms} ms of each {step_ms} ms step ({pct}%)"
-
 SENTENCES: Mapping[str, str] = {
     # What a trial asks for.
     "wish.slots": "{slots:{slot_type} slot} in pool {pool}",
@@ -286,38 +284,77 @@ SENTENCES: Mapping[str, str] = {
         "{pct}% of the time until the budget deadline of project {project}, {at}, has passed"
     ),
     # What bounds the time of a step.
+    "bound.most": "Bound by {cause}: {pct}% of the {whole} ({ms} of {whole_ms} ms).",
+    "bound.largest": (
+        "Largest avoidable cost: {cause}, {pct}% of the {whole} ({ms} of {whole_ms} ms); computing takes "
+        "{computing_pct}%."
+    ),
+    "bound.none": (
+        "No single cost stands out: the largest, {cause}, is {pct}% of the {whole} ({whole_ms} ms); computing takes "
+        "{computing_pct}%."
+    ),
+    "bound.too_early": (
+        "Too early to say after {steps:step}: so far {cause} takes {pct}% of the {whole} ({whole_ms} ms), {next} "
+        "{next_pct}%."
+    ),
+    "bound.undecided": (
+        "Too early to say even after {steps:step}: {cause} takes {pct}% of the {whole} ({whole_ms} ms), {next} "
+        "{next_pct}%, and the difference may be chance."
+    ),
+    "bound.not_firm": "These figures vary from step to step. A verdict follows when more steps are measured.",
     "bound.communication": (
-        f"Exposed communication takes {_OF_STEP}. Accumulate gradients over {{k}} micro-batches "
-        "(`strategy.accumulate`) to bring it to {left}%, or use larger batches per worker."
+        "This is moving data, without the time spent waiting for late ranks. Accumulate gradients over {k} "
+        "micro-batches (`strategy.accumulate`) to bring it to {left}%, or use larger batches per worker."
+    ),
+    "bound.averaged": (
+        "Steps are short, so measurements are means of about {steps:step}: ranks that are late by turns within them "
+        "look like communication. Trace a few steps to see which it is."
     ),
     "bound.bubble": (
-        f"Waiting for other pipeline stages takes {_OF_STEP}. Fill the bubble with more micro-batches "
-        "(`strategy.accumulate`), or use the interleaved or zero_bubble schedule."
+        "Pipeline stages wait for each other. Fill the bubble with more micro-batches (`strategy.accumulate`), or use "
+        "the interleaved or zero_bubble schedule."
     ),
     "bound.imbalance": (
         "The slowest stage computes {imbalance_pct}% longer than the mean: give it fewer blocks "
         "(`strategy.blocks_per_stage`)."
     ),
-    "bound.data": (
-        f"Waiting for data takes {_OF_STEP}. The workers are faster than the input: use more loader workers or a cache."
-    ),
-    "bound.checkpoint": (
-        f"Writing checkpoints takes {_OF_STEP}. Write them less often (`checkpoints.every`)."
-    ),
+    "bound.data": "The workers are faster than the input: use more loader workers or a cache.",
+    "bound.checkpoint": "Write checkpoints less often (`checkpoints.every`).",
     "bound.optimizer": (
-        f"The optimizer takes {_OF_STEP}. A fused or sharded optimizer (strategy zero1 or fsdp) and gradient "
-        "accumulation make it cheaper."
+        "A fused or sharded optimizer (strategy zero1 or fsdp) and gradient accumulation make it cheaper."
     ),
-    "bound.other": (
-        f"Work between the phases takes {_OF_STEP}: Python, logging and metrics. Trace a few steps to see which."
+    "bound.outside": (
+        "The training thread works or waits outside the modules of the model: batches made by hand, logging, copies, "
+        "sleep, files or the network. Trace a few steps to see which."
     ),
-    "bound.computation": (
-        f"Forward and backward computation takes {_OF_STEP}. Nothing else that could be saved takes a tenth of the "
-        "step."
+    "bound.outside_idle": (
+        "The training thread waits for something that is no part of the training: sleep, files, the network, or "
+        "another process. Stacks of the workers show where."
     ),
-    "bound.straggler": f"The other ranks of {{group}} wait {_OF_STEP} for rank {{rank:#}}.",
+    "bound.outside_busy": (
+        "The training thread runs code outside the modules of the model: batches made by hand, logging, copies, a loss "
+        "or a model that is no nn.Module. Trace a few steps to see which."
+    ),
+    "bound.without_gradients": (
+        "These are modules that run without gradients: a validation written by hand, a teacher, or acting in an "
+        "environment. Run them less often or in larger batches."
+    ),
+    "bound.validation": "Validation runs between the steps. Validate less often or on fewer samples.",
+    "bound.computation": "Forward and backward passes are most of the step.",
+    "bound.next": "The largest avoidable cost is {cause} with {pct}%.",
+    "bound.many": "Trace a few steps to see what they are made of.",
+    "bound.late_steps": (
+        "Rank {rank:#} is late in {late} of {num:step}; the others wait {ms} ms for it in each of these."
+    ),
+    "bound.late_stretches": (
+        "Rank {rank:#} is late in {late} of {num} stretches of {width:step}; there the others wait {ms} ms a step for it."
+    ),
+    "bound.late_part": "Its {part} takes {excess_ms} ms longer there than that of the others.",
     "bound.unexplained": "No part of its own step explains it: check its node and what else runs there.",
-    "bound.late": "Its {part} is {excess_ms} ms longer than that of the others.",
+    "bound.by_turns": (
+        "No rank is late more than chance makes it: they wait for each other by turns, as with inputs of different "
+        "sizes or other programs on the machines."
+    ),
     "bound.unmeasured": (
         "Communication of these ranks is not measured, so waiting for it is within the other parts: run a diagnosis "
         "to see how much it is."

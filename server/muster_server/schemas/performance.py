@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from muster_server.domain.insight.bottleneck import BottleneckKind
+from muster_server.domain.insight.costs import CostKind
 
 from .base import Output, PartOut
 
@@ -16,6 +17,10 @@ class RankStepsOut(Output):
     step_ms: float
     parts: dict[str, float]
     """Metric → time; they sum to `step_ms` within 2 %."""
+    other_idle_ms: float | None
+    """Part of time/other_ms in which the training thread used no processor; null if not measured."""
+    validation_ms: float | None
+    """Validation per step, which is beside the step; null if there was none."""
     overlapped_ms: float | None
     interference_ms: float | None
     wait_ms: float | None
@@ -60,36 +65,67 @@ class KindTrafficOut(Output):
 
 
 class CulpritOut(Output):
-    """A rank that the others wait for in at least a tenth of their step."""
+    """A rank that the others wait for in at least a tenth of their step, more than for the others
+    beyond chance."""
 
     rank: int
     group: str
     held_up_ms: float
+    """Mean time per step that the others wait for it."""
     share: float
     """Share of the other ranks' step, 0 to 1."""
-    part: str | None
-    """Part of its step that takes longer than on the other ranks; null if none explains half of the
-    difference."""
-    excess_ms: float
-    """Time by which that part is longer."""
+    num_late: int
+    """Number of buckets in which it is late: last, with the others waiting a tenth of a usual step."""
     num_buckets: int
-    """Number of groups of steps compared; the figures are medians over them."""
+    """Number of buckets compared; each is a step where `bucket_steps` is 1."""
+    late_ms: float
+    """Time that the others wait for it in each bucket in which it is late."""
+    part: str | None
+    """Part of its step that takes longer than on the other ranks where it is late; null if none
+    explains half of the wait."""
+    excess_ms: float
+    """Time by which that part is longer there."""
     reason: str
+    reason_parts: list[PartOut]
+
+
+class CostOut(Output):
+    """One of the costs that a step is made of."""
+
+    kind: CostKind
+    ms: float
+    """Time per step."""
+    share: float
+    """Share of the step and the validation beside it, 0 to 1."""
 
 
 class BottleneckOut(Output):
-    """Bottleneck of a step."""
+    """Bottleneck of a step: what takes more than half of it, or the largest avoidable cost."""
 
     kind: BottleneckKind
-    """Kind of bottleneck; `computation` means that nothing avoidable takes a tenth of the step."""
+    """Kind of bottleneck. `computation`: it takes more than half of the step, and nothing avoidable a
+    tenth. `no_single_cost`: neither. `too_early`: not enough steps to say; `ms` and `share` are of the
+    largest cost so far. `communication_or_waiting`: rows of several steps do not tell these apart.
+    More kinds may follow."""
     ms: float
     """Time per step; forward and backward if `kind` is `computation`."""
     share: float
-    """Share of the step, 0 to 1."""
+    """Share of the step and the validation beside it, 0 to 1. The step is bound by the bottleneck if
+    this is more than a half."""
     step_ms: float
-    """Mean step time over the ranks, without the one that the others wait for."""
+    """Mean step time over the ranks."""
+    validation_ms: float
+    """Validation per step, which is beside the step."""
     num_rows: int
     """Number of rows of the rank with the fewest."""
+    num_steps: int
+    """Number of steps behind these rows."""
+    costs: list[CostOut]
+    """What the step is spent on, the largest first. Ranks that the others wait for are left out in the
+    steps in which they are late, so no time is counted twice."""
+    headline: str
+    """What the step is bound by, in one sentence."""
+    headline_parts: list[PartOut]
     reason: str
     """Explanation of the bottleneck, and what helps."""
     reason_parts: list[PartOut]

@@ -42,7 +42,7 @@ def test_what_a_rank_waits_above_the_last_one_is_waiting_and_the_rest_transfer()
     assert (culprit.rank, culprit.part) == (1, "time/data_wait_ms")
     assert (culprit.share, culprit.held_up_ms) == (pytest.approx(0.25), pytest.approx(25))
     assert culprit.num_buckets == 40
-    assert "rank 1" in culprit.reason
+    assert (culprit.num_late, culprit.late_ms) == (40, pytest.approx(25))
 
 
 def test_a_culprit_whose_step_explains_nothing_is_named_without_a_part() -> None:

@@ -14,7 +14,7 @@ import * as format from "../../lib/format";
 import { AdviceList } from "./AdviceList";
 import { CancelDialog } from "./CancelDialog";
 import { MeasuredTable, SharesTable } from "./DiagnosisTables";
-import { interval, probeName, probesOver } from "./words";
+import { interval, probeName, probesOver, verdictTitle } from "./words";
 import layout from "../../components/layout.module.css";
 
 /** What a trial is bound by, with the evidence, the advice and what came of it. */
@@ -144,9 +144,7 @@ function Earlier({ list, shown }: { list: Diagnosis[]; shown: number }) {
   const { t } = useTranslation();
   const navigate = useNavigate({ from: "/trials/$trialId/diagnosis" });
   const result = (one: Diagnosis): string =>
-    one.verdict === null
-      ? t(`diagnosis.state.${one.state}`)
-      : t(`diagnosis.verdict.${one.verdict}`, { rank: one.culprit_rank ?? "" });
+    one.verdict === null ? t(`diagnosis.state.${one.state}`) : verdictTitle(t, one);
   const label = (one: Diagnosis): string => `${one.id}: ${result(one)}`;
   return (
     <Select
@@ -204,10 +202,7 @@ function Verdict({ found }: { found: Diagnosis }) {
   const isClear = found.verdict !== "inconclusive";
   return (
     <div data-testid="verdict">
-      <Notice
-        tone={found.verdict === "compute" ? "ok" : "warn"}
-        title={t(`diagnosis.verdict.${found.verdict}`, { rank: found.culprit_rank ?? "" })}
-      >
+      <Notice tone={found.verdict === "compute" ? "ok" : "warn"} title={verdictTitle(t, found)}>
         {isClear && share ? t("diagnosis.costs", interval(share)) : null}{" "}
         {found.verdict === "compute" ? t("diagnosis.nothingElse") : null}
         {found.verdict === "straggler" && found.culprit_part ? t("diagnosis.late", { part: found.culprit_part }) : null}

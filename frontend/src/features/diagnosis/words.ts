@@ -32,3 +32,14 @@ export function probeName(t: TFunction, probe: string): string {
   const kind = KINDS.find((name) => name === probe);
   return kind ? t(`diagnosis.probe.${kind}`) : t("diagnosis.probe.bucket", { mb: probe.split(":")[1] ?? "…" });
 }
+
+/** What a diagnosis has found, in a line. A step is bound by what takes more than half of it. */
+export function verdictTitle(t: TFunction, found: Diagnosis): string {
+  const { verdict } = found;
+  if (verdict === null) return "";
+  const rank = found.culprit_rank ?? "";
+  const isMost = (found.shares[verdict]?.value ?? 0) > 0.5;
+  return isMost && verdict !== "compute" && verdict !== "inconclusive"
+    ? t(`diagnosis.most.${verdict}`, { rank })
+    : t(`diagnosis.verdict.${verdict}`, { rank });
+}

@@ -13,7 +13,7 @@ import { LinkButton } from "../../components/LinkButton";
 import { QueryView } from "../../components/QueryView";
 import { Reason } from "../../components/Message";
 import * as format from "../../lib/format";
-import { STEP_PARTS, type StepPart } from "../../lib/perf";
+import { STEP_PARTS } from "../../lib/perf";
 import { isTerminal } from "../../lib/states";
 import { trialSource } from "./Metrics";
 import { Foreseen } from "./Foreseen";
@@ -69,7 +69,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
     <>
       <div className={layout["belowXl"]}>{actions}</div>
       {measured.data?.bottleneck ? <Verdict bound={measured.data.bottleneck} /> : null}
-      {measured.data?.culprit && measured.data.bottleneck?.kind !== "straggler" ? (
+      {measured.data?.culprit && measured.data.bottleneck?.kind !== "waiting" ? (
         <Culprit culprit={measured.data.culprit} />
       ) : null}
       <Section
@@ -207,15 +207,19 @@ function Measured({ trial, data, nodes }: { trial: TrialDetail; data: TrialPerfo
   );
 }
 
+/** Of what is no cost. */
+const TONES: Partial<Record<NonNullable<TrialPerformance["bottleneck"]>["kind"], "ok" | "run">> = {
+  computation: "ok",
+  no_single_cost: "run",
+  too_early: "run",
+};
+
 /** What the step is bound by, over the rows that the tables below show. */
 function Verdict({ bound }: { bound: NonNullable<TrialPerformance["bottleneck"]> }) {
   const { t } = useTranslation();
   return (
     <div data-testid="bottleneck" data-kind={bound.kind}>
-      <Notice
-        tone={bound.kind === "computation" ? "ok" : "warn"}
-        title={t(`perf.bound.${bound.kind}`, { share: format.pct(bound.share) })}
-      >
+      <Notice tone={TONES[bound.kind] ?? "warn"} title={<Reason text={bound.headline} parts={bound.headline_parts} />}>
         <Reason text={bound.reason} parts={bound.reason_parts} /> {t("perf.ofRows", { count: bound.num_rows })}
       </Notice>
     </div>
@@ -224,17 +228,10 @@ function Verdict({ bound }: { bound: NonNullable<TrialPerformance["bottleneck"]>
 
 function Culprit({ culprit }: { culprit: NonNullable<TrialPerformance["culprit"]> }) {
   const { t } = useTranslation();
-  const values = { held: format.ms(culprit.held_up_ms), n: culprit.num_buckets, group: culprit.group };
   return (
     <div data-testid="culprit">
       <Notice tone="warn" title={t("perf.culprit", { rank: culprit.rank, share: format.pct(culprit.share) })}>
-        {culprit.part === null
-          ? t("perf.culpritNoPart", values)
-          : t("perf.culpritPart", {
-              ...values,
-              part: t(`part.${culprit.part as StepPart}`),
-              ms: format.ms(culprit.excess_ms),
-            })}
+        <Reason text={culprit.reason} parts={culprit.reason_parts} />
       </Notice>
     </div>
   );

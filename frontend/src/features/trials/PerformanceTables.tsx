@@ -15,6 +15,12 @@ const ORDERS = {
   heldUp: (r: RankSteps) => r.held_up_ms ?? -1,
 } as const;
 
+/** What is measured beside the parts. */
+const BESIDE = [
+  { id: "idle", of: (r: RankSteps) => r.other_idle_ms },
+  { id: "validation", of: (r: RankSteps) => r.validation_ms },
+] as const;
+
 type Order = keyof typeof ORDERS;
 
 /** Every rank's step in its parts; in order of how much it holds up, a ranking of stragglers. */
@@ -84,6 +90,12 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
       sort: sort("heldUp"),
       cell: (r) => hinted(r.held_up_ms, t("perf.heldUpHint")),
     },
+    ...BESIDE.filter(({ of }) => ranks.some((r) => of(r) !== null)).map(({ id, of }): Column<RankSteps> => ({
+      id,
+      header: t(`perf.${id}`),
+      align: "right",
+      cell: (r) => hinted(of(r), t(`perf.${id}Hint`)),
+    })),
     ...there.map((part): Column<RankSteps> => ({
       id: part,
       header: t(`part.${part}`),

@@ -32,10 +32,15 @@ export const diagnosis = {
     canceled: "The diagnosis was canceled before it had a result.",
     verdict: {
       compute: "Bound by computation",
+      communication: "Largest avoidable cost: communication",
+      data: "Largest avoidable cost: data loading",
+      straggler: "Largest avoidable cost: waiting for rank {{rank}}",
+      inconclusive: "Inconclusive",
+    },
+    most: {
       communication: "Bound by communication",
       data: "Bound by data loading",
-      straggler: "Bound by rank {{rank}}, a straggler",
-      inconclusive: "Inconclusive",
+      straggler: "Bound by waiting for rank {{rank}}",
     },
     costs: "{{share}} of the step ({{low}} to {{high}}, n={{n}})",
     nothingElse: "Nothing else takes 10% of the step or more.",

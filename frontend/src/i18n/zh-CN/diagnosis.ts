@@ -27,10 +27,15 @@ export const diagnosis: Same<typeof english> = {
     canceled: "在得出结论之前已取消。",
     verdict: {
       compute: "受限于计算",
-      communication: "受限于通信",
-      data: "受限于数据加载",
-      straggler: "受限于 rank {{rank}}（掉队者）",
+      communication: "最大的可避免开销：通信",
+      data: "最大的可避免开销：数据加载",
+      straggler: "最大的可避免开销：等待 rank {{rank}}",
       inconclusive: "没有结论",
+    },
+    most: {
+      communication: "主要受限于通信",
+      data: "主要受限于数据加载",
+      straggler: "主要受限于等待 rank {{rank}}",
     },
     costs: "占一步的 {{share}}（{{low}} 至 {{high}}，n={{n}}）",
     nothingElse: "其他各项都不到一步的 10%。",

@@ -173,25 +173,43 @@ export const parts: Readonly<Record<string, string>> = {
   "budget.project_share_spent": "项目 {{project}} 的预算 {{limit}} {{unit}} 已用 {{pct}}%，花费 {{spent}} {{unit}}",
   "budget.deadline_near": "距该实验预算的截止时间 {{at}} 已过去 {{pct}}% 的时间",
   "budget.project_deadline_near": "距项目 {{project}} 预算的截止时间 {{at}} 已过去 {{pct}}% 的时间",
+  "bound.most": "主要受限于{{cause}}：占{{whole}}的 {{pct}}%（{{whole_ms}} 毫秒中的 {{ms}} 毫秒）",
+  "bound.largest":
+    "最大的可避免开销是{{cause}}：占{{whole}}的 {{pct}}%（{{whole_ms}} 毫秒中的 {{ms}} 毫秒），计算占 {{computing_pct}}%",
+  "bound.none":
+    "没有特别突出的开销：最大的是{{cause}}，占{{whole}}（{{whole_ms}} 毫秒）的 {{pct}}%，计算占 {{computing_pct}}%",
+  "bound.too_early":
+    "{{steps}} 步之后还不能下结论：目前{{cause}}占{{whole}}（{{whole_ms}} 毫秒）的 {{pct}}%，{{next}}占 {{next_pct}}%",
+  "bound.undecided":
+    "{{steps}} 步之后仍不能下结论：{{cause}}占{{whole}}（{{whole_ms}} 毫秒）的 {{pct}}%，{{next}}占 {{next_pct}}%，差别可能只是偶然",
+  "bound.not_firm": "这些数字逐步变化，测量更多步之后会给出结论",
   "bound.communication":
-    "未被掩盖的通信占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%）。把梯度累积到 {{k}} 个微批次（`strategy.accumulate`）可使其降到 {{left}}%，增大每个 worker 的批次也有帮助",
+    "这是传输数据的时间，不含等待迟到的 rank。把梯度累积到 {{k}} 个微批次（`strategy.accumulate`）可使其降到 {{left}}%，增大每个 worker 的批次也有帮助",
+  "bound.averaged":
+    "每步很短，测量值约为 {{steps}} 步的平均：其间各 rank 轮流迟到看起来与通信一样。跟踪几步即可看出是哪一种",
   "bound.bubble":
-    "等待流水线其他阶段占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%）。增加微批次（`strategy.accumulate`）可以填充它，interleaved 和 zero_bubble 调度的气泡更少",
+    "流水线各阶段互相等待。增加微批次（`strategy.accumulate`）可以填充气泡，interleaved 和 zero_bubble 调度的气泡更少",
   "bound.imbalance": "最慢的阶段比平均多计算 {{imbalance_pct}}%，可以少给它一些块（`strategy.blocks_per_stage`）",
-  "bound.data":
-    "等待数据占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%）。worker 比输入更快，增加加载进程或使用缓存会有帮助",
-  "bound.checkpoint":
-    "写检查点占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%），可以降低写检查点的频率（`checkpoints.every`）",
-  "bound.optimizer":
-    "优化器占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%）。融合或分片的优化器（策略 zero1、fsdp）以及梯度累积可以降低它",
-  "bound.other":
-    "各阶段之间的部分占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%），即 Python、日志和指标。跟踪几步即可看出是哪一个",
-  "bound.computation":
-    "前向和反向计算占每步 {{step_ms}} 毫秒中的 {{ms}} 毫秒（{{pct}}%），其余可省的部分都不到十分之一",
-  "bound.straggler":
-    "进程组 {{group}} 的其他 rank 每步 {{step_ms}} 毫秒中有 {{ms}} 毫秒（{{pct}}%）在等待 rank {{rank}}",
+  "bound.data": "worker 比输入更快，增加加载进程或使用缓存会有帮助",
+  "bound.checkpoint": "可以降低写检查点的频率（`checkpoints.every`）",
+  "bound.optimizer": "融合或分片的优化器（策略 zero1、fsdp）以及梯度累积可以降低它",
+  "bound.outside":
+    "训练线程在模型的模块之外工作或等待：手工构造批次、日志、拷贝、sleep、文件或网络。跟踪几步即可看出是哪一个",
+  "bound.outside_idle": "训练线程在等待与训练无关的事情：sleep、文件、网络或其他进程。worker 的调用栈会显示在哪里等待",
+  "bound.outside_busy":
+    "训练线程在模型的模块之外运行代码：手工构造批次、日志、拷贝，或不是 nn.Module 的损失或模型。跟踪几步即可看出是哪一个",
+  "bound.without_gradients":
+    "这些模块在不计算梯度的情况下运行：手写的验证、教师模型，或在环境中行动。可以减少次数或增大批次",
+  "bound.validation": "验证在步与步之间运行，可以降低频率或减少样本",
+  "bound.computation": "前向和反向占一步的大部分",
+  "bound.next": "最大的可避免开销是{{cause}}，占 {{pct}}%",
+  "bound.many": "跟踪几步即可看出它们由什么组成",
+  "bound.late_steps": "rank {{rank}} 在 {{num}} 步中的 {{late}} 步迟到，其他 rank 每次等待它 {{ms}} 毫秒",
+  "bound.late_stretches":
+    "rank {{rank}} 在 {{num}} 段（每段 {{width}} 步）中的 {{late}} 段迟到，其间其他 rank 每步等待它 {{ms}} 毫秒",
+  "bound.late_part": "其间它的{{part}}比其他 rank 长 {{excess_ms}} 毫秒",
   "bound.unexplained": "它自己的步中没有任何部分能解释这一点，请查看它所在的节点以及那里还在运行什么",
-  "bound.late": "它的 {{part}} 比其他 rank 长 {{excess_ms}} 毫秒",
+  "bound.by_turns": "没有哪个 rank 的迟到超出偶然：它们轮流互相等待，例如输入大小不同，或机器上还有其他程序",
   "bound.unmeasured": "这些 rank 的通信没有被测量，等待通信的时间包含在其他部分里：请运行诊断以查看有多少",
   "scaling.one_run": "每种规模只运行一次时，无法知道各次运行相差多少。请至少重复 3 次",
   "scaling.model_off":
@@ -275,4 +293,26 @@ export const words: Readonly<Record<string, string>> = {
   draining: "排空中",
   quarantined: "已隔离",
   unhealthy: "不健康",
+  "waiting for late ranks": "等待迟到的 rank",
+  communication: "通信",
+  "communication, or waiting by turns": "通信，或轮流等待",
+  "the pipeline bubble": "流水线气泡",
+  "data loading": "数据加载",
+  "writing checkpoints": "写检查点",
+  "time outside the model": "模型之外的时间",
+  "waiting outside the model": "模型之外的等待",
+  "work outside the model": "模型之外的工作",
+  "passes without gradients": "不计算梯度的前向",
+  validation: "验证",
+  "the optimizer": "优化器",
+  computation: "计算",
+  step: "一步",
+  "step and its validation": "一步及其验证",
+  "data wait": "数据等待",
+  "copy to the device": "拷贝到设备",
+  "forward pass": "前向",
+  "backward pass": "反向",
+  "time without gradients": "不计算梯度的时间",
+  "optimizer step": "优化器步",
+  checkpoint: "检查点",
 };

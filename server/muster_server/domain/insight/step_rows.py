@@ -105,10 +105,6 @@ class RankRows:
             members.setdefault(step // self._width, {})[step] = value
         return {bucket: self._mean(rows) or 0.0 for bucket, rows in members.items()}
 
-    def buckets_with(self, name: str) -> set[int]:
-        """Buckets with a row that has a value of it."""
-        return {step // max(self._width, 1) for step in self._rows.get(name, {})}
-
     def _mean(self, series: Mapping[int, float]) -> float | None:
         if not series:
             return None

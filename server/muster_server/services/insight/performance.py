@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from sqlalchemy.orm import Session
 
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics import SeriesRecord
-from muster_server.domain.insight.bottleneck import bottleneck
+from muster_server.domain.insight.bottleneck import bottleneck, late_reason
 from muster_server.domain.insight.figures import figures
 from muster_server.domain.insight.step_rows import Rows
 from muster_server.domain.insight.steps import StepAnalysis, analyse
 from muster_server.domain.metrics import MEASURED_GROUPS
 from muster_server.schemas.base import parts_out
-from muster_server.schemas.performance import BottleneckOut, PerformanceOut
+from muster_server.schemas.performance import BottleneckOut, CostOut, PerformanceOut
 from muster_server.services.runtime.process_groups import process_groups
 
 from ..core.lookup import get_trial
@@ -26,6 +27,9 @@ RANKS_MAX = 256
 """Ranks that are read for one answer; a trial of more is judged by the first ones."""
 _ROWS_PER_BUCKET = 5
 """Where a row is several steps, ranks do not end them at the same ones."""
+_NEARLY_ONE = 1.2
+"""Steps per row up to which steps are compared one by one; the few that are not a row of their own on
+all ranks are left out."""
 
 
 def trial_performance(
@@ -45,10 +49,14 @@ def trial_performance(
     found = analyse(rows.ranks, groups, bucket_steps=rows.bucket_steps)
     return PerformanceOut.model_validate(
         {
-            **asdict(found),
             "figures": shown.values,
             "num_rows": shown.num_rows,
+            "ranks": [asdict(rank) for rank in found.ranks],
+            "traffic": [asdict(kind) for kind in found.traffic],
+            "culprit": _culprit_out(found),
             "bottleneck": _bottleneck_out(found),
+            "stages": [asdict(stage) for stage in found.stages],
+            "imbalance": found.imbalance,
             "trial_id": trial_id,
             "attempt_no": attempt,
             "first_step": rows.first_step,
@@ -63,10 +71,23 @@ def _bottleneck_out(found: StepAnalysis) -> BottleneckOut | None:
     bound = bottleneck(found)
     if bound is None:
         return None
-    fields = {name: value for name, value in vars(bound).items() if name != "reason"}
+    fields = {n: v for n, v in vars(bound).items() if n not in ("headline", "reason", "costs")}
     return BottleneckOut(
-        **fields, reason=bound.reason.english, reason_parts=parts_out(bound.reason)
+        **fields,
+        costs=[CostOut(**asdict(cost)) for cost in bound.costs],
+        headline=bound.headline.english,
+        headline_parts=parts_out(bound.headline),
+        reason=bound.reason.english,
+        reason_parts=parts_out(bound.reason),
     )
+
+
+def _culprit_out(found: StepAnalysis) -> dict[str, Any] | None:
+    if found.culprit is None:
+        return None
+    reason = late_reason(found.culprit, found.bucket_steps)
+    fields = {n: v for n, v in asdict(found.culprit).items() if n != "stands_out"}
+    return {**fields, "reason": reason.english, "reason_parts": parts_out(reason)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,4 +171,4 @@ def _rows_of(
 def _bucket_steps(counted: Sequence[SeriesRecord]) -> int:
     """Return within how many steps rows of different ranks are compared."""
     apart = max(((r.last_step - r.first_step + 1) / r.count for r in counted), default=1.0)
-    return 1 if apart <= 1 else math.ceil(_ROWS_PER_BUCKET * apart)
+    return 1 if apart <= _NEARLY_ONE else math.ceil(_ROWS_PER_BUCKET * apart)

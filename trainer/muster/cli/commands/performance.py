@@ -50,7 +50,7 @@ def performance(
         f"{found['last_step']}: milliseconds per step."
     )
     if found["bottleneck"] is not None:
-        say(found["bottleneck"]["reason"])
+        say(f"{found['bottleneck']['headline']} {found['bottleneck']['reason']}")
     out = console()
     out.print(_ranks(found["ranks"]))
     if len(found["ranks"]) < found["num_ranks"]:
@@ -63,13 +63,19 @@ def performance(
         out.print(_stages(found["stages"]))
         if found["imbalance"] is not None:
             say(f"The slowest stage computes {found['imbalance']:.0%} longer than the mean.")
-    if found["culprit"] is not None and found["bottleneck"]["kind"] != "straggler":
-        print(found["culprit"]["reason"])
+    if found["culprit"] is not None and found["bottleneck"]["kind"] != "waiting":
+        say(found["culprit"]["reason"])
 
 
 def _ranks(ranks: list[dict[str, Any]]) -> Any:
     parts = [name for name in SHORT if any(name in r["parts"] for r in ranks)]
-    names = ("RANK", "ROWS", "STEP", *(SHORT[p].upper() for p in parts), "WAIT", "HELD UP")
+    beside = {
+        name: title
+        for name, title in (("other_idle_ms", "IDLE"), ("validation_ms", "VALIDATION"))
+        if any(r[name] is not None for r in ranks)
+    }
+    headers = (SHORT[p].upper() for p in parts)
+    names = ("RANK", "ROWS", "STEP", *headers, *beside.values(), "WAIT", "HELD UP")
     shown = table(*names, right=names)
     for rank in ranks:
         shown.add_row(
@@ -77,6 +83,7 @@ def _ranks(ranks: list[dict[str, Any]]) -> Any:
             str(rank["num_rows"]),
             _ms(rank["step_ms"]),
             *(_ms(rank["parts"].get(part)) for part in parts),
+            *(_ms(rank[name]) for name in beside),
             _ms(rank["wait_ms"]),
             _ms(rank["held_up_ms"]),
         )
