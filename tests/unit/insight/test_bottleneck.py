@@ -290,5 +290,18 @@ def test_rows_of_several_steps_do_not_tell_communication_from_waiting_by_turns()
     assert "Accumulate" not in found.reason.english
 
 
+def test_a_few_stretches_of_many_steps_are_enough_if_they_agree() -> None:
+    """Sixty steps in rows of three, compared in stretches of ten."""
+    steps = range(3, 61, 3)
+    rows: Rows = {
+        "time/step_ms": dict.fromkeys(steps, 20.0),
+        "time/forward_ms": dict.fromkeys(steps, 5.0),
+        "time/data_wait_ms": dict.fromkeys(steps, 15.0),
+    }
+    found = bottleneck(analyse({0: rows}, [], bucket_steps=10))
+    assert found is not None
+    assert found.kind == "data"
+
+
 def test_nothing_measured_has_no_verdict() -> None:
     assert bottleneck(analyse({}, [])) is None

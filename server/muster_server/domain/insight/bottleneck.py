@@ -22,7 +22,7 @@ from typing import Literal
 from ..messages import AnyMessage, Message, Scalar, sentences
 from .costs import KINDS, CostKind
 from .steps import RankSteps, StepAnalysis
-from .waiting import MIN_BUCKETS, LateRank
+from .waiting import LateRank
 
 BottleneckKind = CostKind | Literal["communication_or_waiting", "no_single_cost", "too_early"]
 
@@ -35,6 +35,8 @@ OPTIMIZER_SHARE = 0.25
 one."""
 MIN_STEPS = 30
 """Three periods of what happens in one step of ten."""
+MIN_BUCKETS = 5
+"""Fewer say little of how much they differ."""
 IMBALANCE = 0.2
 """Imbalance from which uneven stages are named as a cause of a bubble."""
 MAX_ACCUMULATE = 64

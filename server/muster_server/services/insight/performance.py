@@ -27,7 +27,7 @@ RANKS_MAX = 256
 """Ranks that are read for one answer; a trial of more is judged by the first ones."""
 _ROWS_PER_BUCKET = 5
 """Where a row is several steps, ranks do not end them at the same ones."""
-_NEARLY_ONE = 1.2
+_NEARLY_ONE = 1.5
 """Steps per row up to which steps are compared one by one; the few that are not a row of their own on
 all ranks are left out."""
 
