@@ -14,7 +14,7 @@ HEAD = """\
 
 Every process of the control plane answers `GET /metrics` in Prometheus' text format: the API server
 on its port, a controller on `MUSTER_CONTROLLER_PORT` and a Celery worker on `MUSTER_WORKER_PORT`,
-where these are set. Training metrics are not here; they are in the [REST service](rest-api.md).
+where these are set. Metrics of single trainings are not here; they are in the [REST service](rest-api.md).
 
 Scraping needs a token. Make one that can do nothing else, and give Prometheus the file:
 

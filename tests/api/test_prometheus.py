@@ -14,7 +14,7 @@ from muster_server.security.tokens import hash_secret
 from muster_server.services.core.liveness import worker_sweeps
 from muster_server.telemetry import cluster, families
 from muster_server.telemetry.families import FAMILIES
-from support.data import add_experiment, add_trial
+from support.data import add_attempt, add_experiment, add_trial, add_worker
 
 METRICS = "/metrics"
 STANDARD = ("process_", "python_")
@@ -111,6 +111,12 @@ def test_an_outage_of_the_database_is_told(app, connect, make_user_token, fresh)
 def test_everything_that_is_listed_is_there_and_nothing_else(app, scrape, database):
     with database.transaction() as session:
         session.add(_node("a", slots=1, session=session))
+        trial = add_trial(session, add_experiment(session))
+        (allocation,) = add_attempt(session, trial)
+        trial.state = "RUNNING"
+        trial.summary = {"throughput/samples_per_s": {"last": 8.0}}
+        worker = add_worker(session, allocation, 0)
+        worker.latest = {"time/step_ms": 10.0, "comm/exposed_ms": 2.0}
     app.state.telemetry.took_records([], 0)
     found = scrape()
     shown = {name for name in found if not name.startswith(STANDARD)}

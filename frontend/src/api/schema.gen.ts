@@ -1136,6 +1136,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments/{experiment_id}/figures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Experiment Figures
+         * @description List how fast the trials of an experiment are: means over the newest 100 rows that each rank
+         *     measured in the current attempt.
+         */
+        get: operations["list_experiment_figures"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/experiments/{experiment_id}/logs": {
         parameters: {
             query?: never;
@@ -5125,8 +5146,8 @@ export interface components {
             num_trials_running: number;
             /** Num Trials Throughput */
             num_trials_throughput: number;
-            /** Num Values Comm */
-            num_values_comm: number;
+            /** Num Workers Comm */
+            num_workers_comm: number;
             /** Oldest Queued At */
             oldest_queued_at: string | null;
             /** Samples Per S */
@@ -6492,6 +6513,23 @@ export interface components {
             parts: components["schemas"]["PartOut"][];
             /** Path */
             path: string;
+        };
+        /**
+         * FiguresOut
+         * @description Figures of a training over the newest rows of all ranks. The dashboard and the command show
+         *     these.
+         */
+        FiguresOut: {
+            /** Attempt No */
+            attempt_no: number;
+            /** Figures */
+            figures: {
+                [key: string]: number;
+            };
+            /** Num Rows */
+            num_rows: number;
+            /** Trial Id */
+            trial_id: number;
         };
         /**
          * FileDeletionOut
@@ -7879,13 +7917,6 @@ export interface components {
             max: number | null;
             /** Min */
             min: number | null;
-            /**
-             * Recent Count
-             * @default 0
-             */
-            recent_count: number;
-            /** Recent Mean */
-            recent_mean?: number | null;
             /** Step */
             step: number;
         };
@@ -9424,6 +9455,13 @@ export interface components {
         Page_ExportOut_: {
             /** Items */
             items: components["schemas"]["ExportOut"][];
+            /** Next */
+            next: string | null;
+        };
+        /** Page[FiguresOut] */
+        Page_FiguresOut_: {
+            /** Items */
+            items: components["schemas"]["FiguresOut"][];
             /** Next */
             next: string | null;
         };
@@ -17834,6 +17872,88 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_EventOut_"];
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_experiment_figures: {
+        parameters: {
+            query?: {
+                /** @description Numbers of trials; all by default. */
+                no?: number[] | null;
+                /** @description `next` of the page before; leave out for the first. */
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                experiment_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_FiguresOut_"];
                 };
             };
             /** @description Not signed in */

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from muster_server import clock
 from muster_server.api.http.deps import By, Cursor, Db, Foresee, Id, IdempotencyKey, Limit, Me
 from muster_server.db.models import EventRow
+from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.experiments.columns import MAX_COLUMN_CHARS
 from muster_server.domain.states import ExperimentState, TrialState
 from muster_server.schemas.base import Page
@@ -27,6 +28,7 @@ from muster_server.schemas.experiments import (
     TrialOut,
 )
 from muster_server.schemas.operations import ArchivedFilter
+from muster_server.schemas.performance import FiguresOut
 from muster_server.schemas.search import ImportanceOut, SearchResultsOut
 from muster_server.services.core import lookup
 from muster_server.services.core.callers import note
@@ -34,10 +36,12 @@ from muster_server.services.core.event_views import list_events
 from muster_server.services.experiments import groups, previews, submission, trials, views
 from muster_server.services.experiments.columns import MAX_COLUMNS, MAX_CONDITIONS
 from muster_server.services.experiments.filters import ExperimentFilter
+from muster_server.services.insight import performance
 from muster_server.services.search import results
 
 router = APIRouter(tags=["experiments"])
 
+TrialNo = Annotated[int, Query(ge=1, le=2**31 - 1)]
 ColumnText = Annotated[str, Query(max_length=MAX_COLUMN_CHARS)]
 ConditionText = Annotated[str, Query(max_length=MAX_COLUMN_CHARS + 200)]
 
@@ -248,6 +252,26 @@ def list_experiment_trials(
             sort=sort,
             cursor=cursor,
             limit=limit,
+        )
+
+
+@router.get("/experiments/{experiment_id}/figures", operation_id="list_experiment_figures")
+def list_experiment_figures(
+    experiment_id: Id,
+    db: Db,
+    no: Annotated[
+        list[TrialNo] | None,
+        Query(max_length=performance.TRIALS_MAX, description="Numbers of trials; all by default."),
+    ] = None,
+    cursor: Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=performance.TRIALS_MAX)] = performance.TRIALS_MAX,
+) -> Page[FiguresOut]:
+    """List how fast the trials of an experiment are: means over the newest 100 rows that each rank
+    measured in the current attempt."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return performance.list_figures(
+            session, experiment_id, nos=no or (), cursor=cursor, limit=limit
         )
 
 

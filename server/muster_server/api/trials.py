@@ -148,7 +148,7 @@ def get_trial_performance(
     rows: Annotated[
         int,
         Query(ge=1, le=1000, description="How many of the newest rows of each rank count."),
-    ] = 100,
+    ] = performance.ROWS,
 ) -> PerformanceOut:
     """Return where the time of its newest steps went, rank by rank: parts of the step, who waits
     for whom, communication of each process group, stages of a pipeline."""

@@ -173,29 +173,6 @@ def summarize(steps: Sequence[int], times_ms: Sequence[int], values: Sequence[fl
     )
 
 
-RECENT_VALUES = 100
-"""How many values a recent mean is over, at most."""
-
-
-def recent_mean(
-    before: tuple[float, int] | None, values: Sequence[float]
-) -> tuple[float, int] | None:
-    """Return the mean of the newest finite values and how many it is over; None while there are
-    none.
-
-    Values are in the order they were reported. Exact for the first RECENT_VALUES; from then on the
-    older ones stand together at their mean, with the weight that the new ones leave of
-    RECENT_VALUES, so that they fade as new ones come.
-    """
-    finite = [v for v in values[-RECENT_VALUES:] if math.isfinite(v)]
-    if before is None or not finite:
-        return (math.fsum(finite) / len(finite), len(finite)) if finite else before
-    mean, num = before
-    weight = min(num, RECENT_VALUES - len(finite))
-    count = weight + len(finite)
-    return (math.fsum([mean * weight, *finite]) / count, count)
-
-
 def epoch_at(step: int, *, record_step: int, record_epoch: float | None) -> float | None:
     """Return the epoch at `step`, when a record that ends at `record_step` says it is at
     `record_epoch`.

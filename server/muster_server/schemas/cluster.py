@@ -193,12 +193,12 @@ class ClusterOut(Output):
     num_trials_throughput: int
     """Number of trials in that sum."""
     comm_overhead_ratio: float | None
-    """Mean over running trials of their recent comm/overhead_ratio (MetricSummary.recent_mean),
-    0..1."""
+    """Exposed communication of running trials over the time of their steps, both summed over the
+    newest row of every worker, 0..1; null when none reports."""
     num_trials_comm: int
-    """Number of trials in that mean."""
-    num_values_comm: int
-    """Number of values of these trials that the mean covers."""
+    """Number of trials in these sums."""
+    num_workers_comm: int
+    """Number of workers in these sums."""
     impossible: list[ImpossibleOut]
     """Waiting trials that the present nodes can never hold, the first of each experiment; of more
     than 20 experiments the newest."""

@@ -334,11 +334,6 @@ class MetricSummary(Output):
     count: int
     step: int
     """Step of `last`."""
-    recent_mean: float | None = None
-    """Mean of the newest finite values, since one step says little; only for time/, comm/ and
-    throughput/ metrics."""
-    recent_count: int = 0
-    """Number of values behind `recent_mean`, at most 100; beyond that, older values fade."""
 
 
 class TrialOut(Output):

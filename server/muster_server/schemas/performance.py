@@ -142,15 +142,20 @@ class StageOut(Output):
     step_ms: float
 
 
-class PerformanceOut(Output):
+class FiguresOut(Output):
+    """Figures of a training over the newest rows of all ranks. The dashboard and the command show
+    these."""
+
     trial_id: int
     attempt_no: int
     figures: dict[str, float]
-    """Metric → figure of the training as a whole, over the newest rows of all ranks: times, bytes and
-    counts per step, rates (`throughput/`) over the time of these steps, and shares of it. These are
-    the figures that the dashboard and the command show."""
+    """Metric → figure: times, bytes and counts per step, rates (`throughput/`) over the time of these
+    steps, and shares of it. Empty if nothing was measured."""
     num_rows: int
-    """Number of rows of the rank with the fewest, behind `figures`."""
+    """Number of rows of the rank with the fewest."""
+
+
+class PerformanceOut(FiguresOut):
     first_step: int | None
     """Step of the oldest row; null if nothing was measured."""
     last_step: int | None

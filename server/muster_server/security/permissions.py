@@ -139,6 +139,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "delete_pool_provider": "admin",
     "list_pilots": "view",
     "list_experiment_trials": "view",
+    "list_experiment_figures": "view",
     "list_experiment_events": "view",
     "get_experiment_search": "view",
     "get_search_results": "view",

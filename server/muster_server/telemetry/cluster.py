@@ -14,7 +14,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from muster_server import clock
 from muster_server.db.engine import Database
-from muster_server.services.nodes.counts import ClusterCounts, count_cluster, size_bytes
+from muster_server.services.nodes.counts import (
+    ClusterCounts,
+    TrainingNow,
+    count_cluster,
+    size_bytes,
+    training_now,
+)
 from muster_server.services.nodes.usage import figures_of_nodes
 
 from . import families
@@ -71,6 +77,7 @@ class ClusterCollector(Collector):
             with self._database.read() as session:
                 counts = count_cluster(session, now=clock.now())
                 size = size_bytes(self._database, session)
+                training = training_now(session)
                 nodes, left_out = figures_of_nodes(session, limit=families.NODES_MAX)
         except (SQLAlchemyError, OSError) as error:
             log.warning("cluster_not_counted", error=type(error).__name__)
@@ -79,6 +86,7 @@ class ClusterCollector(Collector):
             _one(families.DATABASE_UP, 1),
             _one(families.DATABASE_SIZE, size),
             *_metrics(counts),
+            *_metrics_of_training(training),
             *metrics_of_nodes(nodes),
             _one(families.NODES_LEFT_OUT, left_out),
             *found,
@@ -114,6 +122,14 @@ def _metrics(counts: ClusterCounts) -> list[Metric]:
         _one(families.CONTROLLER_EPOCH, counts.controller_epoch),
         _one(families.WORKER_ALIVE, counts.is_worker_alive),
     ]
+
+
+def _metrics_of_training(training: TrainingNow) -> list[Metric]:
+    measured = {
+        families.TRAINING_SAMPLES: training.samples_per_s,
+        families.TRAINING_COMMUNICATION: training.comm_ratio,
+    }
+    return [_one(family, value) for family, value in measured.items() if value is not None]
 
 
 def _one(family: Family, value: float) -> Metric:

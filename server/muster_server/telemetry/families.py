@@ -181,6 +181,16 @@ TRIALS = _of_cluster("muster_trials", "Trials by state, ended ones included.", "
 EXPERIMENTS = _of_cluster(
     "muster_experiments", "Experiments by state, ended ones included.", "state"
 )
+TRAINING_SAMPLES = _of_cluster(
+    "muster_training_samples_per_second",
+    "Samples per second of all running trials together, by the newest measurement of each. Absent "
+    "while none measures them.",
+)
+TRAINING_COMMUNICATION = _of_cluster(
+    "muster_training_communication_ratio",
+    "Exposed communication over the time of steps, by the newest measurement of every worker, 0 to 1."
+    " Absent while none measures it.",
+)
 CONTROLLER_LED = _of_cluster(
     "muster_controller_led", "1 while a controller holds the lease; at 0 nothing is scheduled."
 )

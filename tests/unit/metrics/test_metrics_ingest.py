@@ -185,16 +185,6 @@ def test_nan_and_infinities_come_back(trial: Trial, compacted: bool) -> None:
     assert trial.summary()[LOSS] == {"last": 0.5, "min": 0.5, "max": 0.5, "count": 4, "step": 4}
 
 
-def test_measured_times_keep_the_mean_of_their_newest_values(trial: Trial) -> None:
-    trial.report({"comm/overhead_ratio": [(1, 0.1), (2, 0.3)], LOSS: [(1, 1.0)]})
-    trial.report({"comm/overhead_ratio": [(3, 0.8)]})
-    summary = trial.summary()
-    found = summary["comm/overhead_ratio"]
-    assert (found["last"], found["recent_count"]) == (0.8, 3)
-    assert found["recent_mean"] == pytest.approx(0.4)
-    assert "recent_mean" not in summary[LOSS]
-
-
 def test_a_diverged_loss_shows_in_the_summary_by_name(trial: Trial) -> None:
     trial.report({LOSS: [(1, 2.0), (2, math.nan)]})
     assert trial.summary()[LOSS]["last"] == "NaN"

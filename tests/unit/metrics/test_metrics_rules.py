@@ -9,12 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster_server.domain.metrics import (
-    RECENT_VALUES,
     bucket_width,
     epoch_at,
     headline_name,
     headline_of,
-    recent_mean,
     summarize,
     visible_limits,
 )
@@ -61,23 +59,6 @@ def test_epoch_of_an_earlier_step_in_a_record_is_in_proportion() -> None:
     assert epoch_at(300, record_step=300, record_epoch=3.0) == 3.0
     assert epoch_at(1, record_step=0, record_epoch=1.0) == 1.0
     assert epoch_at(1, record_step=2, record_epoch=None) is None
-
-
-def test_a_recent_mean_is_exact_for_as_many_values_as_it_is_over() -> None:
-    first = recent_mean(None, [1.0, math.nan, 3.0])
-    assert first == (2.0, 2)
-    assert recent_mean(first, [8.0]) == (4.0, 3)
-    assert recent_mean(first, [math.inf]) == first
-    assert recent_mean(None, [math.nan]) is None
-
-
-def test_old_values_fade_from_a_recent_mean() -> None:
-    mean = recent_mean(None, [1.0] * RECENT_VALUES)
-    assert mean == (1.0, RECENT_VALUES)
-    mean = recent_mean(mean, [0.0] * 50)
-    assert mean == (0.5, RECENT_VALUES)
-    # As many new ones as it is over: nothing of the old ones is left.
-    assert recent_mean(mean, [9.0] * 5 + [7.0] * RECENT_VALUES) == (7.0, RECENT_VALUES)
 
 
 @pytest.mark.parametrize(

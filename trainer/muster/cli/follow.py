@@ -33,8 +33,24 @@ DRAW_EVERY_S = 0.8
 
 
 def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the experiments with their trials under "trials"."""
-    return [{**client.experiment(i), "trials": client.trials(i, limit=200)} for i in experiment_ids]
+    """Return the experiments with their trials under "trials"; those that `progress_table` shows have
+    their figures under "figures"."""
+    found = [
+        {**client.experiment(i), "trials": client.trials(i, limit=200)} for i in experiment_ids
+    ]
+    for experiment in found:
+        shown = _shown_trials(experiment, len(found))
+        figures = client.figures(experiment["id"], [t["no"] for t in shown]) if shown else {}
+        for trial in shown:
+            trial["figures"] = figures.get(trial["id"], {})
+    return found
+
+
+def _shown_trials(experiment: dict[str, Any], num_experiments: int) -> list[dict[str, Any]]:
+    """Return the trials that have a row of their own: running ones first, then the newest."""
+    order = {"RUNNING": 0, "STOPPING": 0, "STARTING": 1, "RETRY_WAIT": 1}
+    chosen = sorted(experiment["trials"], key=lambda t: (order.get(t["state"], 2), -t["no"]))
+    return sorted(chosen[: max(2, TRIALS_SHOWN // max(1, num_experiments))], key=lambda t: t["no"])
 
 
 def headline_text(trial: dict[str, Any]) -> str:
@@ -49,44 +65,33 @@ def headline_text(trial: dict[str, Any]) -> str:
 
 
 def speed_text(trial: dict[str, Any]) -> str:
-    """Return the recent samples, rows or tokens per second of a trial; "–" if there are none."""
-    names = (f"throughput/{what}_per_s" for what in ("samples", "rows", "tokens"))
-    return number(next((v for name in names if (v := _recent(trial, name)) is not None), None), 5)
+    """Return how much a trial with figures trains on per second, for example "12.3 samples/s"; "–" if
+    unknown."""
+    for what in ("samples", "rows", "tokens"):
+        rate = trial["figures"].get(f"throughput/{what}_per_s")
+        if rate is not None:
+            return f"{number(rate, 5)} {what}/s"
+    return "–"
 
 
 def communication_text(trial: dict[str, Any]) -> str:
-    """Return the share of the recent steps that is communication, as its page does; "–" if
-    unknown."""
-    exposed, step = _recent(trial, "comm/exposed_ms"), _recent(trial, "time/step_ms")
-    ratio = exposed / step if exposed is not None and step else None
-    if ratio is None:
-        ratio = _recent(trial, "comm/overhead_ratio")
+    """Return the share of the step that is exposed communication; "–" if unknown."""
+    ratio = trial["figures"].get("comm/overhead_ratio")
     return "–" if ratio is None else f"{ratio:.0%}"
-
-
-def _recent(trial: dict[str, Any], name: str) -> float | None:
-    """Return the mean of the newest values of a metric; its last one while there is no mean yet."""
-    entry = trial["summary"].get(name)
-    if entry is None:
-        return None
-    value = entry["last"] if entry["recent_mean"] is None else entry["recent_mean"]
-    return value if isinstance(value, float) else None
 
 
 def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
     """Return a table with running and newest trials first; the rest is counted in a last line per
     experiment."""
     shown = table(
-        "experiment", "trial", "state", "epoch", "step", "metric", "samples/s", "comm",
-        right=("epoch", "step", "samples/s", "comm"),
+        "experiment", "trial", "state", "epoch", "step", "metric", "speed", "comm",
+        right=("epoch", "step", "speed", "comm"),
     )  # fmt: skip
-    per_experiment = max(2, TRIALS_SHOWN // max(1, len(experiments)))
     for experiment in experiments:
         trials = experiment["trials"]
-        order = {"RUNNING": 0, "STOPPING": 0, "STARTING": 1, "RETRY_WAIT": 1}
-        chosen = sorted(trials, key=lambda t: (order.get(t["state"], 2), -t["no"]))
         name = escape(experiment["name"])
-        for trial in sorted(chosen[:per_experiment], key=lambda t: t["no"]):
+        rows = _shown_trials(experiment, len(experiments))
+        for trial in rows:
             shown.add_row(
                 name,
                 str(trial["no"]),
@@ -98,7 +103,7 @@ def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
                 communication_text(trial),
             )
             name = ""
-        rest = len(trials) - per_experiment
+        rest = len(trials) - len(rows)
         counts = ", ".join(
             f"{count} {state.lower()}"
             for state, count in sorted(experiment["num_trials_by_state"].items())

@@ -51,7 +51,8 @@ export const trialWorkers = (id: number, attempt?: number) =>
  * few seconds and not at each hint. */
 export const trialPerformance = (id: number, running: boolean, attempt?: number) =>
   queryOptions({
-    queryKey: ["trial-performance", id, attempt ?? null],
+    // Asked for once more at the end: what was measured last counts, too.
+    queryKey: ["trial-performance", id, attempt ?? null, running],
     queryFn: ({ signal }) =>
       unwrap(
         client.GET("/api/v1/trials/{trial_id}/performance", {

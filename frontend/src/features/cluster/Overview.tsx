@@ -178,12 +178,8 @@ function Numbers({ cluster: data }: { cluster: Cluster }) {
           value: format.pct(data.comm_overhead_ratio),
           note:
             data.num_trials_comm > 0
-              ? t("overview.commOver", {
-                  count: data.num_trials_comm,
-                  steps: t("overview.steps", { count: data.num_values_comm }),
-                })
+              ? t("overview.commOver", { count: data.num_workers_comm })
               : t("overview.noneReports"),
-          tone: (data.comm_overhead_ratio ?? 0) >= 0.3 ? "warn" : undefined,
         },
       ]}
     />

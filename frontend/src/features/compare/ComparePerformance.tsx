@@ -1,14 +1,16 @@
+import { useQueries } from "@tanstack/react-query";
 import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
-import type { TrialDetail } from "../../api/queries";
+import { trialPerformance } from "../../api/queries";
 import { readPalette } from "../../charts/palette";
 import { Empty, Section } from "../../components/basics";
 import * as format from "../../lib/format";
 import { LEAST_SHARE, STEP_PARTS } from "../../lib/perf";
+import { isTerminal } from "../../lib/states";
 import css from "./compare.module.css";
 import { Delta } from "./CompareTables";
-import { recentOf } from "./compareData";
+import { valueOf } from "./compareData";
 import { Matrix, type MatrixRow, useTrialColumns } from "./Matrix";
 import type { Compared } from "./TrialChips";
 
@@ -33,9 +35,23 @@ const MEMORY = [
 ] as const;
 const MORE_IS_BETTER: readonly string[] = COST.slice(0, 3);
 
+interface Measured extends Compared {
+  figures: Record<string, number>;
+  /** How many rows of each rank the figures are over. */
+  rows: number;
+}
+
 /** Where the step time of each trial goes, and what communication and memory it costs. */
-export function ComparePerformance({ compared, base }: { compared: Compared[]; base: number }) {
+export function ComparePerformance(props: { compared: Compared[]; base: number }) {
   const { t } = useTranslation();
+  const { base } = props;
+  const queries = useQueries({
+    queries: props.compared.map(({ id, trial }) => trialPerformance(id, !isTerminal(trial.state))),
+  });
+  const compared = props.compared.map((one, i): Measured => {
+    const { figures, num_rows: rows } = queries[i]?.data ?? { figures: {}, num_rows: 0 };
+    return { ...one, figures, rows };
+  });
   const timed = compared.filter(({ trial }) => "time/step_ms" in trial.summary);
   if (timed.length === 0) return <Empty title={t("perf.none")}>{t("perf.noneHint")}</Empty>;
   return (
@@ -61,20 +77,19 @@ export function ComparePerformance({ compared, base }: { compared: Compared[]; b
 }
 
 /** How many values stand behind the one that is shown. */
-function countText(t: TFunction, entry: TrialDetail["summary"][string] | undefined): string | undefined {
-  if (entry === undefined) return undefined;
-  return entry.recent_mean === null || entry.recent_mean === undefined
-    ? t("compare.over", { count: entry.count, step: format.count(entry.step) })
-    : t("compare.recent", { count: entry.recent_count });
+function countText(t: TFunction, { figures, rows, trial }: Measured, name: string): string | undefined {
+  if (name in figures) return t("compare.recent", { count: rows });
+  const entry = trial.summary[name];
+  return entry && t("compare.over", { count: entry.count, step: format.count(entry.step) });
 }
 
 /** The steps as bars in their parts, all on one scale. */
-function PartBars({ compared }: { compared: Compared[] }) {
+function PartBars({ compared }: { compared: Measured[] }) {
   const { t } = useTranslation();
   const { parts: colors } = readPalette();
-  const rows = compared.map(({ id, name, trial }) => {
-    const whole = recentOf(trial.summary, "time/step_ms") ?? 0;
-    const parts = STEP_PARTS.map((part) => ({ part, ms: Math.max(0, recentOf(trial.summary, part) ?? 0) })).filter(
+  const rows = compared.map(({ id, name, figures }) => {
+    const whole = figures["time/step_ms"] ?? 0;
+    const parts = STEP_PARTS.map((part) => ({ part, ms: Math.max(0, figures[part] ?? 0) })).filter(
       ({ ms }) => ms > whole * LEAST_SHARE,
     );
     return { id, name, whole, parts };
@@ -118,7 +133,7 @@ function Numbers<Name extends string>({
   label,
   testId,
 }: {
-  compared: Compared[];
+  compared: Measured[];
   base: number;
   names: readonly Name[];
   /** What a metric is called; without it by its name. */
@@ -127,20 +142,22 @@ function Numbers<Name extends string>({
 }) {
   const { t } = useTranslation();
   const columns = useTrialColumns(compared, base);
-  const there = names.filter((name) => compared.some(({ trial }) => recentOf(trial.summary, name) !== null));
+  const there = names.filter((name) =>
+    compared.some(({ figures, trial }) => valueOf(figures, trial.summary, name) !== null),
+  );
   if (there.length === 0) return <p className="dim">{t("compare.noMetrics")}</p>;
   const rowOf = (name: Name): MatrixRow => {
-    const values = compared.map(({ trial }) => recentOf(trial.summary, name));
+    const values = compared.map(({ figures, trial }) => valueOf(figures, trial.summary, name));
     const own = values[compared.findIndex((one) => one.id === base)] ?? null;
     const goal = MORE_IS_BETTER.includes(name) ? "max" : "min";
-    const cells = compared.map(({ id, trial }, i) => ({
+    const cells = compared.map((one, i) => ({
       content: (
         <>
           {format.metric(name, values[i])}
-          {id === base ? null : <Delta name={name} value={values[i] ?? null} base={own} goal={goal} />}
+          {one.id === base ? null : <Delta name={name} value={values[i] ?? null} base={own} goal={goal} />}
         </>
       ),
-      title: countText(t, trial.summary[name]),
+      title: countText(t, one, name),
     }));
     return { key: name, label: label?.(name), cells };
   };

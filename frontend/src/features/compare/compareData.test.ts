@@ -14,7 +14,7 @@ import {
   MAX_GROUPED,
   MAX_TRIALS,
   meanOf,
-  recentOf,
+  valueOf,
 } from "./compareData";
 
 test("ids stand in the address once each", () => {
@@ -52,8 +52,8 @@ test("a value is compared with the baseline's", () => {
   expect(change(-3, -2)).toEqual({ by: -1, share: -0.5 });
   expect(change(1, 0)).toEqual({ by: 1, share: null });
   expect([change(null, 1), change(1, Number.NaN), change(Number.POSITIVE_INFINITY, 1)]).toEqual([null, null, null]);
-  const summary = { a: { last: 5, recent_mean: 4 }, b: { last: "NaN" } } as unknown as Parameters<typeof recentOf>[0];
-  expect([recentOf(summary, "a"), recentOf(summary, "b"), recentOf(summary, "c")]).toEqual([4, Number.NaN, null]);
+  const summary = { a: { last: 5 }, b: { last: "NaN" } } as unknown as Parameters<typeof valueOf>[1];
+  expect(["a", "b", "c"].map((name) => valueOf({ a: 4 }, summary, name))).toEqual([4, Number.NaN, null]);
 });
 
 test("groups are by value, and best is by goal", () => {

@@ -168,8 +168,12 @@ export function change(value: number | null, base: number | null): { by: number;
   return { by: value - base, share: base === 0 ? null : (value - base) / Math.abs(base) };
 }
 
-/** The mean of the newest values of a metric where the server keeps one, else its last value; null: not reported. */
-export function recentOf(summary: TrialDetail["summary"], name: string): number | null {
-  const one = summary[name];
-  return one === undefined ? null : (one.recent_mean ?? fromWire(one.last));
+/** The figure of a metric where there is one, else its last value; null: not reported. */
+export function valueOf(
+  figures: Readonly<Record<string, number>>,
+  summary: TrialDetail["summary"],
+  name: string,
+): number | null {
+  const last = summary[name]?.last;
+  return figures[name] ?? (last === undefined ? null : fromWire(last));
 }

@@ -1,16 +1,15 @@
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
-import type { TrialDetail } from "../../api/queries";
 import * as format from "../../lib/format";
 import { PART_COLORS } from "../../lib/perf";
-import { stepShares } from "./recent";
+import { type Measured, stepShares } from "./figures";
 import css from "./trials.module.css";
 
 /** Where the time of a step goes, at a glance; a click shows it in full. */
-export function StepBar({ trial }: { trial: TrialDetail }) {
+export function StepBar({ figures }: { figures: Measured["figures"] }) {
   const { t } = useTranslation();
-  const shares = stepShares(trial.summary);
+  const shares = stepShares(figures);
   if (shares.length === 0) return null;
   const words = shares
     .toSorted((a, b) => b.share - a.share)

@@ -4,14 +4,14 @@ import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
-import { type TrialDetail, trialLogErrors, trialMetrics } from "../../api/queries";
+import { type TrialDetail, trialLogErrors, trialMetrics, trialPerformance } from "../../api/queries";
 import type { TrialSearch } from "../../app/search";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
 import { etaS } from "./eta";
 import { StepBar } from "./StepBar";
 import { StripHelp } from "./StripHelp";
-import { bestOf, type Recent, recentOf, shareOf } from "./recent";
+import { bestOf, isMeasured, type Measured, shareOf } from "./figures";
 import css from "./trials.module.css";
 
 interface Figure {
@@ -37,12 +37,13 @@ export function TrialStrip({ trial, isShort }: { trial: TrialDetail; isShort: bo
   const { t } = useTranslation();
   const losses = useLosses(trial);
   const errors = useErrors(trial);
+  const measured = useMeasured(trial);
   const figures = [
     progress(t, trial),
-    timeLeft(t, trial),
+    timeLeft(t, trial, measured),
     failedRows(t, trial),
     ...losses,
-    ...speed(t, trial),
+    ...speed(t, trial, measured),
     restarts(t, trial),
     errors,
   ];
@@ -179,52 +180,58 @@ function useErrors(trial: TrialDetail): Figure {
   };
 }
 
-function speed(t: TFunction, trial: TrialDetail): Figure[] {
-  const { summary } = trial;
-  const samples = recentOf(summary["throughput/samples_per_s"]);
-  const rows = recentOf(summary["throughput/rows_per_s"]);
-  const throughput = samples ?? rows ?? recentOf(summary["throughput/tokens_per_s"]);
-  const step = recentOf(summary["time/step_ms"]);
-  const comm = shareOf(summary["comm/exposed_ms"], summary["time/step_ms"]) ?? recentOf(summary["comm/overhead_ratio"]);
-  const wait = shareOf(summary["time/data_wait_ms"], summary["time/step_ms"]);
-  const over = (mean: Recent | null, words = ""): string | undefined =>
-    mean === null ? undefined : [words, t("trial.stat.mean", { count: mean.count })].filter(Boolean).join(" · ");
-  const fastest = summary["time/step_ms"]?.min;
-  const unit = t(`trial.stat.${samples !== null ? "samples" : rows !== null ? "rowsPerS" : "tokens"}`);
+/** The figures of its newest rows, as the verdict and the tables of its performance have them. */
+function useMeasured(trial: TrialDetail): Measured {
+  const query = { ...trialPerformance(trial.id, !isTerminal(trial.state)), enabled: isMeasured(trial.summary) };
+  return useQuery(query).data ?? { figures: {}, num_rows: 0 };
+}
+
+const RATES = { samples: "samples", rows: "rowsPerS", tokens: "tokens" } as const;
+
+function speed(t: TFunction, trial: TrialDetail, { figures, num_rows: rows }: Measured): Figure[] {
+  const kind = (["samples", "rows", "tokens"] as const).find((what) => `throughput/${what}_per_s` in figures);
+  const step = figures["time/step_ms"];
+  const comm = figures["comm/overhead_ratio"];
+  const wait = shareOf(figures, "time/data_wait_ms");
+  const over = (words = ""): string => [words, t("trial.stat.mean", { count: rows })].filter(Boolean).join(" · ");
+  const fastest = trial.summary["time/step_ms"]?.min;
   return [
     {
       id: "throughput",
       label: t("trial.stat.throughput"),
-      value: throughput === null ? format.MISSING : `${format.si(throughput.mean, "", 4)} ${unit}`,
-      title: over(throughput),
+      value:
+        kind === undefined
+          ? format.MISSING
+          : `${format.si(figures[`throughput/${kind}_per_s`], "", 4)} ${t(`trial.stat.${RATES[kind]}`)}`,
+      title: over(),
     },
     {
       id: "comm",
       label: t("trial.stat.comm"),
-      value: format.pct(comm?.mean ?? null),
-      title: over(comm, t("trial.stat.ofStep")),
-      tone: comm !== null && comm.mean >= WARN_COMM ? "warn" : undefined,
+      value: format.pct(comm),
+      title: over(t("trial.stat.commOf")),
+      tone: comm !== undefined && comm >= WARN_COMM ? "warn" : undefined,
     },
     {
       id: "data",
       label: t("trial.stat.data"),
       // The bar of the step shows it, too; said in words when it is too much.
-      value: wait !== null && wait.mean >= WARN_DATA ? format.pct(wait.mean) : format.MISSING,
-      title: over(wait, t("trial.stat.ofStep")),
+      value: wait !== null && wait >= WARN_DATA ? format.pct(wait) : format.MISSING,
+      title: over(t("trial.stat.ofStep")),
       tone: "warn",
     },
     {
       id: "step-time",
       label: t("trial.stat.stepTime"),
-      value: format.ms(step?.mean ?? null),
-      beside: step === null ? null : <StepBar trial={trial} />,
-      title: over(step, fastest === undefined ? "" : t("trial.stat.least", { value: format.ms(fastest) })),
+      value: format.ms(step),
+      beside: step === undefined ? null : <StepBar figures={figures} />,
+      title: over(fastest === undefined ? "" : t("trial.stat.least", { value: format.ms(fastest) })),
     },
   ];
 }
 
-function timeLeft(t: TFunction, trial: TrialDetail): Figure {
-  const eta = etaS(trial);
+function timeLeft(t: TFunction, trial: TrialDetail, { figures }: Measured): Figure {
+  const eta = etaS(trial, figures["time/step_ms"] ?? null);
   return {
     id: "eta",
     label: t("experiments.eta"),

@@ -33,7 +33,7 @@ export const compare = {
     many:
       "More than {{max}} trials are compared as groups: the mean of each group, with a band from min to max. " +
       "Choose what to group by below.",
-    perfNote: "Means of the latest 100 steps of one rank",
+    perfNote: "Means over the latest 100 rows of each rank",
     memoryNote: "Latest values of one rank",
     full: "You can compare at most {{max}} trials.",
     gone: "Trial {{id}} does not exist.",
@@ -57,8 +57,8 @@ export const compare = {
     metric: "Metric",
     over_one: "{{count}} value, at step {{step}}",
     over_other: "{{count}} values, the last at step {{step}}",
-    recent_one: "{{count}} measurement",
-    recent_other: "Mean of the latest {{count}} measurements",
+    recent_one: "The latest row of each rank",
+    recent_other: "Mean of the latest {{count}} rows of each rank",
     someOf: "n={{n}} of {{count}}",
     bestHint: "Bold: best value, where the metric has a clear direction.",
   },

@@ -363,8 +363,6 @@ def _summary(value: dict[str, Any]) -> MetricSummary:
         max=value["max"],
         count=value["count"],
         step=value["step"],
-        recent_mean=value.get("recent_mean"),
-        recent_count=value.get("recent_count", 0),
     )
 
 

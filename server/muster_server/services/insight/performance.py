@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from muster_server.db.models import TrialRow
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.domain.insight.bottleneck import bottleneck, late_reason
@@ -16,13 +18,18 @@ from muster_server.domain.insight.figures import figures
 from muster_server.domain.insight.step_rows import Rows
 from muster_server.domain.insight.steps import StepAnalysis, analyse
 from muster_server.domain.metrics import MEASURED_GROUPS
-from muster_server.schemas.base import parts_out
-from muster_server.schemas.performance import BottleneckOut, CostOut, PerformanceOut
+from muster_server.schemas.base import Page, parts_out
+from muster_server.schemas.performance import BottleneckOut, CostOut, FiguresOut, PerformanceOut
 from muster_server.services.runtime.process_groups import process_groups
 
-from ..core.lookup import get_trial
+from ..core.lookup import get_experiment, get_trial
+from ..core.paging import read_page
 from ..metrics import loading
 
+ROWS = 100
+"""Newest rows of each rank behind every figure, unless a request says how many."""
+TRIALS_MAX = 20
+"""Trials whose figures one answer has: each is worked out from what its ranks have measured."""
 RANKS_MAX = 256
 """Ranks that are read for one answer; a trial of more is judged by the first ones."""
 _ROWS_PER_BUCKET = 5
@@ -65,6 +72,40 @@ def trial_performance(
             "num_ranks": rows.num_ranks,
         }
     )
+
+
+def list_figures(
+    session: Session,
+    experiment_id: int,
+    *,
+    nos: Sequence[int],
+    cursor: str | None,
+    limit: int,
+) -> Page[FiguresOut]:
+    """Return the figures of an experiment's trials by number, over the newest ROWS of the current
+    attempt.
+
+    nos: numbers of trials; none for all. Raises NotFound, and InvalidRequest for a bad cursor.
+    """
+    get_experiment(session, experiment_id)
+    query = select(TrialRow).where(TrialRow.experiment_id == experiment_id)
+    if nos:
+        query = query.where(TrialRow.no.in_(nos))
+    trials, following = read_page(session, query, TrialRow.no, cursor=cursor, limit=limit)
+    found = [
+        (trial, figures(newest_rows(session, trial.id, trial.attempt_no, ROWS).ranks))
+        for trial in trials
+    ]
+    items = [
+        FiguresOut(
+            trial_id=trial.id,
+            attempt_no=trial.attempt_no,
+            figures=shown.values,
+            num_rows=shown.num_rows,
+        )
+        for trial, shown in found
+    ]
+    return Page(items=items, next=following)
 
 
 def _bottleneck_out(found: StepAnalysis) -> BottleneckOut | None:

@@ -31,7 +31,7 @@ def run_of(
         return None
     step_s = statistics.fmean(r.step_ms for r in ranks) / 1e3
     size = found.num_ranks
-    samples = _samples_per_step(experiment, trial, step_s)
+    samples = _samples_per_step(experiment, trial, found.figures, step_s)
     if samples is None or step_s <= 0:
         return None
     exposed = _mean(ranks, "comm/exposed_ms")
@@ -102,7 +102,9 @@ def _mean(ranks: list[RankStepsOut], *parts: str) -> float:
     return statistics.fmean(sum(r.parts.get(p, 0.0) for p in parts) for r in ranks) / 1e3
 
 
-def _samples_per_step(experiment: ExperimentRow, trial: TrialRow, step_s: float) -> float | None:
+def _samples_per_step(
+    experiment: ExperimentRow, trial: TrialRow, figures: Mapping[str, float], step_s: float
+) -> float | None:
     """Return the number of samples per step of all workers together; None if it is unknown.
 
     For the built-in trainer it follows from the document, for a script from the throughput it
@@ -113,6 +115,5 @@ def _samples_per_step(experiment: ExperimentRow, trial: TrialRow, step_s: float)
         batch = trial.hparams.get("batch_size", config.trainer.batch_size)
         whole: float = batch * config.resources.slots * config.strategy.accumulate
         return whole
-    reported = trial.summary.get("throughput/samples_per_s") or {}
-    rate = reported.get("recent_mean")
-    return None if rate is None else float(rate) * step_s
+    rate = figures.get("throughput/samples_per_s")
+    return None if rate is None else rate * step_s

@@ -34,8 +34,6 @@ from muster_server.domain.metrics import (
     epoch_at,
     headline_name,
     is_headline,
-    is_measured,
-    recent_mean,
 )
 from muster_server.domain.search import CARRIERS
 from muster_server.services.core.reporters import Reporter, ReportingAllocation
@@ -466,14 +464,6 @@ def merged_summary(
                 added[key] = choose(both) if both else None
             if before["step"] > added["step"]:
                 added["last"], added["step"] = before["last"], before["step"]
-        if is_measured(c.name):
-            known = before or {}
-            earlier = (
-                (known["recent_mean"], known["recent_count"]) if "recent_mean" in known else None
-            )
-            recent = recent_mean(earlier, c.values)
-            if recent is not None:
-                added["recent_mean"], added["recent_count"] = recent
         merged[c.name] = added
     return merged
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from muster_server.db.engine import Database
 from muster_server.db.leases import holds
-from muster_server.db.models import ExperimentRow, NodeRow, NodeSlotRow, TrialRow
+from muster_server.db.models import ExperimentRow, NodeRow, NodeSlotRow, TrialRow, WorkerRow
 from muster_server.domain.nodes.availability import is_blocked_by, why_unavailable
 from muster_server.domain.states import ExperimentState, NodeState, TrialState
 
@@ -73,6 +74,53 @@ def count_cluster(session: Session, *, now: dt.datetime) -> ClusterCounts:
         controller_epoch=epoch,
         is_worker_alive=alive,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingNow:
+    """How fast the running trials are, by what was measured last."""
+
+    samples_per_s: float | None
+    """Sum of their last throughput/samples_per_s; None where none reports it."""
+    num_trials_throughput: int
+    comm_ratio: float | None
+    """Exposed communication of the newest row of every worker, over the time of their steps."""
+    num_trials_comm: int
+    num_workers_comm: int
+
+
+def training_now(session: Session) -> TrainingNow:
+    """Return how fast the running trials are."""
+    running = TrialRow.state == TrialState.RUNNING
+    last = session.scalars(
+        select(TrialRow.summary["throughput/samples_per_s"]["last"]).where(running)
+    )
+    rates = [rate for rate in last if _is_number(rate)]
+    rows = session.execute(
+        select(
+            WorkerRow.trial_id,
+            WorkerRow.latest["comm/exposed_ms"],
+            WorkerRow.latest["time/step_ms"],
+        )
+        .join(
+            TrialRow,
+            and_(TrialRow.id == WorkerRow.trial_id, TrialRow.attempt_no == WorkerRow.attempt_no),
+        )
+        .where(running)
+    )
+    measured = [row for row in rows if _is_number(row[1]) and _is_number(row[2])]
+    step_ms = math.fsum(step for _, _, step in measured)
+    return TrainingNow(
+        samples_per_s=math.fsum(rates) if rates else None,
+        num_trials_throughput=len(rates),
+        comm_ratio=math.fsum(exposed for _, exposed, _ in measured) / step_ms if step_ms else None,
+        num_trials_comm=len({trial_id for trial_id, _, _ in measured}),
+        num_workers_comm=len(measured),
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def size_bytes(database: Database, session: Session) -> int:

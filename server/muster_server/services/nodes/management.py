@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
@@ -49,7 +47,7 @@ from ..core.paging import read_page
 from ..runtime.progress import list_stuck
 from ..scheduling.unsatisfiable import find_impossible
 from . import health
-from .counts import count_slots, state_at, unavailable_because
+from .counts import count_slots, state_at, training_now, unavailable_because
 from .leaving import remove_row
 
 REMOVABLE_AFTER = dt.timedelta(seconds=60)
@@ -89,11 +87,7 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
             .group_by(TrialRow.state)
         ).all()
     )
-    summaries = session.scalars(
-        select(TrialRow.summary).where(TrialRow.state == TrialState.RUNNING)
-    ).all()
-    rates = _last_values(summaries, "throughput/samples_per_s")
-    ratios = _recent_means(summaries, "comm/overhead_ratio")
+    training = training_now(session)
     impossible, num_impossible = find_impossible(session)
     stuck, num_stuck = list_stuck(session)
     return ClusterOut(
@@ -124,11 +118,11 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
             .order_by(TrialRow.queued_at)
             .limit(1)
         ),
-        samples_per_s=sum(rates) if rates else None,
-        num_trials_throughput=len(rates),
-        comm_overhead_ratio=math.fsum(mean for mean, _ in ratios) / len(ratios) if ratios else None,
-        num_trials_comm=len(ratios),
-        num_values_comm=sum(num for _, num in ratios),
+        samples_per_s=training.samples_per_s,
+        num_trials_throughput=training.num_trials_throughput,
+        comm_overhead_ratio=training.comm_ratio,
+        num_trials_comm=training.num_trials_comm,
+        num_workers_comm=training.num_workers_comm,
         server_version=__version__,
         now=now,
     )
@@ -358,22 +352,3 @@ def _node_out(row: NodeRow, slots: list[SlotOut], *, now: dt.datetime | None) ->
         unavailable=unavailable,
         slots=slots,
     )
-
-
-def _recent_means(summaries: Sequence[dict[str, Any]], name: str) -> list[tuple[float, int]]:
-    """(mean, values it is over) of a metric's newest values; of the last one alone where there is
-    no mean yet, as right after a restart."""
-    found: list[tuple[float, int]] = []
-    for summary in summaries:
-        entry = summary.get(name) or {}
-        if entry.get("recent_mean") is not None:
-            found.append((float(entry["recent_mean"]), int(entry["recent_count"])))
-        else:
-            found += [(value, 1) for value in _last_values([summary], name)]
-    return found
-
-
-def _last_values(summaries: Sequence[dict[str, Any]], name: str) -> list[float]:
-    """Return the finite last values of a metric over trials' summaries."""
-    values = [(summary.get(name) or {}).get("last") for summary in summaries]
-    return [float(v) for v in values if isinstance(v, int | float) and math.isfinite(v)]

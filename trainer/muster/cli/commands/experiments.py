@@ -164,6 +164,8 @@ def list_(
 
 def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
     """Show an experiment and its trials, or one of them with its attempts."""
+    from muster.client.methods.experiments import FIGURES_PAGE
+
     with client_of_environment() as client:
         if of.no is not None:
             trial = client.get(f"/trials/{find_trial(client, of)['id']}")
@@ -176,6 +178,9 @@ def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
             return
         detail = client.experiment(of.experiment)
         trials = client.trials(of.experiment, limit=1000)
+        if len(trials) <= FIGURES_PAGE:
+            figures = client.figures(of.experiment)
+            trials = [{**trial, "figures": figures.get(trial["id"], {})} for trial in trials]
         runs = tracked_runs(client, trials[0]["id"]) if len(trials) == 1 else []
     if as_json:
         print_json({**detail, "trials": trials})
@@ -187,6 +192,8 @@ def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
 def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> None:
     from ..follow import communication_text, headline_text, speed_text
 
+    has_figures = all("figures" in trial for trial in trials)
+    speeds = ("speed", "comm") if has_figures else ()
     out = console()
     out.print(
         f"[bold]{detail['id']} {escape(detail['name'])}[/bold]  "
@@ -197,8 +204,8 @@ def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> No
     for notice in detail.get("notices", ()):
         out.print(f"[yellow]{escape(notice['text'])}[/yellow]", highlight=False)
     shown = table(
-        "trial", "state", "step", "epoch", "metric", "samples/s", "comm", "restarts", "hyperparameters",
-        right=("trial", "step", "epoch", "samples/s", "comm", "restarts"),
+        "trial", "state", "step", "epoch", "metric", *speeds, "restarts", "hyperparameters",
+        right=("trial", "step", "epoch", "speed", "comm", "restarts"),
     )  # fmt: skip
     for trial in trials:
         shown.add_row(
@@ -207,8 +214,7 @@ def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> No
             str(trial["step"]),
             number(trial["epoch"], 3),
             escape(headline_text(trial)),
-            speed_text(trial),
-            communication_text(trial),
+            *((speed_text(trial), communication_text(trial)) if has_figures else ()),
             str(trial["num_restarts"]),
             escape(" ".join(f"{k}={number(v)}" for k, v in trial["hparams"].items())),
         )

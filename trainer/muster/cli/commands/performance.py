@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..follow import communication_text, speed_text
 from ..output import JsonOption, console, escape, print_json, say, table
 from ..trials import TrialArgument, address, find_trial
 from .operations import client_of_environment
@@ -46,9 +47,11 @@ def performance(
         say(f"Trial {address(chosen)} has measured no steps in attempt {found['attempt_no']}.")
         return
     say(
-        f"Trial {address(chosen)} ({chosen['experiment_name']}), attempt {found['attempt_no']}, steps {found['first_step']} to "
-        f"{found['last_step']}: milliseconds per step."
+        f"Trial {address(chosen)} ({chosen['experiment_name']}), attempt {found['attempt_no']}, steps "
+        f"{found['first_step']} to {found['last_step']}: means over the newest {found['num_rows']} rows "
+        "of each rank, in milliseconds per step."
     )
+    say(_in_short(found) + ".")
     if found["bottleneck"] is not None:
         say(f"{found['bottleneck']['headline']} {found['bottleneck']['reason']}")
     out = console()
@@ -65,6 +68,17 @@ def performance(
             say(f"The slowest stage computes {found['imbalance']:.0%} longer than the mean.")
     if found["culprit"] is not None and found["bottleneck"]["kind"] != "waiting":
         say(found["culprit"]["reason"])
+
+
+def _in_short(found: dict[str, Any]) -> str:
+    """Return what the head of the trial's page shows."""
+    speed, share = speed_text(found), communication_text(found)
+    parts = [f"{_ms(found['figures'].get('time/step_ms'))} ms per step"]
+    if speed != "–":
+        parts.insert(0, speed)
+    if share != "–":
+        parts.append(f"communication {share}")
+    return ", ".join(parts)
 
 
 def _ranks(ranks: list[dict[str, Any]]) -> Any:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 TERMINAL_EXPERIMENT = frozenset({"COMPLETED", "CANCELED", "FAILED"})
 
 
+FIGURES_PAGE = 20
+"""Most trials whose figures one answer has."""
+
+
 class ExperimentMethods(Connection):
     """Submit, change, follow and stop experiments."""
 
@@ -232,6 +236,16 @@ class ExperimentMethods(Connection):
     def trials(self, experiment_id: int, *, limit: int | None = None) -> list[Json]:
         """Return the trials of an experiment, by number."""
         return list(self.pages(f"/experiments/{experiment_id}/trials", limit=limit, sort="no"))
+
+    def figures(self, experiment_id: int, nos: Sequence[int] = ()) -> dict[int, dict[str, float]]:
+        """Return how fast the trials of an experiment are: id → metric → mean over the newest 100 rows
+        that each rank measured, such as "throughput/samples_per_s".
+
+        nos: numbers of trials; none for all.
+        """
+        path = f"/experiments/{experiment_id}/figures"
+        found = self.pages(path, page_size=FIGURES_PAGE, no=list(nos) or None)
+        return {one["trial_id"]: one["figures"] for one in found}
 
     def trial(self, trial_id: int) -> Json:
         """Return a trial with its attempts, newest first."""
