@@ -79,6 +79,9 @@ def test_a_trial_that_began_and_ended_between_two_passes_ran_as_long_as_it_did(
         trial = trial_of(show, experiment_id)
         assert trial["state"] == ("COMPLETED" if cause == "success" else "FAILED")
         times = [trial[name] for name in ("started_at", "ended_at")]
+        # The list shows the experiment's times, the page those of its only trial.
+        experiment = show(f"/experiments/{experiment_id}")
+        assert [experiment[name] for name in ("started_at", "ended_at")] == times
         started, ended = (dt.datetime.fromisoformat(at) for at in times)
         assert 15 < (ended - started).total_seconds() < 25
 

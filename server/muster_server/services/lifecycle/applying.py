@@ -81,6 +81,14 @@ _ATTEMPT = (
 _FIRST_WORKER = select(func.min(WorkerRow.started_at)).where(
     WorkerRow.trial_id == bindparam("trial_id"), WorkerRow.attempt_no == bindparam("attempt_no")
 )
+_BEGIN_EXPERIMENT = (
+    update(_experiments)
+    .where(_experiments.c.id == bindparam("row_id"), _experiments.c.started_at.is_(None))
+    .values(started_at=bindparam("at", type_=_experiments.c.started_at.type))
+)
+_LAST_END = select(func.max(_trials.c.ended_at)).where(
+    _trials.c.experiment_id == bindparam("experiment_id")
+)
 _TRIAL = select(*columns_of(_trials, NotedTrial)).where(_trials.c.id == bindparam("trial_id"))
 
 
@@ -391,6 +399,11 @@ def _set_trial(session: Session, action: SetTrial, now: dt.datetime) -> None:
         f"trial {action.trial_id} is not {action.before} any more",
     )
     trial = _noted(session, action.trial_id)
+    if "first_started_at" in values:
+        # An experiment has run since its first trial has, so that both say the same time.
+        session.connection().execute(
+            _BEGIN_EXPERIMENT, {"row_id": trial.experiment_id, "at": values["first_started_at"]}
+        )
     levels: dict[str, Level] = {TrialState.FAILED: "error", TrialState.RETRY_WAIT: "warning"}
     add_event(
         session,
@@ -515,11 +528,10 @@ def _devices_to_try(member: AllocationRow) -> list[int]:
 
 def _set_experiment(session: Session, action: SetExperiment, now: dt.datetime) -> None:
     values: dict[str, Any] = {"state": action.after, "reason": action.reason}
-    if action.after == ExperimentState.RUNNING:
-        values["first_started_at"] = now
     if action.after in TERMINAL_EXPERIMENT:
+        last = session.connection().scalar(_LAST_END, {"experiment_id": action.experiment_id})
         values |= {
-            "ended_at": now,
+            "ended_at": now if last is None else last,
             "termination": action.termination.value if action.termination else None,
         }
     _change_one(
