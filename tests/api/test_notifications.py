@@ -372,11 +372,17 @@ def test_apprise_sends_and_obeys_the_same_guard(member_client, hook, happen, dat
     assert hook.received == []
     (sent,) = history(member_client, made["target"]["id"])
     assert "not a public address" in sent["error"]
-
+    assert (sent["state"], sent["num_tries"]) == ("failed", 1), (
+        "what is refused for good is not tried again"
+    )
     hook.status, hook.headers = 302, {"Location": "/elsewhere"}
     deliver = Sender(database, settings)
     assert deliver(60) == 0
-    (sent,) = history(member_client, made["target"]["id"])
+    assert len(history(member_client, made["target"]["id"])) == 1
+
+    happen()
+    assert deliver(60) == 0
+    sent, _ = history(member_client, made["target"]["id"])
     assert "secretpassword" not in sent["error"]
     assert sent["error"]
     assert len(hook.refused) == 1, "the redirect was not followed"
@@ -443,6 +449,7 @@ def test_a_mail_server_of_the_target_is_guarded_and_its_password_encrypted(
         closed = settings.model_copy(update={"notify_allowed_networks": []})
         assert Sender(database, closed)() == 0
         assert mail.mails == []
+        happen()
         assert Sender(database, settings)(60) == 1
         assert len(mail.mails) == 1
     with database.read() as session:
@@ -499,6 +506,17 @@ def test_rotating_the_key_encrypts_targets_anew(member_client, hook, database, s
         ({"kind": "webhook", "url": "https://example.com", "secret": "whsec_x"}, "config.secret"),
         ({"kind": "apprise", "url": "syslog://localhost"}, "config.url"),
         ({"kind": "apprise", "url": "discord://a/b?template=/etc/passwd"}, "config.url"),
+        ({"kind": "apprise", "url": "ntfy://host/t?attach=file:///etc/passwd"}, "config.url"),
+        ({"kind": "webhook", "url": "http://0xa000001/"}, "config.url"),
+        ({"kind": "apprise", "url": "gotify://10.1/token"}, "config.url"),
+        (
+            {
+                "kind": "email",
+                "to": ["a@example.com"],
+                "server": {"host": "10.1", "sender": "a@example.com"},
+            },
+            "config.server.host",
+        ),
         ({"kind": "email", "to": ["a@example.com"]}, "config.server"),
     ],
 )

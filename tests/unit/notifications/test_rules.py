@@ -8,7 +8,11 @@ from typing import get_args
 import pytest
 
 from muster_server.domain.notifications import schedule
-from muster_server.domain.notifications.addresses import is_allowed, parse_networks
+from muster_server.domain.notifications.addresses import (
+    is_allowed,
+    is_never_allowed,
+    parse_networks,
+)
 from muster_server.domain.notifications.kinds import RuleKind, kind_of
 from muster_server.domain.notifications.matching import NotificationRule, Occurrence, recipients
 from muster_server.domain.notifications.messages import (
@@ -18,7 +22,7 @@ from muster_server.domain.notifications.messages import (
     text_of,
     title_of,
 )
-from muster_server.domain.notifications.services import problem_of, service_of
+from muster_server.domain.notifications.services import host_of, problem_of, service_of
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
 
@@ -213,6 +217,62 @@ def test_only_services_of_the_list_are_reached(url, service):
 @pytest.mark.parametrize("key", ["template", "Template", "tem%70late", "+template", ":template"])
 def test_no_file_of_the_server_is_sent_as_a_template(key):
     assert "template" in (problem_of(f"discord://id/token?{key}=/etc/passwd") or "")
+
+
+@pytest.mark.parametrize("key", ["attach", "Attach", "at%74ach", "filename", ":attach", " attach"])
+def test_nothing_is_read_or_fetched_for_a_message(key):
+    for written in (f"?{key}=file:///etc/passwd", f"?format=text;{key}=http://10.0.0.1/"):
+        assert "must not have the parameter" in (problem_of(f"ntfy://host/topic{written}") or "")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("localhost", "LOCALHOST.", "a.localhost", "localhost.localdomain", "ip6-localhost", ""),
+        *("127.0.0.1", "127.1", "2130706433", "0x7f000001", "0x7F.1", "0177.0.0.1", "127.0.1"),
+        *("017700000001", "0", "127.0.0.1.", "%31%32%37.0.0.1", "１２７.0.0.1", "①②⑦.1"),
+        *("[::1]", "::1", "[::ffff:127.0.0.1]", "::ffff:7f00:1", "[fe80::1%25eth0]", "64:ff9b::7f00:1"),
+        *("10.1", "169.254.169.254", "0xa9fea9fe", "2852039166", "192.168.1", "100.64.0.1"),
+    ],
+)  # fmt: skip
+def test_what_can_never_be_reached_is_known_in_any_spelling(host):
+    assert is_never_allowed(host, ())
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("example.com", "8.8.8.8", "134744072", "0x08080808", "[2606:4700::1111]", "mailserver"),
+        *("127.0.0.1.example.com", "0x7f.example", "1.2.3.4.5", "256.1.1.1", "08.8.8.8", "notlocalhost"),
+    ],
+)  # fmt: skip
+def test_what_only_the_connection_decides_is_not_refused_before(host):
+    assert not is_never_allowed(host, ())
+
+
+def test_an_allowed_network_is_allowed_in_any_spelling():
+    networks = parse_networks(["127.0.0.0/8"])
+    assert not any(
+        is_never_allowed(host, networks) for host in ("localhost", "127.1", "2130706433")
+    )
+    assert is_never_allowed("10.1", networks)
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("ntfy://secret@127.0.0.1:8080/topic", "127.0.0.1"),
+        ("GOTIFYS://localhost/token", "localhost"),
+        ("matrix://user:pa@ss@[::1]:8008/#room", "[::1]"),
+        ("mmost://127.1/token", "127.1"),
+        ("rocket://web/hook@localhost/#room", "localhost"),
+        ("rocket://user:pass@example.com/@localhost", "example.com"),
+        ("tgram://2130706433:token/chat", None),
+        ("slack://T/B/x/#general", None),
+    ],
+)
+def test_the_host_of_a_server_of_one_s_own(url, host):
+    assert host_of(url) == host
 
 
 def one(number=1, **given):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from ipaddress import (
     IPv4Address,
@@ -11,15 +12,52 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
+from unicodedata import normalize
+from urllib.parse import unquote
 
 Network = IPv4Network | IPv6Network
 
+_OF_THIS_MACHINE = frozenset(
+    {"", "localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"}
+)
+_NUMBER = re.compile(r"0x[0-9a-f]{1,40}|0[0-7]{0,40}|[1-9][0-9]{0,40}")
 _NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 
 
 def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
     """Return networks such as "10.0.0.0/8". Raises ValueError for one that is none."""
     return tuple(ip_network(text) for text in texts)
+
+
+def is_never_allowed(host: str, networks: Sequence[Network]) -> bool:
+    """Return whether a host is, in any spelling, an address to which no connection may be made.
+
+    A name that somebody's DNS resolves may lead anywhere and is False: the address is judged when the
+    connection is made. `localhost` and the names below it are this machine.
+    """
+    name = normalize("NFKC", unquote(host)).strip().strip("[]").rstrip(".").lower()
+    if name in _OF_THIS_MACHINE or name.endswith(".localhost"):
+        return not any(is_allowed(own, networks) for own in ("127.0.0.1", "::1"))
+    short = _ipv4_of(name)
+    try:
+        address = str(short or ip_address(name.partition("%")[0]))
+    except ValueError:
+        return False
+    return not is_allowed(address, networks)
+
+
+def _ipv4_of(name: str) -> IPv4Address | None:
+    """Return the address that a resolver reads in one to four numbers, each decimal, octal (017) or
+    hexadecimal (0x0f), the last one filling what is left (127.1, 0x7f000001); None for a name."""
+    parts = name.split(".")
+    if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts):
+        return None
+    *first, last = [
+        int(part, 16 if part[:2] == "0x" else 8 if part[0] == "0" else 10) for part in parts
+    ]
+    if any(number > 255 for number in first) or last >= 256 ** (4 - len(first)):
+        return None
+    return IPv4Address(sum(n << 24 - 8 * at for at, n in enumerate(first)) + last)
 
 
 def is_allowed(address: str, networks: Sequence[Network]) -> bool:

@@ -31,7 +31,6 @@ from muster_server.domain.notifications.messages import (
     text_of,
     title_of,
 )
-from muster_server.domain.notifications.services import problem_of
 from muster_server.schemas.notifications import (
     AppriseIn,
     EmailIn,
@@ -41,7 +40,7 @@ from muster_server.schemas.notifications import (
 )
 from muster_server.settings import Settings
 
-from .configs import secret_bytes
+from .configs import refusal_of, secret_bytes
 from .guard import AddressRefused, SendTimeout, guarded, is_guarded
 
 SEND_TIMEOUT_S = 30.0
@@ -58,13 +57,20 @@ class SendFailed(Exception):
     """A message that was not accepted, with a sentence for the history."""
 
     def __init__(
-        self, reason: str, *, retry_after: dt.timedelta | None = None, is_gone: bool = False
+        self,
+        reason: str,
+        *,
+        retry_after: dt.timedelta | None = None,
+        is_gone: bool = False,
+        is_final: bool = False,
     ) -> None:
         super().__init__(reason[:ERROR_MAX_CHARS])
         self.retry_after = retry_after
         """Pause that the receiver asked for."""
         self.is_gone = is_gone
         """Whether the receiver said that it wants nothing more (410 Gone)."""
+        self.is_final = is_final
+        """Whether this message is refused each time that it is sent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +85,8 @@ class OutgoingMessage:
 
 def send(config: TargetConfig, message: OutgoingMessage, settings: Settings) -> None:
     """Send a message. Raises SendFailed when the receiver did not accept it in time."""
+    if refused := refusal_of(config, settings):
+        raise SendFailed(f"The target {refused.problem}; {refused.hint}.", is_final=True)
     networks = parse_networks(settings.notify_allowed_networks)
     is_trusted = isinstance(config, EmailIn) and config.server is None
     try:
@@ -91,7 +99,8 @@ def send(config: TargetConfig, message: OutgoingMessage, settings: Settings) -> 
                 case AppriseIn():
                     _send_apprise(config, message, settings)
     except (AddressRefused, SendTimeout) as error:
-        raise SendFailed(f"{error}.") from error
+        is_final = isinstance(error, AddressRefused)
+        raise SendFailed(f"{error}.", is_final=is_final) from error
 
 
 # ---------------------------------------------------------------- e-mail
@@ -249,12 +258,10 @@ def _send_apprise(config: AppriseIn, message: OutgoingMessage, settings: Setting
         storage_mode=apprise.PersistentStoreMode.MEMORY,
         http_redirects=False,
     )
-    service = (
-        None if problem_of(config.url) else apprise.Apprise.instantiate(config.url, asset=asset)
-    )
-    # A template is a file of this machine that would be sent.
-    if service is None or getattr(service, "template", None):
-        raise SendFailed("The address is not one that its service accepts.")
+    service = apprise.Apprise.instantiate(config.url, asset=asset)
+    # However it was written, a template or an attachment would be read and sent.
+    if service is None or any(getattr(service, name, None) for name in ("template", "attach")):
+        raise SendFailed("The address is not one that its service accepts.", is_final=True)
     with apprise.LogCapture(level=logging.WARNING) as captured:  # type: ignore[no-untyped-call]
         # Not Apprise.notify: that may send from another thread, which nobody guards.
         is_sent = service.notify(

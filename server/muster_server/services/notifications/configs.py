@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 import os
-from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
-from muster_server.domain.notifications.addresses import is_allowed, parse_networks
-from muster_server.domain.notifications.services import SERVICES, problem_of, service_of
+from muster_server.domain.notifications.addresses import is_never_allowed, parse_networks
+from muster_server.domain.notifications.services import SERVICES, host_of, problem_of, service_of
 from muster_server.errors import FieldProblem, InvalidRequest
 from muster_server.schemas.notifications import (
     AppriseIn,
@@ -41,13 +40,52 @@ def check_config(config: TargetConfig, settings: Settings) -> None:
                     "set MUSTER_SMTP_HOST for the server and the worker, or name a mail server here",
                 )
         case WebhookIn():
-            _check_url(config.url, settings.notify_allowed_networks)
+            _check_url(config.url)
             if config.secret is not None:
                 secret_bytes(config.secret)
+    if refused := refusal_of(config, settings):
+        raise _invalid(refused.path, refused.problem, refused.hint)
+
+
+@dataclass(frozen=True)
+class RefusedConfig:
+    """Why nothing is ever sent to an address. It repeats no secret."""
+
+    path: str
+    problem: str
+    """What is wrong, as it follows the path."""
+    hint: str
+
+
+def refusal_of(config: TargetConfig, settings: Settings) -> RefusedConfig | None:
+    """Return why nothing is ever sent to an address, when it is entered and again when something is
+    to be sent; None if only the connection decides."""
+    if isinstance(config, AppriseIn) and (problem := problem_of(config.url)):
+        names = ", ".join(sorted(SERVICES))
+        is_known = service_of(config.url) is not None
+        hint = "leave it out" if is_known else f"the address begins with one of {names}"
+        return RefusedConfig("config.url", problem, hint)
+    path, host = _host_of(config)
+    networks = parse_networks(settings.notify_allowed_networks)
+    if host is None or not is_never_allowed(host, networks):
+        return None
+    return RefusedConfig(
+        path,
+        "is not a public address",
+        "an administrator can allow its network with MUSTER_NOTIFY_ALLOWED_NETWORKS",
+    )
+
+
+def _host_of(config: TargetConfig) -> tuple[str, str | None]:
+    """Return the field with the host that is connected to, and that host; None if it is not the
+    user's choice."""
+    match config:
+        case EmailIn():
+            return "config.server.host", config.server.host if config.server else None
+        case WebhookIn():
+            return "config.url", urlsplit(config.url).hostname
         case AppriseIn():
-            if problem := problem_of(config.url):
-                names = ", ".join(sorted(SERVICES))
-                raise _invalid("config.url", problem, f"the address begins with one of {names}")
+            return "config.url", host_of(config.url)
 
 
 def summary_of(config: TargetConfig) -> str:
@@ -95,7 +133,7 @@ def secret_bytes(secret: str) -> bytes:
     return key
 
 
-def _check_url(url: str, networks: Sequence[str]) -> None:
+def _check_url(url: str) -> None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -108,16 +146,6 @@ def _check_url(url: str, networks: Sequence[str]) -> None:
             "config.url",
             "must not contain a user name or a password",
             "the signature identifies Muster",
-        )
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return  # a name is resolved, and its addresses are checked, when a connection is made
-    if not is_allowed(host, parse_networks(networks)):
-        raise _invalid(
-            "config.url",
-            "leads to an address that is not public",
-            "an administrator can allow its network with MUSTER_NOTIFY_ALLOWED_NETWORKS",
         )
 
 

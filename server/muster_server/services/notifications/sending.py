@@ -234,7 +234,7 @@ def _finish(
             target.is_enabled = False
             target.disabled_reason = f"{failure} It wants no more messages."
             drop_waiting(session, target_id)
-        elif schedule.is_given_up(delivery.first_tried_at or now, now):
+        elif failure.is_final or schedule.is_given_up(delivery.first_tried_at or now, now):
             _end(session, delivery, "failed", str(failure), now)
         target.not_before = now + schedule.retry_pause(
             target.num_failures, asked=failure.retry_after
