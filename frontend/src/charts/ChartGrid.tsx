@@ -108,8 +108,7 @@ export function ChartGrid({ specs, search, set, want, source, single }: Props) {
   );
 }
 
-const title = (spec: ChartSpec): string =>
-  spec.names.length > 1 ? `${spec.id} · ${spec.names.slice(1).join(", ")}` : spec.id;
+const title = (spec: ChartSpec): string => spec.title ?? spec.id;
 
 /** Of a chart that is dragged to another place. */
 const DRAGGED = "application/x-muster-chart";

@@ -127,6 +127,27 @@ test("charts: loss first, validation on its training chart, groups in order", ()
   ]);
 });
 
+test("charts: all runs of a metric are on one chart, at most 24 lines on each", () => {
+  const runs = new Set(["fold-1", "fold-2", "fold-10"]);
+  const logged = ["fold-10/loss", "loss", "fold-2/loss", "fold-1/loss", "run-2/fold-1/loss", "fold-1/only", "a/b"];
+  expect(chartSpecs(logged, runs).map((s) => [s.id, s.group, s.names.join("+")])).toEqual([
+    ["loss", "other", "loss+fold-1/loss+fold-2/loss+fold-10/loss+run-2/fold-1/loss"],
+    ["only", "other", "fold-1/only"],
+    ["a/b", "a", "a/b"],
+  ]);
+  const both = ["train/loss", "val/loss", "run-2/train/loss", "run-2/val/loss"];
+  const [chart] = chartSpecs(both);
+  expect([chart?.title, chart?.names]).toEqual([
+    "train/loss · val/loss",
+    ["train/loss", "run-2/train/loss", "val/loss", "run-2/val/loss"],
+  ]);
+  const many = Array.from({ length: 30 }, (_, no) => `run-${no + 2}/loss`);
+  expect(chartSpecs(many).map((s) => [s.id, s.names.length])).toEqual([
+    ["loss", 24],
+    ["loss (2)", 6],
+  ]);
+});
+
 test("charts: what a library logs comes before what is measured, its loss first", () => {
   const logged = ["grad_norm", "eval_loss", "learning_rate", "loss", "test/logloss", "time/step_ms", "held_out/loss"];
   expect(chartSpecs(logged).map((s) => s.id)).toEqual([

@@ -7,6 +7,7 @@
  */
 import type { Schemas } from "../api/client";
 import { fromWire, type WireNumber } from "./format";
+import { type Labels, NO_LABELS, splitRun } from "./runs";
 
 /** A series of the API as typed columns, oldest first; not finite values stay NaN or ±Infinity. */
 export interface Columns {
@@ -264,12 +265,17 @@ export function bestIn(columns: Columns): number | null {
   return best;
 }
 
-/** Metric names that belong on one chart: training and validation of the same quantity overlaid. */
+/** Metric names that belong on one chart: training and validation of the same quantity overlaid, and all runs of it. */
 export interface ChartSpec {
   id: string;
   group: string;
   names: string[];
+  /** Where it is not the id alone. */
+  title?: string;
 }
+
+/** Of so many lines each has a look of its own; further runs have the next chart. */
+const LINES_MAX = 24;
 
 /** What a script logs comes first, in groups of its own names; what Muster measures follows. */
 const SCRIPT_GROUPS = ["train", "val", "test", "other"];
@@ -278,17 +284,38 @@ const MEASURED_GROUPS = ["throughput", "comm", "time", "pipeline", "network", "m
 /** A loss as scripts and their libraries call it: "loss", "train_loss", "train/loss", "eval_loss". */
 const LOSS = /(^|[/_.])loss$/;
 
-/** Charts for a trial's metrics; grouped by prefix, `val/x` joins `train/x`. */
-export function chartSpecs(names: readonly string[]): ChartSpec[] {
-  const all = new Set(names);
+/**
+ * Charts for a trial's metrics; grouped by prefix, `val/x` joins `train/x`, and all runs of a metric are on one chart.
+ *
+ * labels: what the metrics of child runs begin with.
+ */
+export function chartSpecs(names: readonly string[], labels: Labels = NO_LABELS): ChartSpec[] {
+  const runs = new Map<string, { run: string; name: string }[]>();
+  for (const name of new Set(names)) {
+    const { run, metric } = splitRun(name, labels);
+    runs.set(metric, [...(runs.get(metric) ?? []), { run, name }]);
+  }
+  const named = (metric: string): string[] =>
+    (runs.get(metric) ?? [])
+      .toSorted((a, b) => a.run.localeCompare(b.run, undefined, { numeric: true }))
+      .map(({ name }) => name);
   const specs: ChartSpec[] = [];
-  for (const name of [...all].toSorted()) {
-    const slash = name.indexOf("/");
-    const group = slash < 0 ? "other" : name.slice(0, slash);
-    const rest = slash < 0 ? name : name.slice(slash + 1);
-    if (group === "val" && all.has(`train/${rest}`)) continue;
-    const partner = group === "train" && all.has(`val/${rest}`) ? [`val/${rest}`] : [];
-    specs.push({ id: name, group: group === "val" ? "train" : group, names: [name, ...partner] });
+  for (const metric of [...runs.keys()].toSorted()) {
+    const slash = metric.indexOf("/");
+    const group = slash < 0 ? "other" : metric.slice(0, slash);
+    const rest = slash < 0 ? metric : metric.slice(slash + 1);
+    if (group === "val" && runs.has(`train/${rest}`)) continue;
+    const partner = group === "train" && runs.has(`val/${rest}`) ? `val/${rest}` : null;
+    const all = [...named(metric), ...(partner ? named(partner) : [])];
+    for (let at = 0; at < all.length; at += LINES_MAX) {
+      const no = at / LINES_MAX + 1;
+      specs.push({
+        id: no === 1 ? metric : `${metric} (${no})`,
+        group: group === "val" ? "train" : group,
+        names: all.slice(at, at + LINES_MAX),
+        ...(partner ? { title: `${metric} · ${partner}` } : {}),
+      });
+    }
   }
   return inOrder(specs);
 }

@@ -144,8 +144,8 @@ function singles(shown: readonly Compared[], spec: ChartSpec, at: (step: number)
   const tiles = shown
     .filter(({ trial }) => spec.id in trial.summary)
     .map(({ id, name, trial }) => {
-      const [tile] = singleValue(trial, spec, at) ?? [];
-      return tile ? { ...tile, key: String(id), label: name } : null;
+      const tile = singleValue(trial, spec.id, name, at);
+      return tile ? { ...tile, key: String(id) } : null;
     });
   return tiles.length > 0 && tiles.every((tile) => tile !== null) ? tiles : null;
 }

@@ -4,7 +4,14 @@ import { useCallback, useEffect, useMemo, useRef } from "react";
 import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
-import { experiment, type TrialDetail, trialCheckpointSteps, trialMetrics, wholeTrial } from "../../api/queries";
+import {
+  experiment,
+  trackedRuns,
+  type TrialDetail,
+  trialCheckpointSteps,
+  trialMetrics,
+  wholeTrial,
+} from "../../api/queries";
 import { ChartGrid } from "../../charts/ChartGrid";
 import type { ChartSearch } from "../../charts/chartSearch";
 import { ChartToolbar } from "../../charts/ChartToolbar";
@@ -18,6 +25,7 @@ import { QueryView } from "../../components/QueryView";
 import { stateWord } from "../../components/StateBadge";
 import { type Along, type Growing, meanOver, SAMPLES_METRIC } from "../../lib/axis";
 import * as format from "../../lib/format";
+import { type Labels, lineLabels, NO_LABELS, splitRun } from "../../lib/runs";
 import { type ChartSpec, chartSpecs } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
 import { parseAt } from "../../lib/time";
@@ -62,7 +70,8 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
   useWindow(store, search, startMs, selected, growing);
   useEffect(() => () => store.dispose(), [store]);
   const namesKey = names.join("\n");
-  const specs = useMemo(() => chartsOf(namesKey.split("\n")), [namesKey]);
+  const { labels, first } = useRuns(trial);
+  const specs = useMemo(() => chartsOf(namesKey.split("\n"), labels), [namesKey, labels]);
   const saved = useQuery(trialCheckpointSteps(trial.id)).data;
   // Read when drawing: neither a checkpoint nor a zoom makes a new source.
   const around = useRef<Beside>({ search, checkpoints: [] });
@@ -73,13 +82,18 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
   const rankLine = isMean && many ? t("metrics.rankLine", { n: selected.length }) : undefined;
   const source = useCallback(
     (wanted: string[]) =>
-      trialSource(store, wanted, many, { rankLine, startMs, hasGrowing, around: () => around.current }),
-    [store, many, rankLine, startMs, hasGrowing],
+      trialSource(store, wanted, many, { rankLine, startMs, hasGrowing, around: () => around.current, labels, first }),
+    [store, many, rankLine, startMs, hasGrowing, labels, first],
   );
   const want = useCallback((wanted: string[]) => wantAll(store, wanted), [store]);
   const whole = useWhole(trial, names.length);
-  const single = (spec: ChartSpec): Tile[] | null =>
-    many || !whole ? null : singleValue(whole, spec, (step) => t("chart.atStep", { step: format.count(step) }));
+  const single = ({ names: ofChart }: ChartSpec): Tile[] | null => {
+    if (many || !whole) return null;
+    const at = (step: number): string => t("chart.atStep", { step: format.count(step) });
+    const words = ofChart.length > 1 ? lineLabels(ofChart, labels, first) : [];
+    const tiles = ofChart.map((name, i) => singleValue(whole, name, words[i] ?? splitRun(name, labels).run, at));
+    return tiles.includes(null) ? null : tiles.filter((tile) => tile !== null);
+  };
   const about = useQuery(experiment(trial.experiment_id)).data;
   const { smoothing, command } = useLook(search, set);
   const runs = [{ id: trial.id, name: trial.experiment_name, isRunning: !isTerminal(trial.state) }];
@@ -123,6 +137,14 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
       <ChartGrid specs={specs} search={search} set={set} want={want} source={source} single={single} />
     </>
   );
+}
+
+/** The runs of the script within the trial: what their metrics begin with, and what the first of them is called. */
+function useRuns(trial: TrialDetail): { labels: Labels; first: string } {
+  const { t } = useTranslation();
+  const runs = useQuery(trackedRuns(trial.id)).data?.items;
+  const labels = useMemo(() => new Set(runs?.map((run) => run.label)), [runs]);
+  return { labels, first: runs?.find((run) => run.label === "")?.name ?? t("metrics.firstRun") };
 }
 
 /** Of more metrics nobody looks for the ones with a single value. */
@@ -173,8 +195,11 @@ export function ranksShown(wanted: string | undefined, ranks: number[]): number[
 }
 
 /** The charts of a trial. Metrics of each process group and kind are in the performance tab's table. */
-export function chartsOf(names: string[]): ChartSpec[] {
-  return chartSpecs(names.filter((name) => !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC));
+export function chartsOf(names: string[], labels?: Labels): ChartSpec[] {
+  return chartSpecs(
+    names.filter((name) => !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC),
+    labels,
+  );
 }
 
 function wantAll(store: SeriesStore, names: string[]): () => void {
@@ -198,20 +223,25 @@ interface Look {
   /** Whether epochs or samples are to be drawn along; their values are read from `around`. */
   hasGrowing?: boolean;
   around?: () => Beside;
+  /** What the metrics of child runs begin with. */
+  labels?: Labels;
+  /** What the first run is called. */
+  first?: string;
 }
 
 export function trialSource(
   store: SeriesStore,
   names: string[],
   many: boolean,
-  { rankLine, startMs, hasGrowing, around }: Look = {},
+  { rankLine, startMs, hasGrowing, around, labels = NO_LABELS, first = "" }: Look = {},
 ): Source {
+  const words = lineLabels(names, labels, first);
   return {
     lines: () => {
       const lines: Line[] = [];
       const along: Along = { startMs, growing: hasGrowing ? around?.().growing : undefined };
       names.forEach((name, i) => {
-        const label = names.length > 1 ? name.slice(0, name.indexOf("/")) : format.metricLabel(name);
+        const label = words[i] ?? name;
         const ranks = store.get(name);
         if (rankLine && ranks.length > 1) {
           lines.push({

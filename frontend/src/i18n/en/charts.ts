@@ -4,6 +4,7 @@ export const charts = {
     toolbar: "Chart settings",
     rank: "Rank",
     allRanks: "All ranks",
+    firstRun: "first run",
     firstRanks: "First {{n}} ranks",
     meanRanks: "Mean of {{n}} ranks",
     rankLine: "mean of {{n}} ranks",

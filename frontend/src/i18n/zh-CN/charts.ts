@@ -6,6 +6,7 @@ export const charts: Same<typeof english> = {
     toolbar: "图表设置",
     rank: "选择 rank",
     allRanks: "所有 rank",
+    firstRun: "第一次运行",
     firstRanks: "前 {{n}} 个 rank",
     meanRanks: "{{n}} 个 rank 的均值",
     rankLine: "{{n}} 个 rank 的均值",
