@@ -417,6 +417,36 @@ def test_a_second_run_in_the_process_has_its_own_series(tmp_path: Path, make_run
     assert "such as 'run-2/loss', from step 0 on" in said
 
 
+def test_another_init_begins_another_run_where_no_steps_are_given(tmp_path: Path) -> None:
+    path = tmp_path / "reports.jsonl"
+    code = (
+        "import muster\n"
+        "for fold in range(2):\n"
+        "    muster.init()\n"
+        "    for epoch in range(3): muster.log({'loss': fold})\n"
+        "    if fold: muster.log({'loss': 9, 'late': 1}, step=7)\n"
+    )
+    done = script(code, MUSTER_REPORT_FILE=str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    series = [s for row in rows if row["type"] == "metrics" for s in row["series"]]
+    found = [(s["name"], step) for s in series for step in s["steps"]]
+    assert [step for name, step in found if name == "loss"] == [0, 1, 2]
+    assert [step for name, step in found if name == "run-2/loss"] == [0, 1, 2, 7]
+    assert ("late", 7) in found
+
+
+def test_a_script_that_asks_for_its_run_each_time_is_one_run(tmp_path: Path) -> None:
+    path = tmp_path / "reports.jsonl"
+    code = "import muster\nfor _ in range(3): muster.init().log({'loss': 1})\n"
+    assert script(code, MUSTER_REPORT_FILE=str(path)).returncode == 0
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    series = [s for row in rows if row["type"] == "metrics" for s in row["series"]]
+    assert [(s["name"], step) for s in series for step in s["steps"]] == [
+        ("loss", step) for step in range(3)
+    ]
+
+
 def test_workers_share_one_report_file(tmp_path: Path) -> None:
     path = tmp_path / "reports.jsonl"
     for rank in ("0", "1"):

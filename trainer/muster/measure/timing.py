@@ -29,7 +29,7 @@ from muster.measure.profiling import window
 from muster.measure.progress import watch
 from muster.measure.sampling import StepSampling
 from muster.measure.step_sums import Facts, StepSums
-from muster.sdk.run import Run, init, warn_once
+from muster.sdk.run import Run, process_run, warn_once
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class StepTimer:
         what the experiment document says (measure.steps), else True.
         max_rows_per_s: of what is measured; 0 reports every step by itself however fast it is.
         """
-        self._run = run if run is not None else init()
+        self._run = run if run is not None else process_run()
         enabled = self._run.measures_steps if enabled is None else enabled
         self._enabled = enabled
         self._row_interval_ns = int(1e9 / max_rows_per_s) if max_rows_per_s > 0 else 0

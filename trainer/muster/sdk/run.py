@@ -85,6 +85,10 @@ class Run(MediaMethods):
         self._pid = os.getpid()
         self._media = MediaQueue(sink, rank=around.info.rank, output_dir=around.output_dir)
         self._next_step = 0
+        self._num_counted = 0
+        """Calls of `log` without a step since the last `init`."""
+        self._run_no = 0
+        """Number of times that the script has begun another run by `init`."""
         self._described: tuple[str, str, str] | None = None
         self._own_stop: StopNotice | None = None
         self._is_stopping = False
@@ -238,13 +242,14 @@ class Run(MediaMethods):
             return
         if not is_late:
             self._next_step = at + 1
+            self._num_counted += step is None
         values = self._cleaned(metrics)
         self._describe()
         watch.step, watch.num_reports = at, watch.num_reports + 1
         if values:
             self._own_names.update(values)
             if not is_late:
-                values = self._of_run("", "", values, at)
+                values = self._of_run("", self._run_no, values, at)
             self._sink.row(_row(at, values, epoch, num_steps_planned))
         if not is_late:
             window.logged(at)
@@ -572,6 +577,15 @@ class Run(MediaMethods):
             self._describe()
             _report_uncaught(self)
 
+    def begin_again(self) -> None:
+        """Note that the script calls `init` itself. A series that was counted without steps is that of
+        a run, and what follows is another; one value may be that of a loop which asks for its Run each
+        time."""
+        if self._num_counted > 1:
+            self._run_no += 1
+            self._next_step = 0
+        self._num_counted = 0
+
     @_never_raises
     def _describe(self) -> None:
         """Send hello, and again when torch and its process group are known."""
@@ -613,12 +627,20 @@ _MAX_WARNINGS = 50
 
 
 def init(*, hparams: Mapping[str, Any] | None = None) -> Run:
-    """Return the process's Run, created on the first call.
+    """Return the process's Run, created on the first call. After values that were logged without steps,
+    a further call begins another run, whose steps count from 0 and whose series are its own.
 
     hparams: defaults, used where the trial does not set the name; so that a script has sensible
         values when it runs without Muster.
     Raises ValueError when MUSTER_CONFIG_FILE is set but unreadable; nothing else.
     """
+    run = process_run(hparams)
+    run.begin_again()
+    return run
+
+
+def process_run(hparams: Mapping[str, Any] | None = None) -> Run:
+    """Return the process's Run as `init` does, without beginning another one."""
     run = _make_run(is_attached=False)
     run.called(hparams or {})
     return run

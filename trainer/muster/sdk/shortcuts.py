@@ -7,32 +7,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from muster.sdk.run import init
+from muster.sdk.run import process_run
 from muster.sdk.stops import StopNotice
 
 
 def log(metrics: Mapping[str, Any], *, step: int | None = None, epoch: float | None = None) -> None:
     """Report values at a step; see `Run.log`."""
-    init().log(metrics, step=step, epoch=epoch)
+    process_run().log(metrics, step=step, epoch=epoch)
 
 
 def checkpoint(
     *, step: int, epoch: float | None = None, metrics: Mapping[str, Any] | None = None
 ) -> contextlib.AbstractContextManager[Path]:
     """Write a checkpoint atomically and register it; see `Run.checkpoint`."""
-    return init().checkpoint(step=step, epoch=epoch, metrics=metrics)
+    return process_run().checkpoint(step=step, epoch=epoch, metrics=metrics)
 
 
 def resume_folder() -> Path | None:
     """Return the checkpoint folder to continue from, or None for a fresh start; see
     `Run.resume_folder`."""
-    return init().resume_folder()
+    return process_run().resume_folder()
 
 
 def weights_folder() -> Path | None:
     """Return the checkpoint folder whose weights to begin with, at step 0; or None; see
     `Run.weights_folder`."""
-    return init().weights_folder()
+    return process_run().weights_folder()
 
 
 def resume_from() -> Path | None:
@@ -48,24 +48,24 @@ def weights_from() -> Path | None:
 def should_stop(*, agree: bool = False) -> StopNotice | None:
     """Return whether, why and by when to finish the step, save a checkpoint and exit 0; see
     `Run.should_stop`."""
-    return init().should_stop(agree=agree)
+    return process_run().should_stop(agree=agree)
 
 
 def hparams() -> dict[str, Any]:
     """Return this trial's hyperparameters, over the defaults given to `init`."""
-    return init().hparams
+    return process_run().hparams
 
 
 def config() -> dict[str, Any]:
     """Return the resolved experiment document; empty without Muster."""
-    return init().config
+    return process_run().config
 
 
 def report_group(
     name: str, ranks: Sequence[int], kind: str = "custom", *, backend: str = ""
 ) -> None:
     """Tell Muster about a process group by its global ranks, in group-rank order."""
-    init().report_group(name, ranks, kind, backend=backend)
+    process_run().report_group(name, ranks, kind, backend=backend)
 
 
 def report_evaluation(
@@ -77,22 +77,24 @@ def report_evaluation(
     confusion: Sequence[Sequence[int]] = (),
 ) -> None:
     """Report how good the model is; see `Run.report_evaluation`."""
-    init().report_evaluation(name, step=step, metrics=metrics, classes=classes, confusion=confusion)
+    process_run().report_evaluation(
+        name, step=step, metrics=metrics, classes=classes, confusion=confusion
+    )
 
 
 def message(text: str, level: Literal["info", "warning", "error"] = "info") -> None:
     """Add a message to the trial's events."""
-    init().message(text, level)
+    process_run().message(text, level)
 
 
 def log_image(name: str, image: Any, *, step: int | None = None, caption: str = "") -> None:
     """Log an image; see `Run.log_image`."""
-    init().log_image(name, image, step=step, caption=caption)
+    process_run().log_image(name, image, step=step, caption=caption)
 
 
 def log_figure(name: str, figure: Any, *, step: int | None = None, caption: str = "") -> None:
     """Log a figure of matplotlib or plotly; see `Run.log_figure`."""
-    init().log_figure(name, figure, step=step, caption=caption)
+    process_run().log_figure(name, figure, step=step, caption=caption)
 
 
 def log_histogram(
@@ -106,7 +108,7 @@ def log_histogram(
     caption: str = "",
 ) -> None:
     """Log a distribution of values; see `Run.log_histogram`."""
-    init().log_histogram(
+    process_run().log_histogram(
         name, values, bins=bins, counts=counts, edges=edges, step=step, caption=caption
     )
 
@@ -115,7 +117,7 @@ def log_text(
     name: str, text: str, *, markdown: bool = False, step: int | None = None, caption: str = ""
 ) -> None:
     """Log text; see `Run.log_text`."""
-    init().log_text(name, text, markdown=markdown, step=step, caption=caption)
+    process_run().log_text(name, text, markdown=markdown, step=step, caption=caption)
 
 
 def log_table(
@@ -127,7 +129,7 @@ def log_table(
     caption: str = "",
 ) -> None:
     """Log a table; see `Run.log_table`."""
-    init().log_table(name, data, columns=columns, step=step, caption=caption)
+    process_run().log_table(name, data, columns=columns, step=step, caption=caption)
 
 
 def log_audio(
@@ -139,21 +141,21 @@ def log_audio(
     caption: str = "",
 ) -> None:
     """Log a sound; see `Run.log_audio`."""
-    init().log_audio(name, audio, sample_rate=sample_rate, step=step, caption=caption)
+    process_run().log_audio(name, audio, sample_rate=sample_rate, step=step, caption=caption)
 
 
 def log_video(
     name: str, video: Any, *, fps: float = 8.0, step: int | None = None, caption: str = ""
 ) -> None:
     """Log a video; see `Run.log_video`."""
-    init().log_video(name, video, fps=fps, step=step, caption=caption)
+    process_run().log_video(name, video, fps=fps, step=step, caption=caption)
 
 
 def log_pr_curve(
     name: str, labels: Any, scores: Any, *, step: int | None = None, caption: str = ""
 ) -> None:
     """Log a precision-recall curve; see `Run.log_pr_curve`."""
-    init().log_pr_curve(name, labels, scores, step=step, caption=caption)
+    process_run().log_pr_curve(name, labels, scores, step=step, caption=caption)
 
 
 def log_confusion_matrix(
@@ -165,4 +167,4 @@ def log_confusion_matrix(
     caption: str = "",
 ) -> None:
     """Log a confusion matrix; see `Run.log_confusion_matrix`."""
-    init().log_confusion_matrix(name, counts, classes=classes, step=step, caption=caption)
+    process_run().log_confusion_matrix(name, counts, classes=classes, step=step, caption=caption)
