@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from muster.launch.known_variables import PREFIX, unknown
 
 from .db.engine import Database, parsed_url, sqlite_file
+from .db.state import is_disk_full
 from .db.tables import schema_of
 from .errors import Conflict
 from .services.secrets.encryption import key_ring
@@ -102,6 +103,9 @@ def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
             return False
         database = Database(settings.resolved_database_url())
         try:
+            if is_disk_full(database):
+                say(f"database: FAILED (the disk of {database.url.database} is full)")
+                return False
             schema = schema_of(database)
         finally:
             database.dispose()

@@ -24,6 +24,7 @@ def test_a_disk_that_is_nearly_full_keeps_new_work_away(
     monkeypatch.setattr(health, "MIN_DISK_FREE_BYTES", 2**60)
     (problem,) = check_disk(tmp_path)
     assert (problem.kind, problem.blocks) == ("disk", True)
+    assert problem.message.startswith("the disk is full: only ")
     assert f"MiB are free at {tmp_path}" in problem.message
 
 

@@ -72,7 +72,9 @@ def check_disk(path: Path) -> list[NodeProblem]:
         return [NodeProblem(kind="disk", message=message, blocks=True)]
     free = f"only {usage.free // 2**20:,} MiB are free at {path}"
     if usage.free < MIN_DISK_FREE_BYTES:
-        message = f"{free}; at least {MIN_DISK_FREE_BYTES // 2**20} MiB are needed"
+        message = (
+            f"the disk is full: {free}; at least {MIN_DISK_FREE_BYTES // 2**20} MiB are needed"
+        )
         return [NodeProblem(kind="disk", message=message, blocks=True)]
     if usage.free < LOW_DISK_FREE_BYTES and usage.free < LOW_DISK_FREE_SHARE * usage.total:
         return [NodeProblem(kind="disk", message=free)]

@@ -31,6 +31,7 @@ import { client, unwrap } from "../api/client";
 import { live, useLiveQueries, useLiveStatus, useRetryWhenBack } from "../api/liveHooks";
 import { cluster, me } from "../api/queries";
 import { Cuts } from "../components/Cuts";
+import { DiskFull } from "../components/DiskFull";
 import { ErrorBoundary } from "../components/ErrorBoundary";
 import { LinkButton } from "../components/LinkButton";
 import { Mark } from "../components/Mark";
@@ -356,6 +357,7 @@ export function Shell() {
       </header>
       <main id="main" className={css["main"]} tabIndex={-1}>
         <ErrorBoundary resetKey={location.pathname}>
+          <DiskFull />
           <Cuts />
           <Outlet />
         </ErrorBoundary>

@@ -25,6 +25,10 @@ UNAVAILABLE_SQLITE = frozenset(
     }
 )
 """Primary result codes of a file that is locked, full, or cannot be read or written."""
+FULL_SQLITE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
+"""Extended result codes of a disk that has no room, for the file or for the index of its log."""
+FULL_POSTGRES = "53100"
+"""PostgreSQL's code for disk_full."""
 GONE_POSTGRES = ("08", "57P")
 """Prefixes of the codes with which PostgreSQL reports that it ends, or is not there."""
 UNAVAILABLE_POSTGRES = (*GONE_POSTGRES, "40", "53", "55P03", "57014", "58")
@@ -51,6 +55,15 @@ def is_unavailable(error: BaseException) -> bool:
     if state is not None:
         return state.startswith(UNAVAILABLE_POSTGRES)
     return _is_of_the_connection(error)
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether the database has no room left on its disk."""
+    if not isinstance(error, DBAPIError):
+        return False
+    if isinstance(error.orig, sqlite3.Error):
+        return getattr(error.orig, "sqlite_errorcode", None) in FULL_SQLITE
+    return _state(error) == FULL_POSTGRES
 
 
 def is_gone(error: BaseException) -> bool:

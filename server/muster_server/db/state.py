@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 from typing import Literal
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from .engine import Database
+from .engine import Database, sqlite_file
 from .tables import schema_of
 
 ROOM_MIN_BYTES = 16 << 20
@@ -21,12 +20,20 @@ def state_of(
     """Return the state of the database's tables, and for SQLite of the disk that it is on."""
     try:
         schema = schema_of(database).state
-        if schema != "ok":
-            return schema
-        if database.is_sqlite and database.url.database:
-            folder = Path(database.url.database).absolute().parent
-            if shutil.disk_usage(folder).free < ROOM_MIN_BYTES:
-                return "disk_full"
     except (SQLAlchemyError, OSError):
-        return "unreachable"
-    return "ok"
+        return "disk_full" if is_disk_full(database) else "unreachable"
+    if schema != "ok":
+        return schema
+    return "disk_full" if is_disk_full(database) else "ok"
+
+
+def is_disk_full(database: Database) -> bool:
+    """Return whether almost nothing can be written to the disk of a SQLite database. Nobody but
+    PostgreSQL knows this of its own: False."""
+    file = sqlite_file(database.url)
+    if file is None:
+        return False
+    try:
+        return shutil.disk_usage(file.absolute().parent).free < ROOM_MIN_BYTES
+    except OSError:
+        return False

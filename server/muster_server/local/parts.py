@@ -174,8 +174,8 @@ def _secrets_key(home: Home) -> dict[str, str]:
 
 
 def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> ProcessSpec:
-    """Return the part that holds hints and the job queue. Its append-only file keeps queued jobs
-    over a restart."""
+    """Return the part that holds hints and the job queue. It writes nothing to the disk: what is lost
+    with it, the worker's next sweep finds again, and on a full disk it would refuse every job."""
     guard = Path(__file__).with_name("guard.py")
     return ProcessSpec(
         name="valkey",
@@ -187,7 +187,7 @@ def valkey_part(home: Home, socket: Path, lifeline_fd: int) -> ProcessSpec:
             "--unixsocket", str(socket),
             "--unixsocketperm", "700",
             "--dir", str(home.valkey),
-            "--appendonly", "yes",
+            "--appendonly", "no",
             "--save", "",
             "--maxmemory", "256mb",
             "--maxmemory-policy", "noeviction",

@@ -83,6 +83,9 @@ export const app = {
   error: {
     unreachable: "The server cannot be reached.",
     unreachableHint: "This page loads by itself when the server answers again.",
+    diskFull: "The server's disk is full",
+    diskFullHint:
+      "Nothing can be submitted, changed or recorded until there is space on the disk of its database. Running jobs go on, and nodes keep what they report.",
     forbidden: "You do not have access",
     forbiddenHint: "You are signed in as {{name}} ({{role}}). Ask an administrator for access.",
     stale: "Could not refresh. Showing data from {{time}}.",

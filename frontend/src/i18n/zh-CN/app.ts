@@ -85,6 +85,9 @@ export const app: Same<typeof english> = {
   error: {
     unreachable: "无法连接服务器。",
     unreachableHint: "服务器恢复后，本页会自动加载。",
+    diskFull: "服务器的磁盘已满",
+    diskFullHint:
+      "在数据库所在磁盘腾出空间之前，无法提交、更改或记录任何内容。正在运行的任务会继续，节点会保留要上报的数据。",
     forbidden: "你没有访问权限",
     forbiddenHint: "当前用户：{{name}}（{{role}}）。如需访问，请联系管理员。",
     stale: "刷新失败，显示的是 {{time}} 的数据。",

@@ -241,6 +241,7 @@ export const errors: Readonly<Record<string, string>> = {
   "blobs.unpacks_too_large": "代码包解开后太大，请用 .musterignore 排除数据。",
   "server.too_many_wait": "服务器太忙，没有更改任何内容，请稍后再试。",
   "server.database_unavailable": "数据库暂时没有响应，没有更改任何内容，请稍后再试。",
+  "server.disk_full": "服务器数据库所在的磁盘已满，没有更改任何内容。请腾出空间后再试。",
   "database.schema_mismatch":
     "数据库缺少此版本 Muster 需要的表或列，重试没有用。请管理员运行 muster-server check 查看该怎么做。",
   "server.internal_error": "服务器出错了，详情在服务器日志的这个请求编号下。",

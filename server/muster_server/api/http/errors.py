@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from muster.tracking import TrackingError
-from muster_server.db.failures import is_unavailable, is_undefined
+from muster_server.db.failures import is_disk_full, is_unavailable, is_undefined
 from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem, MusterError
 from muster_server.schemas.base import FieldError, Problem, ProblemBody, field_error
@@ -26,6 +26,17 @@ from muster_server.schemas.validation_messages import place, sentence
 log = structlog.get_logger(__name__)
 
 DATABASE_RETRY_AFTER_S = 2
+_AWAY = (
+    "server.database_unavailable",
+    "The database does not answer at the moment.",
+    "Try again shortly.",
+)
+_FULL = (
+    "server.disk_full",
+    "The disk of the server's database is full.",
+    "Nothing was changed. Free some space there, and try again: what runs goes on meanwhile, and nodes "
+    "keep what they have to report.",
+)
 
 _HTTP_CODES = {
     400: "request.malformed",
@@ -121,11 +132,12 @@ def render(exc: Exception, *, request_id: str | None) -> Response:
         case _ if is_unavailable(exc):
             # The full text may hold the database's address; the log is the place for it.
             log.warning("database_unavailable", error=str(exc.__cause__ or exc).splitlines()[:1])
+            code, message, hint = _FULL if is_disk_full(exc) else _AWAY
             return problem(
                 503,
-                "server.database_unavailable",
-                "The database does not answer at the moment.",
-                hint="Try again shortly.",
+                code,
+                message,
+                hint=hint,
                 request_id=request_id,
                 headers={"Retry-After": str(DATABASE_RETRY_AFTER_S)},
             )

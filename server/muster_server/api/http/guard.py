@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster_server import clock
 from muster_server.db.engine import Database
-from muster_server.db.failures import is_unavailable
+from muster_server.db.failures import is_disk_full, is_unavailable
 from muster_server.errors import Forbidden, NotSignedIn
 from muster_server.middleware.meter import ROUTE
 from muster_server.security.cookies import session_cookie_name
@@ -235,8 +235,13 @@ class Gate:
                 )
             stale = principal is not None and identity.use_is_stale(session, principal, now=now)
         if principal is not None and stale:
-            with database.transaction() as session:
-                identity.note_use(session, principal, now=now)
+            try:
+                with database.transaction() as session:
+                    identity.note_use(session, principal, now=now)
+            except SQLAlchemyError as error:
+                if not is_disk_full(error):
+                    raise
+                # Reading needs no room: the use is noted once there is some.
         return principal
 
 
