@@ -13,6 +13,7 @@ scripts/test e2e -- -x -k logs     everything after -- goes to pytest
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import subprocess
 import sys
@@ -206,12 +207,39 @@ def frontend(manner: Manner, tests: Tests) -> bool:
     return checked and small and fresh
 
 
+def installed_in(name: str, *requirements: Path) -> Path:
+    """Return the folder for what these files of requirements ask for: outside of the checkout, the same for
+    every checkout with the same files and Python."""
+    digest = hashlib.sha256(sys.version.encode())
+    for file in requirements:
+        digest.update(file.read_bytes())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "muster-tests" / f"{name}-{digest.hexdigest()[:12]}"
+
+
+def new_files() -> set[str]:
+    """Return the files of the checkout that git neither has nor ignores; none where there is no git."""
+    try:
+        done = subprocess.run(
+            ["git", "ls-files", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return set()
+    return set(done.stdout.splitlines())
+
+
 def libraries(manner: Manner, tests: Tests) -> bool:
     """Tests of what public libraries record, of their newest and of an older version: not a part of
     everything, since they take 3 GB."""
     lists, ok = ROOT / "tests" / "libraries", True
     for wanted in ("newest", "older"):
-        folder = BIN.parent / "libraries" / wanted
+        folder = installed_in(
+            f"libraries-{wanted}", lists / "excludes.txt", lists / f"{wanted}.txt"
+        )
         given = ["--excludes", str(lists / "excludes.txt"), "-r", str(lists / f"{wanted}.txt")]
         if not call("uv", "pip", "install", "-q", "--target", str(folder), *given, manner=manner):
             return False
@@ -226,9 +254,10 @@ def libraries(manner: Manner, tests: Tests) -> bool:
 def ray(manner: Manner, tests: Tests) -> bool:
     """Tests of pilots on a real Ray in an environment of its own: not a part of everything, since it
     takes 400 MB."""
-    folder = BIN.parent / "ray"
+    requirements = ROOT / "tests" / "support" / "ray.txt"
+    folder = installed_in("ray", requirements)
     python = ["--python", str(folder / "bin" / "python")]
-    wanted = ["-r", str(ROOT / "tests" / "support" / "ray.txt")]
+    wanted = ["-r", str(requirements)]
     return (
         call(
             "uv", "venv", "-q", "--allow-existing", "--python", sys.executable, str(folder),
@@ -363,6 +392,7 @@ def main() -> int:
     chosen = options.areas or (FAST if fast else everything)
     more = [*FAST_TESTS, *more] if fast else more
     started = time.monotonic()
+    there = new_files()
     run = Run(chosen, more, set() if fast else provide(chosen))
     run.all()
     tests = Tests()
@@ -377,7 +407,10 @@ def main() -> int:
         print(f"skipped {count:>5}  {reason}")
     for test in tests.unsteady:
         print(f"UNSTEADY: failed, and passed when run again: {test}")
-    ok = all(outcome.ok for outcome in run.outcomes)
+    left = sorted(new_files() - there)
+    for name in left:
+        print(f"LEFT in the checkout, where tests may write nothing: {name}")
+    ok = all(outcome.ok for outcome in run.outcomes) and not left
     verdict = f" {tests} in {time.monotonic() - started:.2f}s "
     print(f"{verdict:=^80}")
     return 0 if ok else 1

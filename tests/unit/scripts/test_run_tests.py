@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -178,6 +179,10 @@ def test_the_tests_of_areas_with_an_environment_of_their_own_are_counted(
 ) -> None:
     (tmp_path / "tests" / file).parent.mkdir(parents=True)
     (tmp_path / "tests" / file).write_text(PASSES + "def test_other():\n    pass\n")
+    for name in ("libraries/excludes", "libraries/newest", "libraries/older", "support/ray"):
+        requirements = tmp_path / "tests" / f"{name}.txt"
+        requirements.parent.mkdir(exist_ok=True)
+        requirements.touch()
     call = run_tests.call
     monkeypatch.setattr(
         run_tests, "call", lambda *words, manner: words[0] == "uv" or call(*words, manner=manner)
@@ -214,3 +219,42 @@ def test_the_fast_part_runs_beside_the_types_and_without_postgres(
     *first, last = titles_in(said)
     assert (sorted(first), last) == (["imports", "style", "types", "unit"], "summary")
     assert "1 passed" in said.splitlines()[-1]
+
+
+WRITES = """
+from pathlib import Path
+def test_it():
+    Path({root!r}, "helm-0.4.tar.bz2").touch()
+    Path({root!r}, "some.ignored").touch()
+"""
+
+
+def test_what_a_test_leaves_in_the_checkout_fails_the_run(
+    run_tests: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "tests" / "policy"
+    folder.mkdir(parents=True)
+    (folder / "test_a.py").write_text(WRITES.format(root=str(tmp_path)))
+    (tmp_path / ".gitignore").write_text("*.ignored\n__pycache__/\n.pytest_cache/\n")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    monkeypatch.setattr(sys, "argv", ["run_tests", "policy"])
+    assert run_tests.main() == 1
+    said = capsys.readouterr().out
+    assert "LEFT in the checkout, where tests may write nothing: helm-0.4.tar.bz2" in said
+    assert said.count("LEFT") == 1
+    assert run_tests.main() == 0, "what was there before is nobody's fault"
+
+
+def test_what_tests_install_is_outside_of_the_checkout(
+    run_tests: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    file = tmp_path / "ray.txt"
+    file.write_text("ray==2")
+    first = run_tests.installed_in("ray", file)
+    assert first.parent == Path("/cache/muster-tests")
+    file.write_text("ray==3")
+    assert run_tests.installed_in("ray", file) != first
