@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
+from sqlalchemy import select
 
 from muster_server import clock
 from muster_server.db.models import AttemptRow, NodeRow, NodeSlotRow, WorkerRow
+from muster_server.services.core.events import add_event
 from muster_server.services.nodes import utilization
 from support.data import add_attempt, add_experiment, add_trial, add_worker
 
@@ -84,8 +86,8 @@ def test_slots_in_use_over_time_for_each_pool(database, viewer_client):
         add_held(session, "n0", [0], now - 300 * MINUTE, now - 200 * MINUTE)
         add_held(session, "gone", [0], now - 30 * MINUTE, now - 10 * MINUTE)
     reply = use(viewer_client)
-    assert [(p["pool"], p["slot_type"], p["num_slots"]) for p in reply["pools"]] == [
-        ("big", "cpu", 4), ("default", "cpu", 2), ("young", "cpu", 2),
+    assert [(p["pool"], p["slot_type"]) for p in reply["pools"]] == [
+        ("big", "cpu"), ("default", "cpu"), ("young", "cpu"),
     ]  # fmt: skip
     assert (len(reply["times"]), reply["bucket_s"], reply["complete_since"]) == (96, 37.5, None)
     big, default, young = (pool["held"] for pool in reply["pools"])
@@ -95,6 +97,48 @@ def test_slots_in_use_over_time_for_each_pool(database, viewer_client):
     assert young[-1] == 0.0
     assert sum(value is None for value in young) == pytest.approx(96 * 50 / 60, abs=1)
     assert big[-1] == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_slots_of_the_cluster_are_the_sum_of_its_pools(database, viewer_client):
+    with database.transaction() as session:
+        add_node(session, "n0", slots=3)
+        add_node(session, "n1", pool="big", slots=4)
+        add_node(session, "n2", pool="big", slots=4, state="LOST")
+        add_node(session, "n3", pool="gone", state="LOST")
+        session.flush()
+        for slot in session.scalars(select(NodeSlotRow).where(NodeSlotRow.node_id != "n1")):
+            slot.allocation_id = f"a{slot.node_id}"
+    reply = viewer_client.get("/api/v1/cluster").json()
+    assert reply["pools"] == [
+        {"pool": "big", "slot_type": "cpu", "num_slots": 4, "num_slots_used": 0},
+        {"pool": "default", "slot_type": "cpu", "num_slots": 3, "num_slots_used": 3},
+        {"pool": "gone", "slot_type": "cpu", "num_slots": 0, "num_slots_used": 0},
+    ]
+    assert (reply["num_slots"], reply["num_slots_used"]) == (7, 3)
+
+
+def test_a_node_that_registers_again_has_joined_when_it_first_did(database, viewer_client):
+    now = clock.now()
+    with database.transaction() as session:
+        add_node(session, "n0", age=5 * MINUTE)  # it registered again
+        add_node(session, "n1", age=30 * MINUTE)
+        for age in (50, 5):
+            add_event(
+                session, "node.registered", "", now=now - age * MINUTE, level="info", node_id="n0"
+            )
+    nodes = {node["name"]: node for node in viewer_client.get("/api/v1/nodes").json()["items"]}
+    assert moment(nodes["n0"]["joined_at"]) == now - 50 * MINUTE
+    assert nodes["n0"]["registered_at"] > nodes["n0"]["joined_at"]
+    assert nodes["n1"]["registered_at"] == nodes["n1"]["joined_at"], "of before there were events"
+    one = viewer_client.get("/api/v1/nodes/n0").json()
+    assert one["joined_at"] == nodes["n0"]["joined_at"]
+    (pool,) = use(viewer_client)["pools"]
+    known = sum(value is not None for value in pool["held"])
+    assert known * 37.5 == pytest.approx(50 * 60, abs=60)
+
+
+def moment(text):
+    return dt.datetime.fromisoformat(text)
 
 
 def test_beyond_so_many_allocations_the_earlier_part_is_unknown(

@@ -5150,6 +5150,8 @@ export interface components {
             num_workers_comm: number;
             /** Oldest Queued At */
             oldest_queued_at: string | null;
+            /** Pools */
+            pools: components["schemas"]["PoolSlotsOut"][];
             /** Samples Per S */
             samples_per_s: number | null;
             /** Server Version */
@@ -8687,6 +8689,11 @@ export interface components {
             isolation: "none" | "user" | "sandbox";
             /** Isolation Reason */
             isolation_reason: string;
+            /**
+             * Joined At
+             * Format: date-time
+             */
+            joined_at: string;
             /** Labels */
             labels: {
                 [key: string]: string;
@@ -10144,16 +10151,26 @@ export interface components {
             requires_containers: boolean;
         };
         /**
-         * PoolUtilizationOut
-         * @description Slots of one type in one pool.
+         * PoolSlotsOut
+         * @description Slots of one type in one pool now.
          */
-        PoolUtilizationOut: {
-            /** Held */
-            held: (number | null)[];
+        PoolSlotsOut: {
             /** Num Slots */
             num_slots: number;
             /** Num Slots Used */
             num_slots_used: number;
+            /** Pool */
+            pool: string;
+            /** Slot Type */
+            slot_type: string;
+        };
+        /**
+         * PoolUtilizationOut
+         * @description Slots of one type in one pool over time.
+         */
+        PoolUtilizationOut: {
+            /** Held */
+            held: (number | null)[];
             /** Pool */
             pool: string;
             /** Slot Type */

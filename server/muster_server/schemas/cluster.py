@@ -94,7 +94,10 @@ class NodeOut(Output):
     slots: list[SlotOut]
     usage: dict[str, Any] | None
     """Usage reported with the last heartbeat."""
+    joined_at: dt.datetime
+    """Time when the node first joined the cluster."""
     registered_at: dt.datetime
+    """Time of the latest registration: an agent registers with every start."""
     last_seen_at: dt.datetime
     """Time of the last heartbeat."""
 
@@ -149,15 +152,22 @@ class StuckOut(Output):
     """Time when a rank last moved."""
 
 
-class PoolUtilizationOut(Output):
-    """Slots of one type in one pool."""
+class PoolSlotsOut(Output):
+    """Slots of one type in one pool now."""
 
     pool: str
     slot_type: str
     num_slots: int
-    """Number of such slots on ONLINE nodes now."""
+    """Number of such slots on ONLINE nodes."""
     num_slots_used: int
-    """Number of them that are in use now."""
+    """Number of them that are in use."""
+
+
+class PoolUtilizationOut(Output):
+    """Slots of one type in one pool over time."""
+
+    pool: str
+    slot_type: str
     held: list[float | None]
     """Mean number of slots held in each bucket; null before the first of these nodes joined, and
     before `complete_since`."""
@@ -179,6 +189,8 @@ class UtilizationOut(Output):
 class ClusterOut(Output):
     num_nodes: int
     num_nodes_online: int
+    pools: list[PoolSlotsOut]
+    """Slots of each pool and type that has nodes; the next two numbers are their sums."""
     num_slots: int
     """Number of slots on ONLINE nodes."""
     num_slots_used: int

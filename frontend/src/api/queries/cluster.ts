@@ -14,6 +14,7 @@ export type QueueItem = Schemas["QueueItem"];
 export type QueueMove = Schemas["QueueMove"];
 export type Project = Schemas["ProjectOut"];
 export type Utilization = Schemas["UtilizationOut"];
+export type PoolSlots = Schemas["PoolSlotsOut"];
 export type PoolUtilization = Schemas["PoolUtilizationOut"];
 export type Pool = Schemas["PoolOut"];
 

@@ -66,7 +66,7 @@ export function Overview() {
         {isNew ? (
           <FirstRun hasNode={hasNode} latest={latest} />
         ) : hasNode ? (
-          <Utilization since={firstJoined(nodeList.data ?? [])} isLow={areFew} />
+          <Utilization since={firstJoined(nodeList.data ?? [])} now={state.data?.pools ?? []} isLow={areFew} />
         ) : null}
         {!hasNode ? null : areFew ? <Slots query={nodeList} isNarrow /> : <QueueSummary cluster={state.data} />}
       </div>

@@ -2,7 +2,7 @@ import { SegmentedControl } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
-import { type PoolUtilization, utilization, type Utilization as Data } from "../../api/queries";
+import { type PoolSlots, type PoolUtilization, utilization, type Utilization as Data } from "../../api/queries";
 import { SvgFigure } from "../../charts/SvgFigure";
 import { wallTick } from "../../charts/ticks";
 import { Section, Skeleton } from "../../components/basics";
@@ -12,7 +12,7 @@ import * as format from "../../lib/format";
 import { usePref } from "../../lib/prefs";
 import { parseAt, serverNow, stamp, type TimeZone } from "../../lib/time";
 import css from "./cluster.module.css";
-import { area, fromFirstKnown, instants, meanShare, PERIODS_H, usualPeriod } from "./utilization";
+import { area, fromFirstKnown, instants, meanShare, PERIODS_H, slotsOf, usualPeriod } from "./utilization";
 
 /** One pool alone is as tall as five rows of the queue beside it. */
 const ALONE_PX = 200;
@@ -22,8 +22,17 @@ const PERIOD_KEYS = { 1: "h1", 6: "h6", 24: "h24", 168: "h168" } as const;
 const GUTTER_PX = 30;
 const FOOT_PX = 18;
 
-/** How many slots of each pool were in use over time. since: when the first of the nodes joined; isLow: little is beside it. */
-export function Utilization({ since, isLow }: { since: string | null; isLow: boolean }) {
+interface Props {
+  /** When the first of the nodes joined. */
+  since: string | null;
+  /** The slots of each pool now: those of the cluster, whose sum stands above. */
+  now: readonly PoolSlots[];
+  /** Whether little is beside it. */
+  isLow: boolean;
+}
+
+/** How many slots of each pool were in use over time. */
+export function Utilization({ since, now, isLow }: Props) {
   const { t } = useTranslation();
   const [pref, setPref] = usePref("utilization-hours");
   const hours = PERIODS_H.find((period) => String(period) === pref) ?? usualPeriod(parseAt(since), serverNow());
@@ -46,14 +55,14 @@ export function Utilization({ since, isLow }: { since: string | null; isLow: boo
       testId="utilization"
     >
       <QueryView query={query} skeleton={<Skeleton rows={5} />}>
-        {(data) => <Pools data={data} since={since} isLow={isLow} />}
+        {(data) => <Pools {...{ data, since, now, isLow }} />}
       </QueryView>
     </Section>
   );
 }
 
 /** A drawing for each pool, from when something is known on: a young cluster is not a small corner of an empty hour. */
-function Pools({ data, since, isLow }: { data: Data; since: string | null; isLow: boolean }) {
+function Pools({ data, since, now, isLow }: Props & { data: Data }) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const shown = fromFirstKnown(data);
@@ -66,6 +75,7 @@ function Pools({ data, since, isLow }: { data: Data; since: string | null; isLow
           <PoolFigure
             key={`${pool.pool}/${pool.slot_type}`}
             pool={pool}
+            now={slotsOf(now, pool)}
             data={shown}
             height={num === 1 && !isLow ? ALONE_PX : num > 2 ? LOW_PX : TALL_PX}
           />
@@ -79,17 +89,24 @@ function Pools({ data, since, isLow }: { data: Data; since: string | null; isLow
   );
 }
 
-function PoolFigure({ pool, data, height }: { pool: PoolUtilization; data: Data; height: number }) {
+interface PoolProps {
+  pool: PoolUtilization;
+  now: PoolSlots;
+  data: Data;
+  height: number;
+}
+
+function PoolFigure({ pool, now, data, height }: PoolProps) {
   const { t } = useTranslation();
   const zone = useTimeZone();
   const title = t("overview.poolSlots", { pool: pool.pool, type: pool.slot_type });
-  const share = meanShare(pool);
+  const share = meanShare(pool.held, now.num_slots);
   const summary = t("overview.poolUse", {
-    used: pool.num_slots_used,
-    all: pool.num_slots,
+    used: now.num_slots_used,
+    all: now.num_slots,
     mean: share === null ? format.MISSING : format.pct(share),
   });
-  const most = Math.max(pool.num_slots, ...pool.held.map((value) => value ?? 0), 1);
+  const most = Math.max(now.num_slots, ...pool.held.map((value) => value ?? 0), 1);
   return (
     <SvgFigure
       title={title}

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { area, firstJoined, fromFirstKnown, instants, meanShare, usualPeriod } from "./utilization";
+import { area, firstJoined, fromFirstKnown, instants, meanShare, slotsOf, usualPeriod } from "./utilization";
 
 test("an area goes up and down in steps, full slots at the top", () => {
   expect(area([0, 4, 2], 30, 40, 4)).toBe("M0.0 40V40.0H10.0V0.0H20.0V20.0H30.0V40Z");
@@ -47,16 +47,23 @@ test("what was before the first node is not drawn", () => {
 });
 
 test("the mean is over what is known", () => {
-  expect(meanShare({ held: [null, 1, 3], num_slots: 4 })).toBe(0.5);
-  expect(meanShare({ held: [null], num_slots: 4 })).toBeNull();
-  expect(meanShare({ held: [1], num_slots: 0 })).toBeNull();
+  expect(meanShare([null, 1, 3], 4)).toBe(0.5);
+  expect(meanShare([null], 4)).toBeNull();
+  expect(meanShare([1], 0)).toBeNull();
+});
+
+test("the slots in use now are those of the cluster, not of a history asked for earlier", () => {
+  const lane = { pool: "default", slot_type: "cpu", held: [0, 0] };
+  const now = { pool: "default", slot_type: "cpu", num_slots: 4, num_slots_used: 2 };
+  expect(slotsOf([{ ...now, pool: "big" }, now], lane)).toBe(now);
+  expect(slotsOf([], lane).num_slots).toBe(0);
 });
 
 test("a young cluster is shown closer", () => {
   const hour = 3_600_000;
   expect([0.1, 1, 3, 6, 20, 400].map((age) => usualPeriod(0, age * hour))).toEqual([1, 1, 6, 6, 24, 24]);
   expect(usualPeriod(null, 0)).toBe(24);
-  expect(firstJoined([{ registered_at: "2026-02-01T00:00:00Z" }, { registered_at: "2026-01-01T00:00:00Z" }])).toBe(
+  expect(firstJoined([{ joined_at: "2026-02-01T00:00:00Z" }, { joined_at: "2026-01-01T00:00:00Z" }])).toBe(
     "2026-01-01T00:00:00Z",
   );
   expect(firstJoined([])).toBeNull();

@@ -1,5 +1,5 @@
 /** Slots in use over time, as an area: its outline, its ticks and its numbers. Pure. */
-import type { PoolUtilization, Utilization } from "../../api/queries";
+import type { PoolSlots, PoolUtilization, Utilization } from "../../api/queries";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 1440 * MINUTE_MS;
@@ -11,8 +11,8 @@ const LEAST_BUCKETS = 4;
 export const PERIODS_H = [1, 6, 24, 168] as const;
 
 /** When the first of the nodes joined. */
-export const firstJoined = (nodes: readonly { registered_at: string }[]): string | null =>
-  nodes.map((node) => node.registered_at).toSorted()[0] ?? null;
+export const firstJoined = (nodes: readonly { joined_at: string }[]): string | null =>
+  nodes.map((node) => node.joined_at).toSorted()[0] ?? null;
 
 /** The shortest period that shows all of a young cluster, and a day of any other. */
 export function usualPeriod(since: number | null, now: number): (typeof PERIODS_H)[number] {
@@ -56,9 +56,15 @@ export function instants(from: number, to: number, shiftMs: number): number[] {
   return out;
 }
 
-/** The mean share of the slots that was in use, 0..1; null without slots or values. */
-export function meanShare(pool: Pick<PoolUtilization, "held" | "num_slots">): number | null {
-  const known = pool.held.filter((value) => value !== null);
-  if (known.length === 0 || pool.num_slots === 0) return null;
-  return known.reduce((sum, value) => sum + value, 0) / known.length / pool.num_slots;
+/** The mean share of so many slots that was in use, 0..1; null without slots or values. */
+export function meanShare(held: readonly (number | null)[], numSlots: number): number | null {
+  const known = held.filter((value) => value !== null);
+  if (known.length === 0 || numSlots === 0) return null;
+  return known.reduce((sum, value) => sum + value, 0) / known.length / numSlots;
+}
+
+/** The slots of a pool and type now; none of one that the cluster does not have (any more). */
+export function slotsOf(pools: readonly PoolSlots[], { pool, slot_type }: PoolUtilization): PoolSlots {
+  const found = pools.find((one) => one.pool === pool && one.slot_type === slot_type);
+  return found ?? { pool, slot_type, num_slots: 0, num_slots_used: 0 };
 }

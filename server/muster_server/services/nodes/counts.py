@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,9 +15,17 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from muster_server.db.engine import Database
 from muster_server.db.leases import holds
-from muster_server.db.models import ExperimentRow, NodeRow, NodeSlotRow, TrialRow, WorkerRow
+from muster_server.db.models import (
+    EventRow,
+    ExperimentRow,
+    NodeRow,
+    NodeSlotRow,
+    TrialRow,
+    WorkerRow,
+)
 from muster_server.domain.nodes.availability import is_blocked_by, why_unavailable
 from muster_server.domain.states import ExperimentState, NodeState, TrialState
+from muster_server.schemas.cluster import PoolSlotsOut
 
 from ..core.liveness import CONTROLLER_LEASE, WORKER_LEASE
 
@@ -182,6 +190,45 @@ def count_slots(session: Session, *, now: dt.datetime | None) -> Counter[tuple[s
         counts[pool, kind, "free"] += num - num_used if why is None else 0
         counts[pool, kind, "unavailable"] += num - num_used if why is not None else 0
     return counts
+
+
+def joined_at(session: Session, node_ids: Collection[str] | None = None) -> dict[str, dt.datetime]:
+    """Return when each of these nodes, or of all, joined the cluster. Its latest registration may be much later:
+    an agent registers again with every start, its own or the server's."""
+    first = (
+        select(EventRow.at)
+        .where(EventRow.node_id == NodeRow.id)
+        .order_by(EventRow.id)
+        .limit(1)
+        .scalar_subquery()
+    )
+    query = select(NodeRow.id, first, NodeRow.registered_at)
+    rows = session.execute(query if node_ids is None else query.where(NodeRow.id.in_(node_ids)))
+    return {
+        node_id: registered if event is None else min(event, registered)
+        for node_id, event, registered in rows
+    }
+
+
+def count_pools(session: Session) -> list[PoolSlotsOut]:
+    """Return the slots of each pool and type on ONLINE nodes, and how many are in use; pools whose
+    nodes are all away have none."""
+    is_online = NodeRow.state == NodeState.ONLINE
+    rows = session.execute(
+        select(
+            NodeRow.pool,
+            NodeSlotRow.slot_type,
+            func.count().filter(is_online),
+            func.count(NodeSlotRow.allocation_id).filter(is_online),
+        )
+        .join(NodeRow, NodeRow.id == NodeSlotRow.node_id)
+        .group_by(NodeRow.pool, NodeSlotRow.slot_type)
+        .order_by(NodeRow.pool, NodeSlotRow.slot_type)
+    )
+    return [
+        PoolSlotsOut(pool=pool, slot_type=kind, num_slots=num, num_slots_used=num_used)
+        for pool, kind, num, num_used in rows
+    ]
 
 
 def state_at(node: Any, now: dt.datetime | None) -> NodeState:

@@ -47,7 +47,14 @@ from ..core.paging import read_page
 from ..runtime.progress import list_stuck
 from ..scheduling.unsatisfiable import find_impossible
 from . import health
-from .counts import count_slots, state_at, training_now, unavailable_because
+from .counts import (
+    count_pools,
+    count_slots,
+    joined_at,
+    state_at,
+    training_now,
+    unavailable_because,
+)
 from .leaving import remove_row
 
 REMOVABLE_AFTER = dt.timedelta(seconds=60)
@@ -64,12 +71,7 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
         num_silent = session.scalar(select(func.count()).select_from(NodeRow).where(is_silent)) or 0
         nodes[NodeState.ONLINE] = nodes.get(NodeState.ONLINE, 0) - num_silent
         nodes[NodeState.SUSPECT] = nodes.get(NodeState.SUSPECT, 0) + num_silent
-    num_slots, num_used = session.execute(
-        select(func.count(), func.count(NodeSlotRow.allocation_id))
-        .select_from(NodeSlotRow)
-        .join(NodeRow, NodeRow.id == NodeSlotRow.node_id)
-        .where(NodeRow.state == NodeState.ONLINE)
-    ).one()
+    pools = count_pools(session)
     trials = dict(
         session.execute(
             select(TrialRow.state, func.count())
@@ -97,8 +99,9 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
         num_stuck=num_stuck,
         num_nodes=sum(nodes.values()),
         num_nodes_online=nodes.get(NodeState.ONLINE, 0),
-        num_slots=num_slots,
-        num_slots_used=num_used,
+        pools=pools,
+        num_slots=sum(pool.num_slots for pool in pools),
+        num_slots_used=sum(pool.num_slots_used for pool in pools),
         num_slots_free=sum(
             num
             for (_, _, use), num in count_slots(session, now=None if is_led else now).items()
@@ -135,7 +138,10 @@ def list_nodes(
     rows, following = read_page(session, select(NodeRow), NodeRow.name, cursor=cursor, limit=limit)
     slots = _load_slots(session, [row.id for row in rows])
     is_led = liveness.is_led(session, now=now)
-    items = [_node_out(row, slots[row.id], now=None if is_led else now) for row in rows]
+    joined = joined_at(session, [row.id for row in rows])
+    items = [
+        _node_out(row, slots[row.id], joined[row.id], now=None if is_led else now) for row in rows
+    ]
     return Page(items=items, next=following)
 
 
@@ -148,7 +154,8 @@ def get_node(session: Session, node_id: str, *, now: dt.datetime) -> NodeOut:
     row = get_row(session, node_id)
     is_led = liveness.is_led(session, now=now)
     slots = _load_slots(session, [row.id])[row.id]
-    return _node_out(row, slots, now=None if is_led else now)
+    joined = joined_at(session, [row.id])[row.id]
+    return _node_out(row, slots, joined, now=None if is_led else now)
 
 
 def set_scheduling(
@@ -325,7 +332,9 @@ def _state_of(row: NodeRow, now: dt.datetime | None) -> tuple[str, AnyMessage | 
     return state, Message("node.no_controller", at=moment(row.last_seen_at))
 
 
-def _node_out(row: NodeRow, slots: list[SlotOut], *, now: dt.datetime | None) -> NodeOut:
+def _node_out(
+    row: NodeRow, slots: list[SlotOut], joined: dt.datetime, *, now: dt.datetime | None
+) -> NodeOut:
     inventory = row.inventory
     state, reason = _state_of(row, now)
     unavailable = unavailable_because(row, now=now)
@@ -346,6 +355,7 @@ def _node_out(row: NodeRow, slots: list[SlotOut], *, now: dt.datetime | None) ->
         container_reason=inventory.get("container_reason", ""),
         num_cpus=inventory.get("num_cpus", 0),
         memory_bytes=inventory.get("memory_bytes", 0),
+        joined_at=joined,
         num_slots=len(slots),
         num_slots_used=num_used,
         num_slots_free=0 if unavailable else len(slots) - num_used,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections import defaultdict
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import AllocationRow, NodeRow, NodeSlotRow
 from muster_server.domain.nodes.utilization import mean_held
-from muster_server.domain.states import NodeState
 from muster_server.schemas.cluster import PoolUtilizationOut, UtilizationOut
+
+from .counts import joined_at
 
 NUM_BUCKETS = 96
 MAX_ALLOCATIONS = 50_000
@@ -29,24 +29,15 @@ def of_cluster(session: Session, *, hours: int, now: dt.datetime) -> Utilization
     start_s = (math.floor(now_s / bucket_s) + 1 - NUM_BUCKETS) * bucket_s
     start = dt.datetime.fromtimestamp(start_s, dt.UTC)
     kinds: dict[tuple[str, int], tuple[str, str]] = {}
-    num_slots: dict[tuple[str, str], int] = defaultdict(int)
-    num_used: dict[tuple[str, str], int] = defaultdict(int)
     since: dict[tuple[str, str], dt.datetime] = {}
-    for node_id, index, kind, allocation_id, pool, state, joined_at in session.execute(
-        select(
-            NodeSlotRow.node_id,
-            NodeSlotRow.idx,
-            NodeSlotRow.slot_type,
-            NodeSlotRow.allocation_id,
-            NodeRow.pool,
-            NodeRow.state,
-            NodeRow.registered_at,
-        ).join(NodeRow, NodeRow.id == NodeSlotRow.node_id)
+    joined = joined_at(session)
+    for node_id, index, kind, pool in session.execute(
+        select(NodeSlotRow.node_id, NodeSlotRow.idx, NodeSlotRow.slot_type, NodeRow.pool).join(
+            NodeRow, NodeRow.id == NodeSlotRow.node_id
+        )
     ):
         kinds[node_id, index] = (pool, kind)
-        since[pool, kind] = min(joined_at, since.get((pool, kind), joined_at))
-        num_slots[pool, kind] += state == NodeState.ONLINE
-        num_used[pool, kind] += state == NodeState.ONLINE and allocation_id is not None
+        since[pool, kind] = min(joined[node_id], since.get((pool, kind), joined[node_id]))
     columns = select(
         AllocationRow.node_id, AllocationRow.slots, AllocationRow.created_at, AllocationRow.ended_at
     )
@@ -58,7 +49,7 @@ def of_cluster(session: Session, *, hours: int, now: dt.datetime) -> Utilization
     ).all()
     complete_since = ended[-1].ended_at if len(ended) > MAX_ALLOCATIONS else None
     ended = ended[:MAX_ALLOCATIONS]
-    spans: dict[tuple[str, str], list[tuple[float, float]]] = {pool: [] for pool in num_slots}
+    spans: dict[tuple[str, str], list[tuple[float, float]]] = {lane: [] for lane in since}
     for node_id, slots, created_at, ended_at in (*held, *ended):
         span = (created_at.timestamp(), ended_at.timestamp() if ended_at else now_s)
         for index in slots:
@@ -86,10 +77,8 @@ def of_cluster(session: Session, *, hours: int, now: dt.datetime) -> Utilization
             PoolUtilizationOut(
                 pool=pool,
                 slot_type=kind,
-                num_slots=num_slots[pool, kind],
-                num_slots_used=num_used[pool, kind],
                 held=held_in((pool, kind)),
             )
-            for pool, kind in sorted(num_slots)
+            for pool, kind in sorted(since)
         ],
     )
