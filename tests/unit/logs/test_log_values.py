@@ -325,6 +325,10 @@ def test_numbers_as_locales_and_people_write_them(
             "fold 1 step 1 loss: 2\nfold 1 step 2 loss: 1\nfold 2 step 1 loss: 3",
             {"loss": {1: 2.0, 2: 1.0, 3: 3.0}},
         ),
+        # A sentence before a result is none of its name.
+        ("Training completed. Accuracy: 0.967", {"Accuracy": {0: 0.967}}),
+        ("Done. Test accuracy: 93%", {"Test_accuracy": {0: 93.0}}),
+        ("Epoch 2 done. Loss: 0.5, avg. acc: 0.9", {"Loss": {2: 0.5}, "avg._acc": {2: 0.9}}),
     ],
 )
 def test_where_values_are(lines: str, series: dict[str, dict[int, float]]) -> None:
