@@ -199,6 +199,29 @@ def test_the_switch_that_would_mend_a_failure_is_named(
         assert message == end
 
 
+@pytest.mark.parametrize(
+    ("path", "is_above"),
+    [
+        ("../input.txt", True),
+        ("/a/work/7/src/conf.yaml", True),
+        ("/a/work/data/x.csv", True),
+        ("data/x.csv", False),
+        ("data/../x.csv", False),
+        ("/a/work/7/files/x.csv", False),
+        ("/a/worker/x.csv", False),
+        ("/data/x.csv", False),
+    ],
+)
+def test_a_file_above_the_folder_that_was_sent_is_told_apart(path: str, is_above: bool) -> None:
+    reason = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
+    tail = f"Traceback (most recent call last):\n  x\n{reason}\n"
+    info = verdict(
+        worker(exit_code=1, stderr_tail=tail), launcher="plain", work_dir="/a/work/7/files"
+    )
+    assert reason in info.message
+    assert ("`--code ..`" in info.message) == is_above
+
+
 SOCKET = (
     "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
     "address. port: 12355, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"

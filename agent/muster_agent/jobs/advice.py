@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
+from posixpath import normpath
 
 _NO_NCCL = re.compile(
     r"Distributed package doesn't have NCCL|ProcessGroupNCCL is only supported with GPUs"
@@ -23,6 +25,7 @@ _NO_GPU = re.compile(
     r"|Found no NVIDIA driver on your system"
     r"|Attempting to deserialize object on a CUDA device but torch\.cuda\.is_available\(\) is False"
 )
+_NO_FILE = re.compile(r"^FileNotFoundError: .*No such file or directory: '([^']+)'$", re.MULTILINE)
 _PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _PORT = re.compile(r"\bport: (\d+)|\]:(\d+) \(errno|\b(?:\d+\.){3}\d+:(\d+) \(errno")
 
@@ -38,6 +41,8 @@ class HowStarted:
     launcher: str
     num_slots: int
     slot_type: str
+    work_dir: str = ""
+    """Folder with what was sent; "" if nothing was, or it is not known."""
 
 
 def advise(started: HowStarted, reason: str) -> str:
@@ -62,7 +67,24 @@ def advise(started: HowStarted, reason: str) -> str:
             return (
                 "the script expects to be a worker of torchrun: the command must start it by that"
             )
+    if (missing := _NO_FILE.search(reason)) and _is_above(missing[1], started.work_dir):
+        return (
+            "a job has the folder that was sent, and nothing above it: send more with `--code ..`, and "
+            "let the command change into the folder (`bash -c 'cd src && python …'`)"
+        )
     return ""
+
+
+def _is_above(path: str, work_dir: str) -> bool:
+    """Return whether a path leads out of the work folder into those that it lies in, as one does that
+    a script forms by going up. Muster's folders are named nowhere else."""
+    if not work_dir:
+        return False
+    folder = PurePosixPath(work_dir)
+    there = PurePosixPath(normpath(folder / path))
+    return not there.is_relative_to(folder) and (
+        path.startswith("../") or there.is_relative_to(folder.parent.parent)
+    )
 
 
 def says_port_in_use(text: str) -> bool:

@@ -96,6 +96,8 @@ class ExitEvidence:
     """Command of launcher "shell", which is the user's own; "" for any other."""
     num_slots: int = 1
     slot_type: str = "cpu"
+    work_dir: str = ""
+    """Folder with what was sent; "" before it is there."""
     own_ports: Collection[int] = ()
     """Ports that were chosen for the job, and not by its script."""
     port_holder: str = ""
@@ -193,6 +195,7 @@ def _advice(ending: ExitEvidence, info: ExitInfo, first: WorkerEnd | None) -> st
         launcher=ending.launcher if ending.launcher != "the workers' keeper" else "torchrun",
         num_slots=ending.num_slots,
         slot_type=ending.slot_type,
+        work_dir=ending.work_dir,
     )
     advice = advise(started, words[0] if first is not None else last_words(words[0]))
     return advice[:1].upper() + advice[1:]

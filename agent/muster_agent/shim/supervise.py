@@ -193,6 +193,8 @@ class Shim:
         self.has_reported_failure = False
         self.port_holders: dict[int, str] = {}
         """Who held a port at the moment when the job could not have it."""
+        self.work_dir = ""
+        """Folder of the files that were sent; "" before they are there."""
         self.has_reported_near_limit = False
         self.has_told_unmeasured = False
         self.next_upkeep_at = 0.0
@@ -367,6 +369,7 @@ class Shim:
         if prepared.container is not None:
             self.processes.confinement.use(prepared.container)
         self.processes.confinement.check(prepared.place)
+        self.work_dir = prepared.place.files_dir
         self.tracker.open(Path(prepared.place.files_dir))
         self.media.open(Path(prepared.place.files_dir))
         if not is_built_in(self.spec):
@@ -590,6 +593,7 @@ class Shim:
             script=shown_command(self.spec.entrypoint) if processes.is_script else "",
             num_slots=self.spec.world_size,
             slot_type=self.spec.slot_type,
+            work_dir=self.work_dir,
             own_ports=processes.own_ports(),
             port_holder=self.port_holders.get(port, ""),
             stop=self._how_asked(),
