@@ -18,6 +18,8 @@ from muster_agent.settings import AgentSettings
 log = structlog.get_logger("muster.agent")
 
 LOOK_S = 0.2
+TERM_GRACE_S = 30.0
+"""Time from SIGTERM to SIGKILL of a site that does not say: Slurm's, where nobody has changed it."""
 ASK_AGAIN_S = 1.0
 ANNOUNCE_TIMEOUT_S = 3.0
 """A pilot that is told to end has half a minute: it does not spend it on a server that does not
@@ -66,6 +68,12 @@ class Departure:
         return wire.PilotFacts(
             ends_at_ms=None if ends_at_s is None else round(ends_at_s * 1000),
             provider_ref=self._settings.provider_ref,
+        )
+
+    def hurry(self, *, told_at_s: float) -> None:
+        """Take note that all processes of the job got a SIGTERM at this Unix time."""
+        self._tenure = self._tenure.told_to_end(
+            now_s=told_at_s, term_grace_s=self._settings.term_grace_s or TERM_GRACE_S
         )
 
     def grace_s(self, wanted_s: float) -> float:

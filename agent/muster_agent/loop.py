@@ -12,7 +12,7 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 import structlog
 
@@ -63,6 +63,8 @@ SHUTDOWN_UPLOAD_S = 10.0
 OUTPUTS_WAIT_S = 60.0
 """A pilot that leaves waits so long at most for the files of its jobs to be kept."""
 TOLD_TO_END = "the node's agent was told to end"
+SIGNAL_LOOKS = 5
+"""Number of looks, each after TELL_AGAIN_S, at whether the shims got the agent's signal too."""
 LATE_ANSWER_S = 3.0
 """An answer to a poll that the server has given for so long was lost on its way."""
 CREATE_RETRY_S = 5.0
@@ -263,7 +265,7 @@ class Agent:
                         running=list(self._allocations),
                         accepts_credential=True,
                         clock=self._machine.clock_reading(),
-                        problems=self._housekeeping.problems,
+                        problems=self._problems(),
                     )
                 )
             except ServerUnreachable as error:
@@ -285,6 +287,13 @@ class Agent:
             self._deadline_boot_s = asked_at + reply.lease_s
             self._renew()
             await asyncio.sleep(heartbeat_s)
+
+    def _problems(self) -> list[wire.NodeProblem] | None:
+        problems = self._housekeeping.problems
+        if self._is_leaving and not self._settings.is_pilot:
+            # Nothing new is placed here until the next agent says otherwise.
+            return [*(problems or ()), wire.leaving_problem(TOLD_TO_END)]
+        return problems
 
     def _take_credential(self, credential: str) -> None:
         try:
@@ -428,8 +437,8 @@ class Agent:
 
     def _act(self, action: Action) -> None:
         """Start an action. The allocation is busy, and not planned for, until it is done."""
-        if self._is_leaving and isinstance(action, Prepare | StartAllocation):
-            return
+        if self._is_leaving and isinstance(action, Prepare | StartAllocation | Stop):
+            return  # What runs is told to stop by `_leave`, which knows how long it may take.
         match action:
             case Prepare(assignment=assignment) | Settle(assignment=assignment):
                 was_here = self._machine.was_here(assignment.spec.allocation_id)
@@ -580,17 +589,22 @@ class Agent:
     async def _leave(self, reason: str) -> None:
         """End or keep allocations when the agent ends in an orderly way: keep them by default.
 
-        Under a lifeline everything is about to end anyway, so it is killed at once. A pilot tells the
-        server first: then its trials go on elsewhere at nobody's expense, and at last its node is gone.
+        Under a lifeline everything is about to end anyway, so it is killed at once. Otherwise what ends
+        with the agent, as with a pilot or where a signal went to all processes, is announced first: then
+        its trials go on elsewhere at nobody's expense. At last the node of a pilot is gone.
         """
         has_lifeline = lifeline.lifeline_fd() is not None
         is_pilot = self._settings.is_pilot
-        if not (has_lifeline or self._settings.stop_allocations or is_pilot):
-            return
-        self._is_leaving = True
+        told_at_s = time.time()
         running = [a for a in self._allocations.values() if not a.has_ended]
+        is_for_all = reason == TOLD_TO_END and not has_lifeline and await self._is_for_all(running)
+        if not (has_lifeline or self._settings.stop_allocations or is_pilot or is_for_all):
+            return
+        if is_for_all:
+            self._departure.hurry(told_at_s=told_at_s)
+        self._is_leaving = True
         is_announced = (
-            bool(is_pilot and running and not has_lifeline)
+            bool(running and not has_lifeline)
             and (await self._departure.announce("draining", reason)) is not None
         )
         command = "kill" if has_lifeline else "stop"
@@ -622,6 +636,14 @@ class Agent:
                 await _until(lambda: is_all_reported(self._settings.home), timeout_s=wait_s)
             self._is_gone = True
             await self._departure.announce("gone", reason)
+
+    async def _is_for_all(self, running: Sequence[Allocation]) -> bool:
+        """Return whether the shims were told to end too, so that nothing outlives this agent."""
+        for _ in range(SIGNAL_LOOKS):
+            if any(await asyncio.gather(*(a.is_signalled() for a in running))):
+                return True
+            await asyncio.sleep(TELL_AGAIN_S if running else 0.0)
+        return False
 
 
 async def _until(condition: Callable[[], bool], *, timeout_s: float) -> None:

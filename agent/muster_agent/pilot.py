@@ -5,13 +5,15 @@ A pilot is an agent that runs for a limited time, such as one inside a batch job
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 END_MARGIN_S = 30.0
 """Before its end, and before the longest stop grace of what runs, a pilot stops by itself. The server
 drains it earlier; this is for when the server is out of reach."""
 LAST_MARGIN_S = 10.0
 """Time before its end in which a pilot sends what is left and goes."""
+LAST_PART = 1 / 3
+"""The same, as the largest part of a short time between SIGTERM and SIGKILL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +26,17 @@ class Tenure:
     """It leaves after nothing has run for so long; None for never."""
     ends_at_s: float | None = None
     """Unix time at which it is killed at the latest; None if that is not known."""
+    margin_s: float = LAST_MARGIN_S
+    """Time before that in which nothing of a job runs any more."""
+
+    def told_to_end(self, *, now_s: float, term_grace_s: float) -> Tenure:
+        """Return the tenure after a SIGTERM to all of its processes, which are killed so many seconds
+        later."""
+        ends_at_s = now_s + term_grace_s
+        if self.ends_at_s is not None and self.ends_at_s <= ends_at_s:
+            return self
+        margin_s = min(LAST_MARGIN_S, term_grace_s * LAST_PART)
+        return replace(self, ends_at_s=ends_at_s, margin_s=margin_s)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,4 +77,4 @@ def grace_s(tenure: Tenure, *, now_s: float, wanted_s: float) -> float:
     left until shortly before the end."""
     if tenure.ends_at_s is None:
         return wanted_s
-    return max(0.0, min(wanted_s, tenure.ends_at_s - LAST_MARGIN_S - now_s))
+    return max(0.0, min(wanted_s, tenure.ends_at_s - tenure.margin_s - now_s))

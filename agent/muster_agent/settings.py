@@ -120,6 +120,10 @@ class AgentSettings(BaseSettings):
     """Unix time in seconds at which this agent is killed at the latest, as by a batch system. Trials
     whose time limit is longer than what is left are not placed here, and before it those that run
     here save a checkpoint and go on elsewhere."""
+    term_grace_s: float | None = Field(None, gt=0, le=86_400)
+    """Time in seconds that a batch system or service manager leaves all processes of this agent between
+    SIGTERM and SIGKILL, such as Slurm's KillWait; 30 if it is not given. What runs here saves a
+    checkpoint within it."""
     provider_ref: str = Field("", max_length=255)
     """What the batch system calls this agent, such as `slurm:lab:1234`; shown with the node."""
     stop_allocations: bool = False
@@ -199,7 +203,7 @@ class AgentSettings(BaseSettings):
         parts = re.findall(r"(\d+(?:\.\d+)?)(s|min|m|h|d)", value)
         return sum(float(number) * _UNITS_S[unit] for number, unit in parts)
 
-    @field_validator("ends_at", "idle_exit_s", mode="before")
+    @field_validator("ends_at", "idle_exit_s", "term_grace_s", mode="before")
     @classmethod
     def _drop_empty(cls, value: Any) -> Any:
         """Take an empty variable for none, as a script sets it that does not know the end. Called

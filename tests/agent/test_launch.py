@@ -109,20 +109,25 @@ def test_warm_workers_get_what_torchruns_get(make_spec: Any) -> None:
 def test_scripts_of_one_s_own_are_measured_from_outside(make_spec: Any) -> None:
     place = dataclasses.replace(PLACE, sdk_path="/sdk", attach_path="/sdk/muster/attach_site")
 
-    def path(**changes: Any) -> str:
+    def environment(**changes: Any) -> dict[str, str]:
         spec = make_spec(launcher="torchrun", **changes)
         (command,) = build_commands(spec, place, rendezvous=None)
-        return command.environment["PYTHONPATH"]
+        return command.environment
 
-    measured = "/sdk/muster/attach_site:/sdk"
-    assert path() == measured
-    assert path(config={"measure": {"steps": True, "comm": False}}) == measured
-    assert path(environment={"PYTHONPATH": "/libs"}) == f"{measured}:/libs"
+    def what(**changes: Any) -> list[str]:
+        return environment(**changes).get("MUSTER_ATTACH", "").split()
+
+    # Every worker outlives a signal to all, measured or not.
+    ours = "/sdk/muster/attach_site:/sdk"
+    assert environment(entrypoint=["-m", "muster.training"])["PYTHONPATH"] == ours
+    assert environment(environment={"PYTHONPATH": "/libs"})["PYTHONPATH"] == f"{ours}:/libs"
+    assert what() == ["steps", *LIBRARIES]
+    assert "steps" in what(config={"measure": {"steps": True, "comm": False}})
     # The built-in trainer measures itself; and the document may say no.
-    assert path(entrypoint=["-m", "muster.training"]) == "/sdk"
+    assert what(entrypoint=["-m", "muster.training"]) == []
     for off in ({"scripts": False}, {"steps": False}):
-        assert path(config={"measure": off}) == measured, "values are captured all the same"
-        assert path(config={"measure": {**off, "capture": []}}) == "/sdk"
+        assert what(config={"measure": off}) == list(LIBRARIES), "values are captured all the same"
+        assert what(config={"measure": {**off, "capture": []}}) == []
     # A forked worker's interpreter has started before: it is told, and its path stays as it is.
     warm = build_warm(make_spec(launcher="torchrun"), place, run_id="r")
     assert warm.own["MUSTER_ATTACH"].split() == ["steps", *LIBRARIES]

@@ -92,6 +92,27 @@ def test_a_pilot_that_is_told_to_end_costs_its_trial_no_restart(
     assert [n["name"] for n in show("/nodes")["items"]] == ["stays"]
 
 
+def test_a_machine_whose_agent_ends_with_all_that_it_runs_costs_no_restart_and_is_back_with_it(
+    controller, agent, submit, show
+):
+    node = agent("stays", slots=1)
+    experiment_id = submit(slots=1)
+    controller.tick()
+    allocation_id = start(controller, node)
+    assert node.leave("draining", "the node's agent was told to end") == 1
+    leave(controller, node, allocation_id, step=40)
+    for _ in range(3):
+        controller.tick()
+    trial = trial_of(show, experiment_id)
+    assert [(a["state"], a["termination"]) for a in trial["attempts"]] == [("PREEMPTED", "drained")]
+    assert (trial["state"], trial["num_restarts"]) == ("QUEUED", 0)
+    (row,) = show("/nodes")["items"]
+    assert row["scheduling"] == "open"
+    node.beat(problems=[])  # its next agent has none
+    controller.tick()
+    assert trial_of(show, experiment_id)["state"] == "STARTING"
+
+
 def test_a_pilot_that_is_gone_before_it_reported_the_end_still_costs_nothing(
     controller, pilot, submit, show
 ):

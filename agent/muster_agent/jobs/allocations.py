@@ -215,6 +215,17 @@ class Allocation:
             return False
         return True
 
+    async def is_signalled(self) -> bool:
+        """Return whether the shim has got a SIGTERM; False if it does not answer."""
+        state = self._read_state()
+        if state is None:
+            return False
+        try:
+            answer = await send_command(state.control_socket, {"command": "status"})
+        except ShimUnreachable:
+            return False
+        return bool(answer.get("is_signalled"))
+
     async def ask_shim_for_secrets(self) -> bool:
         """Take the mask from a living shim that an earlier agent has started; return whether it
         answered."""

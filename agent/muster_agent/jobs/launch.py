@@ -547,11 +547,12 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     merged = {**place.inherited, **defaults, **of_user, **place.secrets, **ours}
     merged = _with_tracking(merged, place)
     found = _with_path(merged, place.sdk_path)
-    what = attached(spec)
-    if not (place.attach_path and what):
+    if not place.attach_path:
         return found
-    found["MUSTER_ATTACH"] = " ".join(what)
-    if spec.launcher in ("plain", "shell"):
+    what = attached(spec)
+    if what:
+        found["MUSTER_ATTACH"] = " ".join(what)
+    if what and spec.launcher in ("plain", "shell"):
         # A worker there may be known by no variable of a launcher.
         found["MUSTER_ATTACH_UNRANKED"] = "1"
         found[PATH_VARIABLE] = f"{place.attach_path}:{place.sdk_folder}"

@@ -400,6 +400,16 @@ class Child:
         return self.exit_code if self.signal is None else -self.signal
 
 
+@contextlib.contextmanager
+def _sigterm_blocked() -> Iterator[None]:
+    """Block SIGTERM in this thread, and so in what it starts."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Children:
     """Starts processes and notes how they end."""
 
@@ -419,14 +429,19 @@ class Children:
         stdin: int | IO[bytes] = subprocess.DEVNULL,
         cgroup: Cgroup | None = None,
         pass_fds: Sequence[int] = (),
+        shields: bool = False,
     ) -> tuple[Child, subprocess.Popen[bytes]]:
         """Start `argv` in a session of its own. Raises OSError if it cannot be started.
 
-        pass_fds: open descriptors that the process inherits.
+        pass_fds: open descriptors that the process inherits. shields: start it with SIGTERM blocked,
+        since what it stands for must outlive a signal to all processes of the node.
 
         Use the Popen for its pipes only.
         """
-        with cgroup.joined() if cgroup is not None else contextlib.nullcontext():
+        with (
+            cgroup.joined() if cgroup is not None else contextlib.nullcontext(),
+            _sigterm_blocked() if shields else contextlib.nullcontext(),
+        ):
             process = subprocess.Popen(
                 list(argv),
                 env={**environment, **self.marks},

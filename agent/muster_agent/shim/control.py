@@ -52,8 +52,7 @@ class Commands:
         self.stop_kind = ""
         """Kind of the stop request for programs, one of wire.STOP_KINDS."""
         self.stop_grace_s: float | None = None
-        """Grace period in seconds without notice before SIGTERM; None means the spec's, with
-        notice."""
+        """Grace period in seconds; None means the spec's."""
         self.kill: str | None = None
         self.stacks_no = 0
         """Latest wire.Assignment.stacks_no received."""
@@ -62,7 +61,7 @@ class Commands:
         self.shards: wire.ShardOrders | None = None
         """Latest wire.Assignment.shards received."""
         self.asked_at_ms = 0
-        """Unix time of the first stop or kill."""
+        """Unix time of the first stop or kill, or of the signal that announced it."""
         self.is_by_node = False
         """Whether the first of them came from this node itself and not from the server."""
         self.deadline_boot_s = deadline_boot_s
@@ -161,9 +160,14 @@ class Commands:
             self.kill = reason
         self.changed.set()
 
+    def announce(self) -> None:
+        """Note that a stop is about to come."""
+        self.asked_at_ms = self.asked_at_ms or unix_ms()
+        self.changed.set()
+
     def _note_first(self, by_node: bool) -> None:
         if not self.must_end():
-            self.asked_at_ms = unix_ms()
+            self.asked_at_ms = self.asked_at_ms or unix_ms()
             self.is_by_node = by_node
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from muster import wire
-from muster.launch import lifeline, reaping
+from muster.launch import lifeline, reaping, site_signals
 from muster.wire import LAUNCHER_LOCAL_RANK
 from muster_agent.clock import boot_clock, unix_at_boot_ms
 from muster_agent.environments.failures import BuildCanceled
@@ -78,6 +78,9 @@ LAUNCHER_LINGER_S = 2.0
 """Seconds a launcher may outlive its workers in a stop; otherwise it may wait minutes for other
 nodes."""
 DRAIN_TIMEOUT_S = 5.0
+AGENT_WAIT_S = 5.0
+"""Seconds that an agent is given to say what a signal to all processes of the node means: longer than it
+waits for the server."""
 UNCAUGHT_S = 10.0
 """Seconds before the end of a job in which a Python process that failed makes exit code 0 doubtful."""
 
@@ -188,6 +191,10 @@ class Shim:
         self.was_asked = False
         """Whether the end was requested while something could still be ended."""
         self.is_forced = False
+        self.is_signalled = False
+        """Whether this process has got a SIGTERM: so have all, as far as it knows."""
+        self.word = ""
+        """Word of muster.launch.site_signals that was left."""
         self.started_at = time.time()
         self.has_reported = False
         self.has_reported_failure = False
@@ -241,10 +248,7 @@ class Shim:
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGCHLD, self._on_child)
-        loop.add_signal_handler(
-            signal.SIGTERM,
-            lambda: self.commands.ask_stop("the shim was asked to end", by_node=True),
-        )
+        loop.add_signal_handler(signal.SIGTERM, self._on_sigterm)
 
         def on_lifeline_cut() -> None:
             reason = "the process that started this node's agent has ended"
@@ -287,6 +291,26 @@ class Shim:
         logging.shutdown()
         os._exit(0)
 
+    def _on_sigterm(self) -> None:
+        """Wait for the agent to say what that means: it has got the signal too, and tells the server
+        first. What the signal ends meanwhile has ended by request."""
+        if self.is_signalled:
+            return
+        self.is_signalled = True
+        self._leave_word(site_signals.SITE)
+        self.commands.announce()
+        asyncio.get_running_loop().call_later(
+            AGENT_WAIT_S, lambda: self.commands.ask_stop("the shim was asked to end", by_node=True)
+        )
+
+    def _leave_word(self, word: str) -> None:
+        """Say to the job's processes what a SIGTERM means from now on. SHIM is the last word."""
+        if self.word in (word, site_signals.SHIM):
+            return
+        self.word = word
+        with contextlib.suppress(OSError):  # The disk may be full.
+            site_signals.leave_word(self.report_socket.parent, word)
+
     # ------------------------------------------------------------ the states in order
 
     async def _live(self) -> None:
@@ -295,6 +319,10 @@ class Shim:
             prepared = await self._prepare()
             rendezvous = await self._open_rendezvous(prepared) if prepared else None
         except PrepareFailed as error:
+            if await self._is_ending():
+                self.was_asked = True
+                await self._exit()
+                return
             await self._end_processes()
             self.standing.enter(
                 "PREPARE_FAILED", message=str(error), blames=error.blames, passes=error.passes
@@ -329,10 +357,16 @@ class Shim:
             )
             return
         await self._watch()
-        if self.commands.must_end() and not self._has_ended():
+        if await self._is_ending() or (self.commands.must_end() and not self._has_ended()):
             self.was_asked = True
             await self._stop()
         await self._exit()
+
+    async def _is_ending(self) -> bool:
+        """Return whether all processes of the node were told to end, once the agent has said more."""
+        while self.is_signalled and not self.commands.must_end():
+            await self._tick()
+        return self.is_signalled
 
     async def _prepare(self) -> Prepared | None:
         """Prepare the allocation; return None if it was asked to stop meanwhile."""
@@ -433,6 +467,9 @@ class Shim:
             for record in self.processes.find():
                 self.spool.append(record)
             self.workers.observe()
+            if self.is_signalled:
+                await self._tick()
+                continue
             alive = self.workers.alive()
             are_there = len(alive) >= self.workers.num_expected or self.processes.is_script
             if not is_running and are_there:
@@ -468,7 +505,7 @@ class Shim:
     def _tell_failure(self) -> None:
         """Report the likely end before it has happened: the rest of the gang is stopped on this
         report, and must not wait for this node's logs or slow workers."""
-        if self.has_reported_failure:
+        if self.has_reported_failure or self.is_signalled:
             return
         self.has_reported_failure = True
         info = classify_exit(self._ending(only_ended=True))
@@ -481,6 +518,7 @@ class Shim:
 
         torchrun ends them as well, but more patiently.
         """
+        self._leave_word(site_signals.SHIM)
         for number, patience_s in (
             (signal.SIGTERM, SIBLING_GRACE_S),
             (signal.SIGKILL, LAUNCHER_LINGER_S),
@@ -502,9 +540,13 @@ class Shim:
         end by themselves (nearly all of it once they say that they are winding down); then SIGTERM.
         Others get SIGTERM at once. So do all of a gang that has failed elsewhere: nobody goes on
         from what they would still do, and they are given no longer than failed siblings.
+
+        Where all processes of the node have got a SIGTERM already, the word that it means them stands
+        for the one from here: a script that handles it may be saving. For those that have not heard of
+        it, SIGTERM follows when half of the rest is over.
         """
         self.standing.enter("STOPPING", message=self.commands.reason)
-        is_urgent = self.commands.stop_kind == "gang" or self.commands.stop_grace_s is not None
+        is_urgent = self.commands.stop_kind == "gang"
         grace_s = self._stop_grace_s()
         self.reports.push(
             wire.Control(
@@ -529,7 +571,10 @@ class Shim:
             self.processes.find()
             self.workers.observe()
             alive = self.workers.alive()
-            if not was_terminated and elapsed_s >= patience_s:
+            if elapsed_s >= patience_s:
+                self._leave_word(site_signals.SHIM)
+            signal_at_s = (patience_s + grace_s) / 2 if self.is_signalled else patience_s
+            if not was_terminated and elapsed_s >= signal_at_s:
                 was_terminated = True
                 targets = {w.identity for w in alive if w.identity is not None}
                 if self.processes.is_script or not targets:
@@ -542,6 +587,7 @@ class Shim:
                 workers_gone_at is not None
                 and time.monotonic() - workers_gone_at > LAUNCHER_LINGER_S
             ):
+                self._leave_word(site_signals.SHIM)
                 for target in self.processes.to_terminate():
                     send_signal(target, signal.SIGTERM)
                 workers_gone_at = time.monotonic()
@@ -724,7 +770,12 @@ class Shim:
 
     def _status(self) -> dict[str, Any]:
         self.standing.show()
-        return {"observed": self.standing.state.observed, "asked": self.standing.state.asked}
+        state = self.standing.state
+        return {
+            "observed": state.observed,
+            "asked": state.asked,
+            "is_signalled": self.is_signalled,
+        }
 
     def _on_child(self) -> None:
         reaping.collect()

@@ -7342,7 +7342,8 @@ export interface components {
         };
         /**
          * LeaveRequest
-         * @description Sent by a pilot that is about to end. Safe to repeat.
+         * @description Sent by a pilot that is about to end, and with "draining" by any agent with which all that it runs
+         *     ends. Safe to repeat.
          */
         LeaveRequest: {
             /** Node Id */

@@ -22,21 +22,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.abc
 import inspect
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from muster import capture
+from muster.launch.after_import import call_after_import
 
 if TYPE_CHECKING:
-    import types
-    from importlib.machinery import ModuleSpec
-
     from muster.measure.timing import StepTimer
 
 MAX_STEPS_OF_ANOTHER = 3
@@ -63,43 +60,7 @@ def install(what: Collection[str]) -> None:
     if STEPS in what:
         hooks["torch"] = lambda _: _instrument()
         hooks["torch._dynamo.eval_frame"] = lambda dynamo: _observer.skip_tracing(dynamo)
-    for name in [name for name in hooks if name in sys.modules]:  # in their order
-        hooks.pop(name)(sys.modules[name])
-    if hooks:
-        sys.meta_path.insert(0, AfterImport(hooks))
-
-
-class AfterImport(importlib.abc.MetaPathFinder):
-    """Calls a function with a module that has been imported, once for each of these names."""
-
-    def __init__(self, hooks: Mapping[str, Callable[[types.ModuleType], None]]) -> None:
-        self._hooks = dict(hooks)
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name not in self._hooks:
-            return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
-            if spec is not None:
-                break
-        else:
-            return None
-        loader = spec.loader
-        if loader is None or not hasattr(loader, "exec_module"):
-            return spec
-        execute = loader.exec_module
-
-        def exec_module(module: types.ModuleType) -> None:
-            execute(module)
-            # Only now: who asks for a spec may want to know no more than whether there is one.
-            hook = self._hooks.pop(name, None)
-            if hook is not None:
-                hook(module)
-
-        loader.exec_module = exec_module  # type: ignore[method-assign] # of this one import
-        return spec
+    call_after_import(hooks)
 
 
 def _instrument() -> None:

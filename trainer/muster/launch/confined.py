@@ -17,8 +17,9 @@ a SIGTERM this one does not end before all has ended that the child has started:
 ends at once, and with this process the whole sandbox. Several become its children, each in a session of
 its own and with its output in files; it ends when all have ended, with 0 if all ended well, else with
 1. Until then none of them is collected, so that the shim can still read how each has ended. SIGTERM is
-passed on to them. One with `"holds": true` starts nothing: it keeps the walls standing for what comes
-from outside (muster.launch.entering), until SIGTERM.
+passed on to them, unless all processes of the node have got it (muster.launch.site_signals). One with
+`"holds": true` starts nothing: it keeps the walls standing for what comes from outside
+(muster.launch.entering), until it is killed.
 
 Needs the standard library alone, and Python 3.11 or later.
 """
@@ -51,6 +52,8 @@ def main() -> int:
     if not sys.argv[1].isdigit():
         os.unlink(sys.argv[1])  # noqa: PTH108
     os.umask(request["umask"])
+    # Blocked for the programs that have built the walls: see `shields` of muster_agent's Children.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     processes = request["processes"]
     if bound := processes[0].get("file_bytes"):
         resource.setrlimit(resource.RLIMIT_FSIZE, (bound, bound))
@@ -59,8 +62,9 @@ def main() -> int:
         with open(path, "ab") as file:  # noqa: PTH123
             os.dup2(file.fileno(), number)
     if processes[0].get("holds"):
-        signal.sigwait({signal.SIGTERM})
-        return 0
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while True:
+            signal.pause()
     if processes[0].get("lingers"):
         return _linger(processes[0])
     if "stdout" not in processes[0]:
@@ -109,14 +113,33 @@ def _collect_until(pid: int) -> int:
             return os.waitstatus_to_exitcode(status)
 
 
+def _sibling(name: str) -> Any:
+    """Return the module that lies beside this file, without the package around it."""
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")  # noqa: PTH100, PTH118, PTH120
+    spec = spec_from_file_location(f"_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _host(processes: list[dict[str, Any]]) -> int:
     children: list[subprocess.Popen[bytes]] = []
+    site_signals = _sibling("site_signals")
+    site_signals.listen(processes[0]["environment"].get(site_signals.SOCKET_VARIABLE, ""))
 
     def pass_on(number: int, _frame: object) -> None:
         for child in children:
             os.kill(child.pid, number)
 
-    signal.signal(signal.SIGTERM, pass_on)
+    def pass_on_if_meant(number: int, frame: object) -> None:
+        if site_signals.is_for_us():
+            pass_on(number, frame)
+
+    signal.signal(signal.SIGTERM, pass_on_if_meant)
     for process in processes:
         with open(process["stdout"], "ab") as out, open(process["stderr"], "ab") as err:  # noqa: PTH123
             try:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m muster.launch.rendezvous", description=__doc__)
     parser.add_argument("--host", required=True, help="address of this node that the others reach")
     host = parser.parse_args(arguments).host
+    # The workers still need it after a signal to all processes of the node.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)

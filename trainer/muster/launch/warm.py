@@ -151,6 +151,8 @@ def _keep(
     muster.launch.entering.enter).
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # It ends with its workers, also when a signal to all processes of the node has come.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     reader = connection.makefile("rb")
 
     def tell(**message: Any) -> None:
@@ -308,16 +310,17 @@ def _become(request: dict[str, Any], number: int) -> None:
     for name in request.get("unset", ()):
         os.environ.pop(name, None)
     _reset_modules()
-    what = os.environ.pop("MUSTER_ATTACH", "").split()
-    if what:
-        _attach(what)
+    _attach(os.environ.pop("MUSTER_ATTACH", "").split())
 
 
 def _attach(what: list[str]) -> None:
-    """Have the script measured, as a new interpreter does that finds our sitecustomize."""
+    """Have the script outlive signals to all and be measured, as a new interpreter does that finds our
+    sitecustomize."""
     try:
-        importlib.import_module("muster.launch.uncaught").install()
-        importlib.import_module("muster.launch.attach").install(what)
+        importlib.import_module("muster.launch.site_signals").install()
+        if what:
+            importlib.import_module("muster.launch.uncaught").install()
+            importlib.import_module("muster.launch.attach").install(what)
     except Exception as error:  # an interpreter in which nothing of ours works
         sys.stderr.write(f"muster: nothing is measured: {type(error).__name__}: {error}\n")
 

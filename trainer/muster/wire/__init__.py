@@ -89,6 +89,7 @@ from .nodes import (
     RegisterRequest,
     RunningAllocation,
     SlotInfo,
+    leaving_problem,
 )
 from .outputs import (
     ADOPTED_AT_ONCE,
@@ -338,6 +339,7 @@ __all__ = [
     "decode_number",
     "dump",
     "encode_number",
+    "leaving_problem",
     "load",
     "loads",
 ]

@@ -188,10 +188,15 @@ class NodeProblem:
     """A problem that an agent's check has found on its node."""
 
     kind: str
-    """Kind of the problem: disk, memory, clock, device or workers."""
+    """Kind of the problem: disk, memory, clock, device, workers or agent."""
     message: str
     blocks: bool = False
     """Whether nothing new should be placed there while it lasts."""
+
+
+def leaving_problem(reason: str) -> NodeProblem:
+    """Return what keeps new work off a node whose agent ends, and with it all that it runs."""
+    return NodeProblem(kind="agent", message=reason, blocks=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +247,8 @@ runs there any more, and the node leaves the cluster."""
 
 @dataclass(frozen=True, kw_only=True)
 class LeaveRequest:
-    """Sent by a pilot that is about to end. Safe to repeat."""
+    """Sent by a pilot that is about to end, and with "draining" by any agent with which all that it runs
+    ends. Safe to repeat."""
 
     node_id: str
     session_epoch: int

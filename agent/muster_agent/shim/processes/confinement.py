@@ -304,6 +304,7 @@ class Confinement:
                     stderr=stderr,
                     cgroup=cgroup,
                     pass_fds=(*fds, status_write) if is_sandbox else fds,
+                    shields=True,
                 )
         finally:
             if is_sandbox:

@@ -97,6 +97,7 @@ class RendezvousHost:
                     stderr=stderr,
                     cgroup=cgroup,
                     pass_fds=fds,
+                    shields=True,
                 )
         except OSError as error:
             raise PrepareFailed(

@@ -193,6 +193,7 @@ def _environment(options: KubernetesOptions, job: PilotJob) -> Iterator[dict[str
         "MUSTER_AGENT_IDLE_EXIT_S": str(job.idle_s),
         "MUSTER_AGENT_ONCE": str(job.once).lower(),
         "MUSTER_AGENT_PROVIDER_REF": f"kubernetes:{options.namespace}:{job_name(job.id)}",
+        "MUSTER_AGENT_TERM_GRACE_S": options.grace_s,
         "MUSTER_AGENT_CONTAINERS": "none",
     }
     if not _num_gpus(options, job):

@@ -259,6 +259,7 @@ export MUSTER_AGENT_JOIN_TOKEN_FILE="$token"
 export MUSTER_AGENT_STORAGE_DIR={options.storage_dir}
 export MUSTER_AGENT_POOL={shlex.quote(job.pool)}
 export MUSTER_AGENT_ENDS_AT=$(($(date +%s) + {job.walltime_s}))
+export MUSTER_AGENT_TERM_GRACE_S={STOP_WAIT_S}
 export MUSTER_GRANTED_CPUS={max(1, int(float(options.cpus or job.slots)))}
 {memory}cd /
 {options.agent} run --name {job.id} --home "$home" --slots {job.slots} --slot-type {job.slot_type} \\

@@ -267,6 +267,8 @@ export MUSTER_AGENT_STORAGE_DIR={options.storage}
 export MUSTER_AGENT_POOL={shlex.quote(job.pool)}
 ends=$(squeue -h -j "$job" -o %e)
 export MUSTER_AGENT_ENDS_AT=$(date -d "$ends" +%s)
+grace=$(scontrol show config 2>/dev/null | awk '$1 == "KillWait" && $3 > 0 {{ print $3 }}')
+export MUSTER_AGENT_TERM_GRACE_S=$grace
 {options.agent} run --name "$id" --home "$home" --slots {job.slots} --slot-type {job.slot_type} \\
   --idle-exit {job.idle_s}{once} --provider-ref "slurm:$SLURM_CLUSTER_NAME:$job" &
 agent=$!

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from muster.wire import ExitInfo, LeaveReply, LeaveRequest
+from muster.wire import ExitInfo, LeaveReply, LeaveRequest, leaving_problem
 from muster_server.db.engine import touch
 from muster_server.db.models import AllocationRow, AttemptRow, NodeRow, NodeSlotRow, TrialRow
 from muster_server.domain.states import (
@@ -28,6 +28,7 @@ from ..core.assignments import bump_assignments, lock_nodes
 from ..core.events import add_event
 from ..scheduling.allocations import lock_what_may_be_freed
 from ..scheduling.preemption import MAY_YIELD, ask_to_yield
+from .health import note_problems
 from .sessions import require_session
 
 _ENDED = (
@@ -48,11 +49,12 @@ def leave(session: Session, request: LeaveRequest, *, now: dt.datetime) -> Leave
     was placed just before is still to be run. With `draining` the attempts that run there are asked
     for a checkpoint and their slots in the same transaction, so whatever they report afterwards is
     charged to nobody. With `gone` what has not ended is settled, and the row of the node is deleted.
-    Raises Superseded for an older session, and Conflict for a node that is no pilot.
+    A node that is no pilot is there again when its agent is: it only drains, and takes no new work until then.
+    Raises Superseded for an older session, and Conflict for what only a pilot does.
     """
     held = lock_what_may_be_freed(session, [request.node_id], states=_ALL)
     node = require_session(session, request.node_id, request.session_epoch)
-    if not node.is_pilot:
+    if not node.is_pilot and request.stage != "draining":
         raise Conflict(
             "agent.not_a_pilot",
             f"{node.name} did not register as a pilot, so it does not leave with its agent.",
@@ -68,7 +70,10 @@ def leave(session: Session, request: LeaveRequest, *, now: dt.datetime) -> Leave
             _settle(session, node, row, now)
         remove_row(session, node, f"{node.name} has left the cluster: {reason}.", now=now)
         return LeaveReply(num_open=0)
-    _keep_off(session, node, request.stage, reason, now=now)
+    if node.is_pilot:
+        _keep_off(session, node, request.stage, reason, now=now)
+    else:
+        note_problems(session, node, [leaving_problem(reason)], now=now)
     session.flush()
     bump_assignments(session, [node.id])
     touch(session, "cluster", f"node:{node.id}", "loops")

@@ -43,6 +43,14 @@ if _is_ranked:  # a worker, and not the launcher, whose workers need the path
         os.environ["PYTHONPATH"] = _rest
     else:
         os.environ.pop("PYTHONPATH", None)
+try:
+    from muster.launch import site_signals
+
+    site_signals.install()
+except Exception as error:
+    sys.stderr.write(
+        f"muster: SIGTERM ends this process at once: {type(error).__name__}: {error}\n"
+    )
 # In a job that is started without ranks every process may be the one that trains.
 if _is_ranked or "MUSTER_ATTACH_UNRANKED" in os.environ:
     try:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import shutil
 import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from muster.launch import site_signals
 
 from . import KEY_VARIABLE, LOGS_VARIABLE, SCRATCH_VARIABLE, SCRIPT_VARIABLE, SOCKET_VARIABLE
 from .channel import Channel, prove
@@ -47,7 +50,9 @@ class BatchJob:
     @property
     def socket(self) -> Path:
         """Return where srun finds this program: beside the socket for reports, whose path is short."""
-        return Path(self.environment.get("MUSTER_REPORT_SOCKET") or self.scratch).with_name("steps")
+        return Path(self.environment.get(site_signals.SOCKET_VARIABLE) or self.scratch).with_name(
+            "steps"
+        )
 
     @property
     def rank(self) -> int:
@@ -100,9 +105,13 @@ async def run(job: BatchJob) -> int:
 
 
 def _on_stop(job: BatchJob, host: TaskHost) -> None:
+    site_signals.listen(job.environment.get(site_signals.SOCKET_VARIABLE, ""))
+    passing: set[asyncio.Task[None]] = set()
+
     def stop() -> None:
         job.is_asked = True
-        host.signal(signal.SIGTERM)
+        send = functools.partial(host.signal, signal.SIGTERM)
+        passing.add(asyncio.ensure_future(site_signals.pass_on(send)))
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
 

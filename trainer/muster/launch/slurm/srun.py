@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import os
 import signal
 import stat
@@ -14,13 +15,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+from muster.launch import site_signals
+
 from . import SCRIPT_VARIABLE, SOCKET_VARIABLE
 from .channel import Channel
 from .layout import output_name
 from .options import StepOptions, StepRefused, parse_srun
 from .tasks import CHUNK_BYTES
 
-_PASSED_ON = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT)
+_PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT)
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -67,6 +70,14 @@ async def _run(socket: str, options: StepOptions, environment: Mapping[str, str]
         }
     )
     loop = asyncio.get_running_loop()
+    site_signals.listen(environment.get(site_signals.SOCKET_VARIABLE, ""))
+    passing: set[asyncio.Task[None]] = set()
+
+    def end_tasks() -> None:
+        send = functools.partial(head.send, {"event": "signal", "number": int(signal.SIGTERM)})
+        passing.add(asyncio.ensure_future(site_signals.pass_on(send)))
+
+    loop.add_signal_handler(signal.SIGTERM, end_tasks)
     for number in _PASSED_ON:
         loop.add_signal_handler(number, head.send, {"event": "signal", "number": int(number)})
     if takes_input:
