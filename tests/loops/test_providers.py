@@ -247,10 +247,36 @@ def test_a_submission_that_never_arrived_is_tried_again_after_a_while(
     assert trial_of(show, experiment_id)["state"] == "QUEUED"
 
 
+def test_a_document_for_a_pool_without_a_pilot_yet_will_start_one(
+    pool, submit, passes, member_client, time_machine
+):
+    def preview(**resources):
+        text = "".join(f"  {key}: {value}\n" for key, value in resources.items())
+        code = "entrypoint: t.py\ncode: {installed: /srv/c}"
+        document = f"name: p\n{code}\nresources:\n  pool: gpu\n{text}"
+        reply = member_client.post("/api/v1/experiments:preview", json={"document": document})
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    found = preview(slots=4, nodes=2)
+    assert not found["is_impossible"], found["fit_reason"]
+    assert "2 pilots of Slurm partition a100 will be requested" in found["fit_reason"]
+    never = preview(slots=6, nodes=2)
+    assert never["is_impossible"]
+    assert "it needs 3 slots on each node" in never["fit_reason"]
+    assert preview(slots=2, slot_type="cuda")["is_impossible"], "its pilots have none"
+    submit(slots=6, nodes=3, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    behind = preview(slots=2)
+    assert not behind["is_impossible"]
+    assert "may have 3 pilots, and has 3" in behind["fit_reason"]
+
+
 def test_a_batch_system_that_does_not_answer_ends_nothing(
     pool, submit, show, passes, batch, time_machine
 ):
-    submit(slots=2, pool="gpu")
+    experiment_id = submit(slots=2, pool="gpu")
     time_machine.shift(5)
     passes()
     batch.is_away = True
@@ -259,6 +285,8 @@ def test_a_batch_system_that_does_not_answer_ends_nothing(
         passes()
     assert states(show) == ["pending"]
     assert "Unable to contact" in show("/pools/gpu/provider")["problem"]
+    said = "Slurm partition a100 does not answer (slurm_load_jobs error: Unable to contact slurm"
+    assert said in trial_of(show, experiment_id)["pending_reason"]
     batch.is_away = False
     time_machine.shift(10)
     passes()

@@ -74,6 +74,7 @@ SENTENCES: Mapping[str, str] = {
     # What a pool's provider does for it.
     "pilots.asked": "{pilots:pilot} of {provider} requested",
     "pilots.coming": "waiting for {pilots:pilot} of {provider}",
+    "pilots.silent": "waiting for {pilots:pilot}; {provider} does not answer ({problem})",
     "pilots.pending": "waiting for {pilots:pilot} of {provider} (job {job}: {reason})",
     "pilots.expected": "waiting for {pilots:pilot} of {provider} (job {job}: {reason}, expected {at})",
     "pilots.here": "pilots of {provider} have room for it",

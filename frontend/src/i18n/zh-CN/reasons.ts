@@ -63,6 +63,7 @@ export const parts: Readonly<Record<string, string>> = {
   "pending.next_pass": "下一轮调度时考虑：本轮在它之前已启动 {{num}} 个试验",
   "pilots.asked": "已向 {{provider}} 申请 {{pilots}} 个临时节点",
   "pilots.coming": "等待 {{provider}} 的 {{pilots}} 个临时节点",
+  "pilots.silent": "等待 {{pilots}} 个临时节点；{{provider}} 没有应答（{{problem}}）",
   "pilots.pending": "等待 {{provider}} 的 {{pilots}} 个临时节点（作业 {{job}}：{{reason}}）",
   "pilots.expected": "等待 {{provider}} 的 {{pilots}} 个临时节点（作业 {{job}}：{{reason}}，预计 {{at}}）",
   "pilots.here": "{{provider}} 的临时节点放得下",

@@ -335,6 +335,10 @@ def _on_the_way(
     if not num_coming:
         return Message("pilots.here", provider=provider.name)
     pilots = min(num_coming, gang.nodes)
+    if provider.problem and not provider.failures:
+        return Message(
+            "pilots.silent", provider=provider.name, pilots=pilots, problem=provider.problem
+        )
     if first is None:
         return Message("pilots.coming", provider=provider.name, pilots=pilots)
     job = first.ref or "–"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -11,6 +13,8 @@ from sqlalchemy.orm import Session
 from muster.document.codec import dump
 from muster.document.experiment import ExperimentConfig
 from muster_server.domain.messages import Message, count
+from muster_server.domain.providers import plan_pilots
+from muster_server.domain.scheduling import QueuedTrial
 from muster_server.domain.scheduling.resources import request_of
 from muster_server.domain.scheduling.unsatisfiable import is_impossible
 from muster_server.domain.search import Searcher, SearchSpec, sampling
@@ -22,6 +26,7 @@ from muster_server.schemas.experiments import (
 )
 
 from ..documents import search_spec
+from ..providers.loading import load_providers
 from ..scheduling.placement_preview import Foresight
 from ..scheduling.queue import plan_one
 from ..search import concurrency, costs, warm_start
@@ -77,7 +82,10 @@ def preview_experiment(
     if isinstance(warm, warm_start.Found):
         searcher.apply(warm.event)
     is_external = config.search.runner == "external"
-    planned = None if is_external else plan_one(session, config, foresight, now=now)
+    planned = None
+    if not is_external:
+        supplies = functools.partial(_supplies, session, now)
+        planned = plan_one(session, config, foresight, supplies_of=supplies, now=now)
     reason = planned.reason if planned else Message("placed.outside")
     perturbed, copied = _clones(spec)
     return PreviewOut(
@@ -104,6 +112,16 @@ def preview_experiment(
         estimated_start_at=planned.estimated_start_at if planned else None,
         preempts=list(planned.preempts) if planned else [],
     )
+
+
+def _supplies(
+    session: Session, now: dt.datetime, waiting: Sequence[QueuedTrial]
+) -> Mapping[int, Message]:
+    """Return what providers of pools do for trials that wait, by trial."""
+    found: dict[int, Message] = {}
+    for one in load_providers(session, waiting):
+        found |= plan_pilots(one.provider, one.gangs, one.pilots, now=now).told
+    return found
 
 
 def _concurrent_from(config: ExperimentConfig, room: int | None) -> str:

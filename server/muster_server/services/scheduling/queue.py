@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from sqlalchemy import Select, or_, select
@@ -215,10 +215,18 @@ class Planned:
 
 
 def plan_one(
-    session: Session, config: ExperimentConfig, foresight: Foresight, *, now: dt.datetime
+    session: Session,
+    config: ExperimentConfig,
+    foresight: Foresight,
+    *,
+    supplies_of: Callable[[Sequence[QueuedTrial]], Mapping[int, Message]],
+    now: dt.datetime,
 ) -> Planned:
     """Return the scheduler's decision on a trial that does not exist, behind everything that
-    waits."""
+    waits.
+
+    supplies_of: returns what providers of pools do for trials that wait, by trial.
+    """
     project_id = session.scalar(select(ProjectRow.id).where(ProjectRow.name == config.project))
     trial = QueuedTrial(
         trial_id=PLANNED_TRIAL_ID,
@@ -230,8 +238,11 @@ def plan_one(
         request=request_of(config.resources, config.environment),
     )
     with foresight.ask(now) as (snapshot, without):
-        queue = (*snapshot.queue, trial)
-        decided = foresight.ask_about(dataclasses.replace(snapshot, queue=queue), now)
+        starting = {a.trial_id for a in without.actions if isinstance(a, Placement)}
+        waiting = [t for t in snapshot.queue if t.trial_id not in starting]
+        supplies = supplies_of([*(t for t in waiting if t.group == trial.group), trial])
+        changed = dataclasses.replace(snapshot, queue=(*snapshot.queue, trial), supplies=supplies)
+        decided = foresight.ask_about(changed, now)
         decision = _decision(decided, PLANNED_TRIAL_ID)
     if isinstance(decision, Placement):
         return Planned(nodes=_planned_nodes(config, decision.shares), reason=decision.reason)
