@@ -17,6 +17,17 @@ from muster_agent.environments.interpreters import activated
 from muster_agent.isolation.variables import PASSED, passed, withheld
 from muster_agent.settings import AgentSettings
 
+OUTER_JOB = {
+    "SLURM_JOB_ID": "17",
+    "SLURM_NTASKS": "1",
+    "SLURM_PROCID": "0",
+    "SLURM_LOCALID": "0",
+    "SLURMD_NODENAME": "n1",
+    "SRUN_DEBUG": "3",
+    "SBATCH_PARTITION": "main",
+    "PMI_RANK": "0",
+    "PMIX_RANK": "0",
+}
 SECRETS = {
     "AWS_SECRET_ACCESS_KEY": "canary-1",
     "GITHUB_TOKEN": "canary-2",
@@ -178,3 +189,11 @@ def test_the_guide_shows_the_whole_list() -> None:
     for group in PASSED:
         names = ", ".join(f"`{name}`" for name in group.names)
         assert f"| {group.what} | {names} |" in guide
+
+
+@pytest.mark.parametrize("more", [[], ["*"], ["SLURM_*", "P*"]])
+def test_no_pattern_passes_what_says_that_srun_has_started_a_process(more: list[str]) -> None:
+    """Lightning, Accelerate and submitit would take each worker for a task of the pilot's job."""
+    assert passed(OUTER_JOB, more) == {}
+    assert withheld(OUTER_JOB, more) == sorted(OUTER_JOB)
+    assert passed(OUTER_JOB, [*more, "SLURM_JOB_ID"]) == {"SLURM_JOB_ID": "17"}

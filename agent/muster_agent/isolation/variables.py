@@ -64,6 +64,9 @@ PASSED: tuple[VariableGroup, ...] = (
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY$|_KEY_|APIKEY|_AUTH", re.IGNORECASE)
 """Pattern of secrets that PASSED would match by accident. A name listed in full is passed anyway.
 """
+_OF_OUTER_JOB = ("SLURM_*", "SLURMD_*", "SRUN_*", "SBATCH_*", "PMI_*", "PMI2_*", "PMIX_*")
+"""Variables of the job that the agent itself is in. Lightning, Accelerate, submitit and MPI take them
+for a sign that srun has started their process as one of its tasks, so no pattern passes them."""
 _NAMES = frozenset(name for group in PASSED for name in group.names if "*" not in name)
 _PATTERNS = tuple(name for group in PASSED for name in group.names if "*" in name)
 
@@ -71,8 +74,9 @@ _PATTERNS = tuple(name for group in PASSED for name in group.names if "*" in nam
 def passed(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
     """Return the part of `environment` that jobs see: PASSED, and the names or patterns in `more`.
 
-    `*` in `more` stands for any characters, so `*` alone passes everything. The agent's own
-    settings (`MUSTER_…`) are never part of it.
+    `*` in `more` stands for any characters, so `*` alone passes everything but the agent's own settings
+    (`MUSTER_…`), which no job sees, and what a batch system has set for the agent's job, which is only
+    passed by its full name.
     """
     more = tuple(more)
     return {
@@ -82,7 +86,11 @@ def passed(environment: Mapping[str, str], more: Iterable[str] = ()) -> dict[str
         and (
             name == MARK
             or _is_passed(name, value)
-            or any(fnmatchcase(name, pattern) for pattern in more)
+            or name in more
+            or (
+                any(fnmatchcase(name, pattern) for pattern in more)
+                and not any(fnmatchcase(name, pattern) for pattern in _OF_OUTER_JOB)
+            )
         )
     }
 

@@ -18,15 +18,14 @@ from muster_server.loops.batch_systems.shell import Answer, Shell
 from muster_server.loops.batch_systems.slurm import Slurm, script, submission
 from muster_server.loops.batch_systems.slurm_listing import parse_squeue, parse_squeue_json
 
-OPTIONS = options_of(
-    {
-        "server_url": "http://10.0.0.5:8470",
-        "folder": "/shared/muster",
-        "agent": "/opt/bin/muster-agent",
-        "partition": "main",
-        "gres": "gpu:2",
-    }
-)
+KNOWN = {
+    "server_url": "http://10.0.0.5:8470",
+    "folder": "/shared/muster",
+    "agent": "/opt/bin/muster-agent",
+    "partition": "main",
+    "gres": "gpu:2",
+}
+OPTIONS = options_of(KNOWN)
 JOB = PilotJob(
     id="pilot-1a",
     pool="gpu",
@@ -93,6 +92,26 @@ def test_scripts_are_valid_and_show_no_secret():
     assert "--gres=gpu:2" in text
     assert "--time=120" in text
     assert "--job-name=muster-pilot-1a" in text
+
+
+def words(**options):
+    line = next(
+        line
+        for line in submission(options_of({**KNOWN, **options}), [JOB]).splitlines()
+        if " sbatch " in line
+    )
+    return line.split()
+
+
+def test_pilots_ask_for_what_they_use_and_have_their_machine_for_themselves():
+    assert "--cpus-per-task=2" in words(), "one processor for each slot"
+    assert "--exclusive" in words()
+    told = words(cpus_per_task="16", memory_mb="64000", share_nodes="yes")
+    assert "--cpus-per-task=16" in told
+    assert "--mem=64000" in told
+    assert "--exclusive" not in told
+    with pytest.raises(ValueError, match="share_nodes: 'no' does not work; write yes"):
+        options_of({**KNOWN, "share_nodes": "no"})
 
 
 def many(*numbers, once=False):

@@ -24,6 +24,7 @@ export const OPTIONS: Record<(typeof KINDS)[number], { required: readonly string
       "qos",
       "gres",
       "cpus_per_task",
+      "share_nodes",
       "memory_mb",
       "constraint",
       "reservation",

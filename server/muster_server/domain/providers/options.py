@@ -24,6 +24,7 @@ _SLURM_PATTERNS = {
     "time": (r"\d{1,9}", "a number of minutes"),
     "cpus_per_task": (r"[1-9]\d{0,4}", "a number of processors"),
     "memory_mb": (r"[1-9]\d{0,8}", "a number of MiB"),
+    "share_nodes": ("yes", "yes, or leave it out"),
 }
 _ANY = (_WORD, "letters, digits and _.,:@+%*&|()[]-")
 
@@ -111,7 +112,10 @@ class SlurmOptions:
     exclude: str = ""
     gres: str = ""
     cpus_per_task: str = ""
+    """Processors of a pilot; "" for one for each slot."""
     memory_mb: str = ""
+    share_nodes: str = ""
+    """yes: other jobs may run on the machine of a pilot, those of other pilots among them."""
 
     @property
     def storage(self) -> str:

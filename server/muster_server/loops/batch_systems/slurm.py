@@ -221,7 +221,7 @@ def _sbatch(options: SlurmOptions, jobs: Sequence[PilotJob]) -> list[str]:
         "reservation": options.reservation,
         "exclude": options.exclude,
         "gres": options.gres,
-        "cpus-per-task": options.cpus_per_task,
+        "cpus-per-task": options.cpus_per_task or str(job.slots),
         "mem": options.memory_mb,
     }
     name, log = job.id, f"{job.id}.log"
@@ -236,6 +236,8 @@ def _sbatch(options: SlurmOptions, jobs: Sequence[PilotJob]) -> list[str]:
         "--nodes=1",
         "--ntasks=1",
         "--no-requeue",
+        # Otherwise the nodes of a gang may be one machine, and a trial takes what other jobs were given.
+        *([] if options.share_nodes else ["--exclusive"]),
         "--open-mode=append",
         f"--output={options.folder}/logs/{log}",
         f"--time={max(1, job.walltime_s // 60)}",

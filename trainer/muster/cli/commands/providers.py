@@ -87,7 +87,16 @@ def create(
     reservation: Annotated[str, _slurm("option of sbatch.")] = "",
     exclude: Annotated[str, _slurm("option of sbatch.")] = "",
     gres: Annotated[str, _slurm("option of sbatch, such as gpu:4.")] = "",
-    cpus_per_task: Annotated[str, _slurm("option of sbatch.")] = "",
+    cpus_per_task: Annotated[
+        str, _slurm("processors of a pilot; one for each slot unless given.")
+    ] = "",
+    share_nodes: Annotated[
+        bool,
+        typer.Option(
+            "--share-nodes",
+            help="Slurm: let other jobs, other pilots too, run on the machine of a pilot.",
+        ),
+    ] = False,
     memory_mb: Annotated[str, typer.Option(help="Memory of a pilot in MiB.")] = "",
     address: Annotated[str, _ray("address of the dashboard: http://10.0.0.7:8265.")] = "",
     cpus: Annotated[
@@ -154,6 +163,7 @@ def create(
         "exclude": exclude,
         "gres": gres,
         "cpus_per_task": cpus_per_task,
+        "share_nodes": "yes" if share_nodes else "",
         "memory_mb": memory_mb,
         "address": address,
         "cpus": cpus,
