@@ -28,7 +28,7 @@ SlurmctldPidFile={folder}/run/ctld.pid
 SlurmdPidFile={folder}/run/%n.pid
 SlurmctldLogFile={folder}/log/ctld.log
 SlurmdLogFile={folder}/log/%n.log
-ProctrackType=proctrack/linuxproc
+ProctrackType=proctrack/{proctrack}
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
@@ -38,6 +38,8 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=5
 MpiDefault=none
 ReturnToService=2
 KillWait=10
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
 SlurmdTimeout=20
 MinJobAge=60
 """
@@ -57,10 +59,13 @@ def _path() -> str:
 
 class SlurmLab:
     """Two cores on each node; the partition `main` has all of them, `small` only the first, for two
-    minutes, and into `locked` nobody may submit from this machine."""
+    minutes, and into `locked` nobody may submit from this machine. Jobs in `urgent` preempt those in
+    `main`."""
 
-    def __init__(self, folder: Path, *, nodes: int = 3) -> None:
+    def __init__(self, folder: Path, *, nodes: int = 3, proctrack: str = "linuxproc") -> None:
+        """proctrack: how Slurm finds the processes of a job, `linuxproc` or `cgroup`."""
         self.folder = folder
+        self.proctrack = proctrack
         self.names = [f"n{k}" for k in range(1, nodes + 1)]
         self.conf = folder / "slurm.conf"
         self.environment = {**os.environ, "PATH": _path(), "SLURM_CONF": str(self.conf)}
@@ -71,7 +76,11 @@ class SlurmLab:
         for name in ("state", "log", "run", *(f"spool/{node}" for node in self.names)):
             (self.folder / name).mkdir(parents=True)
         host = socket.gethostname().split(".")[0]
-        lines = [_CONF.format(host=host, port=port, folder=self.folder)]
+        facts = {"host": host, "port": port, "folder": self.folder, "proctrack": self.proctrack}
+        lines = [_CONF.format(**facts)]
+        if self.proctrack == "cgroup":
+            version = "v1" if Path("/sys/fs/cgroup/freezer").is_dir() else "v2"
+            (self.folder / "cgroup.conf").write_text(f"CgroupPlugin=cgroup/{version}\n")
         lines += [
             f"NodeName={name} NodeAddr=127.0.0.1 NodeHostname={host} Port={port + 1 + k} CPUs=2 "
             "Boards=1 SocketsPerBoard=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=1000 "
@@ -81,6 +90,7 @@ class SlurmLab:
         lines.append(
             f"PartitionName=main Nodes={','.join(self.names)} Default=YES MaxTime=60 State=UP"
         )
+        lines.append(f"PartitionName=urgent Nodes={','.join(self.names)} PriorityTier=9 State=UP")
         lines.append("PartitionName=small Nodes=n1 MaxTime=2 MaxNodes=1 State=UP")
         lines.append("PartitionName=locked Nodes=n1 AllocNodes=elsewhere State=UP")
         self.conf.write_text("\n".join(lines) + "\n")
