@@ -219,8 +219,9 @@ class Observer:
         """Have torch.compile run our wrappers as it runs the functions of torch that they replace,
         instead of compiling them as if they were the script's. Called once `torch._dynamo.eval_frame`
         has been imported."""
-        for wrapped in self._wrappers:
-            dynamo.skip_code(wrapped.__code__)
+        if hasattr(dynamo, "skip_code"):
+            for wrapped in self._wrappers:
+                dynamo.skip_code(wrapped.__code__)
 
     def _seen_module(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap `torch.nn.Module.__call__`. Global hooks would send every module inside another the
