@@ -176,6 +176,9 @@ NO_CUDA = "AssertionError: Torch not compiled with CUDA enabled"
         ("KeyError: 'RANK'", "direct", 2, "cpu", ""),
         (NO_CUDA, "plain", 1, "cpu", "`--gpus 1`"),
         (NO_CUDA, "torchrun", 2, "cuda", ""),
+        ("EOFError: EOF when reading a line", "plain", 1, "cpu", "no terminal"),
+        ("Aborted!", "plain", 1, "cpu", "no terminal"),
+        ("EOFError: Ran out of input", "plain", 1, "cpu", ""),
         ("ValueError: bad", "plain", 1, "cpu", ""),
     ],
 )

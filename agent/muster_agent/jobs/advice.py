@@ -26,6 +26,8 @@ _NO_GPU = re.compile(
     r"|Attempting to deserialize object on a CUDA device but torch\.cuda\.is_available\(\) is False"
 )
 _NO_FILE = re.compile(r"^FileNotFoundError: .*No such file or directory: '([^']+)'$", re.MULTILINE)
+_NO_ANSWER = re.compile(r"^(?:EOFError: EOF when reading a line|Aborted[!.])$")
+"""What Python, click and typer say of a question that nobody answers."""
 _PORT_IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _PORT = re.compile(r"\bport: (\d+)|\]:(\d+) \(errno|\b(?:\d+\.){3}\d+:(\d+) \(errno")
 
@@ -67,6 +69,11 @@ def advise(started: HowStarted, reason: str) -> str:
             return (
                 "the script expects to be a worker of torchrun: the command must start it by that"
             )
+    if _NO_ANSWER.search(reason):
+        return (
+            "it asked a question, and a job has no terminal: answer by an option of the script, or with "
+            "`bash -c 'yes | python …'`"
+        )
     if (missing := _NO_FILE.search(reason)) and _is_above(missing[1], started.work_dir):
         return (
             "a job has the folder that was sent, and nothing above it: send more with `--code ..`, and "
