@@ -110,8 +110,8 @@ class BottleneckOut(Output):
     ms: float
     """Time per step; forward and backward if `kind` is `computation`."""
     share: float
-    """Share of the step and the validation beside it, 0 to 1. The step is bound by the bottleneck if
-    this is more than a half."""
+    """Share of the step and the validation beside it, 0 to 1. The headline says that it binds the step
+    only if this is more than a half, and beyond chance more than computing."""
     step_ms: float
     """Mean step time over the ranks."""
     validation_ms: float
