@@ -233,7 +233,11 @@ class Shim:
             names=self.names,
             record=self._on_report,
             say=self._say,
-            media=EventMediaTaker(self.media),
+            media=EventMediaTaker(
+                self.media,
+                trial=f"{self.spec.cluster_id}/{self.spec.trial_id}",
+                record=self._on_report,
+            ),
         )
         self.log_values = LogValues(
             self.spec.config,

@@ -144,7 +144,7 @@ function useRuns(trial: TrialDetail): { labels: Labels; first: string } {
   const { t } = useTranslation();
   const runs = useQuery(trackedRuns(trial.id)).data?.items;
   const labels = useMemo(() => new Set(runs?.map((run) => run.label)), [runs]);
-  return { labels, first: runs?.find((run) => run.label === "")?.name ?? t("metrics.firstRun") };
+  return { labels, first: runs?.find((run) => run.label === "" && run.folder !== "")?.name ?? t("metrics.firstRun") };
 }
 
 /** Of more metrics nobody looks for the ones with a single value. */

@@ -14,16 +14,24 @@ export function TrackedRuns({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   const page = useQuery(trackedRuns(trial.id)).data;
   if (page === undefined || page.items.length === 0) return null;
-  const own = page.items.find((run) => run.label === "");
+  // MLflow's, and what TensorBoard's `add_hparams` has recorded.
+  const own = page.items.filter((run) => run.label === "");
   const children = page.items.filter((run) => run.label !== "");
-  const tags = own ? Object.entries(own.tags).filter(([key]) => !key.startsWith("mlflow.")) : [];
+  const tags = own.flatMap((run) => Object.entries(run.tags)).filter(([key]) => !key.startsWith("mlflow."));
   return (
     <>
-      {own && Object.keys(own.params).length > 0 ? (
-        <Section title={t("tracked.params")} note={t("tracked.of", { name: own.name })} testId="script-params">
-          <KeyValues items={Object.entries(own.params)} />
-        </Section>
-      ) : null}
+      {own
+        .filter((run) => Object.keys(run.params).length > 0)
+        .map((run) => (
+          <Section
+            key={run.run_id}
+            title={t("tracked.params")}
+            note={t("tracked.of", { name: run.name })}
+            testId="script-params"
+          >
+            <KeyValues items={Object.entries(run.params)} />
+          </Section>
+        ))}
       {tags.length > 0 ? (
         <Section title={t("tracked.tags")} testId="script-tags">
           <KeyValues items={tags} />
