@@ -13,7 +13,7 @@ drains it earlier; this is for when the server is out of reach."""
 LAST_MARGIN_S = 10.0
 """Time before its end in which a pilot sends what is left and goes."""
 LAST_PART = 1 / 3
-"""The same, as the largest part of a short time between SIGTERM and SIGKILL."""
+"""Largest part that this may be of the time between SIGTERM and SIGKILL."""
 
 
 @dataclass(frozen=True, kw_only=True)

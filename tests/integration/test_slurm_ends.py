@@ -102,7 +102,10 @@ def test_every_end_of_a_pilot_saves_and_is_charged_to_nobody(
             is_running = attempts().get(no, {}).get("state") == "RUNNING"
             return is_running and (trial["step"] or 0) > after
 
-        support.stack.wait_for(f"attempt {no} trains", trains, 180)
+        try:
+            support.stack.wait_for(f"attempt {no} trains", trains, 180)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{diagnosis(stack, lab)}") from None
         assert attempts()[no]["resume_step"] == after, "it goes on from where the last one was"
         if no > NUM_ENDS:
             break

@@ -345,6 +345,7 @@ def test_every_variable_exists() -> None:
         "docs/reference/settings.md",
         "tests/agent/test_endings.py",
         "tests/e2e/test_dashboard.py",
+        "tests/integration/test_slurm_ends.py",
         "tests/loops/conftest.py",
         *(
             str(file.relative_to(ROOT))

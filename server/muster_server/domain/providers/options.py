@@ -115,7 +115,7 @@ class SlurmOptions:
     """Processors of a pilot; "" for one for each slot."""
     memory_mb: str = ""
     share_nodes: str = ""
-    """yes: other jobs may run on the machine of a pilot, those of other pilots among them."""
+    """Whether other jobs, of other pilots too, may run on the machine of a pilot: "yes" or ""."""
 
     @property
     def storage(self) -> str:
