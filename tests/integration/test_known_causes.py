@@ -1,0 +1,23 @@
+"""Trainings whose loss of time is known: the service names the cause and how large it is.
+
+`bench/known_causes.py` does so with all of them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from muster.client import Client
+from support.known_causes import CAUSES, Cause, judged
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+
+QUICK = (
+    "HandSleeps", "EvaluatesByHand", "SavesNowAndThen sdk", "IsAlwaysLate x2", "PausesNowAndThen x2",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", [c for c in CAUSES if c.name in QUICK], ids=lambda c: c.name)
+def test_the_cause_is_named_with_its_figure(client: Client, cause: Cause) -> None:
+    found = judged(client, cause)
+    assert found.is_right, found.row()
