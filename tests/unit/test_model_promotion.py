@@ -6,8 +6,10 @@ import math
 
 import pytest
 
+from muster.document.codec import dump
+from muster.document.training import TrainerSection
 from muster.wire import content_digest
-from muster_server.domain.registry.card import CardFacts, model_card
+from muster_server.domain.registry.card import CardFacts, model_card, recipe_of
 from muster_server.domain.registry.contents import (
     clash,
     path_problem,
@@ -104,6 +106,7 @@ def test_a_card_has_what_is_known_and_no_markup_of_people():
         files=[("model.pt", None, "Careful.")], aliases=["production"], notes="*Mine.*",
     )  # fmt: skip
     card = model_card(facts)
+    assert '"model": "mlp"' in card
     assert "A \\<b\\>bold\\</b\\> \\| model" in card
     assert "| Experiment | 4 (x\\|y) |" in card
     assert "| Step | 1,200 |" in card
@@ -117,3 +120,25 @@ def test_a_card_has_what_is_known_and_no_markup_of_people():
         "description": "", "aliases": [],
     }))  # fmt: skip
     assert [line for line in bare.splitlines() if line.startswith("## ")] == ["## Pull"]
+
+
+def test_a_recipe_has_the_values_that_were_used_and_no_defaults():
+    given = TrainerSection(width=64, options={"seed_data": 3, "log_every": 5})
+    lineage = {
+        "trainer": dump(given),
+        "hyperparameters": {
+            "lr": 0.01,
+            "dropout": 0.0,
+            "log_every": 7,
+            "options": {"seed_data": 4},
+        },
+    }
+    assert recipe_of(lineage) == {
+        "trainer": {
+            "model": "cnn", "data": "digits", "lr": 0.01, "dropout": 0.0, "width": 64,
+            "options": {"seed_data": 4, "log_every": 5},
+        },
+        "hyperparameters": {"log_every": 7},
+    }  # fmt: skip
+    assert recipe_of({"hyperparameters": {"lr": 0.1}}) == {"hyperparameters": {"lr": 0.1}}
+    assert recipe_of({}) == {}

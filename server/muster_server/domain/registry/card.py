@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from muster.document.codec import dump
+from muster.document.training import TrainerSection
+
 from .leaderboard import Evaluated
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|!&])")
@@ -109,14 +112,38 @@ def _training(lineage: Mapping[str, Any]) -> Iterator[str]:
         for name, value in rows:
             yield f"| {name} | {value} |"
         yield ""
-    recipe = {name: lineage[name] for name in ("trainer", "hyperparameters") if lineage.get(name)}
+    recipe = recipe_of(lineage)
     if recipe:
         yield "## Recipe"
         yield ""
+        if "trainer" in recipe:
+            yield "The values that were used. Settings of the trainer that are not named had their defaults."
+            yield ""
         yield "```json"
         yield json.dumps(recipe, indent=2, ensure_ascii=False).replace("```", "` ` `")
         yield "```"
         yield ""
+
+
+def recipe_of(lineage: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that a training has used: `trainer`, the built-in trainer's with the
+    hyperparameters of the same name in place of its own and without defaults, and `hyperparameters`,
+    which are no settings of the trainer. What is empty is left out."""
+    hyperparameters = dict(lineage.get("hyperparameters") or {})
+    if not lineage.get("trainer"):
+        return {"hyperparameters": hyperparameters} if hyperparameters else {}
+    trainer, defaults = dict(lineage["trainer"]), dump(TrainerSection())
+    named = hyperparameters.keys() & defaults.keys()
+    given = {name: hyperparameters.pop(name) for name in named - {"options"}}
+    options = {**(trainer.get("options") or {}), **(hyperparameters.pop("options", None) or {})}
+    trainer["options"] = {k: v for k, v in options.items() if k not in given}
+    used = {
+        name: value
+        for name, value in {**trainer, **given}.items()
+        if name in ("model", "data", *given) or value != defaults.get(name)
+    }
+    found = {"trainer": used, "hyperparameters": hyperparameters}
+    return {name: values for name, values in found.items() if values}
 
 
 def _metrics(facts: CardFacts) -> Iterator[str]:
