@@ -13,6 +13,8 @@ from muster_server.domain.states import TrialState
 from muster_server.services.core.events import add_event
 from support.data import NOW, add_attempt, add_experiment, add_trial
 
+MEASURED = {"last": 4.0, "min": 4.0, "max": 4.0, "count": 50, "step": 50}
+
 
 @pytest.fixture
 def database_url(any_database_url):
@@ -27,7 +29,7 @@ def trial(database):
         with database.transaction() as session:
             experiment = add_experiment(session)
             row = add_trial(session, experiment)
-            row.step, row.summary = 50, {}
+            row.step, row.summary = 50, {"time/backward_ms": MEASURED}
             (allocation,) = add_attempt(session, row)
             for rank in (0, 1):
                 session.add(

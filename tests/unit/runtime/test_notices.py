@@ -17,11 +17,12 @@ from muster_server.domain.states import TrialState
 NONE = frozenset({""})
 WELL = ScriptRun(
     state=TrialState.RUNNING,
+    launcher="torchrun",
     world_size=2,
     num_reporting=2,
     backends=frozenset({"gloo"}),
     step=100,
-    metrics=("time/step_ms", "train/loss"),
+    metrics=("time/step_ms", "time/backward_ms", "train/loss"),
     max_comm_bytes=44.0,
 )
 
@@ -33,6 +34,10 @@ WELL = ScriptRun(
         ({"backends": NONE}, ["script.independent"]),
         ({"backends": NONE, "step": STEPS_BEFORE_NOTICE - 1}, []),
         ({"backends": NONE, "num_reporting": 1}, []),
+        ({"backends": NONE, "launcher": "direct"}, []),
+        ({"backends": NONE, "metrics": ("train/loss",)}, []),
+        ({"backends": NONE, "metrics": ("time/step_ms", "train/loss")}, []),
+        ({"max_comm_bytes": 0.0, "launcher": "direct"}, ["script.independent"]),
         ({"backends": NONE, "world_size": 1, "num_reporting": 1}, []),
         ({"max_comm_bytes": 0.0}, ["script.independent"]),
         ({"max_comm_bytes": 0.0, "step": STEPS_BETWEEN_EXCHANGES - 1}, []),
@@ -46,7 +51,7 @@ WELL = ScriptRun(
         ({"state": TrialState.FAILED, "step": 0, "metrics": ()}, []),
         ({"state": TrialState.COMPLETED, "step": 0, "metrics": (), "num_reporting": 0}, []),
         (
-            {"backends": NONE, "metrics": ("time/step_ms",)},
+            {"backends": NONE, "metrics": ("time/step_ms", "time/backward_ms")},
             ["script.independent", "script.no_loss"],
         ),
     ],

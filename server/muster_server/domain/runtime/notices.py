@@ -15,6 +15,8 @@ late."""
 STEPS_BETWEEN_EXCHANGES = 100
 """Steps before workers with a process group count as independent: methods like local SGD exchange
 parameters only now and then."""
+TORCH_METRIC = "time/backward_ms"
+"""What is measured of every script that trains with torch, and of no other."""
 MEASURED_BACKENDS = frozenset({"", "gloo"})
 """Backends whose bytes are counted; "" is a worker without a process group."""
 
@@ -24,6 +26,7 @@ class ScriptRun:
     """The latest attempt of a trial that runs a user's own script and is measured."""
 
     state: TrialState
+    launcher: str | None
     world_size: int
     num_reporting: int
     """Number of its workers that report, which those of a script without torch do not."""
@@ -53,6 +56,8 @@ def _trains_independently(run: ScriptRun) -> bool:
     if not run.num_reporting == run.world_size > 1:
         return False
     if run.backends == {""}:
-        return run.step >= STEPS_BEFORE_NOTICE
+        # Without torch there is nothing to wrap; processes started directly may be meant to be alone.
+        is_meant_together = run.launcher != "direct" and TORCH_METRIC in run.metrics
+        return is_meant_together and run.step >= STEPS_BEFORE_NOTICE
     is_counted = run.backends <= MEASURED_BACKENDS and run.max_comm_bytes is not None
     return is_counted and run.max_comm_bytes == 0 and run.step >= STEPS_BETWEEN_EXCHANGES

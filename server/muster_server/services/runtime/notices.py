@@ -69,6 +69,7 @@ def _of_script(session: Session, trial: TrialRow, config: ExperimentConfig) -> S
     return script_notices(
         ScriptRun(
             state=trial.state,
+            launcher=config.launcher,
             world_size=max((worker.world_size for worker in workers), default=0),
             num_reporting=sum(worker.reports for worker in workers),
             backends=frozenset(worker.backend for worker in workers),
