@@ -129,6 +129,17 @@ def test_every_file_that_a_map_of_the_code_names_exists(page: str) -> None:
     assert [path for path in named if not any((start / path).exists() for start in starts)] == []
 
 
+def test_every_page_that_the_code_names_exists() -> None:
+    named = {
+        (name, name_of(path))
+        for folder in SOURCES
+        for path in (ROOT / folder).rglob("*.py")
+        for name in re.findall(r"docs/[\w./-]+\.md", path.read_text())
+    }
+    assert len(named) > 10
+    assert sorted(each for each in named if not (ROOT / each[0]).is_file()) == []
+
+
 def test_every_page_of_the_documentation_is_in_its_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text()
     pages = [p for p in PAGES if p.is_relative_to(ROOT / "docs") and p.name != "README.md"]

@@ -1,4 +1,4 @@
-"""Routes of projects and pools; see docs/guides/budgets.md."""
+"""Routes of projects and pools; see docs/guides/managing.md#budgets."""
 
 from __future__ import annotations
 

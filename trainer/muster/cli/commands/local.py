@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +26,12 @@ HomeOption = Annotated[
     Path | None,
     typer.Option(help="Data folder. Default: $MUSTER_HOME, else ~/.muster.", show_default=False),
 ]
+
+
+NO_TORCH = (
+    "PyTorch is not installed here: the built-in trainer and torchrun do not run until you "
+    "`pip install torch`, or a document names an interpreter that has it (environment.python)."
+)
 
 
 def up(
@@ -118,6 +125,8 @@ def _run(
     """Start every process, announce the address, and run until Ctrl-C. Raises LocalError."""
     started = time.monotonic()
     say(f"Starting Muster in {options.root}")
+    if options.num_agents and (line := torch_notice()):
+        say(line)
     try:
         access = supervisor.start()
     except KeyboardInterrupt:
@@ -149,6 +158,11 @@ def status(
 ) -> None:
     """Show what `muster up` runs on this machine, and what it uses."""
     _print_status(_home(home), as_json=as_json)
+
+
+def torch_notice() -> str:
+    """Return what a machine without PyTorch does not run, in one line; "" for one that has it."""
+    return NO_TORCH if find_spec("torch") is None else ""
 
 
 def _home(given: Path | None) -> Path:
