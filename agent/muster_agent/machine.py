@@ -365,7 +365,8 @@ class Machine:
         return total * len(spec.slots) // max(len(self._offered), len(spec.slots))
 
     def _walls_of(self, spec: wire.AllocationSpec) -> Isolation:
-        """Return the node's level with the user and the home folder of this project's jobs."""
+        """Return the node's level with the user and the home folder of this project's jobs, and with
+        what the document asks for."""
         found = self._isolation
         if not found.is_on:
             return found
@@ -373,7 +374,12 @@ class Machine:
         if uid is not None:
             uid = uid_of(spec.project_id, base=self._settings.uid_base)
         home = self._home / "homes" / f"project-{spec.project_id}"
-        return dataclasses.replace(found, uid=uid, home=str(home))
+        return dataclasses.replace(
+            found,
+            uid=uid,
+            home=str(home),
+            user_namespaces=environment_of(spec).user_namespaces,
+        )
 
     async def fetch_work(self, allocation: Allocation, options: ShimOptions) -> FetchResult:
         """Restore an allocation's work folder if it lies in an object store, for which the shim has

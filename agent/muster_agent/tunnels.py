@@ -257,6 +257,7 @@ class _Command:
             tmp=job.tmp,
             container=container,
             own_uid=os.getuid(),
+            user_namespaces=job.isolation.user_namespaces,
         )
         with confined(around, [process], beside=job.beside, has_terminal=self._has_terminal) as (
             command,

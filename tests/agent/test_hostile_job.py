@@ -42,6 +42,7 @@ OF_SAME_USER = {
     "trace another job",
     "write into the agent's home",
     "gain rights by a setuid program",
+    "make a user namespace",
 }
 
 WRITES = {

@@ -76,6 +76,45 @@ def test_workers_in_a_sandbox_run_to_success_and_see_little(shims: Any, sandbox:
         assert folder == str(code)
 
 
+MAKE_NAMESPACES = """
+import ctypes, os, subprocess, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+for command in (["unshare", "-Ur", "id", "-u"], ["unshare", "-U", "--pid", "--fork", "true"]):
+    done = subprocess.run(command, capture_output=True, text=True)
+    print(done.returncode, done.stdout.strip())
+NEWUSER, SIGCHLD = 0x10000000, 17
+clone = {"x86_64": 56, "aarch64": 220}[os.uname().machine]
+pid = libc.syscall(clone, NEWUSER | SIGCHLD, 0, 0, 0, 0)
+if pid == 0: os._exit(0)
+print(pid > 0)
+args = (ctypes.c_uint64 * 11)(NEWUSER, 0, 0, 0, SIGCHLD)
+pid = libc.syscall(435, args, ctypes.sizeof(args))
+if pid == 0: os._exit(0)
+print(pid > 0)
+thread = threading.Thread(target=lambda: print("a thread", subprocess.check_output(["echo", "and a child"], text=True), end=""))
+thread.start(); thread.join()
+"""
+
+
+@pytest.mark.parametrize("may", [False, True])
+def test_a_job_makes_user_namespaces_only_if_its_document_asks_for_it(
+    shims: Any, sandbox: Isolation, may: bool
+) -> None:
+    shim = run(
+        shims,
+        MAKE_NAMESPACES,
+        dataclasses.replace(sandbox, user_namespaces=may),
+        slots=[0], world_size=1, launcher="plain",
+    )  # fmt: skip
+    assert shim.wait_exit().cause == "success", shim.words()
+    said = shim.log(0).read_text().splitlines()
+    made = ["0 0", "0", "True", "True"] if may else ["1", "1", "False", "False"]
+    assert said == [
+        *(word + " " if word.isdigit() else word for word in made),
+        "a thread and a child",
+    ]
+
+
 def test_exit_code_of_a_rank_in_a_sandbox_is_the_cause(shims: Any, sandbox: Isolation) -> None:
     shim = run(
         shims,

@@ -72,7 +72,7 @@ def test_command_of_a_sandbox_whose_agent_runs_as_root() -> None:
 
 def test_without_root_a_user_namespace_takes_the_place_of_the_user_id() -> None:
     command = enter(dataclasses.replace(SANDBOX, uid=None), ["train"])
-    assert command[:3] == ["bwrap", "--unshare-user", "--disable-userns"]
+    assert command[:3] == ["bwrap", "--unshare-user", "--unshare-pid"]
     assert "setpriv" not in command
     assert "--json-status-fd" not in command
 

@@ -119,6 +119,12 @@ def gains_by_setuid() -> bool:
     return "NoNewPrivs:\t0" in status
 
 
+def makes_user_namespace() -> bool:
+    """Whether a process can have every right in a namespace of its own."""
+    unshare = "import ctypes; raise SystemExit(ctypes.CDLL(None).unshare(0x10000000) != 0)"
+    return subprocess.run([sys.executable, "-c", unshare], check=False).returncode == 0
+
+
 def tries(attempt: Callable[[], bool]) -> bool:
     try:
         return attempt()
@@ -148,6 +154,7 @@ def attempts() -> dict[str, Callable[[], bool]]:
         "become root": becomes_root,
         "keep a capability": has_capabilities,
         "gain rights by a setuid program": gains_by_setuid,
+        "make a user namespace": makes_user_namespace,
     }
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from muster.launch import userns
 from muster.wire import IsolationLevel
 from muster_agent.isolation.containers import Container, run_argv
 
@@ -69,6 +70,8 @@ class Walls:
     """Device files of the allocation's slots."""
     tmp: str = ""
     """Existing folder that stands at /tmp: on a disk, so that it takes no memory."""
+    user_namespaces: bool = False
+    """Whether its processes may make user namespaces of their own."""
     container: Container | None = None
     """The container that stands for all walls; None where the job names no image."""
     own_uid: int = 0
@@ -179,7 +182,9 @@ def _as_user(walls: Walls) -> list[str]:
 def _bwrap(walls: Walls, status_fd: int | None) -> list[str]:
     argv = ["bwrap"]
     if walls.uid is None:
-        argv += ["--unshare-user", "--disable-userns"]
+        argv += ["--unshare-user"]
+        if not (walls.user_namespaces or userns.IS_KNOWN):
+            argv += ["--disable-userns"]  # of bubblewrap 0.8.0 and later
     argv += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     argv += ["--die-with-parent"]
     if status_fd is not None:

@@ -72,6 +72,8 @@ class Isolation:
     write: list[str] = field(default_factory=list)
     home: str = ""
     """Home folder of the job."""
+    user_namespaces: bool = False
+    """Whether the job may make user namespaces of its own."""
     container: Container | None = None
     """The container of the job, once its image is there."""
 
@@ -276,6 +278,7 @@ def make_walls(
         write=tuple(_existing([*isolation.write, *write])),
         devices=devices,
         tmp=str(tmp),
+        user_namespaces=isolation.user_namespaces,
     )
 
 
@@ -451,7 +454,15 @@ def confined(
     """
     umask = os.umask(0)
     os.umask(umask)
-    request = json.dumps({"umask": umask, "processes": list(processes)})
+    # What a container may do is its engine's to say.
+    may_make_namespaces = walls.user_namespaces or walls.container is not None
+    request = json.dumps(
+        {
+            "umask": umask,
+            "user_namespaces": may_make_namespaces,
+            "processes": list(processes),
+        }
+    )
     if walls.container is not None:
         argv = _starter_inside(walls, walls.container, request)
         if beside is None:

@@ -238,6 +238,9 @@ class EnvironmentSection:
     """Environment variables. Values are text: `"1"`, not `1`. They reach the job as they are, except
     that `${PATH}`, `${HOME}`, Muster's own names and, in its own value, the variable itself are replaced:
     `PATH: "/opt/x/bin:${PATH}"`. `$PATH` is refused: no shell would replace it."""
+    user_namespaces: bool = False
+    """Whether the job may make user namespaces where a sandbox or a user of its own keeps it apart, as
+    Chromium, bubblewrap and rootless containers do. It opens more of the kernel to the job."""
     secrets: Annotated[
         tuple[Annotated[str, Bounds(pattern=r"^[A-Z_][A-Z0-9_]{0,127}$")], ...],
         Bounds(max_length=32),

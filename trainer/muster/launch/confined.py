@@ -8,9 +8,11 @@ line either, where everybody could read them.
 `confined.py FD` therefore reads from descriptor FD what to start, as JSON. In a container, which inherits
 no descriptors, `confined.py FILE` reads and deletes a file:
 
-    {"umask": 18, "processes": [{"argv": [...], "environment": {...}, "folder": "/w",
+    {"umask": 18, "user_namespaces": false,
+     "processes": [{"argv": [...], "environment": {...}, "folder": "/w",
                                  "stdout": "/logs/0/stdout.log", "stderr": "..."}]}
 
+Without `user_namespaces`, none of them can make any (muster.launch.userns).
 One process without `stdout` takes this one's place. Its `outputs` are files for its stdout and stderr, if
 they are not this one's; `file_bytes` bounds how far every file grows. With `"lingers": true` it becomes a child, and after
 a SIGTERM this one does not end before all has ended that the child has started: the shell of a script
@@ -52,6 +54,8 @@ def main() -> int:
     if not sys.argv[1].isdigit():
         os.unlink(sys.argv[1])  # noqa: PTH108
     os.umask(request["umask"])
+    if not request["user_namespaces"]:
+        _sibling("userns").forbid()
     # Blocked for the programs that have built the walls: see `shields` of muster_agent's Children.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     processes = request["processes"]

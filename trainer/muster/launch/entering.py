@@ -4,9 +4,9 @@
 
 This is for what joins a job that runs: commands that a user runs inside it, and workers that are
 forked from a warm parent (muster.launch.warm). `nsenter` enters the sandboxes of root alone. Without
-root, bubblewrap makes a user namespace, to which all the others belong, and leaves it for a nested
-one, in which nobody can make more of them. No process is left in the outer one, and `nsenter` can
-only enter those of processes.
+root, bubblewrap makes a user namespace, to which all the others belong, and may leave it for a nested
+one, in which nobody can make more of them. No process is left in the outer one then, and `nsenter`
+can only enter those of processes.
 
 Needs the standard library alone, and no other module of ours.
 """

@@ -148,7 +148,7 @@ def _keep(
     (variables of all workers), `workers` (each: `variables`, `stdout`, `stderr`), `folder`,
     `entrypoint` (a script or -m and a module, and its arguments) and `cgroup` ("" for none). It may
     hold `unset` (names of `shared` that the workers do not have) and `walls` (arguments of
-    muster.launch.entering.enter).
+    muster.launch.entering.enter, and `user_namespaces`: whether the workers may make any).
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     # It ends with its workers, also when a signal to all processes of the node has come.
@@ -227,9 +227,13 @@ def _go_behind(walls: dict[str, Any], connection: socket.socket) -> int:
     kept = connection.fileno()
     os.closerange(3, kept)
     os.closerange(kept + 1, _highest_fd() + 1)
+    may_make_namespaces = walls.pop("user_namespaces")
+    userns = _sibling("userns")  # read here: behind the walls it may not be there
     child: int = entering.enter(**walls)
     if child:
         return child
+    if not may_make_namespaces:
+        userns.forbid()
     os.setsid()  # A signal to its process group must not reach the parent.
     return os.getpid() if walls["level"] == "user" else 0
 

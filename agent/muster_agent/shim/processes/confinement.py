@@ -259,6 +259,7 @@ class Confinement:
             "uid": self._inside.uid,
             "groups": list(self._inside.groups),
             "spaces": spaces_of(pid, level),
+            "user_namespaces": self._inside.user_namespaces,
         }
 
     def is_built(self, pid: int) -> bool:
