@@ -25,7 +25,12 @@ def database_url(any_database_url):
 
 @pytest.fixture
 def trial(database):
-    """Two ranks; the second one's data come 50 ms late in the newest half of 200 steps."""
+    return add_late_trial(database)
+
+
+def add_late_trial(database, recorded=STEPS):
+    """Two ranks; the second one's data come 50 ms late in the newest half of 200 steps. recorded: steps
+    of which the parts are known."""
     with database.transaction() as session:
         row = add_trial(session, add_experiment(session))
         (allocation,) = add_attempt(session, row)
@@ -44,18 +49,30 @@ def trial(database):
             waits = {s: late[s] if rank == 0 else 0.0 for s in STEPS}
             values = {
                 "time/step_ms": [(s, 100.0 + late[s]) for s in STEPS],
-                "time/forward_ms": [(s, 95.0) for s in STEPS],
-                "time/data_wait_ms": [(s, late[s] if rank == 1 else 0.0) for s in STEPS],
-                "comm/exposed_ms": [(s, 5.0 + waits[s]) for s in STEPS],
-                "comm/world/exposed_ms": [(s, 5.0 + waits[s]) for s in STEPS],
-                "comm/world/all_reduce/time_ms": [(s, 5.0 + waits[s]) for s in STEPS],
-                "comm/world/all_reduce/bytes": [(s, 1e6) for s in STEPS],
-                "comm/world/all_reduce/count": [(s, 3.0) for s in STEPS],
+                "time/forward_ms": [(s, 95.0) for s in recorded],
+                "time/data_wait_ms": [(s, late[s] if rank == 1 else 0.0) for s in recorded],
+                "comm/exposed_ms": [(s, 5.0 + waits[s]) for s in recorded],
+                "comm/world/exposed_ms": [(s, 5.0 + waits[s]) for s in recorded],
+                "comm/world/all_reduce/time_ms": [(s, 5.0 + waits[s]) for s in recorded],
+                "comm/world/all_reduce/bytes": [(s, 1e6) for s in recorded],
+                "comm/world/all_reduce/count": [(s, 3.0) for s in recorded],
                 "train/loss": [(s, 1.0) for s in STEPS],
             }
             record = metrics_record(values, rank=rank)
             ingest.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
     return row
+
+
+def test_rows_of_one_step_are_compared_step_by_step_where_few_steps_have_parts(
+    viewer_client, database
+):
+    trial = add_late_trial(database, recorded=range(4, 201, 4))
+    answer = viewer_client.get(f"/api/v1/trials/{trial.id}/performance")
+    reply = PerformanceOut.model_validate(answer.json())
+    assert (reply.num_rows, reply.bucket_steps) == (50, 1)
+    assert reply.bottleneck is not None
+    assert reply.bottleneck.kind == "waiting"
+    assert "rank 1 is late in 25 of 50" in reply.bottleneck.reason.lower()
 
 
 def test_the_newest_rows_say_who_waits_for_whom_and_why(viewer_client, trial):

@@ -156,7 +156,9 @@ def newest_rows(session: Session, trial_id: int, attempt: int, num_rows: int) ->
         ranks=ranks,
         first_step=min(steps, default=None),
         last_step=max(steps, default=None),
-        bucket_steps=_bucket_steps(list(counted.values())),
+        bucket_steps=_bucket_steps(
+            [r for r in records if r.name == "time/step_ms"] or list(counted.values())
+        ),
         num_ranks=sum(r.name == _PARTS_KNOWN for r in counted.values()),
     )
 
@@ -210,6 +212,10 @@ def _rows_of(
 
 
 def _bucket_steps(counted: Sequence[SeriesRecord]) -> int:
-    """Return within how many steps rows of different ranks are compared."""
+    """Return within how many steps rows of different ranks are compared.
+
+    counted: of each rank a series that every row has. Parts are known of the recorded steps alone,
+    and a row of one step is of one step wherever the next one with parts is.
+    """
     apart = max(((r.last_step - r.first_step + 1) / r.count for r in counted), default=1.0)
     return 1 if apart <= _NEARLY_ONE else math.ceil(_ROWS_PER_BUCKET * apart)
