@@ -39,6 +39,28 @@ def test_sums_and_shares_say_over_what_they_are(database, viewer_client):
     assert (reply["num_trials_comm"], reply["num_workers_comm"]) == (2, 3)
 
 
+def test_every_failure_of_the_last_day_counts_and_equal_reasons_are_one(database, viewer_client):
+    now = clock.now()
+    with database.transaction() as session:
+        told = [("exit code 1", hours) for hours in range(1, 24)]
+        told += [("exit code 1", 25), ("no such file", 2)]
+        for reason, hours in told:
+            experiment = add_experiment(session)
+            experiment.state, experiment.reason = "FAILED", reason
+            experiment.ended_at = now - dt.timedelta(hours=hours)
+        archived = add_experiment(session)
+        archived.state, archived.archived_at, archived.ended_at = "FAILED", now, now
+    reply = viewer_client.get("/api/v1/cluster").json()
+    assert reply["num_failures"] == 24
+    assert [(f["reason"], f["count"]) for f in reply["failures"]] == [
+        ("exit code 1", 23),
+        ("no such file", 1),
+    ]
+    assert dt.datetime.fromisoformat(reply["failures"][0]["ended_at"]) == now - dt.timedelta(
+        hours=1
+    )
+
+
 def test_without_reports_there_is_no_number(viewer_client):
     reply = viewer_client.get("/api/v1/cluster").json()
     assert (reply["samples_per_s"], reply["num_trials_throughput"]) == (None, 0)

@@ -5115,6 +5115,8 @@ export interface components {
         ClusterOut: {
             /** Comm Overhead Ratio */
             comm_overhead_ratio: number | null;
+            /** Failures */
+            failures: components["schemas"]["FailuresOut"][];
             /** Impossible */
             impossible: components["schemas"]["ImpossibleOut"][];
             /**
@@ -5124,6 +5126,8 @@ export interface components {
             now: string;
             /** Num Experiments Running */
             num_experiments_running: number;
+            /** Num Failures */
+            num_failures: number;
             /** Num Impossible */
             num_impossible: number;
             /** Num Nodes */
@@ -6501,6 +6505,25 @@ export interface components {
              * @default 0
              */
             size_bytes: number;
+        };
+        /**
+         * FailuresOut
+         * @description Experiments that failed in the last 24 hours for the same reason.
+         */
+        FailuresOut: {
+            /** Count */
+            count: number;
+            /**
+             * Ended At
+             * Format: date-time
+             */
+            ended_at: string;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /** Reason */
+            reason: string;
         };
         /** FieldError */
         FieldError: {

@@ -139,6 +139,17 @@ class ImpossibleOut(Output):
     """`pending_reason` as message parts, for translation."""
 
 
+class FailuresOut(Output):
+    """Experiments that failed in the last 24 hours for the same reason."""
+
+    reason: str
+    count: int
+    """How many they are. The fields below are of the newest, and of the one that ended last."""
+    experiment_id: int
+    experiment_name: str
+    ended_at: dt.datetime
+
+
 class StuckOut(Output):
     """A running trial none of whose ranks has moved since this was noticed."""
 
@@ -211,6 +222,11 @@ class ClusterOut(Output):
     """Number of trials in these sums."""
     num_workers_comm: int
     """Number of workers in these sums."""
+    failures: list[FailuresOut]
+    """Experiments that failed in the last 24 hours, by reason, the latest first; of more than 20
+    reasons the latest."""
+    num_failures: int
+    """Number of experiments that failed in the last 24 hours. Archived ones do not count."""
     impossible: list[ImpossibleOut]
     """Waiting trials that the present nodes can never hold, the first of each experiment; of more
     than 20 experiments the newest."""

@@ -75,14 +75,14 @@ function Item({
   onToggle: () => void;
 }) {
   const { t } = useTranslation();
-  const title = t(`attention.${item.kind}`, { name: item.name, no: item.no ?? "" });
+  const title = t(`attention.${item.kind}`, { name: item.name, no: item.no ?? "", count: item.count ?? 1 });
   const label = t(isDismissed ? "attention.restore" : "attention.dismiss", { what: title });
   const Icon = item.tone === "bad" ? IconCircleX : IconAlertTriangle;
   return (
     <li data-tone={item.tone} data-dismissed={isDismissed || undefined}>
       <Icon size={15} aria-hidden />
       <div>
-        <Link to={item.to} search={item.tab ? { tab: item.tab } : {}}>
+        <Link to={item.to} search={item.tab ? { tab: item.tab } : (item.search ?? {})}>
           {title}
         </Link>
         {item.detail ? (

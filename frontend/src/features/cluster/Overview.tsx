@@ -39,14 +39,13 @@ export function Overview() {
   const nodeList = useQuery(nodes);
   const active = useInfiniteQuery(experiments({ state: ["RUNNING", "STOPPING"] }, 10));
   const newest = useInfiniteQuery(experiments({}, 1));
-  // What ended or failed is not pushed out of sight by what was submitted since.
+  // What ended is not pushed out of sight by what was submitted since.
   const ended = useInfiniteQuery(experiments({ state: ["COMPLETED", "FAILED", "CANCELED"] }, 20));
-  const failed = useInfiniteQuery(experiments({ state: ["FAILED"] }, 10));
   useLiveQueries("cluster", ["cluster"], ["nodes"], ["queue"]);
   useLiveQueries("experiments", ["experiments"]);
-  const [activeItems, endedItems, failedItems] = [active, ended, failed].map(
+  const [activeItems, endedItems] = [active, ended].map(
     (list) => list.data?.pages.flatMap((page) => page.items) ?? [],
-  ) as [Experiment[], Experiment[], Experiment[]];
+  ) as [Experiment[], Experiment[]];
   const latest = newest.data?.pages[0]?.items[0];
   const numNodes = nodeList.data?.length ?? 0;
   const hasNode = numNodes > 0;
@@ -56,7 +55,7 @@ export function Overview() {
   return (
     <>
       <PageHead guide="guides/dashboard#overview-what-is-the-cluster-doing" title={t("overview.title")} />
-      <AttentionList cluster={state.data} nodes={nodeList.data ?? []} experiments={[...failedItems, ...activeItems]} />
+      <AttentionList cluster={state.data} nodes={nodeList.data ?? []} experiments={activeItems} />
       <QueryView query={state} skeleton={<Skeleton rows={3} />}>
         {(data) => <Numbers cluster={data} />}
       </QueryView>

@@ -8,6 +8,8 @@ export interface Attention {
   key: string;
   kind:
     | "failed"
+    | "failures"
+    | "moreFailed"
     | "node"
     | "health"
     | "wait"
@@ -22,8 +24,12 @@ export interface Attention {
   name: string;
   /** Of a trial, its number. */
   no?: number;
+  /** How many it is about. */
+  count?: number;
   /** Of its page. */
   tab?: string;
+  /** Of a list. */
+  search?: Record<string, string>;
   detail: string;
   /** Of the detail, for other languages. */
   parts?: readonly Part[];
@@ -44,7 +50,21 @@ function textKey(text: string): number {
   return hash >>> 0;
 }
 
-const DAY_MS = 86_400_000;
+/** What is wrong with the cluster, then what can never start, what goes wrong now, and what has failed; each by time. */
+const ORDER: Record<Attention["kind"], number> = {
+  node: 0,
+  health: 0,
+  impossible: 1,
+  moreImpossible: 1,
+  stuck: 2,
+  moreStuck: 2,
+  diverged: 2,
+  still: 2,
+  wait: 2,
+  failed: 3,
+  failures: 3,
+  moreFailed: 3,
+};
 const LONG_WAIT_MS = 30 * 60_000;
 
 export function attention(
@@ -80,19 +100,8 @@ export function attention(
   }
   // In whichever list it was found.
   for (const experiment of new Map(experiments.map((one) => [one.id, one])).values()) {
-    const ended = parseAt(experiment.ended_at);
     const to = experiment.only_trial_id ? `/trials/${experiment.only_trial_id}` : `/experiments/${experiment.id}`;
-    if (experiment.state === "FAILED" && ended !== null && now - ended < DAY_MS) {
-      out.push({
-        key: keyOf("failed", experiment.id, ended),
-        kind: "failed",
-        tone: "bad",
-        to,
-        name: experiment.name,
-        detail: experiment.reason,
-        at: experiment.ended_at,
-      });
-    } else if (experiment.state === "RUNNING" && experiment.non_finite_metric !== null) {
+    if (experiment.state === "RUNNING" && experiment.non_finite_metric !== null) {
       out.push({
         key: keyOf("diverged", experiment.id, textKey(experiment.non_finite_metric)),
         kind: "diverged",
@@ -115,6 +124,34 @@ export function attention(
       });
     }
   }
+  for (const { reason, count, experiment_id: id, experiment_name: name, ended_at: at } of cluster?.failures ?? []) {
+    const isOne = count === 1;
+    out.push({
+      key: isOne ? keyOf("failed", id, parseAt(at)) : keyOf("failed", textKey(reason), count, parseAt(at)),
+      kind: isOne ? "failed" : "failures",
+      tone: "bad",
+      to: isOne ? `/experiments/${id}` : "/experiments",
+      search: isOne ? undefined : { state: "FAILED" },
+      name,
+      count,
+      detail: reason,
+      at,
+    });
+  }
+  const moreFailed =
+    (cluster?.num_failures ?? 0) - (cluster?.failures ?? []).reduce((sum, { count }) => sum + count, 0);
+  if (moreFailed > 0)
+    out.push({
+      key: keyOf("failed", "more", moreFailed),
+      kind: "moreFailed",
+      tone: "bad",
+      to: "/experiments",
+      search: { state: "FAILED" },
+      name: "",
+      count: moreFailed,
+      detail: "",
+      at: null,
+    });
   for (const trial of cluster?.impossible ?? []) {
     out.push({
       key: keyOf("impossible", trial.trial_id, parseAt(trial.waiting_since)),
@@ -174,5 +211,6 @@ export function attention(
       at: cluster?.oldest_queued_at ?? null,
     });
   }
-  return out.toSorted((a, b) => (a.tone === b.tone ? 0 : a.tone === "bad" ? -1 : 1));
+  const late = (item: Attention): number => parseAt(item.at) ?? Number.NEGATIVE_INFINITY;
+  return out.toSorted((a, b) => ORDER[a.kind] - ORDER[b.kind] || late(b) - late(a) || 0);
 }

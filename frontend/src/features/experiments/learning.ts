@@ -3,20 +3,17 @@ import type { Search } from "../../api/queries";
 import type { Line } from "../../charts/lines";
 import { fromWire } from "../../lib/format";
 import type { Columns } from "../../lib/series";
-import { bestOf, byMetric, metrics, type Results } from "./searchData";
+import { byMetric, metrics, type Results } from "./searchData";
 
 /** So many curves stand out; the others are pale. */
 export const STANDING_OUT = 12;
 
-/** Ids of the trials whose curves stand out: the best of those that were not stopped, failed or canceled, and the best of all. */
+/** Ids of the trials whose curves stand out: the best, whether they were stopped or not. */
 export function standingOut(results: Results): ReadonlySet<number> {
   const metric = metrics(results);
-  const lasting = metric.flatMap((value, i) =>
-    value === null || ["STOPPED_EARLY", "FAILED", "CANCELED"].includes(results.state[i] ?? "") ? [] : [i],
-  );
-  const chosen = byMetric(lasting, metric, results.metric_goal).slice(0, STANDING_OUT);
-  const best = bestOf(metric, results.metric_goal);
-  return new Set([...chosen, ...(best < 0 ? [] : [best])].map((i) => results.id[i] ?? -1));
+  const reported = metric.flatMap((value, i) => (value === null ? [] : [i]));
+  const chosen = byMetric(reported, metric, results.metric_goal).slice(0, STANDING_OUT);
+  return new Set(chosen.map((i) => results.id[i] ?? -1));
 }
 
 /** How the epoch grows with the step in each trial that says both: in proportion. By id. */

@@ -120,8 +120,8 @@ test("a line per trial, in places; an axis without a value in some trial goes fu
   ]);
 });
 
-test("curves: stopped ones are faint, epochs grow with steps, and rungs stand in where nothing was logged", () => {
-  expect([...standingOut(results)]).toEqual([11, 13]);
+test("curves: the best stand out whether stopped or not, epochs grow with steps, and rungs stand in where nothing was logged", () => {
+  expect([...standingOut(results)]).toEqual([13, 11, 12]);
   expect([...epochsOf(results)].map(([id, along]) => [id, along.growing?.value])).toEqual([
     [11, [4]],
     [13, [2]],

@@ -45,6 +45,10 @@ export const overview = {
   attention: {
     label: "Needs attention",
     failed: "{{name}} failed.",
+    failures_one: "{{count}} experiments failed in the last 24 hours, the latest {{name}}:",
+    failures_other: "{{count}} experiments failed in the last 24 hours, the latest {{name}}:",
+    moreFailed_one: "{{count}} more experiment failed for another reason.",
+    moreFailed_other: "{{count}} more experiments failed for other reasons.",
     node: "Node {{name}} sends no heartbeat.",
     health: "Node {{name}} is unhealthy.",
     impossible: "{{name}} cannot start on the current nodes:",

@@ -65,7 +65,7 @@ export const search = {
     unbrush: "Clear selection",
   },
   curves: {
-    faint: "Faint: trials that were stopped, failed or canceled, and all others except the best {{count}}.",
+    faint: "The best {{count}} trials stand out, stopped or not; the others are faint.",
     rungs: "Dashed: the rungs, at {{units}}.",
     none: "No curves for this metric",
     noneHint: "Curves appear with the first value a trial reports.",

@@ -47,6 +47,10 @@ export const overview: Same<typeof english> = {
   attention: {
     label: "需要关注",
     failed: "{{name}} 失败。",
+    failures_one: "过去 24 小时内有 {{count}} 个实验失败，最近的是 {{name}}：",
+    failures_other: "过去 24 小时内有 {{count}} 个实验失败，最近的是 {{name}}：",
+    moreFailed_one: "另有 {{count}} 个实验因其他原因失败。",
+    moreFailed_other: "另有 {{count}} 个实验因其他原因失败。",
     node: "收不到节点 {{name}} 的心跳。",
     health: "节点 {{name}} 不健康。",
     impossible: "{{name}} 在现有节点上无法启动：",

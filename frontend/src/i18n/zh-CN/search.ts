@@ -63,7 +63,7 @@ export const search = {
     unbrush: "清除选择",
   },
   curves: {
-    faint: "被停止、失败或取消的试验的曲线较淡；其余试验中只突出最好的 {{count}} 个。",
+    faint: "突出显示最好的 {{count}} 个试验（无论是否被停止），其余试验的曲线较淡。",
     rungs: "虚线：阶梯，位于 {{units}}。",
     none: "该指标没有曲线",
     noneHint: "试验从第一次上报（或首次告知结果）起就有曲线。",

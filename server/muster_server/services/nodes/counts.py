@@ -25,7 +25,7 @@ from muster_server.db.models import (
 )
 from muster_server.domain.nodes.availability import is_blocked_by, why_unavailable
 from muster_server.domain.states import ExperimentState, NodeState, TrialState
-from muster_server.schemas.cluster import PoolSlotsOut
+from muster_server.schemas.cluster import FailuresOut, PoolSlotsOut
 
 from ..core.liveness import CONTROLLER_LEASE, WORKER_LEASE
 
@@ -129,6 +129,44 @@ def training_now(session: Session) -> TrainingNow:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
+
+
+FAILED_WITHIN = dt.timedelta(hours=24)
+FAILURES_SHOWN = 20
+
+
+def recent_failures(session: Session, *, now: dt.datetime) -> tuple[list[FailuresOut], int]:
+    """Return what failed within FAILED_WITHIN by reason, the latest FAILURES_SHOWN reasons first,
+    and how many experiments failed in all."""
+    recent = and_(
+        ExperimentRow.state == ExperimentState.FAILED,
+        ExperimentRow.ended_at > now - FAILED_WITHIN,
+        ExperimentRow.archived_at.is_(None),
+        ExperimentRow.deleting_at.is_(None),
+    )
+    last = func.max(ExperimentRow.ended_at)
+    groups = session.execute(
+        select(ExperimentRow.reason, func.count(), last, func.max(ExperimentRow.id))
+        .where(recent)
+        .group_by(ExperimentRow.reason)
+        .order_by(last.desc())
+    ).all()
+    shown = groups[:FAILURES_SHOWN]
+    named = select(ExperimentRow.id, ExperimentRow.name)
+    names = dict(
+        session.execute(named.where(ExperimentRow.id.in_([newest for *_, newest in shown]))).all()
+    )
+    failures = [
+        FailuresOut(
+            reason=reason,
+            count=count,
+            experiment_id=newest,
+            experiment_name=names[newest],
+            ended_at=ended_at,
+        )
+        for reason, count, ended_at, newest in shown
+    ]
+    return failures, sum(count for _, count, *_ in groups)
 
 
 def size_bytes(database: Database, session: Session) -> int:

@@ -51,6 +51,7 @@ from .counts import (
     count_pools,
     count_slots,
     joined_at,
+    recent_failures,
     state_at,
     training_now,
     unavailable_because,
@@ -91,8 +92,11 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
     )
     training = training_now(session)
     impossible, num_impossible = find_impossible(session)
+    failures, num_failures = recent_failures(session, now=now)
     stuck, num_stuck = list_stuck(session)
     return ClusterOut(
+        failures=failures,
+        num_failures=num_failures,
         impossible=impossible,
         num_impossible=num_impossible,
         stuck=stuck,
