@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { Empty } from "../components/basics";
 import * as format from "../lib/format";
 import { usePref } from "../lib/prefs";
-import type { ChartSpec } from "../lib/series";
+import { type ChartSpec, UNGROUPED } from "../lib/series";
 import css from "./chart.module.css";
 import { arranged, pinned, PINNED, placed, readLayout } from "./chartLayout";
 import type { Arranging } from "./ChartMenu";
@@ -161,7 +161,7 @@ function Group({ group, members, isFirst, isOpen, onFold, want, single, onPlace,
           disabled={onFold === null}
         >
           {isOpen ? <IconChevronDown size={13} aria-hidden /> : <IconChevronRight size={13} aria-hidden />}
-          {group === PINNED ? t("metrics.pinned") : `${group}/`}{" "}
+          {group === PINNED ? t("metrics.pinned") : group === UNGROUPED ? t("metrics.ungrouped") : `${group}/`}{" "}
           <span>{t("metrics.group", { count: members.length, n: format.count(members.length) })}</span>
         </button>
       </h2>

@@ -69,7 +69,7 @@ export function StackedSteps({ store, title, syncKey }: { store: SeriesStore; ti
     <figure className={css["figure"]} ref={figure} aria-label={title} data-testid="chart-step-breakdown">
       <div className={css["head"]}>
         <h3>{title}</h3>
-        <span className="dim">ms</span>
+        <span className="dim">{t("perf.perStep")}</span>
       </div>
       <div className={css["legend"]} ref={legend} />
       <div className={css["plot"]} ref={box} style={{ height: HEIGHT }} />
@@ -166,6 +166,11 @@ function writeKeys(element: HTMLElement, { x, values }: Parts, idx: number | nul
     ...x.map((_, at) => STEP_PARTS.reduce((sum, part) => sum + (values[part]?.[at] ?? 0), 0)),
   );
   element.replaceChildren();
+  if (i >= 0) {
+    const which = document.createElement("span");
+    which.textContent = idx === null ? t("perf.lastBar") : t("perf.barAt", { step: format.count(x[i]) });
+    element.append(which);
+  }
   for (const part of STEP_PARTS) {
     if (!values[part]?.some((value) => value > tallest * LEAST_SHARE)) continue;
     const key = document.createElement("span");

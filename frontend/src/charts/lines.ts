@@ -2,7 +2,7 @@
 import type uPlot from "uplot";
 
 import { type Along, middle, type XKind, xOf } from "../lib/axis";
-import { alignTo, bestIn, type Cell, type Columns, smooth, union } from "../lib/series";
+import { alignTo, bestIn, type Cell, type Columns, isNoiseless, smooth, union } from "../lib/series";
 import type { YRange } from "./yRanges";
 
 /** One curve: its points are read when drawing, never kept in state. */
@@ -92,7 +92,9 @@ export function lay(lines: readonly Line[], view: View): Laid {
     const skip = view.logX ? own.findIndex((value) => value > 0) : 0;
     const put = (values: Float64Array): Cell[] =>
       alignTo(x, own.subarray(Math.max(0, skip)), values.subarray(Math.max(0, skip)), view.logY);
-    const values = put(smoothed ? smooth(columns.step, columns.mean, view.smoothing) : columns.mean);
+    const values = put(
+      smoothed && !isNoiseless(columns.mean) ? smooth(columns.step, columns.mean, view.smoothing) : columns.mean,
+    );
     data.push(values);
     laid.values.push(values);
     const raw = smoothed && !band && lines.length <= RAWS_MAX;

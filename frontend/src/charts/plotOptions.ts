@@ -141,8 +141,7 @@ export function makeOptions(input: OptionsInput): uPlot.Options {
         space: 34,
         splits: view.logY ? (_u, _axis, min, max) => logTicks(min, max) : undefined,
         filter: view.logY ? (_u, splits) => splits : undefined,
-        values: (_u, ticks, _axis, _space, increment) =>
-          ticks.map((v) => (v === null ? "" : format.axis(metric, v, view.logY ? 0 : increment))),
+        values: (_u, ticks, _axis, _space, increment) => format.axisTicks(metric, ticks, view.logY ? 0 : increment),
       },
     ],
     cursor: {

@@ -89,6 +89,8 @@ test("the middle leaves a twentieth out at either end, and few values are left a
 test("an axis has air, and a logarithmic one no zero", () => {
   expect(yRange(0, 10, false)).toEqual([0, 10.6]);
   expect(yRange(3, 3, false)).toEqual([2.7, 3.3]);
+  // Means of equal values that differ in the last digit.
+  expect(yRange(5e-5, 5.000000000000001e-5, false)[0]).toBeCloseTo(4.5e-5, 10);
   const [low, high] = yRange(0.01, 1, true);
   expect(low).toBeGreaterThan(0);
   expect(low).toBeLessThan(0.01);

@@ -213,7 +213,9 @@ export function yRange(min: number | null, max: number | null, log: boolean): [n
     const pad = min === max ? 2 : (max / min) ** 0.06;
     return [min / pad, max * pad];
   }
-  if (min === max) return min === 0 ? [0, 1] : [min - Math.abs(min) * 0.1, max + Math.abs(max) * 0.1];
+  // A mean of equal values may differ in its last digit: that is no change to be drawn over the whole height.
+  if (max - min <= Math.abs(max) * 1e-9)
+    return max === 0 ? [0, 1] : [min - Math.abs(min) * 0.1, max + Math.abs(max) * 0.1];
   const pad = (max - min) * 0.06;
   return [min >= 0 && min - pad < 0 ? 0 : min - pad, max + pad];
 }

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
-import { axis, bytes, count, duration, elapsed, fromWire, metric, ms, num, pct, si, unitOf } from "./format";
+import { axis, axisTicks, bytes, count, duration, elapsed, fromWire, metric, ms, num, pct, si, unitOf } from "./format";
 
 describe("numbers", () => {
   test("four significant digits, scientific at the ends", () => {
@@ -64,5 +64,14 @@ describe("metrics by name", () => {
   test("neighbouring ticks differ", () => {
     expect(axis("train/lr", 0.0009995, 0.0000005)).not.toBe(axis("train/lr", 0.001, 0.0000005));
     expect(axis("throughput/samples_per_s", 12000)).toBe("12 k");
+    expect(axis("params", 1e19)).toBe("1e19");
+  });
+  test("no tick says what the one before says", () => {
+    expect(axisTicks("memory/rss_bytes", [546_800, 547_000, 547_200], 200)).toEqual([
+      "533.98 KiB",
+      "534.18 KiB",
+      "534.38 KiB",
+    ]);
+    expect(axisTicks("comm/bytes", [0, 0.25, 0.5, 0.75, 1], 0.25)).toEqual(["0 B", "", "1 B", "", ""]);
   });
 });

@@ -63,6 +63,8 @@ export function si(input: WireNumber | null | undefined, unit = "", digits = 4):
   if (value === null) return MISSING;
   if (!Number.isFinite(value)) return notFinite(value);
   const size = Math.abs(value);
+  // Beyond the last prefix a number would have an exponent and a prefix.
+  if (size >= 1e15) return unit ? `${num(value, digits)} ${unit}` : num(value, digits);
   for (const [factor, prefix] of SI) {
     if (size >= factor) return `${num(value / factor, digits)} ${prefix}${unit}`;
   }
@@ -71,7 +73,7 @@ export function si(input: WireNumber | null | undefined, unit = "", digits = 4):
 
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
 
-export function bytes(input: WireNumber | null | undefined): string {
+export function bytes(input: WireNumber | null | undefined, digits = 3): string {
   let value = fromWire(input);
   if (value === null) return MISSING;
   if (!Number.isFinite(value)) return notFinite(value);
@@ -80,7 +82,7 @@ export function bytes(input: WireNumber | null | undefined): string {
     value /= 1024;
     unit += 1;
   }
-  return `${unit === 0 ? Math.round(value) : num(value, 3)} ${BINARY[unit]}`;
+  return `${unit === 0 ? Math.round(value) : num(value, digits)} ${BINARY[unit]}`;
 }
 
 /** A ratio 0..1 as a percentage; one decimal below 10%. */
@@ -184,7 +186,7 @@ export function axis(name: string, value: number, increment = 0): string {
     increment > 0 && value !== 0 ? Math.min(8, Math.max(3, Math.ceil(Math.log10(Math.abs(value) / increment)) + 1)) : 3;
   switch (unitOf(name)) {
     case "bytes":
-      return bytes(value);
+      return bytes(value, digits);
     case "ratio":
       return pct(value);
     case "perS":
@@ -192,6 +194,17 @@ export function axis(name: string, value: number, increment = 0): string {
     default:
       return Math.abs(value) >= 1e4 ? si(value, "", digits) : num(value, digits);
   }
+}
+
+/** The texts of an axis's ticks. None stands there twice: where the next one would say the same, it is left out. */
+export function axisTicks(name: string, ticks: readonly (number | null)[], increment = 0): string[] {
+  let before = "";
+  return ticks.map((tick) => {
+    const text = tick === null ? "" : axis(name, tick, increment);
+    if (text === before) return "";
+    if (text !== "") before = text;
+    return text;
+  });
 }
 
 /** "val/loss" → "loss"; the part behind the group. */

@@ -10,10 +10,12 @@ import {
   logTicks,
   mergeTail,
   nonFinite,
+  isNoiseless,
   smooth,
   tailStart,
   stepsOf,
   toColumns,
+  UNGROUPED,
   unionSteps,
 } from "./series";
 
@@ -75,7 +77,20 @@ describe("laying out on a common axis", () => {
 describe("smoothing", () => {
   test("off is the identity, a constant stays constant", () => {
     expect([...smooth([1, 2, 3], [1, 5, 2], 0)]).toEqual([1, 5, 2]);
-    for (const v of smooth([1, 2, 3, 4], [7, 7, 7, 7], 0.9)) expect(v).toBeCloseTo(7, 10);
+    const lr = 5e-5;
+    const steps = Array.from({ length: 300 }, (_, i) => i * 3);
+    for (const v of smooth(
+      steps,
+      Array.from({ length: 300 }, () => lr),
+      0.9,
+    ))
+      expect(v).toBe(lr);
+  });
+  test("a schedule is no noise, a loss is", () => {
+    const at = Array.from({ length: 200 }, (_, i) => i);
+    expect(isNoiseless(at.map((i) => (i < 20 ? i / 20 : (200 - i) / 180)))).toBe(true);
+    expect(isNoiseless(at.map((i) => Math.floor(i / 25)))).toBe(true);
+    expect(isNoiseless(at.map((i) => 1 / (i + 1) + 0.1 * Math.sin(i * i)))).toBe(false);
   });
   test("NaN passes through without poisoning the rest", () => {
     const out = smooth([1, 2, 3, 4], [2, Number.NaN, 2, 2], 0.9);
@@ -131,8 +146,8 @@ test("charts: all runs of a metric are on one chart, at most 24 lines on each", 
   const runs = new Set(["fold-1", "fold-2", "fold-10"]);
   const logged = ["fold-10/loss", "loss", "fold-2/loss", "fold-1/loss", "run-2/fold-1/loss", "fold-1/only", "a/b"];
   expect(chartSpecs(logged, runs).map((s) => [s.id, s.group, s.names.join("+")])).toEqual([
-    ["loss", "other", "loss+fold-1/loss+fold-2/loss+fold-10/loss+run-2/fold-1/loss"],
-    ["only", "other", "fold-1/only"],
+    ["loss", UNGROUPED, "loss+fold-1/loss+fold-2/loss+fold-10/loss+run-2/fold-1/loss"],
+    ["only", UNGROUPED, "fold-1/only"],
     ["a/b", "a", "a/b"],
   ]);
   const both = ["train/loss", "val/loss", "run-2/train/loss", "run-2/val/loss"];

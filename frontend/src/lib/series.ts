@@ -133,12 +133,34 @@ export function smooth(steps: ArrayLike<number>, values: ArrayLike<number>, fact
     // A range of 500 points one apart behaves like the classic EMA with this factor.
     const distance = previous === null ? 1 : Math.max(1e-9, ((step - previous) / span) * 500);
     const keep = weight ** distance;
-    average = average * keep + value * (1 - keep);
     bias = bias * keep + (1 - keep);
-    out[i] = average / bias;
+    // By the difference, so that equal values give exactly that value.
+    average += (value - average) * ((1 - keep) / bias);
+    out[i] = average;
     previous = step;
   }
   return out;
+}
+
+/** Share of the points at which a series without noise may turn; of noise, two thirds do. */
+const TURNS_MAX = 0.05;
+
+/** Whether a series goes up or down in a few long runs, such as a learning rate, an epoch or memory: nothing to smooth. */
+export function isNoiseless(values: ArrayLike<number>): boolean {
+  let turns = 0;
+  let direction = 0;
+  let before = Number.NaN;
+  for (let i = 0; i < values.length; i += 1) {
+    const value = values[i] ?? Number.NaN;
+    if (!Number.isFinite(value)) continue;
+    const now = Math.sign(value - before);
+    if (now !== 0 && !Number.isNaN(now)) {
+      if (direction !== 0 && now !== direction) turns += 1;
+      direction = now;
+    }
+    before = value;
+  }
+  return turns <= Math.max(1, values.length * TURNS_MAX);
 }
 
 export interface NonFinite {
@@ -277,8 +299,11 @@ export interface ChartSpec {
 /** Of so many lines each has a look of its own; further runs have the next chart. */
 const LINES_MAX = 24;
 
+/** The group of metrics without one in their names. No name begins so: a slash comes after a group. */
+export const UNGROUPED = "/";
+
 /** What a script logs comes first, in groups of its own names; what Muster measures follows. */
-const SCRIPT_GROUPS = ["train", "val", "test", "other"];
+const SCRIPT_GROUPS = ["train", "val", "test", UNGROUPED];
 const MEASURED_GROUPS = ["throughput", "comm", "time", "pipeline", "network", "memory", "progress"];
 
 /** A loss as scripts and their libraries call it: "loss", "train_loss", "train/loss", "eval_loss". */
@@ -302,7 +327,7 @@ export function chartSpecs(names: readonly string[], labels: Labels = NO_LABELS)
   const specs: ChartSpec[] = [];
   for (const metric of [...runs.keys()].toSorted()) {
     const slash = metric.indexOf("/");
-    const group = slash < 0 ? "other" : metric.slice(0, slash);
+    const group = slash < 0 ? UNGROUPED : metric.slice(0, slash);
     const rest = slash < 0 ? metric : metric.slice(slash + 1);
     if (group === "val" && runs.has(`train/${rest}`)) continue;
     const partner = group === "train" && runs.has(`val/${rest}`) ? `val/${rest}` : null;
@@ -325,7 +350,7 @@ export function compareSpecs(names: readonly string[]): ChartSpec[] {
   return inOrder(
     names.map((name) => ({
       id: name,
-      group: name.includes("/") ? name.slice(0, name.indexOf("/")) : "other",
+      group: name.includes("/") ? name.slice(0, name.indexOf("/")) : UNGROUPED,
       names: [name],
     })),
   );

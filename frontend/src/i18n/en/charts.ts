@@ -27,6 +27,7 @@ export const charts = {
     noMatch: "No metrics match “{{text}}”",
     clearFind: "Show all metrics",
     pinned: "Pinned",
+    ungrouped: "Metrics without a group",
     group_one: "{{n}} chart",
     group_other: "{{n}} charts",
     zoomed: "{{from}} to {{to}}",

@@ -22,6 +22,7 @@ export const charts: Same<typeof english> = {
     noMatch: "没有名称类似“{{text}}”的指标",
     clearFind: "显示所有指标",
     pinned: "已置顶",
+    ungrouped: "未分组的指标",
     group_one: "{{n}} 张图",
     group_other: "{{n}} 张图",
     zoomed: "{{from}} 到 {{to}}",
