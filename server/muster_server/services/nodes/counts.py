@@ -165,6 +165,7 @@ def recent_failures(session: Session, *, now: dt.datetime) -> tuple[list[Failure
             ended_at=ended_at,
         )
         for reason, count, ended_at, newest in shown
+        if ended_at is not None
     ]
     return failures, sum(count for _, count, *_ in groups)
 
