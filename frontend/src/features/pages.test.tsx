@@ -5,7 +5,7 @@ import { render, screen, within } from "@testing-library/react";
 import i18next from "i18next";
 import { beforeAll, expect, test, vi } from "vitest";
 
-import { type Cluster, type Experiment, me, type Node, type Search } from "../api/queries";
+import { type Cluster, type Experiment, me, type Search } from "../api/queries";
 import { TrialsBar } from "../components/basics";
 import { DataTable } from "../components/DataTable";
 import { ErrorNotice, QueryView } from "../components/QueryView";
@@ -181,18 +181,6 @@ test("a token's role is never above its owner's", () => {
 
 const NOW = Date.parse("2026-01-02T00:00:00Z");
 const CALM = { impossible: [], num_impossible: 0, stuck: [], num_stuck: 0 } as unknown as Cluster;
-const nodeOf = (patch: Partial<Node>): Node =>
-  ({
-    id: "n1",
-    name: "n1",
-    state: "ONLINE",
-    health: "ok",
-    health_reason: "",
-    state_reason: "",
-    state_parts: [],
-    last_seen_at: "2026-01-01T23:59:00Z",
-    ...patch,
-  }) as Node;
 const experimentOf = (patch: Partial<Experiment>): Experiment =>
   ({
     id: 1,
@@ -208,45 +196,6 @@ const experimentOf = (patch: Partial<Experiment>): Experiment =>
     ended_at: null,
     ...patch,
   }) as Experiment;
-
-test("attention: worst first, and nothing when all is well", () => {
-  expect(attention(undefined, [nodeOf({})], [experimentOf({})], NOW)).toEqual([]);
-  const items = attention(
-    {
-      oldest_queued_at: "2026-01-01T23:00:00Z",
-      impossible: [
-        {
-          trial_id: 9,
-          experiment_name: "large",
-          pending_reason: "needs 6",
-          pending_parts: [],
-          waiting_since: "2026-01-01T23:59:00Z",
-        },
-      ],
-      num_impossible: 3,
-      stuck: [],
-      num_stuck: 0,
-    } as unknown as Cluster,
-    [nodeOf({ state: "SUSPECT" }), nodeOf({ id: "n2", state: "LOST" })],
-    [
-      experimentOf({ state: "FAILED", ended_at: "2026-01-01T20:00:00Z" }),
-      experimentOf({ id: 2, state: "FAILED", ended_at: "2025-12-01T00:00:00Z" }),
-      experimentOf({ id: 3, non_finite_metric: "train/loss" }),
-      experimentOf({ id: 4, standstill: { text: "This search has stood still.", parts: [] } }),
-    ],
-    NOW,
-  );
-  expect(items.map((item) => `${item.tone}:${item.kind}`)).toEqual([
-    "bad:node",
-    "bad:failed",
-    "bad:diverged",
-    "warn:node",
-    "warn:still",
-    "warn:impossible",
-    "warn:moreImpossible",
-    "warn:wait",
-  ]);
-});
 
 test("attention: what the present nodes can never run, with how many more there are", () => {
   const one = {
@@ -264,11 +213,6 @@ test("attention: what the present nodes can never run, with how many more there 
     ["moreImpossible", "warn", "/queue", "2", ""],
   ]);
   expect(attention(CALM, [], [], NOW)).toEqual([]);
-});
-
-test("attention: what two lists hold is said once", () => {
-  const failed = experimentOf({ state: "FAILED", ended_at: "2026-01-01T23:00:00Z" });
-  expect(attention(undefined, [], [failed, failed], NOW)).toHaveLength(1);
 });
 
 test("what ended last stands first, whatever was submitted last", () => {

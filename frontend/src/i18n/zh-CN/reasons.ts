@@ -315,5 +315,5 @@ export const words: Readonly<Record<string, string>> = {
   "backward pass": "反向",
   "time without gradients": "不计算梯度的时间",
   "optimizer step": "优化器步",
-  checkpoint: "检查点",
+  "saving of checkpoints": "保存检查点",
 };

@@ -66,7 +66,7 @@ PART_NAMES = {
     "time/backward_ms": "backward pass",
     "time/no_grad_ms": "time without gradients",
     "time/optimizer_ms": "optimizer step",
-    "time/checkpoint_ms": "checkpoint",
+    "time/checkpoint_ms": "saving of checkpoints",
     "time/other_ms": "time outside the model",
     "time/other_idle_ms": "waiting outside the model",
     "time/validation_ms": "validation",
