@@ -311,6 +311,10 @@ SENTENCES: Mapping[str, str] = {
         "Steps are short, so measurements are means of about {steps:step}: ranks that are late by turns within them "
         "look like communication. Trace a few steps to see which it is."
     ),
+    "bound.messages": (
+        "Who receives a message from another rank also waits until it is sent, and the two look alike. If these are "
+        "the stages of a pipeline, mark them: `with timer.pipeline(stage)`."
+    ),
     "bound.bubble": (
         "Pipeline stages wait for each other. Fill the bubble with more micro-batches (`strategy.accumulate`), or use "
         "the interleaved or zero_bubble schedule."

@@ -105,7 +105,7 @@ class BottleneckOut(Output):
     kind: BottleneckKind
     """Kind of bottleneck. `computation`: it takes more than half of the step, and nothing avoidable a
     tenth. `no_single_cost`: neither. `too_early`: not enough steps to say; `ms` and `share` are of the
-    largest cost so far. `communication_or_waiting`: rows of several steps do not tell these apart.
+    largest cost so far. `communication_or_waiting`: what is measured does not tell these apart.
     More kinds may follow."""
     ms: float
     """Time per step; forward and backward if `kind` is `computation`."""

@@ -285,9 +285,44 @@ def test_rows_of_several_steps_do_not_tell_communication_from_waiting_by_turns()
     found = bottleneck(analyse({0: rows, 1: rows}, [world], bucket_steps=25))
     assert found is not None
     assert found.kind == "communication_or_waiting"
-    assert found.headline.english.startswith("Bound by communication, or waiting by turns: 60%")
+    assert found.headline.english.startswith("Bound by communication, or waiting for other")
     assert "means of about 5 steps" in found.reason.english
     assert "Accumulate" not in found.reason.english
+
+
+def test_a_receiver_that_waits_for_its_message_is_not_called_communication() -> None:
+    """Two stages by hand: what is not moving data cannot be told from it."""
+    rows: Rows = {
+        "time/step_ms": dict.fromkeys(STEPS, 66.0),
+        "time/forward_ms": dict.fromkeys(STEPS, 33.0),
+        "comm/exposed_ms": dict.fromkeys(STEPS, 33.0),
+        "comm/world/exposed_ms": dict.fromkeys(STEPS, 33.0),
+        "comm/world/recv/time_ms": dict.fromkeys(STEPS, 33.0),
+        "comm/world/recv/count": dict.fromkeys(STEPS, 1.0),
+        "comm/world/recv/bytes": dict.fromkeys(STEPS, 128.0),
+    }
+    world = ProcessGroup(name="world", ranks=(0, 1), backend="gloo")
+    found = bottleneck(analyse({0: rows, 1: rows}, [world]))
+    assert found is not None
+    assert found.kind == "communication_or_waiting"
+    assert "timer.pipeline" in found.reason.english
+    assert "Accumulate" not in found.reason.english
+
+
+def test_validation_before_which_nothing_was_reported_counts_as_none_then() -> None:
+    """The series begins with the first pause: 450 ms after the tenth step, in rows of three."""
+    steps = range(3, 121, 3)
+    rows: Rows = {
+        "time/step_ms": dict.fromkeys(steps, 22.0),
+        "time/forward_ms": dict.fromkeys(steps, 21.0),
+        "time/validation_ms": {s: 150.0 if s % 30 == 0 else 0.0 for s in steps if s >= 60},
+    }
+    found = bottleneck(analyse({0: rows}, [], bucket_steps=15))
+    assert found is not None
+    (validation,) = (cost for cost in found.costs if cost.kind == "validation")
+    assert validation.ms == pytest.approx(3 * 450 / 120)
+    assert found.validation_ms == pytest.approx(validation.ms)
+    assert sum(cost.share for cost in found.costs) <= 1
 
 
 def test_a_few_stretches_of_many_steps_are_enough_if_they_agree() -> None:

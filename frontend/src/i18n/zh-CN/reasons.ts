@@ -188,6 +188,8 @@ export const parts: Readonly<Record<string, string>> = {
     "这是传输数据的时间，不含等待迟到的 rank。把梯度累积到 {{k}} 个微批次（`strategy.accumulate`）可使其降到 {{left}}%，增大每个 worker 的批次也有帮助",
   "bound.averaged":
     "每步很短，测量值约为 {{steps}} 步的平均：其间各 rank 轮流迟到看起来与通信一样。跟踪几步即可看出是哪一种",
+  "bound.messages":
+    "接收其他 rank 消息的一方也要等到它被发送，两者看起来一样。如果这是流水线的各阶段，请标记它们：`with timer.pipeline(stage)`",
   "bound.bubble":
     "流水线各阶段互相等待。增加微批次（`strategy.accumulate`）可以填充气泡，interleaved 和 zero_bubble 调度的气泡更少",
   "bound.imbalance": "最慢的阶段比平均多计算 {{imbalance_pct}}%，可以少给它一些块（`strategy.blocks_per_stage`）",
@@ -296,7 +298,7 @@ export const words: Readonly<Record<string, string>> = {
   unhealthy: "不健康",
   "waiting for late ranks": "等待迟到的 rank",
   communication: "通信",
-  "communication, or waiting by turns": "通信，或轮流等待",
+  "communication, or waiting for other ranks": "通信，或等待其他 rank",
   "the pipeline bubble": "流水线气泡",
   "data loading": "数据加载",
   "writing checkpoints": "写检查点",

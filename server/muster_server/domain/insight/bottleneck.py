@@ -46,7 +46,7 @@ MAX_LATE = 3
 CAUSES: Mapping[BottleneckKind, str] = {
     "waiting": "waiting for late ranks",
     "communication": "communication",
-    "communication_or_waiting": "communication, or waiting by turns",
+    "communication_or_waiting": "communication, or waiting for other ranks",
     "bubble": "the pipeline bubble",
     "data": "data loading",
     "checkpoint": "writing checkpoints",
@@ -123,7 +123,7 @@ def bottleneck(found: StepAnalysis) -> Bottleneck | None:
     costs.sort(key=lambda cost: -cost.ms)
     said = _decide(found, costs)
     kind: BottleneckKind = said.kind or said.cost.kind
-    if kind == "communication" and found.bucket_steps > 1:
+    if kind == "communication" and (found.bucket_steps > 1 or _is_of_messages(found)):
         kind = "communication_or_waiting"
     whole = _Whole(ms=whole_ms, name=WHOLE[validation_ms > 0], costs={c.kind: c for c in costs})
     return Bottleneck(
@@ -236,6 +236,8 @@ def _reasons(
         case "communication":
             return [_communication(said.cost.ms, whole.ms)]
         case "communication_or_waiting":
+            if _is_of_messages(found):
+                return [Message("bound.messages")]
             rows = min(rank.num_rows for rank in found.ranks)
             return [Message("bound.averaged", steps=round(found.num_steps / max(rows, 1), 1))]
         case "bubble":
@@ -301,6 +303,15 @@ def _communication(ms: float, step_ms: float) -> Message:
     k = min(max(math.ceil(ms * (1 / NOTABLE_SHARE - 1) / rest), 2), MAX_ACCUMULATE)
     left = round(100 * ms / (ms + k * rest))
     return Message("bound.communication", k=k, left=left)
+
+
+def _is_of_messages(found: StepAnalysis) -> bool:
+    """Return whether most communication is messages between two ranks. Who receives one also waits
+    until the other sends it, which only a pipeline that marks its stages tells from moving data."""
+    if found.stages:
+        return False
+    in_all = math.fsum(kind.time_ms for kind in found.traffic)
+    return math.fsum(k.time_ms for k in found.traffic if k.kind in ("send", "recv")) > in_all / 2
 
 
 def _bubble(imbalance: float) -> list[AnyMessage]:

@@ -17,6 +17,7 @@ Rows = Mapping[str, Mapping[int, float]]
 
 _STEP = "time/step_ms"
 _RECORDED = "comm/recorded_pct"
+_VALIDATION = "time/validation_ms"
 _MAX_GAP = 10
 """A row stands for at most so many times the steps of the median one: step numbers that a script
 leaves out are not steps."""
@@ -74,9 +75,11 @@ class RankRows:
         return found
 
     def series(self, name: str) -> Mapping[int, float]:
-        """Return the values of a metric; of a process group's collectives with 0 in the rows where
-        there were none. Empty when there is no value at all."""
+        """Return the values of a metric; of a process group's collectives, and of validation, with 0
+        in the rows where there were none. Empty when there is no value at all."""
         found = self._rows.get(name, {})
+        if found and name == _VALIDATION:
+            return {**dict.fromkeys(self._rows.get(_STEP, {}), 0.0), **found}
         if not found or not _is_of_a_group(name):
             return found
         return {**dict.fromkeys(self.with_comm, 0.0), **found}
