@@ -197,7 +197,9 @@ def judged(client: Client, cause: Cause) -> Judged:
         true_ms=_true_ms(cause, truths),
         kind=bound["kind"],
         largest=max(kinds, key=lambda kind: kinds[kind], default=""),
-        said_ms=next((kinds[kind] for kind in cause.kinds if kind in kinds), None),
+        said_ms=bound["ms"]
+        if bound["kind"] in cause.kinds
+        else next((kinds[kind] for kind in cause.kinds if kind in kinds), None),
         headline=bound.get("headline", ""),
         reason=bound["reason"],
         parts={
