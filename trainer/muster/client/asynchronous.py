@@ -167,6 +167,7 @@ class AsyncClient:
     delete_experiment = awaited(Client.delete_experiment)
     wait = awaited(Client.wait)
     trials = awaited(Client.trials)
+    figures = awaited(Client.figures)
     trial = awaited(Client.trial)
     best_trial = awaited(Client.best_trial)
     stop_trial = awaited(Client.stop_trial)
