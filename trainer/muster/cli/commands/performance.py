@@ -77,7 +77,7 @@ def _in_short(found: dict[str, Any]) -> str:
     if speed != "–":
         parts.insert(0, speed)
     if share != "–":
-        parts.append(f"communication {share}")
+        parts.append(f"communication and waiting {share}")
     return ", ".join(parts)
 
 
