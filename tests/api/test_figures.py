@@ -102,7 +102,9 @@ def test_rest_export_and_commands_say_the_same(run, viewer_client, muster):
     shown = " ".join(muster("show", str(experiment_id)).output.split())
     assert re.search(rf"\b{BATCH / 0.17:.2f} samples/s 14% 0\b", shown), shown
     told = " ".join(muster("performance", str(experiment_id)).output.split())
-    assert f"{BATCH / 0.17:.2f} samples/s, 170.0 ms per step, communication and waiting 14%" in told, told
+    assert (
+        f"{BATCH / 0.17:.2f} samples/s, 170.0 ms per step, communication and waiting 14%" in told
+    ), told
     assert "the newest 100 rows of each rank" in told
 
 

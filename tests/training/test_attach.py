@@ -160,7 +160,7 @@ def test_a_new_interpreter_finds_us_and_its_own_sitecustomize(tmp_path: Path) ->
         "print('muster.launch.attach' in sys.modules, 'torch' in sys.modules, flush=True)\n"
         "print(os.environ['PYTHONPATH'], flush=True)\n"
         "print('attach_site' in ' '.join(sys.path))\n"
-        "print(len([f for f in sys.meta_path if type(f).__module__ == 'muster.launch.attach']))\n"
+        "print(len([f for f in sys.meta_path if type(f).__name__ == 'AfterImport']))\n"
     )
     path = f"{SITE}{os.pathsep}{tmp_path}"
     environ = {**os.environ, "PYTHONPATH": path, "MUSTER_ATTACH": "steps"}
