@@ -1,6 +1,7 @@
 """Everything that wrote to the database in one history, to be done again with a crash in it."""
 
 import dataclasses
+import gc
 import json
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
@@ -94,6 +95,8 @@ class Replay:
 
     @contextmanager
     def _from(self, work, *, seed=1):
+        # A cursor that a crash left in a cycle must not outlive the database that it reads.
+        gc.collect()
         self.connection.deserialize(work.before)
         self.loop.now_s = work.now_s
         with deterministic(seed, lambda: self.loop.now_s):
