@@ -71,6 +71,7 @@ class Replay:
     """The same database and clock as at the moment of a recorded piece of work."""
 
     def __init__(self):
+        gc.freeze()  # what is there by now stays, and is not looked through each time
         self.database = world._shared_database()
         self.connection = world._shared["connection"]
         self.loop = world._shared_loop()
