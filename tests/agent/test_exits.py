@@ -206,11 +206,11 @@ def test_the_switch_that_would_mend_a_failure_is_named(
     ("path", "is_above"),
     [
         ("../input.txt", True),
-        ("/a/work/7/src/conf.yaml", True),
-        ("/a/work/data/x.csv", True),
+        ("/a/jobs/7/src/conf.yaml", True),
+        ("/a/jobs/data/x.csv", True),
         ("data/x.csv", False),
         ("data/../x.csv", False),
-        ("/a/work/7/files/x.csv", False),
+        ("/a/jobs/7/files/x.csv", False),
         ("/a/worker/x.csv", False),
         ("/data/x.csv", False),
     ],
@@ -219,7 +219,7 @@ def test_a_file_above_the_folder_that_was_sent_is_told_apart(path: str, is_above
     reason = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
     tail = f"Traceback (most recent call last):\n  x\n{reason}\n"
     info = verdict(
-        worker(exit_code=1, stderr_tail=tail), launcher="plain", work_dir="/a/work/7/files"
+        worker(exit_code=1, stderr_tail=tail), launcher="plain", work_dir="/a/jobs/7/files"
     )
     assert reason in info.message
     assert ("`--code ..`" in info.message) == is_above

@@ -107,7 +107,7 @@ class Training:
     steps = 60
     nap_ms = 20.0
     busy_ms = 0.0
-    """Of the model."""
+    """How long the model sleeps and computes in a step."""
 
     def __init__(self, folder: str, *, with_sdk: bool) -> None:
         self.folder, self.with_sdk = folder, with_sdk
