@@ -211,7 +211,7 @@ def test_the_switch_that_would_mend_a_failure_is_named(
         ("data/x.csv", False),
         ("data/../x.csv", False),
         ("/a/jobs/7/files/x.csv", False),
-        ("/a/worker/x.csv", False),
+        ("/a/jobsite/x.csv", False),
         ("/data/x.csv", False),
     ],
 )
