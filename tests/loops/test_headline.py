@@ -15,7 +15,10 @@ def test_lists_pages_and_commands_show_the_metric_that_still_moves(
     allocation_id = node.only().spec.allocation_id
     node.send(allocation_id, metrics_record({"train_loss": [(0, 4.4)], "val_loss": [(0, 4.3)]}))
     measured = {"comm/exposed_ms": (9.0, 27.0), "time/step_ms": (90.0, 110.0)}
-    measured |= {"comm/overhead_ratio": (0.1, 0.05), "throughput/samples_per_s": (100.0, 300.0)}
+    measured |= {
+        "comm/overhead_ratio": (9 / 90, 27 / 110),
+        "throughput/samples_per_s": (100.0, 300.0),
+    }
     node.send(
         allocation_id,
         metrics_record(
@@ -34,4 +37,6 @@ def test_lists_pages_and_commands_show_the_metric_that_still_moves(
     }  # fmt: skip
     assert "loss 3.5" in muster("list").stdout
     shown = " ".join(muster("show", str(experiment_id)).stdout.split())
-    assert "loss 3.5 200 18% 0" in shown, "what the page says: 36 of 200 ms, not the newest value"
+    assert "loss 3.5 210 samples/s 18% 0" in shown, (
+        "36 of 200 ms and 42 samples in them, not the newest row"
+    )
