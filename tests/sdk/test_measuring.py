@@ -65,6 +65,15 @@ def test_what_ddp_waits_for_after_its_last_launch_is_exposed() -> None:
     assert use.exposed_by_phase == {"backward": 50}
 
 
+def test_the_call_that_launches_a_collective_is_exposed() -> None:
+    record = collective(20, 80, waits=[(50, 80)])
+    record.blocked = (ME, 20, 32)
+    use = comm_use([record], STEP, thread=ME)
+    assert (use.total, use.exposed, use.exposed_by_group) == (60, 42, {"world": 42})
+    record.blocked = (ME + 1, 20, 32)
+    assert comm_use([record], STEP, thread=ME).exposed == 30
+
+
 def test_only_the_training_thread_s_waits_are_exposed() -> None:
     mine = collective(20, 80, waits=[(50, 80)])
     other = collective(20, 90)

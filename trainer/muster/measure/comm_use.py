@@ -66,11 +66,11 @@ def comm_use(
     thread: identity of the training thread; default is the caller.
     fastest: what is known of messages between stages from earlier steps.
 
-    Blocked are: every wait of the training thread, and, for collectives that DDP's reducer waits
-    for by itself, the time from the last such launch in a backward to that backward's end. Both
-    count only while a collective is really in flight, so exposed never exceeds total. A message
-    between stages is in flight for as long as the fastest of its size took, up to its end; what
-    the thread is blocked on it before that is bubble.
+    Blocked are: every wait of the training thread, the calls that launch collectives, and, for
+    collectives that DDP's reducer waits for by itself, the time from the last such launch in a
+    backward to that backward's end. They count only while a collective is really in flight, so
+    exposed never exceeds total. A message between stages is in flight for as long as the fastest of
+    its size took, up to its end; what the thread is blocked on it before that is bubble.
     """
     me = threading.get_ident() if thread is None else thread
     if not segments or not records:
@@ -81,9 +81,17 @@ def comm_use(
     intervals = [_in_step(r, step_start, step_end, fastest) for r in records]
     in_flight = intersect(merge(intervals), counted)
     waits = [(r, (start, end)) for r in records for who, start, end in r.waits if who == me]
+    calls = [
+        (r, (r.blocked[1], r.blocked[2]))
+        for r in records
+        if r.blocked is not None and r.blocked[0] == me and not r.is_pipeline
+    ]
     by_future = [r for r in records if r.is_future]
     exposed = intersect(
-        merge([*(wait for _, wait in waits), *_reducer_waits(by_future, segments)]), in_flight
+        merge(
+            [*(blocked for _, blocked in (*waits, *calls)), *_reducer_waits(by_future, segments)]
+        ),
+        in_flight,
     )
     exposed_by_phase = _by_phase(exposed, segments)
     at_stages = intersect(merge(wait for r, wait in waits if r.is_pipeline), counted)
@@ -99,7 +107,7 @@ def comm_use(
         exposed=sum(exposed_by_phase.values()),
         exposed_by_phase=exposed_by_phase,
         exposed_by_group=_by_group(
-            records, by_future, waits, intervals, segments, counted, length(exposed)
+            records, by_future, [*waits, *calls], intervals, segments, counted, length(exposed)
         ),
         bubble=sum(bubble_by_phase.values()),
         bubble_by_phase=bubble_by_phase,

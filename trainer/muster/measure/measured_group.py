@@ -313,7 +313,9 @@ class MeasuredGroup(dist.ProcessGroup):
         if count is None and log.labels:
             record.label = log.labels.pop(payload[0].data_ptr(), None)
         prepared_ns = cpu_ns() - began if is_timed else 0
+        calls_ns = now_ns()
         work = call(*args)
+        record.blocked = (threading.get_ident(), calls_ns, now_ns())
         began = cpu_ns() if is_timed else 0
         if count is None:
             other = self._global_ranks[peer] if peer is not None else None
