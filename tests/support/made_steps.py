@@ -96,3 +96,15 @@ def averaged(rows: Rows, every: int) -> Rows:
             values: Sequence[float] = [series.get(s, 0.0) for s in range(end - every + 1, end + 1)]
             found.setdefault(name, {})[end] = sum(values) / every
     return found
+
+
+def joined(rows: Rows, is_joined: Callable[[int], bool]) -> Rows:
+    """Return rows of which some are joined with the one after, into one row of the mean of both."""
+    found: dict[str, dict[int, float]] = {}
+    for name, series in rows.items():
+        for step, value in series.items():
+            if is_joined(step) and step + 1 in series:
+                continue
+            before = series.get(step - 1, value) if is_joined(step - 1) else value
+            found.setdefault(name, {})[step] = (before + value) / 2
+    return found

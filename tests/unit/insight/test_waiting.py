@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster_server.domain.insight.bottleneck import Bottleneck, bottleneck
-from support.made_steps import BASE, MadeSteps, Own, averaged, made
+from support.made_steps import BASE, MadeSteps, Own, averaged, joined, made
 
 
 def verdict(training: MadeSteps, bucket_steps: int = 1) -> Bottleneck:
@@ -96,6 +96,23 @@ def test_rows_of_several_steps_are_compared_by_stretches() -> None:
     found = verdict(fast, bucket_steps=25)
     assert (found.kind, found.ms) == ("waiting", pytest.approx(16))
     assert "Rank 1 is late in 17 of 17 stretches of 25 steps" in found.reason.english
+
+
+def test_rows_of_two_steps_between_rows_of_one_lose_no_step() -> None:
+    """Quick steps share a row, and not the same ones on both ranks; those in which one is late do not."""
+
+    def bursts(step: int, rank: int) -> Own:
+        return {"time/other_idle_ms": 80.0} if rank == 1 and step % 20 >= 12 else {}
+
+    training = made(bursts, steps=121)
+    fast = {
+        rank: joined(rows, lambda step, rank=rank: step % 20 < 8 and step % 4 == rank)
+        for rank, rows in training.ranks.items()
+    }
+    found = verdict(MadeSteps(fast, training.step_ms))
+    true_ms = 80 * sum(step % 20 >= 12 for step in range(1, 121)) / 120
+    assert (found.kind, found.ms) == ("waiting", pytest.approx(true_ms, rel=0.03))
+    assert "Rank 1 is late in 48 of 120 steps" in found.reason.english
 
 
 def test_equal_workers_on_a_noisy_machine_are_not_blamed() -> None:

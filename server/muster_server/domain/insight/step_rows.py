@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 Rows = Mapping[str, Mapping[int, float]]
 """Metric → step → value, of one rank."""
 
+PARTS_KNOWN = "time/forward_ms"
+"""Metric that every row with parts has."""
 _STEP = "time/step_ms"
 _RECORDED = "comm/recorded_pct"
 _VALIDATION = "time/validation_ms"
@@ -27,15 +30,21 @@ class RankRows:
     """What one rank has measured in a window of steps.
 
     rows: without NaN. width: rows of different ranks are compared within buckets of so many steps;
-        1 where every step is a row.
+        1 where nearly every step is a row.
+    ends: of `common_ends`; then rows are compared within these instead.
     """
 
-    def __init__(self, rows: Rows, *, width: int) -> None:
+    def __init__(self, rows: Rows, *, width: int, ends: Sequence[int] = ()) -> None:
         self._rows = rows
         self._width = width
+        self._ends = ends
 
     def __contains__(self, name: str) -> bool:
         return bool(self._rows.get(name))
+
+    @property
+    def is_by_step(self) -> bool:
+        return self._width <= 1
 
     @property
     def names(self) -> list[str]:
@@ -45,7 +54,7 @@ class RankRows:
     @cached_property
     def with_parts(self) -> Mapping[int, float]:
         """Steps of the rows whose parts are known. Empty: none are."""
-        return self._rows.get("time/forward_ms", {})
+        return self._rows.get(PARTS_KNOWN, {})
 
     @cached_property
     def with_comm(self) -> Mapping[int, float]:
@@ -70,9 +79,17 @@ class RankRows:
         """Bucket → how many steps the figures of its rows with parts are of."""
         found: dict[int, float] = {}
         for step in self.with_parts:
-            bucket = step // max(self._width, 1)
-            found[bucket] = found.get(bucket, 0.0) + (self.num_steps.get(step) or 1.0)
+            bucket = self._bucket(step)
+            if bucket is not None:
+                found[bucket] = found.get(bucket, 0.0) + (self.num_steps.get(step) or 1.0)
         return found
+
+    def _bucket(self, step: int) -> int | None:
+        """Return the bucket that a row belongs to; None after the last common end."""
+        if not self._ends:
+            return step // max(self._width, 1)
+        at = bisect_left(self._ends, step)
+        return self._ends[at] if at < len(self._ends) else None
 
     def series(self, name: str) -> Mapping[int, float]:
         """Return the values of a metric; of a process group's collectives, and of validation, with 0
@@ -101,11 +118,13 @@ class RankRows:
     def buckets(self, name: str) -> dict[int, float]:
         """Bucket → mean per step of its rows. {} when there is no value at all."""
         series = self.series(name)
-        if self._width <= 1:
+        if self._width <= 1 and not self._ends:
             return dict(series)
         members: dict[int, dict[int, float]] = {}
         for step, value in series.items():
-            members.setdefault(step // self._width, {})[step] = value
+            bucket = self._bucket(step)
+            if bucket is not None:
+                members.setdefault(bucket, {})[step] = value
         return {bucket: self._mean(rows) or 0.0 for bucket, rows in members.items()}
 
     def _mean(self, series: Mapping[int, float]) -> float | None:
@@ -115,6 +134,13 @@ class RankRows:
         if sum(weights) <= 0:
             return statistics.fmean(series.values())
         return statistics.fmean(series.values(), weights)
+
+
+def common_ends(ranks: Iterable[Rows]) -> list[int]:
+    """Return the steps that end a row on every rank, in order: rows between two of them are of the
+    same steps on all ranks. Empty without any."""
+    steps = [set(rows.get(_STEP, ())) for rows in ranks]
+    return sorted(set.intersection(*steps)) if steps else []
 
 
 def _is_of_a_group(name: str) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .costs import StepCosts, costs_of
-from .step_rows import RankRows, Rows
+from .step_rows import PARTS_KNOWN, RankRows, Rows, common_ends
 from .step_traffic import KindTraffic, ProcessGroup, placed_groups, traffic_of
 from .waiting import LateRank, late_ranks, waits_of
 
@@ -85,7 +85,8 @@ def analyse(
 
     ranks: rank → its rows in a window of steps. Ranks without parts are left out of the answer.
     bucket_steps: rows of different ranks are compared within buckets of so many steps; 1 where
-        every step is a row.
+        nearly every step is a row. Then the few rows of several steps are joined with others up to
+        the next step that ends a row on every rank.
     """
     measured = _measured(ranks, bucket_steps)
     placed = placed_groups(measured, groups)
@@ -134,8 +135,9 @@ def lateness(
 
 def _measured(ranks: Mapping[int, Rows], width: int) -> dict[int, RankRows]:
     """Return the rows of the ranks that have measured parts of their steps."""
-    found = {rank: RankRows(rows, width=width) for rank, rows in ranks.items()}
-    return {rank: rows for rank, rows in found.items() if rows.with_parts}
+    having = {rank: rows for rank, rows in ranks.items() if rows.get(PARTS_KNOWN)}
+    ends = common_ends(having.values()) if width <= 1 else []
+    return {rank: RankRows(rows, width=width, ends=ends) for rank, rows in having.items()}
 
 
 # ---------------------------------------------------------------- of one rank

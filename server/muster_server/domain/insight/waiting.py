@@ -11,8 +11,9 @@ Times are milliseconds per step.
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,8 +56,10 @@ class LateRank:
     share: float
     """Share of the other ranks' step, 0 to 1."""
     num_late: int
-    """Buckets in which it was last and the others waited LATE_SHARE of the usual step or more."""
+    """Buckets in which it was last and the others waited LATE_SHARE of the usual step or more: their
+    steps where rows are compared step by step."""
     num_buckets: int
+    """All buckets, or their steps, of which those are."""
     late_ms: float
     """What the others wait in each bucket in which it is late."""
     part: str | None
@@ -82,6 +85,8 @@ class RankWaits:
     """Buckets in which any of the groups did."""
     weights: Mapping[int, float]
     """Bucket → number of steps."""
+    is_by_step: bool
+    """Whether buckets are single steps, but for a few."""
 
     @cached_property
     def until(self) -> dict[int, list[int]]:
@@ -134,6 +139,10 @@ class RankWaits:
         held_up = self.held_up(rank)
         return self.mean({b: held_up[b] - waited[rank] for b, waited in self.ms.items()})
 
+    def num(self, buckets: Iterable[int]) -> int:
+        """Return the number of buckets; where they are steps, of those."""
+        return round(math.fsum(self.weights[b] if self.is_by_step else 1.0 for b in buckets))
+
     def mean(self, of: Mapping[int, float]) -> float:
         """Return the mean over buckets, by their steps; 0 without any."""
         if not of:
@@ -172,6 +181,7 @@ def waits_of(measured: Mapping[int, RankRows], groups: Sequence[PlacedGroup]) ->
                     b for _, exposed in of_set for b in common if any(exposed[b].values())
                 ),
                 weights={b: statistics.fmean(w.get(b, 1.0) for w in weights) for b in common},
+                is_by_step=all(measured[rank].is_by_step for rank in ranks),
             )
         )
     return found
@@ -232,8 +242,8 @@ def _late_rank(
         group=waits.group,
         held_up_ms=held_up_ms,
         share=share,
-        num_late=len(late),
-        num_buckets=len(waits.ms),
+        num_late=waits.num(late),
+        num_buckets=waits.num(waits.ms),
         late_ms=late_ms,
         part=part if explained else None,
         excess_ms=excess[part],

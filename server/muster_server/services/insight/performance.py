@@ -15,7 +15,7 @@ from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.domain.insight.bottleneck import bottleneck, late_reason
 from muster_server.domain.insight.figures import figures
-from muster_server.domain.insight.step_rows import Rows
+from muster_server.domain.insight.step_rows import PARTS_KNOWN, Rows
 from muster_server.domain.insight.steps import StepAnalysis, analyse
 from muster_server.domain.metrics import MEASURED_GROUPS
 from muster_server.schemas.base import Page, parts_out
@@ -35,8 +35,8 @@ RANKS_MAX = 256
 _ROWS_PER_BUCKET = 5
 """Where a row is several steps, ranks do not end them at the same ones."""
 _NEARLY_ONE = 1.5
-"""Steps per row up to which steps are compared one by one; the few that are not a row of their own on
-all ranks are left out."""
+"""Steps per row up to which steps are compared one by one, as far as each is a row of its own on all
+ranks."""
 
 
 def trial_performance(
@@ -159,17 +159,14 @@ def newest_rows(session: Session, trial_id: int, attempt: int, num_rows: int) ->
         bucket_steps=_bucket_steps(
             [r for r in records if r.name == "time/step_ms"] or list(counted.values())
         ),
-        num_ranks=sum(r.name == _PARTS_KNOWN for r in counted.values()),
+        num_ranks=sum(r.name == PARTS_KNOWN for r in counted.values()),
     )
-
-
-_PARTS_KNOWN = "time/forward_ms"
 
 
 def _counted(records: Sequence[SeriesRecord]) -> dict[int, SeriesRecord]:
     """Return rank → the series whose values are its rows: of the parts of the step, else of its
     time, else of a rate. Ranks without it are left out."""
-    for beginning in (_PARTS_KNOWN, "time/step_ms", "throughput/"):
+    for beginning in (PARTS_KNOWN, "time/step_ms", "throughput/"):
         found = {r.rank: r for r in records if r.name.startswith(beginning)}
         if found:
             return found
