@@ -307,15 +307,16 @@ class SmallMessages(Training):
     numel = 1
 
     def after(self, step: int) -> None:
+        sent = torch.ones(self.numel)
         dist.barrier()
         with truth("communication"):
             for _ in range(self.num):
-                dist.all_reduce(torch.ones(self.numel))
+                dist.all_reduce(sent)
 
 
 class LargeMessage(SmallMessages):
     num = 1
-    numel = 8_000_000
+    numel = 16_000_000
 
 
 class Barriers(Training):
