@@ -436,6 +436,43 @@ def test_another_init_begins_another_run_where_no_steps_are_given(tmp_path: Path
     assert ("late", 7) in found
 
 
+def test_what_follows_a_close_is_reported(shim: Any) -> None:
+    shim.start()
+    code = (
+        "import muster\n"
+        "for fold in range(2):\n"
+        "    run = muster.init()\n"
+        "    for epoch in range(3): run.log({'loss': fold}, step=epoch)\n"
+        "    run.log_text('notes', 'fold', step=fold)\n"
+        "    run.close()\n"
+        "muster.log({'accuracy': 0.5}, step=3)\n"
+        "run.close(); run.log({'accuracy': 0.75}, step=4)\n"
+    )
+    done = script(code, MUSTER_REPORT_SOCKET=shim.path)
+    assert (done.returncode, done.stderr) == (0, "")
+    shim.wait_closed()
+    assert shim.points("loss") == [(0, 0.0), (1, 0.0), (2, 0.0)]
+    assert shim.points("run-2/loss") == [(0, 1.0), (1, 1.0), (2, 1.0)]
+    assert shim.points("accuracy") == [(3, 0.5), (4, 0.75)]
+    assert [item["step"] for item in shim.of("media")] == [0, 1]
+    assert shim.num_connections == len(shim.of("hello")) == 4
+
+
+def test_what_is_logged_after_the_end_of_the_script_is_said_to_be_lost(shim: Any) -> None:
+    shim.start()
+    code = (
+        "import atexit\n"
+        "atexit.register(lambda: run.log({'late': 1}, step=2))\n"
+        "import muster\n"
+        "run = muster.init(); run.log({'loss': 1}, step=1)\n"
+    )
+    done = script(code, MUSTER_REPORT_SOCKET=shim.path)
+    assert done.returncode == 0
+    assert "muster: values logged after the script's end are lost" in done.stderr
+    shim.wait_closed()
+    assert (shim.points("loss"), shim.points("late")) == ([(1, 1.0)], [])
+
+
 def test_a_script_that_asks_for_its_run_each_time_is_one_run(tmp_path: Path) -> None:
     path = tmp_path / "reports.jsonl"
     code = "import muster\nfor _ in range(3): muster.init().log({'loss': 1})\n"

@@ -260,8 +260,11 @@ class MediaMethods:
     """The methods of a Run that log media. None of them raises or waits; one warning names what is
     wrong with an argument."""
 
-    _media: MediaQueue
     _next_step: int
+
+    def _media_queue(self) -> MediaQueue:
+        """Return where items go."""
+        raise NotImplementedError
 
     def log_image(
         self, name: str, image: Any, *, step: int | None = None, caption: str = ""
@@ -399,7 +402,7 @@ class MediaMethods:
     ) -> None:
         with contextlib.suppress(Exception):
             at = max(0, self._next_step - 1) if step is None else step
-            self._media.put(kind, str(name), at, str(caption), take, function=function)
+            self._media_queue().put(kind, str(name), at, str(caption), take, function=function)
 
 
 def _checked_step(step: Any) -> int:

@@ -79,7 +79,10 @@ class Run(MediaMethods):
         """Create the run; `is_attached` means that the script has not asked for it (see
         `muster.launch.attach`), until `called`."""
         self._around = around
-        self._sink = sink
+        self._connected = sink
+        self._is_closed = False
+        self._is_over = False
+        """Whether the process is ending: what is reported from now on cannot be sent."""
         self._trial = trial
         self._defaults = dict(defaults)
         self._pid = os.getpid()
@@ -135,6 +138,26 @@ class Run(MediaMethods):
     def resume_step(self) -> int:
         """Step of the checkpoint to continue from; 0 for a fresh start."""
         return self._around.resume_step
+
+    @property
+    def _sink(self) -> Sink:
+        """Destination of reports; after `close`, a new one."""
+        if self._is_closed and not self._is_over:
+            self._sink = _make_sink(self._around)
+            self._media = MediaQueue(
+                self._connected, rank=self.info.rank, output_dir=self._around.output_dir
+            )
+            self._described, self._is_stopping = None, False
+            self._describe()
+        return self._connected
+
+    @_sink.setter
+    def _sink(self, sink: Sink) -> None:
+        self._connected, self._is_closed = sink, False
+
+    def _media_queue(self) -> MediaQueue:
+        _ = self._sink  # Connects again.
+        return self._media
 
     @property
     def is_managed(self) -> bool:
@@ -321,6 +344,10 @@ class Run(MediaMethods):
 
     def _report_from_here(self) -> None:
         """In a forked process that reports something, connect it; the others stay without."""
+        if self._is_over and (self._around.report_socket or self._around.report_file):
+            warn_once(
+                "values logged after the script's end are lost: log them before, or in `main`"
+            )
         if os.getpid() == self._pid:
             return
         self._pid = os.getpid()
@@ -328,7 +355,8 @@ class Run(MediaMethods):
         self._described = None
         self._sink = _make_sink(self._around, is_child=True)
         if "multiprocessing.util" in sys.modules:  # Its processes leave without `atexit`.
-            sys.modules["multiprocessing.util"].Finalize(None, self.close, exitpriority=100)
+            children = sys.modules["multiprocessing.util"]
+            children.Finalize(None, self.close_at_exit, exitpriority=100)
 
     def _of_run(
         self, route: str, run: Hashable, values: dict[str, float], step: int
@@ -554,12 +582,14 @@ class Run(MediaMethods):
         return self._sink.flush(timeout_s)
 
     def close(self, timeout_s: float = EXIT_FLUSH_S) -> bool:
-        """Send what is left and stop reporting. Called automatically at exit."""
-        if os.getpid() != self._pid:
+        """Send what is left and disconnect. Called automatically at exit. Whatever is reported later in
+        this process connects again."""
+        if os.getpid() != self._pid or self._is_closed:
             return True
         window.close()
         delivered = self.flush(timeout_s)
         sink, self._sink = self._sink, NullSink()
+        self._is_closed = True
         with contextlib.suppress(Exception):
             self._media.close()
             self._media = _no_media()
@@ -567,6 +597,11 @@ class Run(MediaMethods):
         if not delivered:
             warn(f"some reports were not taken within {timeout_s:g} s and are lost")
         return delivered
+
+    def close_at_exit(self) -> None:
+        """Send what is left as the process ends."""
+        self.close()
+        self._is_over = True
 
     def called(self, defaults: Mapping[str, Any]) -> None:
         """Note that the script has called `init`, with these defaults."""
@@ -663,11 +698,11 @@ def _make_run(*, is_attached: bool) -> Run:
             if not is_attached:
                 _report_uncaught(_run)
             window.answer = _run.answer
-            atexit.register(_run.close)
+            atexit.register(_run.close_at_exit)
             children: Any = sys.modules.get("multiprocessing.util")
             if children is not None and children.process.parent_process() is not None:
                 # A child that multiprocessing has forked ends without what is registered above.
-                children.Finalize(None, _run.close, exitpriority=0)
+                children.Finalize(None, _run.close_at_exit, exitpriority=0)
             stacks.install()
             os.register_at_fork(after_in_child=_forget_sink)
         return _run
