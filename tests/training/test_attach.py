@@ -179,6 +179,9 @@ def test_a_new_interpreter_finds_us_and_its_own_sitecustomize(tmp_path: Path) ->
 
     # A worker: what it starts itself is not to be measured.
     assert run(LOCAL_RANK="0") == ["theirs", "True False", str(tmp_path), "False", "1"]
+    # What it starts logs for it.
+    logs = run(LOCAL_RANK="0", MUSTER_ATTACH="steps tensorboard")
+    assert logs == ["theirs", "True False", path, "False", "1"]
     # The launcher, whose workers need the path.
     assert run() == ["theirs", "False False", environ["PYTHONPATH"], "False", "0"]
 

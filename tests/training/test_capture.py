@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import muster
 from muster.capture.libraries import LIBRARIES, MODULES
 from muster.document.running import CAPTURE_ROUTES
@@ -18,7 +20,9 @@ PLAIN = Path(__file__).with_name("workers") / "plain"
 SITE = Path(muster.__file__).parent / "launch" / "attach_site"
 
 
-def run(folder: Path, script: str, *arguments: str, attach: str) -> tuple[Job, str]:
+def run(
+    folder: Path, script: str, *arguments: str, attach: str, **variables: str
+) -> tuple[Job, str]:
     """Run a script as `launcher: plain` does; return its reports and what it printed."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
     environ |= {
@@ -26,6 +30,7 @@ def run(folder: Path, script: str, *arguments: str, attach: str) -> tuple[Job, s
         "MUSTER_ATTACH": attach,
         "MUSTER_ATTACH_UNRANKED": "1",
         "MUSTER_REPORT_FILE": str(folder / "reports.jsonl"),
+        **variables,
     }
     done = subprocess.run(
         [sys.executable, str(PLAIN / script), *arguments],
@@ -68,6 +73,17 @@ def test_a_name_that_the_script_logs_itself_is_its_own(tmp_path: Path) -> None:
 def test_nothing_is_captured_where_the_document_says_so(tmp_path: Path) -> None:
     run(tmp_path, "writes_scalars.py", attach="steps lightning")
     assert not (tmp_path / "reports.jsonl").exists()
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
+def test_what_the_processes_of_a_ranked_worker_log_is_captured(tmp_path: Path, method: str) -> None:
+    place = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}
+    errors = {"MUSTER_WORKER_LOGS": str(tmp_path)}
+    job, _ = run(tmp_path, "children_log.py", method, attach="steps tensorboard", **place, **errors)
+    assert {line["rank"] for line in job.lines("hello")} == {1}
+    assert len({line["pid"] for line in job.lines("hello")}) == 3
+    assert sum(len(each["steps"]) for line in job.lines("metrics") for each in line["series"]) == 9
+    assert not (tmp_path / "exception.json").exists(), "a process of the worker is not the worker"
 
 
 def test_scores_of_a_search(tmp_path: Path) -> None:

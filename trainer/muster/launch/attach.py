@@ -28,6 +28,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from muster import capture
@@ -61,6 +62,19 @@ def install(what: Collection[str]) -> None:
         hooks["torch"] = lambda _: _instrument()
         hooks["torch._dynamo.eval_frame"] = lambda dynamo: _observer.skip_tracing(dynamo)
     call_after_import(hooks)
+
+
+def pass_on(what: Collection[str]) -> None:
+    """Have what the processes that this worker starts log with libraries captured as well. They are not
+    measured, and what they end by is not what the worker ends by."""
+    routes = [route for route in what if route != STEPS]
+    if not routes:
+        return
+    os.environ["MUSTER_ATTACH"] = " ".join(routes)
+    os.environ["MUSTER_ATTACH_CHILD"] = "1"
+    site = str(Path(__file__).parent / "attach_site")
+    given = os.environ.get("PYTHONPATH", "")
+    os.environ["PYTHONPATH"] = f"{site}{os.pathsep}{given}" if given else site
 
 
 def _instrument() -> None:

@@ -324,7 +324,9 @@ def _attach(what: list[str]) -> None:
         importlib.import_module("muster.launch.site_signals").install()
         if what:
             importlib.import_module("muster.launch.uncaught").install()
-            importlib.import_module("muster.launch.attach").install(what)
+            attach = importlib.import_module("muster.launch.attach")
+            attach.install(what)
+            attach.pass_on(what)
     except Exception as error:  # an interpreter in which nothing of ours works
         sys.stderr.write(f"muster: nothing is measured: {type(error).__name__}: {error}\n")
 

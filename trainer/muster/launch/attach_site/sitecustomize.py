@@ -28,7 +28,8 @@ def _run_the_next_one() -> None:
 
 
 sys.path[:] = _without_us(sys.path)
-_is_ranked = "LOCAL_RANK" in os.environ
+_is_child = "MUSTER_ATTACH_CHILD" in os.environ  # started by a worker with a rank
+_is_ranked = "LOCAL_RANK" in os.environ and not _is_child
 _what = os.environ.get("MUSTER_ATTACH", "").split()
 _, _, _sdk = os.environ.get("MUSTER_PYTHONPATH", "").partition(os.pathsep)
 if _sdk and importlib.util.find_spec("muster") is None:
@@ -43,21 +44,25 @@ if _is_ranked:  # a worker, and not the launcher, whose workers need the path
         os.environ["PYTHONPATH"] = _rest
     else:
         os.environ.pop("PYTHONPATH", None)
-try:
-    from muster.launch import site_signals
+if not _is_child:
+    try:
+        from muster.launch import site_signals
 
-    site_signals.install()
-except Exception as error:
-    sys.stderr.write(
-        f"muster: SIGTERM ends this process at once: {type(error).__name__}: {error}\n"
-    )
+        site_signals.install()
+    except Exception as error:
+        sys.stderr.write(
+            f"muster: SIGTERM ends this process at once: {type(error).__name__}: {error}\n"
+        )
 # In a job that is started without ranks every process may be the one that trains.
-if _is_ranked or "MUSTER_ATTACH_UNRANKED" in os.environ:
+if _is_ranked or _is_child or "MUSTER_ATTACH_UNRANKED" in os.environ:
     try:
         from muster.launch import attach, uncaught
 
-        uncaught.install()
+        if not _is_child:
+            uncaught.install()
         attach.install(_what)
+        if _is_ranked:
+            attach.pass_on(_what)
     except Exception as error:
         # The script's interpreter may be one in which nothing of ours works.
         sys.stderr.write(f"muster: nothing is measured: {type(error).__name__}: {error}\n")
