@@ -46,6 +46,7 @@ from muster_agent.jobs.programs import Programs
 from muster_agent.jobs.warm import WarmParents
 from muster_agent.node import descriptions, health, inventory
 from muster_agent.node.preflights import PreflightCommand
+from muster_agent.node.xid import KernelLog
 from muster_agent.outputs.downloads import (
     WithUncollected,
     checkpoint_file,
@@ -87,6 +88,7 @@ class Machine:
             words=self._home / "warm.log",
             imports=settings.warm_imports,
         )
+        self._kernel_log = KernelLog()
         self._describing = ""
         """Mark of the processes that are listing the layers of a model now."""
         self._num_described = 0
@@ -142,6 +144,7 @@ class Machine:
             home=self._home,
             kill_wait_s=self._settings.kill_wait_s,
             cold_reason=self._cold_reason(),
+            kernel_log=self._kernel_log,
         )
 
     def usage(self) -> wire.NodeUsage:
@@ -187,6 +190,7 @@ class Machine:
 
     def close(self) -> None:
         """End the processes that are kept for future allocations."""
+        self._kernel_log.close()
         self._warm.close()
         self.programs.close()
 

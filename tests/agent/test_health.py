@@ -10,6 +10,7 @@ import pytest
 from muster.wire import ClockReading, SlotInfo
 from muster_agent.node import health
 from muster_agent.node.health import check_clock, check_devices, check_disk, find_problems
+from muster_agent.node.xid import KernelLog
 
 DEVICES = [
     SlotInfo(index=0, slot_type="cuda", name="NVIDIA H200", uuid="GPU-a"),
@@ -138,3 +139,16 @@ def test_no_warm_workers_no_reason(agent: Any, plane: Any, wait_for: Any) -> Non
     agent.start()
     wait_for(lambda: plane.leases and plane.leases[-1]["problems"] is not None)
     assert "workers" not in {p["kind"] for p in plane.leases[-1]["problems"]}
+
+
+def test_errors_of_devices_in_the_kernel_log_keep_new_work_away(tmp_path: Path) -> None:
+    log = tmp_path / "kmsg"
+    log.write_text(
+        "4,1,5000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=0, GPU has fallen off the bus.\n"
+    )
+    found = find_problems(
+        [], clock=None, devices=DEVICES, home=tmp_path, kill_wait_s=180.0, kernel_log=KernelLog(log)
+    )
+    (problem,) = [p for p in found if "XID 79" in p.message]
+    assert problem.blocks
+    assert found[0].blocks

@@ -17,6 +17,7 @@ from muster.wire import ClockReading, NodeProblem, SlotInfo
 from muster_agent.jobs.folder import MIN_DISK_FREE_BYTES
 from muster_agent.jobs.survivors import remaining
 from muster_agent.node.inventory import ask_smi
+from muster_agent.node.xid import KernelLog
 
 CHECK_INTERVAL_S = 15.0
 LOW_DISK_FREE_BYTES = 1024 * 2**20
@@ -38,6 +39,7 @@ def find_problems(
     home: Path,
     kill_wait_s: float,
     cold_reason: str = "",
+    kernel_log: KernelLog | None = None,
 ) -> list[NodeProblem]:
     """Run all checks and return the problems, blocking ones first. Waits for nvidia-smi.
 
@@ -45,6 +47,7 @@ def find_problems(
     devices: the slots the node has offered.
     home: the agent's folder. kill_wait_s: the setting.
     cold_reason: why no worker is forked from a warm parent, as one clause; "" if there is no reason.
+    kernel_log: where the driver tells of errors of its devices.
     """
     found = [problem for path in folders for problem in check_disk(path)]
     found += check_memory() + check_clock(clock)
@@ -55,6 +58,7 @@ def find_problems(
     expected = [device for device in devices if device.slot_type == "cuda"]
     if expected:
         found += check_devices(expected, ask_smi(_SMI_FIELDS))
+        found += kernel_log.read() if kernel_log is not None else []
     unique = {problem.message: problem for problem in found}
     return sorted(unique.values(), key=lambda problem: not problem.blocks)
 
