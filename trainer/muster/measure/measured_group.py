@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from muster.measure.collectives import POINT_TO_POINT, Collective, cpu_ns, log, now_ns
-from muster.measure.progress import GroupCount, watch
+from muster.measure.progress import GroupCount, name_group, watch
 from muster.sdk.run import current
 
 BACKEND = "muster_gloo"
@@ -274,21 +274,16 @@ class MeasuredGroup(dist.ProcessGroup):
 
     def _report(self) -> GroupCount:
         """Report this group to Muster."""
-        description = str(getattr(self, "group_desc", "") or "")
-        if description == "default_pg":
-            self._label = "world"
-            return watch.add_group("world")  # the run reports the world itself
-        self._label = (
-            description if description not in ("", "undefined") else f"group-{self.group_name}"
+        named = name_group(
+            str(getattr(self, "group_desc", "") or ""),
+            str(self.group_name),
+            self._global_ranks,
+            current().info.world_size,
         )
-        kind, name = "custom", self._label
-        if description.startswith("mesh_"):
-            kind = description.removeprefix("mesh_")
-            if self.size() < current().info.world_size:
-                # Each slice of the mesh has a group of this name; figures of them are compared.
-                name = f"{self._label}@{self._global_ranks[0]}"
-        current().report_group(name, self._global_ranks, kind, backend="gloo")
-        return watch.add_group(name)
+        self._label = named.label
+        if named.kind != "world":  # the run reports the world itself
+            current().report_group(named.name, self._global_ranks, named.kind, backend="gloo")
+        return watch.add_group(named.name)
 
     def _launch(
         self, kind: str, payload: Any, call: Any, *args: Any, peer: int | None = None
@@ -345,6 +340,11 @@ class MeasuredGroup(dist.ProcessGroup):
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         opts = opts if opts is not None else _allgather_options()
         return self._launch("all_gather", outputs, self._gloo.allgather, outputs, inputs, opts)
+
+    def allgather_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        opts = opts if opts is not None else _allgather_options()
+        call = self._gloo.allgather_coalesced
+        return self._launch("all_gather", outputs, call, outputs, inputs, opts)
 
     def all_gather_single(self, output: Any, input: Any, opts: Any = None) -> Any:
         opts = opts if opts is not None else _allgather_options()

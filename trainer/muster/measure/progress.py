@@ -11,11 +11,37 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 MAX_GROUPS = 24
 """Number of process groups reported per worker; further ones are left out."""
+
+
+class GroupName(NamedTuple):
+    """What a process group is called."""
+
+    label: str
+    """Name in metrics: the same on every rank that is in one of its kind."""
+    name: str
+    """Name of the group itself."""
+    kind: str
+
+
+def name_group(
+    description: str, torch_name: str, ranks: Sequence[int], world_size: int
+) -> GroupName:
+    """Return what a process group is called.
+
+    description, torch_name: as torch has them. ranks: global ranks of its members."""
+    if description == "default_pg":
+        return GroupName("world", "world", "world")
+    label = description if description not in ("", "undefined") else f"group-{torch_name}"
+    if not description.startswith("mesh_"):
+        return GroupName(label, label, "custom")
+    # Each slice of the mesh has a group of this name; figures of them are compared.
+    name = f"{label}@{ranks[0]}" if len(ranks) < world_size else label
+    return GroupName(label, name, description.removeprefix("mesh_"))
 
 
 class Completable(Protocol):
