@@ -348,6 +348,48 @@ def test_an_unmanaged_run_ends_by_its_client_or_when_it_is_closed(tracking, tick
     assert tracking.http.get(f"{API}/runs/get", params={"run_id": run_id}).status_code == 404
 
 
+def test_steps_that_begin_again_are_another_run_of_the_series(tracking):
+    run_id = tracking.start("folds")
+
+    def fold(number: int, *, clock: int) -> list[dict[str, Any]]:
+        return [
+            metric(step=step, value=number + step / 10, timestamp=clock + step)
+            for step in range(3 + number)
+        ]
+
+    t0 = 1_800_000_000_000
+    first, second = fold(0, clock=t0), fold(1, clock=t0 + 1_000)
+    for one in first:
+        tracking.post("runs/log-metric", run_id=run_id, **one)
+    for one in (*second[:2], first[0], second[1]):  # Late and repeated ones are what they were.
+        tracking.post("runs/log-metric", run_id=run_id, **one)
+    tracking.post("runs/log-batch", run_id=run_id, metrics=second)
+    last = metric("accuracy", timestamp=t0 + 2_000, step=3, value=0.5)
+    tracking.post("runs/log-batch", run_id=run_id, metrics=[*fold(2, clock=t0 + 1_500), last])
+
+    trial_id = tracking.experiment_of("folds")["only_trial_id"]
+    series = tracking.http.get(f"/api/v1/trials/{trial_id}/series.jsonl").text
+    found: dict[str, list[tuple[int, float]]] = {}
+    for row in map(json.loads, series.splitlines()):
+        found.setdefault(row["name"], []).append((row["step"], row["value"]))
+    assert found == {
+        "loss": [(0, 0.0), (1, 0.1), (2, 0.2)],
+        "run-2/loss": [(0, 1.0), (1, 1.1), (2, 1.2), (3, 1.3)],
+        "run-3/loss": [(0, 2.0), (1, 2.1), (2, 2.2), (3, 2.3), (4, 2.4)],
+        "accuracy": [(3, 0.5)],
+    }
+    history = tracking.get("metrics/get-history", run_id=run_id, metric_key="loss")["metrics"]
+    assert [(m["step"], m["value"]) for m in history] == [
+        point for name in ("loss", "run-2/loss", "run-3/loss") for point in found[name]
+    ]
+    events = tracking.http.get(f"/api/v1/trials/{trial_id}/events").json()["items"]
+    assert [e["message"] for e in events if "begin again" in e["message"]] == [
+        f"The steps of 'loss' begin again at 0: from there on its values are those of another run, "
+        f"'run-{number}/loss'."
+        for number in (3, 2)
+    ]
+
+
 def test_an_import_that_is_repeated_is_the_same_run(tracking):
     first, again = (tracking.start("offline", muster__importId="wandb/a/1") for _ in range(2))
     assert first == again

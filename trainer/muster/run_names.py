@@ -6,7 +6,7 @@ Whatever reports a name first has it as it is. The same name of any other run is
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,8 +38,10 @@ class RunNames:
         self._owners: dict[str, int] = {}
         """Name → number of the run that has it as it is."""
 
-    def name(self, run: Hashable, name: str, step: int) -> str:
-        """Return the name of the series to which a value belongs."""
+    def name(self, run: Hashable, name: str, step: int, *, is_late: bool = False) -> str:
+        """Return the name of the series to which a value belongs.
+
+        is_late: the value is older than others of its name, so that its step begins nothing."""
         current = self._current.get(run)
         if current is None:
             current = self._current[run] = self._new()
@@ -48,14 +50,35 @@ class RunNames:
             if len(self._steps) >= NAMES_MAX:
                 return name
             steps = self._steps[run, name] = _Steps(current, step, step)
-        elif step <= steps.first < steps.last or (steps.number < current and step <= steps.last):
+        elif not is_late and (
+            step <= steps.first < steps.last or (steps.number < current and step <= steps.last)
+        ):
             if steps.number == current:
                 current = self._current[run] = self._new()
             steps.number, steps.first, steps.last = current, step, step
         else:
             steps.first, steps.last = min(steps.first, step), max(steps.last, step)
         owner = self._owners.setdefault(name, steps.number)
-        return name if owner == steps.number else f"run-{steps.number}/{name}"
+        return shown_name(name, owner, steps.number)
+
+    @classmethod
+    def restored(cls, saved: Mapping[str, Sequence[int]]) -> RunNames:
+        """Return the names of a process with one run at a time, "", as `saved` has told them."""
+        names = cls()
+        for name, (owner, number, first, last) in saved.items():
+            names._steps["", name] = _Steps(number, first, last)
+            names._owners[name] = owner
+            names._num_runs = max(names._num_runs, number)
+        if saved:
+            names._current[""] = names._num_runs
+        return names
+
+    def saved(self, name: str) -> list[int] | None:
+        """Return what `restored` needs of a name of the run ""; None if there are too many."""
+        steps = self._steps.get(("", name))
+        if steps is None:
+            return None
+        return [self._owners[name], steps.number, steps.first, steps.last]
 
     def goes_back(self, run: Hashable, step: int) -> None:
         """Note that a run goes on from a step at which it has been before."""
@@ -67,6 +90,11 @@ class RunNames:
     def _new(self) -> int:
         self._num_runs = min(self._num_runs + 1, RUNS_MAX)
         return self._num_runs
+
+
+def shown_name(name: str, owner: int, number: int) -> str:
+    """Return the name of a run's series, where the run `owner` has the name as it is."""
+    return name if owner == number else f"run-{number}/{name}"
 
 
 class ProcessNames:

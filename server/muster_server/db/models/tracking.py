@@ -68,7 +68,8 @@ class UnmanagedRunRow(Base):
     user: Mapped[str] = mapped_column(String(250))
     """User that the client names."""
     latest: Mapped[dict[str, Any]]
-    """Metric → [step, time in ms, value] of the highest step."""
+    """Metric → [step, time in ms, value] of the highest step, time of the newest point, and of its runs
+    [number of the one with the plain name, number, first and last step of the newest]."""
     datasets: Mapped[list[Any]]
     models: Mapped[list[Any]]
     """Inputs and outputs as the client describes them."""

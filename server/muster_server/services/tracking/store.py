@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from muster.series_rules import is_valid_name
+from muster.run_names import RunNames, shown_name
+from muster.series_rules import clean_name, is_valid_name
 from muster.tracking import (
     BATCH_ITEMS_MAX,
     DEFAULT_EXPERIMENT,
@@ -83,6 +84,31 @@ class _Rows:
     tracked: TrackedRunRow
     trial: TrialRow
     experiment: ExperimentRow
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """How far a metric has come, in which run of the client's script."""
+
+    last: int
+    """Last step of its newest run."""
+    newest_ms: int
+    """Time of its newest point."""
+    owner: int = 1
+    """Number of the run whose series has the name as it is."""
+    number: int = 1
+    """Number of its newest run."""
+    first: int = 0
+    """First step of that."""
+
+    @classmethod
+    def of(cls, saved: Sequence[Any]) -> _Progress:
+        """Return what a row keeps of a metric."""
+        step, time_ms, _, *more = saved
+        if not more:  # As it was kept before runs were told apart.
+            return cls(last=step, newest_ms=time_ms, first=step)
+        newest_ms, owner, number, first, last = more
+        return cls(last=last, newest_ms=newest_ms, owner=owner, number=number, first=first)
 
 
 class DatabaseStore(TrackingStore):
@@ -328,26 +354,45 @@ class DatabaseStore(TrackingStore):
             raise invalid(
                 f"The run {run.run_id} must be in the 'active' state. Current state is deleted."
             )
-        by_key: dict[str, list[TrackedPoint]] = {}
-        for point in points:
-            by_key.setdefault(point.key, []).append(point)
         rows = self._rows[run.run_id]
-        columns = []
-        for key, reported in by_key.items():
+        before = {key: _Progress.of(saved) for key, saved in rows.run.latest.items()}
+        names = RunNames.restored(
+            {
+                series_name("", key): (p.owner, p.number, p.first, p.last)
+                for key, p in before.items()
+            }
+        )
+        newest = {key: progress.newest_ms for key, progress in before.items()}
+        by_series: dict[tuple[str, str], list[TrackedPoint]] = {}
+        for point in points:
+            key = point.key
             name = series_name("", key)
             if not is_valid_name(name):
                 raise invalid(f"{key!r} is no name of a metric that Muster can keep")
-            new = self._unknown(rows.trial, name, run, reported)
+            is_late = point.time_ms <= newest.get(key, -1)
+            shown = clean_name(names.name("", name, point.step, is_late=is_late))
+            newest[key] = max(point.time_ms, newest.get(key, point.time_ms))
+            if shown != name and (key, shown) not in by_series and shown not in rows.trial.summary:
+                self.warn(
+                    f"The steps of {key!r} begin again at {point.step}: from there on its values are "
+                    f"those of another run, {shown!r}."
+                )
+            by_series.setdefault((key, shown), []).append(point)
+        columns = []
+        for (key, shown), reported in by_series.items():
+            progress = before.get(key)
+            is_new = progress is None or shown not in rows.trial.summary
+            new = self._unknown(rows.trial, shown, run, reported, None if is_new else progress)
             if not new:
                 continue
-            newest = max(new, key=_order)
-            before = run.latest.get(key)
-            if before is None or _order(newest) >= _order(before):
-                run.latest[key] = newest
+            highest = max(new, key=_order)
+            latest = run.latest.get(key)
+            if latest is None or _order(highest) >= _order(latest):
+                run.latest[key] = highest
             steps = [p.step for p in new]
             times = [sane_time(p.time_ms, run.started_ms) for p in new]
             values = [p.value for p in new]
-            columns.append(Column(name, steps, times, values, summarize(steps, times, values)))
+            columns.append(Column(shown, steps, times, values, summarize(steps, times, values)))
         if not columns:
             return
         new_names = store_columns(self._session, rows.trial, columns, at=self._caller.now)
@@ -355,12 +400,20 @@ class DatabaseStore(TrackingStore):
         rows.trial.step = max(rows.trial.step, *(c.summary.last_step for c in columns))
         rows.trial.progress_at = self._caller.now
         rows.run.latest = {
-            key: [point.step, point.time_ms, encode_number(point.value)]
+            key: [
+                *(point.step, point.time_ms, encode_number(point.value), newest[key]),
+                *(names.saved(series_name("", key)) or (1, 1, point.step, point.step)),
+            ]
             for key, point in run.latest.items()
         }
 
     def _unknown(
-        self, trial: TrialRow, name: str, run: TrackedRun, points: list[TrackedPoint]
+        self,
+        trial: TrialRow,
+        name: str,
+        run: TrackedRun,
+        points: list[TrackedPoint],
+        progress: _Progress | None,
     ) -> list[TrackedPoint]:
         """Return the points that are new: of one step, the series keeps the value of the latest time.
 
@@ -368,9 +421,9 @@ class DatabaseStore(TrackingStore):
         on costs no look at the series.
         """
         known: dict[int, int] = {}
-        latest = run.latest.get(points[0].key)
-        if latest is not None:
-            old = [p.step for p in points if p[1:3] <= latest[1:3]]
+        if progress is not None:
+            at = (progress.last, progress.newest_ms)
+            old = [p.step for p in points if (p.step, p.time_ms) <= at]
             if old:
                 for part in stored_points(
                     self._session, trial.id, name, from_step=min(old), to_step=max(old)
@@ -386,11 +439,16 @@ class DatabaseStore(TrackingStore):
         return sorted(new, key=lambda point: point[1:3])
 
     def history(self, run: TrackedRun, key: str) -> list[TrackedPoint]:
-        if key not in run.latest:
+        rows = self._rows[run.run_id]
+        if key not in rows.run.latest:
             return []
-        name = series_name("", key)
-        trial = self._rows[run.run_id].trial
-        count = trial.summary.get(name, {}).get("count", 0)
+        progress, name = _Progress.of(rows.run.latest[key]), series_name("", key)
+        trial = rows.trial
+        runs = [
+            clean_name(shown_name(name, progress.owner, number))
+            for number in range(progress.owner, progress.number + 1)
+        ]
+        count = sum(trial.summary.get(name, {}).get("count", 0) for name in runs)
         if count > HISTORY_POINTS_MAX:
             raise invalid(
                 f"{key!r} has {count:,} points, and at most {HISTORY_POINTS_MAX:,} can be read this "
@@ -398,6 +456,8 @@ class DatabaseStore(TrackingStore):
             )
         return [
             TrackedPoint(key, *row)
+            for name in runs
+            if name in trial.summary
             for part in stored_points(self._session, trial.id, name)
             for row in _rows_of(part)
         ]
@@ -486,7 +546,7 @@ def _run(row: UnmanagedRunRow, tracked: TrackedRunRow, experiment: ExperimentRow
         tags=dict(tracked.tags),
         latest={
             key: TrackedPoint(key, int(step), int(time_ms), decode_number(value))
-            for key, (step, time_ms, value) in row.latest.items()
+            for key, (step, time_ms, value, *_) in row.latest.items()
         },
         datasets=list(row.datasets),
         models=list(row.models),
