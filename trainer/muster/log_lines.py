@@ -111,16 +111,20 @@ _UNIT = re.compile(
     r"|\s(?:m?s|secs?|seconds|mins?|minutes|h|hours|its?|img|images|samples|examples|batches|rows)\b"
 )
 """What makes a number one of time or of things, or part of a program's text."""
+_DURATION = re.compile(r"(?<=\d)(?:[mun]?s|sec|min|h)(?![\w/])")
+"""What makes a number one of time: `1.2ms`."""
+_LONE_TIME = re.compile(r"\d[\d.]*+\s?(?:[mun]?s|sec)\b[ \t.)]*$")
 _SPACES = re.compile(r"\s*+")
 _LEAD = re.compile(
     r"(?:[\s\-:|>*=#.~+\u2022\u2500-\u257f]++"
     r"|\[[^\]]{0,100}+\]"
     r"|\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?|\d\d/\d\d"
     r"|(?i:debug|info|warning|warn|notice)\b(?::[\w.]{1,100}:)?"
-    r"|[\w./]{1,100}+:\d{1,6}\b:?|[\w.]{1,100}+ - )*+",
+    r"|[\w./]{1,100}+:\d{1,6}\b:?|[\w.]{1,100}+ - "
+    r"|\d{1,9}(?:\.\d{1,9})?+[mun]?s(?![\w/]))*+",
     re.ASCII,
 )
-"""What stands in front of a message: time, level, logger, ornaments."""
+"""What stands in front of a message: time, level, logger, ornaments, durations."""
 _CONTEXT_FIRST = re.compile(
     # [0/25][0/782]      [1,  2000] loss: 2.1
     r"\s*+\[(?P<epoch>\d{1,9})"
@@ -295,7 +299,9 @@ class _LineReader:
             is_first = match.start() <= at
             self._take(match, is_first=is_first)
             if is_first:
-                at = _LEAD.match(line, match.end()).end()  # type: ignore[union-attr]
+                unit = _DURATION.match(line, match.end()) if match["sep"] else None
+                end = unit.end() if unit else match.end()  # Time 1.2ms, Acc@1 69.7
+                at = _LEAD.match(line, end).end()  # type: ignore[union-attr]
         return self._answer(tokens)
 
     def _take(self, match: re.Match[str], *, is_first: bool) -> None:
@@ -492,7 +498,7 @@ class _LineReader:
     def _stands_alone(self, end: int) -> bool:
         """Return whether a result ends with its number, or another field follows."""
         at = _SPACES.match(self._line, end).end()  # type: ignore[union-attr]
-        if self._line[at : at + 1] in ("", *",;|(/%"):
+        if self._line[at : at + 1] in ("", *",;|(/%") or _LONE_TIME.match(self._line, at):
             return True
         following = _TOKEN.match(self._line, at)
         return following is not None and bool(following["name"])

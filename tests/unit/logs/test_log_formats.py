@@ -640,6 +640,29 @@ def test_what_scripts_of_a_random_sample_print(row: Row) -> None:
     assert found(row.text) == stored(row.found)
 
 
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("Acc@1 69.7 time 1.2ms", 0),
+        ("time 1.2ms Acc@1 69.7", 0),
+        ("Time: 1.2ms, Acc@1: 69.7", 0),
+        ("1.2ms Acc@1 69.7", 0),
+        ("Acc@1 69.7 1.2ms", 0),
+        ("Acc@1 69.7 (1.2 ms)", 0),
+        ("step 5 1.2ms/img Acc@1 69.7", 5),
+        ("[10/100] time 1.2ms Acc@1 69.7", 10),
+        ("[10/100]\ttime 1.2ms\tdata 0.3ms\tAcc@1 69.7", 10),
+    ],
+)
+def test_a_time_beside_a_result_hides_nothing(line: str, step: int) -> None:
+    assert found(f"{line}\n") == {"Acc@1": {step: 69.7}}
+
+
+@pytest.mark.parametrize("line", ["took 1.2ms", "the loss 0.3 took 1.2ms", "waited 3s for loss 7"])
+def test_a_time_in_a_sentence_makes_no_result(line: str) -> None:
+    assert found(f"{line}\n") == {}
+
+
 def test_the_guide_says_which_share_is_found() -> None:
     guide = (Path(__file__).parents[3] / "docs/guides/libraries.md").read_text()
     share = Counter(row.share for row in SAMPLE)
