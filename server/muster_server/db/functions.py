@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Double, String
+from sqlalchemy import Double, String, literal
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -31,6 +31,30 @@ def _kind(element: JsonKind, compiler: SQLCompiler, **kw: Any) -> str:
 def _kind_postgresql(element: JsonKind, compiler: SQLCompiler, **kw: Any) -> str:
     _document, _path, value = element.clauses
     return f"jsonb_typeof({compiler.process(value, **kw)})"
+
+
+class JsonMember(FunctionElement[Any]):
+    """The value of a key of a JSON object, whatever the key holds: no path of SQLite can name one with
+    a quotation mark or a backslash. Of (document, key)."""
+
+    inherit_cache = True
+
+    def __init__(self, document: Any, key: str) -> None:
+        super().__init__(document, literal(key, String))
+
+
+@compiles(JsonMember)
+def _member(element: JsonMember, compiler: SQLCompiler, **kw: Any) -> str:
+    document, key = (compiler.process(part, **kw) for part in element.clauses)
+    # As JSON, where SQLite would say 1 and 0.
+    value = "CASE WHEN type IN ('true', 'false') THEN type ELSE json_quote(value) END"
+    return f"(SELECT {value} FROM json_each({document}) WHERE key = {key})"  # noqa: S608  # Compiled parts, no texts.
+
+
+@compiles(JsonMember, "postgresql")
+def _member_postgresql(element: JsonMember, compiler: SQLCompiler, **kw: Any) -> str:
+    document, key = (compiler.process(part, **kw) for part in element.clauses)
+    return f"({document} -> {key})"
 
 
 class Seconds(FunctionElement[float]):

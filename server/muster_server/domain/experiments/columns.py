@@ -73,8 +73,6 @@ def parse_column(text: str, fixed: Sequence[str] = FIXED) -> TableColumn:
     """Return the column that a text names; `fixed`: those without a dot. Raises BadColumn."""
     if len(text) > MAX_COLUMN_CHARS:
         raise BadColumn(f"has more than {MAX_COLUMN_CHARS} characters")
-    if '"' in text or "\\" in text:
-        raise BadColumn('holds a " or a \\, which no column can be named by')
     kind, dot, rest = text.partition(".")
     if not dot and text in fixed:
         return TableColumn(kind="fixed", path=(text,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import operator
@@ -29,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from muster.document.codec import dump
-from muster_server.db.functions import JsonKind, Seconds
+from muster_server.db.functions import JsonKind, JsonMember, Seconds
 from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
 from muster_server.db.models.base import Json
 from muster_server.domain.experiments.columns import (
@@ -128,11 +127,22 @@ class Value:
     text: ColumnElement[Any]
 
 
+_UNFIT = frozenset('"\\,{}')
+"""Characters of keys that paths, as SQLite or SQLAlchemy for PostgreSQL write them, cannot have."""
+
+
+def json_member(document: Any, key: str) -> ColumnElement[Any]:
+    """Return the value of a key of a JSON column, as JSON."""
+    return type_coerce(JsonMember(document, key), Json) if _UNFIT & set(key) else document[key]
+
+
 def json_value(document: Any, path: tuple[str, ...]) -> Value:
     """Return the value at a path of a JSON column."""
-    # SQLAlchemy writes a path for PostgreSQL without quotes: a key with these is looked up by itself.
-    is_plain = not any(set(key) & set(",{}") for key in path)
-    at = document[path] if is_plain else functools.reduce(operator.getitem, path, document)
+    for number, key in enumerate(path, 1):
+        if _UNFIT & set(key):
+            above = document[path[: number - 1]] if number > 1 else document
+            return json_value(json_member(above, key), path[number:])
+    at = document[path]
     kind = JsonKind(document, literal("$" + "".join(f'."{key}"' for key in path)), at)
     plain = at.as_string()
     return Value(
@@ -277,7 +287,9 @@ def values_of(
         return found
     names = list(dict.fromkeys(c.path[0] for c in own if c.kind == "metric"))
     query = (
-        select(ExperimentRow.id, Shown.hparams, *(Shown.summary[name] for name in names))
+        select(
+            ExperimentRow.id, Shown.hparams, *(json_member(Shown.summary, name) for name in names)
+        )
         .join(Shown, shown_trial())
         .where(ExperimentRow.id.in_([row.id for row in rows]))
     )
