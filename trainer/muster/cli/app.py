@@ -27,6 +27,7 @@ COMMANDS = {
     "plan": ("plan", "plan"),
     "progress": ("progress", "progress"),
     "stacks": ("progress", "stacks"),
+    "doctor": ("doctor", "doctor"),
     "profile": ("profile", "profile"),
     "exec": ("tunnels", "exec_"),
     "shell": ("tunnels", "shell"),

@@ -1,0 +1,285 @@
+"""The checks of `muster doctor`, in order of their worth, each by a training on a real node.
+
+A check returns a sentence and figures, raises AssertionError with what is wrong, and `Impossible` where
+this machine lacks what it needs. On a machine without a GPU all of them train over gloo on processors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from muster.client import Client
+from muster.code.bundle import make_bundle
+
+from .stack import OutOfTime, wait_for
+
+TRAINING = Path(__file__).with_name("training.py")
+STRATEGIES = ("ddp", "fsdp", "tp", "pp", "zero1")
+TOLERANCE = {"gloo": 2e-4, "nccl": 1e-2}
+"""Relative difference of the last loss to that of one worker: sums in another order, on a GPU by
+kernels of other precision."""
+NCCL_ON_ONE_DEVICE = {
+    "NCCL_HOSTID": "muster-doctor-${MUSTER_NODE_RANK}",
+    "NCCL_P2P_DISABLE": "1",
+    "NCCL_SHM_DISABLE": "1",
+    "NCCL_IB_DISABLE": "1",
+    "NCCL_SOCKET_IFNAME": "lo",
+}
+"""What makes two ranks on one device two hosts to NCCL, so that they talk over loopback."""
+TRAINING_TIMEOUT_S = 120.0
+Answer = tuple[str, dict[str, Any]]
+
+
+@dataclass
+class Patient:
+    """The machine under examination, with a Muster on it."""
+
+    client: Client
+    slot_type: str
+    ends: float
+    """By the monotonic clock: nothing is waited for after that."""
+    blob: str = ""
+
+    @property
+    def backend(self) -> str:
+        return "nccl" if self.slot_type == "cuda" else "gloo"
+
+    def wait_for(self, what: str, check: Callable[[], Any], timeout_s: float) -> Any:
+        """Return what `stack.wait_for` does. Raises OutOfTime where the examination ends before."""
+        left_s = self.ends - time.monotonic()
+        try:
+            return wait_for(what, check, min(timeout_s, left_s))
+        except TimeoutError as error:
+            if left_s < timeout_s:
+                raise OutOfTime from error
+            raise
+
+    def submit(self, name: str, *, workers: int = 2, **document: Any) -> int:
+        """Submit a training over both nodes, and return the id of its trial."""
+        variables = NCCL_ON_ONE_DEVICE if self.backend == "nccl" else {}
+        whole = {
+            "name": f"doctor: {name}",
+            "resources": {"slots": workers, "nodes": workers, "slot_type": self.slot_type},
+            "environment": {"variables": variables},
+            **document,
+        }
+        blob = None if "trainer" in document else self.code()
+        experiment = self.client.submit(json.dumps(whole), blob_sha256=blob)
+        (trial,) = self.client.trials(experiment["id"])
+        return int(trial["id"])
+
+    def script(self, case: str, steps: int = 40, **document: Any) -> int:
+        entry = [TRAINING.name, case, str(steps)]
+        return self.submit(case, entrypoint=entry, launcher="torchrun", **document)
+
+    def code(self) -> str:
+        if not self.blob:
+            bundle = make_bundle(TRAINING.parent)
+            self.blob = self.client.upload(bundle)
+            bundle.remove()
+        return self.blob
+
+    def trial(self, trial_id: int) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(f"/trials/{trial_id}")
+        return found
+
+    def log(self, trial_id: int) -> list[str]:
+        return [line["text"] for line in self.client.log_lines(trial_id)]
+
+    def finish(self, trial_id: int) -> dict[str, Any]:
+        """Wait for the end. AssertionError with the last lines if it is not success."""
+
+        def end() -> dict[str, Any] | None:
+            trial = self.trial(trial_id)
+            return trial if trial["ended_at"] else None
+
+        trial: dict[str, Any] = self.wait_for("the end of the training", end, TRAINING_TIMEOUT_S)
+        if trial["state"] != "COMPLETED":
+            last = " / ".join(self.log(trial_id)[-5:])
+            raise AssertionError(f"{trial['state']}: {trial['reason']} {last}".strip()[:600])
+        return trial
+
+    def last_loss(self, trial_id: int) -> float:
+        found = self.client.get(f"/trials/{trial_id}", summary="headline")
+        return float(found["summary"][found["headline"]]["last"])
+
+    def measured(self, trial_id: int) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(f"/trials/{trial_id}/performance")
+        return found
+
+    def stop(self, trial_id: int) -> None:
+        self.client.post(f"/trials/{trial_id}:kill")
+
+
+def communication(found: dict[str, Any]) -> list[str]:
+    """Return the kinds of communication that were measured, with their group."""
+    return sorted({f"{kind['group']}/{kind['kind']}" for kind in found["traffic"]})
+
+
+def strategies(on: Patient) -> Answer:
+    """Every strategy ends with the loss of one worker, and its communication is measured."""
+
+    def document(kind: str, batch: int = 32) -> dict[str, Any]:
+        shape = {"model": "vit", "data": "digits", "width": 32, "depth": 4, "batch_size": batch}
+        trainer = {**shape, "steps": 20, "optimizer": "sgd", "momentum": 0.0, "lr": 0.1}
+        return {"trainer": trainer, "strategy": {"kind": kind}}
+
+    alone = on.submit("single", workers=1, **document("single", batch=64))
+    chosen = {kind: on.submit(kind, **document(kind)) for kind in STRATEGIES}
+    on.finish(alone)
+    truth = on.last_loss(alone)
+    figures: dict[str, Any] = {"loss of one worker": truth}
+    wrong = []
+    for kind, trial_id in chosen.items():
+        try:
+            on.finish(trial_id)
+        except (AssertionError, TimeoutError) as error:
+            wrong.append(f"{kind}: {error}")
+            continue
+        loss, kinds = on.last_loss(trial_id), communication(on.measured(trial_id))
+        off = abs(loss / truth - 1)
+        figures[kind] = f"loss {loss:.6f} ({off:.1e} off), measured {', '.join(kinds) or 'nothing'}"
+        if off > TOLERANCE[on.backend]:
+            wrong.append(f"{kind} ends with a loss of {loss:.6f} instead of {truth:.6f}")
+        if not kinds:
+            wrong.append(f"of {kind} no communication is measured")
+    if wrong:
+        raise Wrong("; ".join(wrong), figures)
+    return f"{len(STRATEGIES)} strategies end with the loss of one worker and are measured", figures
+
+
+class Wrong(AssertionError):
+    """What is wrong, with the figures that were read before."""
+
+    def __init__(self, text: str, figures: dict[str, Any]) -> None:
+        super().__init__(text)
+        self.figures = figures
+
+
+def unchanged_scripts(on: Patient) -> Answer:
+    """Scripts that know nothing of Muster are measured: DDP, FSDP2, a group of two backends."""
+    figures: dict[str, Any] = {}
+    unmeasured = []
+    for case in ("ddp", "fsdp2", *(["mixed"] if on.backend == "nccl" else [])):
+        trial_id = on.script(case, 120)
+        on.finish(trial_id)
+        found = on.measured(trial_id)
+        kinds = communication(found)
+        figures[case] = ", ".join(kinds) or "nothing"
+        if not kinds:
+            unmeasured.append(case)
+    if unmeasured:
+        raise Wrong(f"no communication is measured of {', '.join(unmeasured)}", figures)
+    return f"the communication of {len(figures)} unchanged scripts is measured", figures
+
+
+def _processes_of(trial_id: int, rank: int) -> list[int]:
+    """Return the pids of a rank of a trial on this machine."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        try:
+            env = process.environ()
+        except (psutil.Error, OSError):
+            continue
+        if env.get("MUSTER_TRIAL_ID") == str(trial_id) and env.get("RANK") == str(rank):
+            found.append(process.pid)
+    return found
+
+
+def hang(on: Patient) -> Answer:
+    """Of a training that hangs, the rank that does not come is named."""
+    trial_id = on.script("hangs", 10_000)
+    try:
+
+        def blamed() -> dict[str, Any] | None:
+            found: dict[str, Any] = on.client.get(f"/trials/{trial_id}/progress")
+            return found if found["state"] == "still" else None
+
+        found = on.wait_for("the detection of the hang", blamed, 90.0)
+    finally:
+        on.stop(trial_id)
+    ranks = [blame["rank"] for blame in found["blamed"]]
+    figures = {"after_s": found["still_s"], "blamed": ranks, "reason": found["reason"]}
+    if ranks != [1]:
+        raise Wrong(f"rank 1 hangs, but named is {ranks or 'nobody'}: {found['reason']}", figures)
+    return str(found["reason"]), figures
+
+
+def restart(on: Patient) -> Answer:
+    """A training whose worker is killed goes on from its checkpoint; the time to its next new step."""
+    trainer = {"model": "mlp", "data": "digits", "batch_size": 32, "steps": 3000}
+    checkpoints = {"every": {"steps": 100}}
+    trial_id = on.submit(
+        "restart", trainer=trainer, strategy={"kind": "ddp"}, checkpoints=checkpoints
+    )
+    try:
+
+        def is_running() -> bool:
+            return (on.trial(trial_id)["step"] or 0) >= 150
+
+        on.wait_for("step 150", is_running, 60.0)
+        pids = on.wait_for("the processes of rank 1", lambda: _processes_of(trial_id, 1), 10.0)
+        reached = on.trial(trial_id)["step"]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        killed = time.monotonic()
+
+        def goes_on() -> bool:
+            trial = on.trial(trial_id)
+            return bool(trial["attempt_no"] > 1 and (trial["step"] or 0) > reached)
+
+        on.wait_for("a new step", goes_on, 90.0)
+        took_s = round(time.monotonic() - killed, 1)
+    finally:
+        on.stop(trial_id)
+    return f"the next new step came {took_s:g} s after SIGKILL", {"after_s": took_s}
+
+
+def compiled(on: Patient) -> Answer:
+    """torch.compile and captured graphs run under measuring."""
+    for case in ("compiled", "graph"):
+        on.finish(on.script(case, 20))
+    if on.backend != "nccl":
+        return "torch.compile runs; graphs need a GPU, and were not captured", {}
+    return "torch.compile and a captured graph run", {}
+
+
+def cost(on: Patient) -> Answer:
+    """What measuring costs, beside what two equal runs differ by."""
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    for is_measured in (True, False, False, True):
+        trial_id = on.script("ddp", 200, measure={"steps": is_measured})
+        on.finish(trial_id)
+        (rate,) = re.findall(r"^rate (\S+) steps/s$", "\n".join(on.log(trial_id)), re.MULTILINE)
+        rates[is_measured].append(float(rate))
+    ratio = statistics.fmean(rates[True]) / statistics.fmean(rates[False])
+    spread = (max(rates[False]) - min(rates[False])) / statistics.fmean(rates[False])
+    figures = {
+        "steps/s measured": rates[True],
+        "steps/s not measured": rates[False],
+        "ratio": round(ratio, 4),
+        "spread of equal runs": round(spread, 4),
+    }
+    sentence = f"measuring leaves {ratio:.3f} of the steps; equal runs differ by {spread:.1%}"
+    return sentence, figures
+
+
+CHECKS: tuple[tuple[str, Callable[[Patient], Answer]], ...] = (
+    ("strategies", strategies),
+    ("scripts", unchanged_scripts),
+    ("hang", hang),
+    ("restart", restart),
+    ("compiled", compiled),
+    ("cost", cost),
+)
