@@ -6,16 +6,16 @@ import pytest
 from typer.testing import CliRunner
 
 from muster.cli.all_commands import app
-from muster.cli.doctor.report import Finding, Report, as_json, as_markdown
+from muster.cli.doctor.report import CheckFinding, DoctorReport, as_json, as_markdown
 
 
-def finding(outcome: str, **more: object) -> Finding:
-    return Finding(name="a", question="Is a | b?", outcome=outcome, sentence="It is.", **more)  # type: ignore[arg-type]
+def finding(outcome: str, **more: object) -> CheckFinding:
+    return CheckFinding(name="a", question="Is a | b?", outcome=outcome, sentence="It is.", **more)  # type: ignore[arg-type]
 
 
 def test_a_report_counts_and_says_what_it_did_not_run_on() -> None:
     findings = (finding("passed", figures={"rate": 2.5}), finding("failed"), finding("not done"))
-    report = Report(machine={"torch": "2.13.0"}, backend="gloo", findings=findings)
+    report = DoctorReport(machine={"torch": "2.13.0"}, backend="gloo", findings=findings)
     assert report.summary == (
         "1 passed, 1 failed, 1 not done; over gloo on processors, not on a GPU"
     )
@@ -24,7 +24,7 @@ def test_a_report_counts_and_says_what_it_did_not_run_on() -> None:
     page = as_markdown(report)
     assert "| Is a \\| b? | failed | It is. | 0 |" in page
     assert "- rate: 2.5" in page
-    on_gpu = Report(machine={}, backend="nccl", findings=findings[:1])
+    on_gpu = DoctorReport(machine={}, backend="nccl", findings=findings[:1])
     assert on_gpu.summary == "1 passed, 0 failed, 0 not done"
 
 

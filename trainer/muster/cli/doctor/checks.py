@@ -1,6 +1,6 @@
 """The checks of `muster doctor`, in order of their worth, each by a training on a real node.
 
-A check returns a sentence and figures, raises AssertionError with what is wrong, and `Impossible` where
+A check returns a sentence and figures, raises AssertionError with what is wrong, and `NotPossibleHere` where
 this machine lacks what it needs. On a machine without a GPU all of them train over gloo on processors.
 """
 
@@ -46,7 +46,7 @@ class Patient:
     client: Client
     slot_type: str
     ends: float
-    """By the monotonic clock: nothing is waited for after that."""
+    """Time of the monotonic clock after which nothing is waited for."""
     blob: str = ""
 
     @property
@@ -198,7 +198,7 @@ def _processes_of(trial_id: int, rank: int) -> list[int]:
 
 
 def hang(on: Patient) -> Answer:
-    """Of a training that hangs, the rank that does not come is named."""
+    """The rank that does not come is named when a training hangs."""
     trial_id = on.script("hangs", 10_000)
     try:
 
@@ -256,7 +256,7 @@ def compiled(on: Patient) -> Answer:
 
 
 def cost(on: Patient) -> Answer:
-    """What measuring costs, beside what two equal runs differ by."""
+    """Measuring costs little beside what equal runs differ by."""
     rates: dict[bool, list[float]] = {True: [], False: []}
     for is_measured in (True, False, False, True):
         trial_id = on.script("ddp", 200, measure={"steps": is_measured})

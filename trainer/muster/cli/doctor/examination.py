@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from .checks import Answer, Patient, Wrong
-from .report import Finding, Outcome, Report
-from .stack import Impossible, OutOfTime, running
+from .report import CheckFinding, DoctorReport, Outcome
+from .stack import NotPossibleHere, OutOfTime, running
 
 SLOTS = {"cpu": 3, "cuda": 1}
 """Slots of each node: trainings over processors run side by side, while each GPU is one slot."""
@@ -47,7 +47,7 @@ def describe_machine() -> dict[str, Any]:
 
 def examine(
     folder: Path, checks: Sequence[tuple[str, Callable[[Patient], Answer]]], *, ends: float
-) -> Iterator[Report]:
+) -> Iterator[DoctorReport]:
     """Yield the report so far after each check, and at least once.
 
     folder: for everything that is written. ends: by the monotonic clock; checks that it leaves no time
@@ -55,7 +55,9 @@ def examine(
     """
     machine = describe_machine()
     slot_type = "cuda" if machine["devices"] else "cpu"
-    report = Report(machine=machine, backend="nccl" if slot_type == "cuda" else "gloo", findings=())
+    report = DoctorReport(
+        machine=machine, backend="nccl" if slot_type == "cuda" else "gloo", findings=()
+    )
     with running(folder / "home", SLOTS[slot_type]) as client:
         patient = Patient(client=client, slot_type=slot_type, ends=ends)
         for name, check in checks:
@@ -63,7 +65,7 @@ def examine(
             yield report
 
 
-def _made(name: str, check: Callable[[Patient], Answer], patient: Patient) -> Finding:
+def _made(name: str, check: Callable[[Patient], Answer], patient: Patient) -> CheckFinding:
     question = str(check.__doc__).split("\n\n")[0].strip()
     began = time.monotonic()
     outcome: Outcome = "passed"
@@ -72,13 +74,13 @@ def _made(name: str, check: Callable[[Patient], Answer], patient: Patient) -> Fi
         if patient.ends - began < LEAST_S:
             raise OutOfTime
         sentence, figures = check(patient)
-    except Impossible as error:
+    except NotPossibleHere as error:
         outcome, sentence = "not done", str(error)
     except Exception as error:
         # Whatever goes wrong is what was asked for; the next check is of something else.
         outcome, sentence = "failed", str(error) or type(error).__name__
         figures = error.figures if isinstance(error, Wrong) else {}
-    return Finding(
+    return CheckFinding(
         name=name,
         question=question,
         outcome=outcome,

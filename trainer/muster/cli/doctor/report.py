@@ -10,7 +10,7 @@ Outcome = Literal["passed", "failed", "not done"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class CheckFinding:
     """The answer of one check."""
 
     name: str
@@ -22,12 +22,12 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class DoctorReport:
     machine: dict[str, Any]
     """Versions, devices and what stands for what, by name."""
     backend: str
     """Communication of the trainings: nccl, or gloo where there is no GPU."""
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
 
     @property
     def num_failed(self) -> int:
@@ -42,7 +42,7 @@ class Report:
         return text if self.backend == "nccl" else f"{text}; over gloo on processors, not on a GPU"
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: DoctorReport) -> dict[str, Any]:
     return {
         "machine": report.machine,
         "backend": report.backend,
@@ -51,7 +51,7 @@ def as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def as_markdown(report: Report) -> str:
+def as_markdown(report: DoctorReport) -> str:
     lines = ["# muster doctor", "", f"{report.summary}.", ""]
     lines += [f"- {name}: {value}" for name, value in report.machine.items()]
     lines += ["", "| check | outcome | | s |", "| --- | --- | --- | --- |"]

@@ -20,11 +20,11 @@ STOP_TIMEOUT_S = 40.0
 POLL_S = 0.2
 
 
-class Impossible(Exception):
+class NotPossibleHere(Exception):
     """What a check needs is not there; the text says what."""
 
 
-class OutOfTime(Impossible):
+class OutOfTime(NotPossibleHere):
     """The examination ends before the check does."""
 
     def __init__(self) -> None:
