@@ -36,8 +36,9 @@ NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 class World:
     """Three ranks, and a shim's view of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_measured: bool = True) -> None:
         self.folder = folder
+        folder.mkdir(exist_ok=True)
         self.stacks = folder / "stacks"
         self.stacks.mkdir()
         self.loop = asyncio.new_event_loop()
@@ -50,12 +51,13 @@ class World:
             warn=lambda text: print(text, file=sys.stderr),
         )
         # A socket's path may be 107 bytes long.
-        self.socket = Path(f"/tmp/muster-test-{os.getpid()}.sock")
+        self.socket = Path(f"/tmp/muster-test-{os.getpid()}-{is_measured}.sock")
         self.call(self.reports.listen(self.socket))
         self.job: Job = start_job(
             folder / "job",
             workers=3,
             script=SCRIPT,
+            document={"measure": {"comm": is_measured}},
             MUSTER_REPORT_SOCKET=str(self.socket),
             MUSTER_STACKS_DIR=str(self.stacks),
             HOLD_DIR=str(folder),
@@ -101,7 +103,10 @@ class World:
                 phase=w.phase,
                 counts={
                     g.group: Count(
-                        kind=g.kind, num_enqueued=g.num_enqueued, num_completed=g.num_completed
+                        kind=g.kind,
+                        num_enqueued=g.num_enqueued,
+                        num_completed=g.num_completed,
+                        source=g.source,
                     )
                     for g in w.groups
                 },
@@ -142,7 +147,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     found.close()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
+def unmeasured(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path / "stuck", is_measured=False)
+    yield found
+    found.close()
+
+
+@pytest.fixture
 def _moving(world: World) -> None:
     """Every test begins with ranks that train."""
     before = {w.rank: w.step or 0 for w in world.progress()} if world.told else {}
@@ -154,6 +166,7 @@ def _moving(world: World) -> None:
     )
 
 
+@pytest.mark.usefixtures("_moving")
 @pytest.mark.parametrize(("place", "rank", "kind"), [("forward", 1, "absent"), ("data", 0, "data")])
 def test_the_rank_that_hangs_is_named_and_its_stack_says_where(
     world: World, place: str, rank: int, kind: str
@@ -175,6 +188,7 @@ def test_the_rank_that_hangs_is_named_and_its_stack_says_where(
         assert ("in hold" if number == rank else "in all_reduce") in answer.text
 
 
+@pytest.mark.usefixtures("_moving")
 def test_a_stopped_rank_is_named_and_is_sent_no_signal(world: World) -> None:
     worker = world.workers[2]
     assert worker.identity is not None
@@ -190,6 +204,7 @@ def test_a_stopped_rank_is_named_and_is_sent_no_signal(world: World) -> None:
         os.kill(worker.identity.pid, signal.SIGCONT)
 
 
+@pytest.mark.usefixtures("_moving")
 def test_ranks_that_train_go_on_when_they_are_asked_and_nobody_is_named(world: World) -> None:
     before = world.progress()
     world.look(stacks_no=1)
@@ -204,3 +219,25 @@ def test_ranks_that_train_go_on_when_they_are_asked_and_nobody_is_named(world: W
     taken = [r for r in world.told if isinstance(r, wire.StacksRecord)]
     assert sorted((r.no, r.rank) for r in taken) == [(1, 0), (1, 1), (1, 2)]
     assert all("holding.py" in r.text for r in taken)
+
+
+def test_the_recorder_alone_tells_which_rank_has_skipped_which_collective(
+    unmeasured: World,
+) -> None:
+    wait_for(lambda: len(now := unmeasured.progress()) == 3 and all(w.step for w in now))
+    (unmeasured.folder / "forward-1").touch()
+    wait_for(lambda: all(g.source for w in unmeasured.progress() for g in w.groups))
+    groups = {w.rank: w.groups for w in unmeasured.progress()}
+    assert [len(found) for found in groups.values()] == [1, 1, 1]
+    (here,), (late,), (other,) = (groups[rank] for rank in range(3))
+    assert (here.group, here.kind, here.num_enqueued) == ("world", "all_reduce", other.num_enqueued)
+    assert here.num_completed == late.num_enqueued == late.num_completed == here.num_enqueued - 1
+    verdict = unmeasured.judge()
+    assert [(b.rank, b.kind, b.group) for b in verdict.blamed] == [(1, "absent", "world")], verdict
+    no = SCRIPT.read_text().splitlines().index("            dist.all_reduce(torch.ones(8))") + 1
+    line = f"holding.py:{no} in main"
+    assert f"has not called collective {here.num_enqueued} of world" in verdict.reason
+    assert f"an all_reduce in which 2 others wait at {line}: it is in its forward pass" in (
+        verdict.reason
+    )
+    assert f"the last one it called is at {line}." in verdict.reason

@@ -6739,6 +6739,8 @@ export interface components {
             num_completed: number;
             /** Num Enqueued */
             num_enqueued: number;
+            /** Source */
+            source: string;
         };
         /**
          * GroupProgress
@@ -6756,6 +6758,11 @@ export interface components {
             num_completed: number;
             /** Num Enqueued */
             num_enqueued: number;
+            /**
+             * Source
+             * @default
+             */
+            source: string;
         };
         /**
          * GroupRecord

@@ -13,9 +13,13 @@ class GroupCountOut(Output):
 
     group: str
     kind: str
-    """Kind of the collective enqueued last."""
+    """Kind of the collective enqueued last; where nothing moves and `source` is known, of the first
+    unfinished one."""
     num_enqueued: int
+    """Sequence number of the collective enqueued last."""
     num_completed: int
+    source: str
+    """Line of the script that called it, such as `train.py:42 in step`; empty if unknown."""
 
 
 class RankProgressOut(Output):

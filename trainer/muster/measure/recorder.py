@@ -55,7 +55,7 @@ _KINDS = (
 """Part of the recorder's name of a collective → kind, the first that fits."""
 
 
-class Entry(NamedTuple):
+class RecordedCollective(NamedTuple):
     """One collective, or message, as the recorder has it."""
 
     record_id: int
@@ -75,7 +75,7 @@ class Entry(NamedTuple):
 
 
 class Trace(NamedTuple):
-    entries: list[Entry]
+    entries: list[RecordedCollective]
     """In ascending order of record_id."""
     enqueued: dict[str, int]
     """Number of the newest collective by pg_id."""
@@ -129,7 +129,7 @@ def parse(dump: object) -> Trace:
     return Trace(entries, enqueued, completed)
 
 
-def _entry(given: Mapping[Any, Any]) -> Entry:
+def _entry(given: Mapping[Any, Any]) -> RecordedCollective:
     name = str(given.get("profiling_name", ""))[:80]
     group = given.get("process_group")
     names = [str(part)[:200] for part in group[:2]] if isinstance(group, list | tuple) else []
@@ -140,7 +140,7 @@ def _entry(given: Mapping[Any, Any]) -> Entry:
     is_over = (
         bool(given.get("retired")) if name.startswith("gloo") else given.get("state") == "completed"
     )
-    return Entry(
+    return RecordedCollective(
         record_id=_number(given.get("record_id")),
         pg_id=str(given.get("pg_id", ""))[:20],
         group=group_name,
@@ -191,7 +191,7 @@ class GroupTotals:
     description: str
     kinds: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Number and bytes by kind."""
-    last: Entry | None = None
+    last: RecordedCollective | None = None
     """The newest that is no message."""
 
 
@@ -200,14 +200,14 @@ class Totals:
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupTotals] = {}
-        """By torch's name."""
+        """Totals by torch's name of the group."""
         self.names: dict[str, str] = {}
         """torch's name of a group by pg_id."""
         self.num_missed = 0
         """Number of collectives that the ring had lost before they were read."""
         self._next = 0
 
-    def add(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[RecordedCollective]) -> None:
         for entry in entries:
             if entry.record_id < self._next:
                 continue
@@ -223,7 +223,7 @@ class Totals:
                 totals.last = entry
 
 
-class Standing(NamedTuple):
+class GroupStanding(NamedTuple):
     """How far one process group is on this rank."""
 
     group: str
@@ -235,13 +235,13 @@ class Standing(NamedTuple):
     source: str
 
 
-def standings(trace: Trace, totals: Totals) -> list[Standing]:
+def standings(trace: Trace, totals: Totals) -> list[GroupStanding]:
     """Return how far each group is.
 
     trace: with or without entries. With them, the first one that is not over decides: collectives
         that end in another order leave a wrong number in the recorder's status.
     """
-    unfinished: dict[str, Entry] = {}
+    unfinished: dict[str, RecordedCollective] = {}
     for entry in trace.entries:
         if not entry.is_over and not entry.is_message:
             unfinished.setdefault(entry.group, entry)
@@ -257,7 +257,7 @@ def standings(trace: Trace, totals: Totals) -> list[Standing]:
             num_completed = num_enqueued if first is None else max(0, first.seq - 1)
             shown = first or _newest(trace.entries, name) or shown
         found.append(
-            Standing(
+            GroupStanding(
                 group=name,
                 kind=shown.kind if shown is not None else "",
                 num_enqueued=num_enqueued,
@@ -268,7 +268,7 @@ def standings(trace: Trace, totals: Totals) -> list[Standing]:
     return found
 
 
-def _newest(entries: list[Entry], group: str) -> Entry | None:
+def _newest(entries: list[RecordedCollective], group: str) -> RecordedCollective | None:
     return next((e for e in reversed(entries) if e.group == group and not e.is_message), None)
 
 
@@ -281,7 +281,7 @@ class Recorder:
     def __init__(
         self, dump: Callable[..., bytes], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """dump: torch's function for the ring."""
+        """Read the ring that torch's function `dump` returns."""
         self.totals = Totals()
         self._dump = dump
         self._clock = clock
@@ -289,10 +289,10 @@ class Recorder:
         self._moved_at = clock()
         self._num_at_read = 0
         self._may_read_at = 0.0
-        self._still: list[Standing] | None = None
+        self._still: list[GroupStanding] | None = None
         """What was found at this standstill."""
 
-    def look(self) -> list[Standing]:
+    def look(self) -> list[GroupStanding]:
         """Return how far each group is. Called about once a second, by one thread."""
         now = self._clock()
         trace = self._read(includeCollectives=False)

@@ -16,17 +16,14 @@ from muster.measure.recorder import Recorder
 class UncoveredGroups:
     """Progress of the process groups that are not measured, such as NCCL's, from the rings."""
 
-    def __init__(
-        self, *, world_size: int, report: Callable[..., None], warn: Callable[[str], object]
-    ) -> None:
-        """report: `Run.report_group`."""
-        self._world_size = world_size
+    def __init__(self, *, report: Callable[..., None], warn: Callable[[str], object]) -> None:
+        """Create the view; `report` is `Run.report_group`."""
         self._report = report
         self._warn = warn
         self._recorders: dict[str, Recorder] | None = None
         self._reported: set[str] = set()
 
-    def look(self) -> list[dict[str, Any]]:
+    def look(self, world_size: int) -> list[dict[str, Any]]:
         """Return a `wire.GroupProgress` of each. Called about once a second, by one thread, and
         costs nothing where all groups are measured. Raises what reading raises."""
         groups = _uncovered()
@@ -44,7 +41,7 @@ class UncoveredGroups:
             for standing in recorder.look():
                 group = groups.get(standing.group)
                 if group is not None:
-                    name = self._name(group, backend)
+                    name = self._name(group, backend, world_size)
                     found.append(
                         {
                             "group": name,
@@ -56,9 +53,9 @@ class UncoveredGroups:
                     )
         return found
 
-    def _name(self, group: _Group, backend: str) -> str:
+    def _name(self, group: _Group, backend: str, world_size: int) -> str:
         """Return what the group is called, and report it when it is first seen."""
-        named = name_group(group.description, group.torch_name, group.ranks, self._world_size)
+        named = name_group(group.description, group.torch_name, group.ranks, world_size)
         name = named.name
         if backend == "gloo" and "nccl" in group.backends:
             name += " (gloo)"  # the other half of a mixed group counts by itself

@@ -18,6 +18,7 @@ from muster import wire
 from muster.measure import stacks
 from muster.measure.profiling import window
 from muster.measure.progress import watch
+from muster.measure.uncovered import UncoveredGroups
 from muster.run_names import RunNames
 from muster.sdk import checkpoints, stops
 from muster.sdk.env import (
@@ -112,6 +113,9 @@ class Run(MediaMethods):
         self.before_checkpoint: list[Callable[[], None]] = []
         """Function called before a checkpoint is registered, so that averaged rows are sent first.
         """
+        self._uncovered: UncoveredGroups | None = UncoveredGroups(
+            report=self.report_group, warn=warn_once
+        )
         self._describe()
 
     # ------------------------------------------------ what this worker is
@@ -428,6 +432,20 @@ class Run(MediaMethods):
                 wire.GroupRecord(name=name, kind=kind, backend=backend, ranks=members)
             )
 
+    def look_at_uncovered_groups(self) -> list[dict[str, Any]]:
+        """Return the progress of the process groups that are not measured; once it fails, none."""
+        if self._uncovered is None:
+            return []
+        try:
+            return self._uncovered.look(self.info.world_size)
+        except Exception as error:
+            self._uncovered = None
+            warn_once(
+                "torch's flight recorder cannot be read, so Muster cannot tell where collectives hang "
+                f"that it does not measure: {type(error).__name__}: {error}"
+            )
+            return []
+
     @_never_raises
     def report_evaluation(
         self,
@@ -730,7 +748,10 @@ def _look() -> dict[str, Any]:
     window.look()
     if watch.timer is not None:
         watch.timer.flush_stale()
-    return watch.look()
+    found = watch.look()
+    if _run is not None:
+        found["groups"] += _run.look_at_uncovered_groups()
+    return found
 
 
 def _forget_sink() -> None:

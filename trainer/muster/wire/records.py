@@ -291,9 +291,12 @@ class GroupProgress:
 
     group: str
     kind: str = ""
-    """Kind of the last one enqueued."""
+    """Kind of the last one enqueued; where nothing moves and `source` is known, of the first unfinished one."""
     num_enqueued: int
+    """Sequence number of the last one enqueued: the same collective has the same number on every member."""
     num_completed: int
+    source: str = ""
+    """Line of the script that called it, such as "train.py:42 in step"; "" if unknown."""
 
 
 ProcessState = Literal["", "runs", "sleeps", "blocked", "stopped"]

@@ -341,7 +341,7 @@ class ReportServer:
 def _bounded(progress: wire.WorkerProgress) -> wire.WorkerProgress:
     """Return the progress if it is within the SDK's bounds. Raises ValueError otherwise."""
     names = [progress.phase, progress.waits_kind]
-    names += [name for group in progress.groups for name in (group.group, group.kind)]
+    names += [name for group in progress.groups for name in (group.group, group.kind, group.source)]
     if len(progress.groups) > MAX_GROUPS or any(len(name) > MAX_NAME_CHARS for name in names):
         raise ValueError("progress has too many groups, or too long a name")
     numbers = [progress.step or 0, progress.phase_since_ms or 0, progress.num_reports]

@@ -123,7 +123,7 @@ function Counts({ groups }: { groups: TrialProgress["ranks"][number]["groups"] }
       {groups.map((g) => (
         <div key={g.group} className={css["whole"]}>
           {g.group}: {format.count(g.num_enqueued)} / {format.count(g.num_completed)}{" "}
-          <span className="dim">({g.kind})</span>
+          <span className="dim">({g.source ? `${g.kind}, ${g.source}` : g.kind})</span>
         </div>
       ))}
     </>

@@ -44,9 +44,11 @@ class Count:
     """Collectives of one process group on one rank."""
 
     kind: str
-    """Kind of the collective enqueued last."""
+    """Kind of the collective enqueued last, or of the one that `source` has called."""
     num_enqueued: int
     num_completed: int
+    source: str = ""
+    """Line of the script that called it; "" if unknown."""
 
     @property
     def is_waiting(self) -> bool:
@@ -196,6 +198,10 @@ class _Absence:
     no: int
     """Number of the collective that the others are in and that it has not called."""
     num_waiting: int
+    source: str
+    """Line that the others are in; "" if unknown."""
+    last_source: str
+    """Line that the rank itself has called last."""
 
 
 def _absent_from(
@@ -214,8 +220,17 @@ def _absent_from(
             and by_rank[other].counts[name].is_waiting
         ]
         if ahead:
+            sources = [r.counts[name].source for r in ahead if r.counts[name].source]
+            own = rank.counts.get(name)
             found.append(
-                _Absence(name, ahead[0].counts[name].kind, _num(rank, name) + 1, len(ahead))
+                _Absence(
+                    group=name,
+                    kind=ahead[0].counts[name].kind,
+                    no=_num(rank, name) + 1,
+                    num_waiting=len(ahead),
+                    source=sources[0] if sources else "",
+                    last_source=own.source if own is not None else "",
+                )
             )
     return max(found, key=lambda a: a.num_waiting, default=None)
 
@@ -261,8 +276,9 @@ def _mismatch(by_rank: Mapping[int, RankView], groups: Sequence[ProcessGroup]) -
                     kind="mismatch",
                     group=name,
                     reason=(
-                        f"Rank {rank} on {by_rank[rank].node_name} calls {counts[rank].kind} as "
-                        f"collective {no} of {name}, where others call {usual}."
+                        f"Rank {rank} on {by_rank[rank].node_name} calls {counts[rank].kind}"
+                        f"{_at(counts[rank].source)} as collective {no} of {name}, where others call "
+                        f"{usual}{_at(next(c.source for c in counts.values() if c.kind == usual))}."
                     ),
                 )
                 for rank in others
@@ -290,6 +306,7 @@ def _absent(rank: RankView, absence: _Absence | None) -> Blame:
     if absence is None:
         reason = f"Rank {rank.rank} on {rank.node_name} is waited for by others: {says}."
         return Blame(rank=rank.rank, kind="absent", group="", reason=reason)
+    last = f"; the last one it called is at {absence.last_source}" if absence.last_source else ""
     others = "1 other" if absence.num_waiting == 1 else f"{absence.num_waiting} others"
     return Blame(
         rank=rank.rank,
@@ -297,9 +314,13 @@ def _absent(rank: RankView, absence: _Absence | None) -> Blame:
         group=absence.group,
         reason=(
             f"Rank {rank.rank} on {rank.node_name} has not called collective {absence.no} of "
-            f"{absence.group}, an {absence.kind} in which {others} wait: {says}."
+            f"{absence.group}, an {absence.kind} in which {others} wait{_at(absence.source)}: {says}{last}."
         ),
     )
+
+
+def _at(source: str) -> str:
+    return f" at {source}" if source else ""
 
 
 def _cycle(waits: Mapping[int, set[int]], by_rank: Mapping[int, RankView]) -> tuple[Blame, ...]:
@@ -325,7 +346,7 @@ def _cycle(waits: Mapping[int, set[int]], by_rank: Mapping[int, RankView]) -> tu
 def _where(rank: RankView) -> str:
     for name, count in rank.counts.items():
         if count.is_waiting:
-            return f" in collective {count.num_completed + 1} of {name}"
+            return f" in collective {count.num_completed + 1} of {name}{_at(count.source)}"
     return f" for a message ({rank.waits_kind})" if rank.waits_for is not None else ""
 
 

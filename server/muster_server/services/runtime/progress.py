@@ -83,8 +83,9 @@ def record(
 
 def _moving(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values that change when a rank advances. That a process is stopped is not
-    progress."""
-    return {k: v for k, v in values.items() if k != "process"}
+    progress, nor is it that more is known of the collective in which a rank stands."""
+    counts = [(g["group"], g["num_enqueued"], g["num_completed"]) for g in values.get("groups", [])]
+    return {k: v for k, v in values.items() if k != "process"} | {"groups": counts}
 
 
 def keep_stacks(
@@ -257,7 +258,10 @@ def _view(worker: WorkerRow, node_state: str) -> RankView:
         phase=str(said.get("phase", "")),
         counts={
             g["group"]: Count(
-                kind=g["kind"], num_enqueued=g["num_enqueued"], num_completed=g["num_completed"]
+                kind=g["kind"],
+                num_enqueued=g["num_enqueued"],
+                num_completed=g["num_completed"],
+                source=g.get("source", ""),
             )
             for g in said.get("groups", [])
         },

@@ -68,7 +68,7 @@ def stacks(
 
 
 def _ranks(ranks: list[dict[str, Any]]) -> Any:
-    names = ("RANK", "NODE", "PROCESS", "STEP", "PHASE", "GROUP", "LAST", "CALLED", "OVER")
+    names = ("RANK", "NODE", "PROCESS", "STEP", "PHASE", "GROUP", "LAST", "CALLED", "OVER", "AT")
     shown = table(*names, right=("RANK", "STEP", "CALLED", "OVER"))
     for rank in ranks:
         own = (
@@ -79,13 +79,14 @@ def _ranks(ranks: list[dict[str, Any]]) -> Any:
             rank["phase"] or "-",
         )
         for group in rank["groups"] or [None]:
-            counts = ("-", "-", "-", "-")
+            counts = ("-",) * 5
             if group is not None:
                 counts = (
                     escape(group["group"]),
                     group["kind"],
                     str(group["num_enqueued"]),
                     str(group["num_completed"]),
+                    escape(group.get("source", "")) or "-",
                 )
             shown.add_row(*own, *counts)
             own = ("", "", "", "", "")
