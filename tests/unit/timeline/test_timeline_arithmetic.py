@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.timeline.activities import Activity, Collective, classify, op_of
+from muster.timeline.activities import Activity, CollectiveInfo, classify, op_of
 from muster.timeline.arithmetic import Step, breakdown, extent, step_number, steps
 from muster.timeline.ranks import rank_waits
 
@@ -18,7 +18,7 @@ def comm(
     num_bytes: int | None = 100, stream: int = 20,
 ) -> Activity:  # fmt: skip
     return Activity(
-        "communication", f"nccl_{op}", start, end, stream, Collective(op, group, num_bytes, seq)
+        "communication", f"nccl_{op}", start, end, stream, CollectiveInfo(op, group, num_bytes, seq)
     )
 
 

@@ -26,7 +26,7 @@ _NO_WORK = ("autograd::", "torch::autograd", "_c10d_functional::", "c10d::", "nc
 """Beginnings of operations on the processor that call others, or wait."""
 
 
-class Collective(NamedTuple):
+class CollectiveInfo(NamedTuple):
     """What is known of a communication besides its time."""
 
     op: str
@@ -45,7 +45,7 @@ class Activity(NamedTuple):
     start_ns: int
     end_ns: int
     stream: int | str
-    collective: Collective | None = None
+    collective: CollectiveInfo | None = None
     """Given for communication only."""
 
 

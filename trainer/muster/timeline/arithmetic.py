@@ -27,7 +27,7 @@ class KindTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Breakdown:
+class SpanBreakdown:
     """Where the time of a span went, in nanoseconds."""
 
     span: int
@@ -53,7 +53,7 @@ class Step(NamedTuple):
     end_ns: int
 
 
-def breakdown(activities: Iterable[Activity], *, start_ns: int, end_ns: int) -> Breakdown:
+def breakdown(activities: Iterable[Activity], *, start_ns: int, end_ns: int) -> SpanBreakdown:
     """Return where the time from `start_ns` to `end_ns` went. What lies across an edge counts with the
     part inside, and as one collective where it begins."""
     spans: dict[str, list[Interval]] = {"communication": [], "computation": [], "copy": []}
@@ -70,7 +70,7 @@ def breakdown(activities: Iterable[Activity], *, start_ns: int, end_ns: int) -> 
     communication, computation, copies = (merge(of_kind) for of_kind in spans.values())
     overlap = length(intersect(communication, computation))
     busy = length(merge([*communication, *computation, *copies]))
-    return Breakdown(
+    return SpanBreakdown(
         span=end_ns - start_ns,
         communication=length(communication),
         computation=length(computation),

@@ -16,7 +16,7 @@ from .activities import UNKNOWN_GROUP, Activity
 
 
 @dataclass(frozen=True, slots=True)
-class RankWaits:
+class CollectiveWaits:
     """Waiting in the collectives that several ranks' timelines show. Times in nanoseconds."""
 
     count: int
@@ -31,7 +31,7 @@ class RankWaits:
     """(waiting rank, rank that came last) → how long."""
 
 
-def rank_waits(ranks: Mapping[int, Iterable[Activity]]) -> RankWaits:
+def rank_waits(ranks: Mapping[int, Iterable[Activity]]) -> CollectiveWaits:
     """Compare the collectives of several ranks by group, kind and sequence number, or by their order
     within a group and stream where the trace has no numbers. What is not on all ranks of these
     timelines that use the group, or ambiguous, is left out, as are messages between two ranks."""
@@ -61,7 +61,7 @@ def rank_waits(ranks: Mapping[int, Iterable[Activity]]) -> RankWaits:
         for rank in late:
             waiting[rank] += times[rank] - times[culprit]
             waits_for[rank, culprit] += times[rank] - times[culprit]
-    return RankWaits(num, transfer, dict(waiting), dict(last), dict(waits_for))
+    return CollectiveWaits(num, transfer, dict(waiting), dict(last), dict(waits_for))
 
 
 Key = tuple[str, str, int | None, str, int]
