@@ -59,3 +59,13 @@ test("charts are drawn when they come near the edges of what scrolls, which is n
   expect(drawn()).toBe(first + 1);
   vi.unstubAllGlobals();
 });
+
+test("a heading names all that its charts' names begin with", () => {
+  const specs = ["train/loss", "val/accuracy"].map((id): ChartSpec => ({ id, group: "train", names: [id] }));
+  render(
+    <MantineProvider withCssVariables={false} withGlobalClasses={false}>
+      <ChartGrid specs={specs} search={{}} set={() => undefined} want={() => () => undefined} source={() => NOTHING} />
+    </MantineProvider>,
+  );
+  expect(screen.getByRole("heading")).toHaveTextContent("train/, val/ 2 charts");
+});

@@ -130,6 +130,11 @@ interface GroupProps {
   ) => React.ReactNode;
 }
 
+/** What the names in a group begin with: those of `val/` stand in the group of `train/`. */
+function prefixes(members: readonly ChartSpec[]): string {
+  return [...new Set(members.map(({ id }) => id.slice(0, id.indexOf("/") + 1)))].join(", ");
+}
+
 /** A heading, the numbers below it, and the charts. */
 function Group({ group, members, isFirst, isOpen, onFold, want, single, onPlace, chart }: GroupProps) {
   const { t } = useTranslation();
@@ -161,7 +166,11 @@ function Group({ group, members, isFirst, isOpen, onFold, want, single, onPlace,
           disabled={onFold === null}
         >
           {isOpen ? <IconChevronDown size={13} aria-hidden /> : <IconChevronRight size={13} aria-hidden />}
-          {group === PINNED ? t("metrics.pinned") : group === UNGROUPED ? t("metrics.ungrouped") : `${group}/`}{" "}
+          {group === PINNED
+            ? t("metrics.pinned")
+            : group === UNGROUPED
+              ? t("metrics.ungrouped")
+              : prefixes(members)}{" "}
           <span>{t("metrics.group", { count: members.length, n: format.count(members.length) })}</span>
         </button>
       </h2>
