@@ -67,5 +67,5 @@ test("a heading names all that its charts' names begin with", () => {
       <ChartGrid specs={specs} search={{}} set={() => undefined} want={() => () => undefined} source={() => NOTHING} />
     </MantineProvider>,
   );
-  expect(screen.getByRole("heading")).toHaveTextContent("train/, val/ 2 charts");
+  expect(screen.getByRole("heading", { level: 2, name: /charts$/ })).toHaveTextContent("train/, val/ 2 charts");
 });
