@@ -119,9 +119,10 @@ async def _run(settings: AgentSettings) -> int:
 
 def choose_isolation(settings: AgentSettings) -> Isolation:
     """Return the level at which this node's jobs run. Raises CannotIsolate."""
-    from muster_agent.node.inventory import has_devices
+    from muster_agent.node.inventory import devices_of
 
-    return choose(settings, has_devices=has_devices(settings))
+    devices = devices_of(settings)
+    return choose(settings, gpus=[d.uuid for d in devices] if devices is not None else None)
 
 
 def isolation_in_words(**given: Any) -> str:

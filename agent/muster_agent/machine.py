@@ -8,7 +8,7 @@ import dataclasses
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -289,6 +289,7 @@ class Machine:
     def probe(self, wanted: wire.Preflight) -> PreflightCommand:
         """Return how to start this node's part of a preflight."""
         python = choose(wanted.python, self._settings.python)
+        gpus = [d.uuid for d in self._offered if d.uuid]
         return PreflightCommand(
             python=python,
             address=self._address,
@@ -297,7 +298,8 @@ class Machine:
             folder=self._home,
             words=self._home / "preflight.log",
             inherited=self._inherited,
-            isolation=self._isolation,
+            isolation=dataclasses.replace(self._isolation, gpus=gpus or None),
+            gpus={d.index: d.uuid for d in self._offered if d.uuid},
         )
 
     async def describe(self, wanted: wire.Description, *, bundle: str) -> wire.DescriptionResult:
@@ -371,7 +373,7 @@ class Machine:
     def _walls_of(self, spec: wire.AllocationSpec) -> Isolation:
         """Return the node's level with the user and the home folder of this project's jobs, and with
         what the document asks for."""
-        found = self._isolation
+        found = dataclasses.replace(self._isolation, gpus=self._gpus_of(spec.slots, spec.slot_type))
         if not found.is_on:
             return found
         uid = found.uid
@@ -384,6 +386,12 @@ class Machine:
             home=str(home),
             user_namespaces=environment_of(spec).user_namespaces,
         )
+
+    def _gpus_of(self, slots: Sequence[int], slot_type: str) -> list[str] | None:
+        """Return the UUIDs of the devices of these slots; None for CPUs."""
+        if slot_type == "cpu":
+            return None
+        return [d.uuid for d in self._offered if d.index in slots and d.uuid]
 
     async def fetch_work(self, allocation: Allocation, options: ShimOptions) -> FetchResult:
         """Restore an allocation's work folder if it lies in an object store, for which the shim has

@@ -88,7 +88,7 @@ class AgentSettings(BaseSettings):
     isolation: Literal["auto", "none", "user", "sandbox"] = "auto"
     """Walls around jobs. `sandbox`: bubblewrap; an agent that runs as root gives each project a user
     id besides. `user`: that user id alone; needs root. `none`: jobs can do all that the agent can.
-    `auto`: `sandbox` where bubblewrap works and the slots are CPUs, else `none`. With `sandbox` and
+    `auto`: `sandbox` where bubblewrap works, else `none`. With `sandbox` and
     `user` the agent does not start where the level does not work. See docs/concepts/security.md."""
     uid_base: int = Field(400_000, ge=1_000, le=2_000_000_000)
     """First user id of jobs: that of a project is this number plus the project's. The 100,000 ids

@@ -424,7 +424,7 @@ def sandbox(tmp_path: Path) -> Isolation:
         job_reads=(tmp_path / "code",),
     )
     try:
-        offer = walls.choose(settings, has_devices=False)
+        offer = walls.choose(settings, gpus=None)
     except CannotIsolate as error:
         pytest.skip(str(error))
     return dataclasses.replace(offer, home=str(home / "homes" / "p1"))

@@ -290,7 +290,7 @@ def test_a_node_that_isolates_jobs_gives_a_container_the_projects_user_and_no_fo
         job_reads=(tmp_path / "code", Path(sys.prefix), Path(sys.base_prefix)),
     )
     try:
-        offer = walls.choose(settings, has_devices=False)
+        offer = walls.choose(settings, gpus=None)
     except CannotIsolate as error:
         pytest.skip(str(error))
     isolation = dataclasses.replace(offer, home=str(home / "homes" / "p1"))

@@ -136,7 +136,7 @@ def isolated(request: Any, plane: Any, open_folder: Path) -> Iterator[Any]:
     (code / "main.py").write_text(SCRIPT)
     settings = AgentSettings(server_url="http://127.0.0.1", home=home, isolation=level)
     try:
-        walls.choose(settings, has_devices=False)
+        walls.choose(settings, gpus=None)
     except CannotIsolate as error:
         pytest.skip(str(error))
     make = in_container(plane, home) if is_contained else run_agent(plane, home, start=False)

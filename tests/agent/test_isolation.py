@@ -228,8 +228,8 @@ def test_a_level_that_does_not_work_is_refused_with_the_reason(
     monkeypatch.setattr(walls, "OUTER_PATH", str(tmp_path))
     asked = make_settings(home=tmp_path, isolation="sandbox")
     with pytest.raises(CannotIsolate, match="bubblewrap is not installed: install the package"):
-        walls.choose(asked, has_devices=False)
-    auto = walls.choose(asked.model_copy(update={"isolation": "auto"}), has_devices=False)
+        walls.choose(asked, gpus=None)
+    auto = walls.choose(asked.model_copy(update={"isolation": "auto"}), gpus=None)
     assert (auto.level, auto.reason.split(":")[0]) == ("none", "bubblewrap is not installed")
 
 
@@ -241,7 +241,7 @@ def test_auto_is_the_default_and_leaves_user_ids_of_others_alone(
     if os.geteuid() != 0:
         pytest.skip("only agents that run as root have user ids for jobs")
     (first, *_) = [u for u in pwd.getpwall() if u.pw_uid >= 1_000]
-    found = walls.choose(make_settings(home=tmp_path, uid_base=first.pw_uid), has_devices=False)
+    found = walls.choose(make_settings(home=tmp_path, uid_base=first.pw_uid), gpus=None)
     assert found.level == "none"
     assert f"/etc/passwd gives some of them to {first.pw_name}" in found.reason
     assert walls.in_words(found).startswith("Jobs can do whatever the agent's user can. Jobs would")
@@ -258,17 +258,18 @@ def test_auto_needs_a_storage_that_can_be_handed_over(
 
     monkeypatch.setattr(walls.os, "chown", squash)
     settings = make_settings(home=tmp_path, isolation="auto", storage_dir=tmp_path / "far" / "away")
-    found = walls.choose(settings, has_devices=False)
+    found = walls.choose(settings, gpus=None)
     assert found.level == "none"
     assert "cannot be handed over to users of jobs (Operation not permitted)" in found.reason
     assert list(tmp_path.iterdir()) == []
 
 
-def test_auto_leaves_jobs_with_gpus_alone(tmp_path: Path) -> None:
+def test_auto_puts_jobs_with_gpus_into_the_sandbox_as_those_without(
+    sandbox: Isolation, tmp_path: Path
+) -> None:
     settings = make_settings(home=tmp_path, isolation="auto")
-    found = walls.choose(settings, has_devices=True)
-    assert found.level == "none"
-    assert "does not put jobs with GPUs into a sandbox" in found.reason
+    without = walls.choose(settings, gpus=None)
+    assert walls.choose(settings, gpus=["GPU-a"]).level == without.level
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def of_users(tmp_path: Path) -> Isolation:
     home.mkdir()
     settings = AgentSettings(server_url="http://127.0.0.1", home=home, isolation="user")
     try:
-        offer = walls.choose(settings, has_devices=False)
+        offer = walls.choose(settings, gpus=None)
     except CannotIsolate as error:
         pytest.skip(str(error))
     return dataclasses.replace(offer, home=str(home / "homes" / "p1"))

@@ -25,13 +25,6 @@ PRIVATE_FOLDERS = ("tmp", "run", "var", "home", "root")
 """Folders in / of which a sandbox has its own, empty ones: those of other users and services."""
 OWN_FOLDERS = ("proc", "dev", "sys", "boot", "lost+found")
 """Folders in / that a sandbox makes itself, or has no use for."""
-CONTROL_DEVICES = (
-    "/dev/infiniband",
-    "/dev/gdrdrv",
-    "/dev/kfd",
-    "/dev/dri",
-)
-"""Devices that jobs on accelerators get besides /dev/nvidia*."""
 UID_NUMBERS = 100_000
 """Number of user ids that an agent uses, from its setting `uid_base` on."""
 
@@ -199,6 +192,10 @@ def _bwrap(walls: Walls, status_fd: int | None) -> list[str]:
     argv += ["--proc", "/proc", "--dev", "/dev", "--ro-bind-try", "/sys", "/sys"]
     # `--dev` makes a /dev/shm that only root can write.
     argv += ["--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
+    # bubblewrap would make folders that only root may pass.
+    for folder in dict.fromkeys(str(PurePosixPath(device).parent) for device in walls.devices):
+        if folder != "/dev":
+            argv += ["--perms", "0755", "--dir", folder]
     for device in walls.devices:
         argv += ["--dev-bind-try", device, device]
     argv += ["--bind", walls.tmp, "/tmp", "--perms", "0755", "--dir", "/run"]  # noqa: S108

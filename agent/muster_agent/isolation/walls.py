@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import muster
 from muster import wire
 from muster_agent.isolation.containers import Container, Engine, exec_argv, helper_of
+from muster_agent.isolation.device_files import device_files, load_unified_memory
 from muster_agent.isolation.levels import (
-    CONTROL_DEVICES,
     UID_NUMBERS,
     RootEntry,
     Walls,
@@ -76,6 +76,8 @@ class Isolation:
     """Whether the job may make user namespaces of its own."""
     container: Container | None = None
     """The container of the job, once its image is there."""
+    gpus: list[str] | None = None
+    """UUIDs of the job's devices; None for a job without devices."""
 
     @property
     def is_on(self) -> bool:
@@ -90,26 +92,23 @@ class Isolation:
 # ---------------------------------------------------------------- the level of this machine
 
 
-def choose(settings: AgentSettings, *, has_devices: bool) -> Isolation:
+def choose(settings: AgentSettings, *, gpus: list[str] | None) -> Isolation:
     """Return the level at which jobs run on this machine. Raises CannotIsolate.
 
-    has_devices: whether the slots are accelerators.
+    gpus: UUIDs of the devices that are its slots; None if its slots are CPUs.
     """
     asked = settings.isolation
     if asked == "none":
         return Isolation(
             reason="MUSTER_AGENT_ISOLATION is none; auto uses sandboxes where they work."
         )
-    if asked == "auto" and has_devices:
-        return Isolation(
-            reason="MUSTER_AGENT_ISOLATION is auto, which does not put jobs with GPUs into a "
-            "sandbox; set it to sandbox or user to do so."
-        )
     problem = _obstacle(settings)
     if not problem:
         level: wire.IsolationLevel = "user" if asked == "user" else "sandbox"
         offer = _offer(settings, level)
         problem = probe(offer)
+        if not problem and gpus:
+            problem = probe_devices(replace(offer, gpus=gpus))
         if not problem:
             reason = "" if level == "sandbox" else "MUSTER_AGENT_ISOLATION is user."
             return replace(offer, reason=reason)
@@ -217,6 +216,44 @@ def probe(isolation: Isolation) -> str:
     return _explain(isolation, words[-1] if words else f"exit code {done.returncode}")
 
 
+def probe_devices(isolation: Isolation) -> str:
+    """Return why CUDA cannot be used behind the walls of these devices, as a sentence; "" if it can be,
+    or if it cannot be used without walls either, which is another problem.
+
+    The driver is loaded in a process of its own: what has used CUDA once cannot be forked.
+    """
+    load_unified_memory()
+    argv = [sys.executable, "-I", "-c", _USES_CUDA]
+    outer = outer_environment()
+    try:
+        without = subprocess.run(
+            argv, env=outer, capture_output=True, timeout=CUDA_TIMEOUT_S, check=False
+        )
+        if without.returncode:
+            return ""
+        with tempfile.TemporaryDirectory(prefix="muster-probe-") as folder:
+            walls = make_walls(isolation, tmp=Path(folder))
+            within = run(walls, argv, environment=outer, timeout=CUDA_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"CUDA cannot be tried behind walls: {error}."
+    if not within.returncode:
+        return ""
+    words = within.stderr.decode(errors="replace").strip().splitlines()
+    return (
+        f"CUDA works on this machine, but not in a sandbox: {words[-1] if words else 'no answer'}. "
+        "If the driver's libraries lie in a hidden folder, name it in MUSTER_AGENT_JOB_READS."
+    )
+
+
+CUDA_TIMEOUT_S = 60.0
+"""Seconds that the driver may take to start: about one for each device where nothing keeps it loaded."""
+_USES_CUDA = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+count = ctypes.c_int()
+code = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+raise SystemExit(f"error {code} of the driver" if code else 0 if count.value else "no device")
+"""
 _NO_BWRAP = "bubblewrap is not installed: install the package bubblewrap and start again."
 
 
@@ -250,10 +287,10 @@ def make_walls(
     tmp: Path,
     read: Iterable[Path | str] = (),
     write: Iterable[Path | str] = (),
-    with_devices: bool = False,
 ) -> Walls:
-    """Return the walls of one allocation, with what it is given besides the node's own."""
-    devices = find_devices() if with_devices else ()
+    """Return the walls of one allocation, with what it is given besides the node's own. Raises
+    OSError."""
+    devices = device_files(isolation.gpus) if isolation.gpus is not None else ()
     if isolation.uid is not None:
         os.chown(tmp, isolation.uid, isolation.uid)
     if isolation.container is not None:
@@ -376,13 +413,6 @@ def _reaches(uid: int, path: str) -> str:
     if done.returncode == 0:
         return ""
     return "it, or a folder above it, is closed to other users of the machine"
-
-
-def find_devices() -> tuple[str, ...]:
-    """Return the device files that jobs on accelerators need. All devices of the node are among
-    them: which of them a job uses is CUDA_VISIBLE_DEVICES' to say."""
-    found = sorted(str(path) for path in Path("/dev").glob("nvidia*"))
-    return (*found, *(path for path in CONTROL_DEVICES if Path(path).exists()))
 
 
 def prefixes_of(python: str) -> list[Path]:

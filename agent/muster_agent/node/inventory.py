@@ -63,12 +63,16 @@ def take_inventory(settings: AgentSettings) -> Inventory:
     )
 
 
-def has_devices(settings: AgentSettings) -> bool:
-    """Return whether the slots of this node are accelerators."""
-    if settings.slot_type != "auto":
-        return settings.slot_type == "cuda"
+def devices_of(settings: AgentSettings) -> list[SlotInfo] | None:
+    """Return the devices that are the slots of this node; None if its slots are CPUs."""
+    if settings.slot_type == "cpu":
+        return None
     devices = parse_smi(ask_smi(_SMI_FIELDS) or "")[0]
-    return bool(granted_devices(devices, os.environ) if settings.is_pilot else devices)
+    if settings.is_pilot:
+        devices = granted_devices(devices, os.environ)
+    if not devices and settings.slot_type == "auto":
+        return None
+    return devices if settings.slots is None else devices[: settings.slots]
 
 
 def node_address(settings: AgentSettings) -> str:

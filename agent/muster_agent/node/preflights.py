@@ -46,6 +46,8 @@ class PreflightCommand:
     """Part of the agent's environment that jobs see."""
     isolation: Isolation = field(default_factory=Isolation)
     """Level at which the child runs, since a document names its interpreter."""
+    gpus: Mapping[int, str] = field(default_factory=dict)
+    """UUIDs of the node's devices by slot: the child sees no others, in this order."""
 
     @property
     def work_dir(self) -> Path:
@@ -55,6 +57,8 @@ class PreflightCommand:
         found = inheritable(self.inherited)
         if self.sdk_path:
             found["PYTHONPATH"] = self.sdk_path
+        if self.gpus:
+            found["CUDA_VISIBLE_DEVICES"] = ",".join(self.gpus.values())
         if self.interface:
             found["GLOO_SOCKET_IFNAME"] = self.interface  # The same as for workers, see launch.
         return found
@@ -205,7 +209,9 @@ class Participation:
         assert child.stdout is not None
         try:
             if wanted.stage != "listen":
-                child.stdin.write(json.dumps(_order(wanted)).encode() + b"\n")
+                child.stdin.write(
+                    json.dumps(_order(wanted, list(self._probe.gpus))).encode() + b"\n"
+                )
                 await child.stdin.drain()
             answer: dict[str, Any] = json.loads(await child.stdout.readline())
         except (OSError, ValueError) as error:
@@ -217,10 +223,13 @@ class Participation:
         return answer
 
 
-def _order(wanted: wire.Preflight) -> dict[str, Any]:
+def _order(wanted: wire.Preflight, devices: Sequence[int]) -> dict[str, Any]:
+    """Return the order of a stage. devices: the slots whose devices the child sees; it counts them
+    from 0."""
     if wanted.stage == "connect":
+        slots = [devices.index(s) if s in devices else s for s in wanted.slots]
         peers = [{"rank": p.rank, "host": p.host, "port": p.port} for p in wanted.peers]
-        return {"order": "connect", "peers": peers, "slots": wanted.slots}
+        return {"order": "connect", "peers": peers, "slots": slots}
     store = wanted.store
     return {
         "order": "reduce",

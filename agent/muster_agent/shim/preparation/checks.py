@@ -193,7 +193,11 @@ def prepare(
                 loopback_interface=LOOPBACK_INTERFACE,
                 num_threads=options.num_threads,
                 inherited=inherited,
-                has_own_devices=container is not None and not container.engine.is_plain,
+                has_own_devices=(
+                    options.isolation.level == "sandbox"
+                    if container is None
+                    else not container.engine.is_plain
+                ),
             ),
         ),
     )

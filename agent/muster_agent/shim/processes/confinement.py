@@ -131,7 +131,6 @@ class Confinement:
             read=[*self._named(place), place.config_file, place.sdk_folder, place.attach_path,
                   self._folder.launchers, place.hostfile, *interpreters],
             write=[*own, sockets, self._isolation.home],
-            with_devices=self._spec.slot_type != "cpu",
         )  # fmt: skip
 
     def _own_folders(self, place: LaunchContext) -> list[Path]:
