@@ -5,6 +5,7 @@ import type { Schemas } from "../api/client";
 import {
   alignTo,
   chartSpecs,
+  compareSpecs,
   type Columns,
   indexAt,
   logTicks,
@@ -139,6 +140,15 @@ test("charts: loss first, validation on its training chart, groups in order", ()
     "custom",
     "comm/bytes",
     "time/step_ms",
+  ]);
+});
+
+test("compare: further runs of a trial are on the chart of their metric", () => {
+  const specs = compareSpecs(["run-10/loss", "val/loss", "run-2/loss", "loss", "run-2/only"]);
+  expect(specs.map(({ id, names }) => [id, names.join("+")])).toEqual([
+    ["val/loss", "val/loss"],
+    ["loss", "loss+run-2/loss+run-10/loss"],
+    ["only", "run-2/only"],
   ]);
 });
 

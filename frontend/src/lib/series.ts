@@ -345,13 +345,18 @@ export function chartSpecs(names: readonly string[], labels: Labels = NO_LABELS)
   return inOrder(specs);
 }
 
-/** One chart per metric, for several trials on each. */
+/** One chart per metric, for several trials on each, with the further runs of each trial. */
 export function compareSpecs(names: readonly string[]): ChartSpec[] {
+  const runs = new Map<string, string[]>();
+  for (const name of new Set(names)) {
+    const { metric } = splitRun(name, NO_LABELS);
+    runs.set(metric, [...(runs.get(metric) ?? []), name]);
+  }
   return inOrder(
-    names.map((name) => ({
-      id: name,
-      group: name.includes("/") ? name.slice(0, name.indexOf("/")) : UNGROUPED,
-      names: [name],
+    [...runs].map(([metric, all]) => ({
+      id: metric,
+      group: metric.includes("/") ? metric.slice(0, metric.indexOf("/")) : UNGROUPED,
+      names: all.toSorted((a, b) => a.length - b.length || a.localeCompare(b)).slice(0, LINES_MAX),
     })),
   );
 }

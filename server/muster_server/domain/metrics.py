@@ -53,6 +53,19 @@ _VALIDATION = re.compile(r"(?:^|[^a-z])(?:val|valid|validation|eval|dev)(?:[^a-z
 _TRAINING = re.compile(r"(?:^|[^a-z])(?:train|training)(?:[^a-z]|$)")
 
 
+_RUN = re.compile(
+    r"(?!(?:train|val|test|eval|dev)[a-z]*[-_. ]?\d)[a-z]{1,40}[-_. ]?(\d{1,9})/(?=.)", re.I
+)
+"""What a metric of one of several runs begins with: `run-2/loss`, `fold-0/val/loss`."""
+
+
+@lru_cache(maxsize=4096)
+def _number_of_run(name: str) -> int:
+    """Return the number of the run that a metric is of; -1 for one of the trial's own."""
+    found = _RUN.match(name)
+    return int(found[1]) if found else -1
+
+
 @lru_cache(maxsize=4096)  # lists ask for the same few names again and again
 def _rank(name: str) -> tuple[int, int, int, str] | None:
     """Return how a loss or an error ranks, the least first; None for any other metric."""
@@ -83,13 +96,19 @@ def headline_of(steps: Mapping[str, int], compared: str | None) -> str | None:
     is always the one once it was reported. Otherwise it is the first by `headline_name` of the
     losses and errors that still move: those reported in the second half of the steps so far.
     Whatever is reported at regular intervals from the start is among them, however long these are;
-    what a script printed once at its beginning is not.
+    what a script printed once at its beginning is not. Those of further runs in the same job, such as
+    `run-2/loss` and `fold-0/val/loss`, stand for a trial only if it has none of its own, and then the
+    run of the highest number does.
     """
     if compared in steps:
         return compared
     losses = {name: step for name, step in steps.items() if _rank(name) is not None}
+    own = {name: step for name, step in losses.items() if _number_of_run(name) < 0}
+    losses = own or losses
     newest = max(losses.values(), default=0)
-    return headline_name(name for name, step in losses.items() if 2 * step >= newest)
+    moving = [name for name, step in losses.items() if 2 * step >= newest]
+    last = max(map(_number_of_run, moving), default=-1)
+    return headline_name(name for name in moving if _number_of_run(name) == last)
 
 
 def bucket_width(first_step: int, last_step: int, max_buckets: int) -> int:

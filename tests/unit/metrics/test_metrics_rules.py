@@ -95,6 +95,13 @@ def test_the_metric_that_stands_for_a_training_is_its_loss(
         ({"val_loss": 0, "rmse": 500}, None, "rmse"),
         ({"val/loss": 0, "train/loss": 10, "accuracy": 3}, "accuracy", "accuracy"),
         ({"val/loss": 10}, "accuracy", "val/loss"),
+        # Runs within the trial: its own values come first, then those of the newest run.
+        ({"loss": 3, "run-2/loss": 10, "run-2/val/loss": 10}, None, "loss"),
+        ({"mean_val_loss": 0, "fold-0/val/loss": 9, "fold-1/val/loss": 9}, None, "mean_val_loss"),
+        ({f"fold-{n}/val/loss": 9 for n in range(11)} | {"lr": 9}, None, "fold-10/val/loss"),
+        ({"fold-0/val/loss": 9, "fold-1/loss": 9, "fold-2/val/loss": 1}, None, "fold-1/loss"),
+        ({"valid_0/loss": 9, "training_1/loss": 9}, None, "valid_0/loss"),
+        ({"loss": 9, "fold_0/loss": 9}, "fold_0/loss", "fold_0/loss"),
         ({"lr": 10, "accuracy": 10}, None, None),
         ({}, None, None),
     ],

@@ -18,6 +18,7 @@ import { Empty } from "../../components/basics";
 import { type Growing, SAMPLES_METRIC, X_KINDS, xOf } from "../../lib/axis";
 import * as format from "../../lib/format";
 import { subscribeAll } from "../../lib/perFrame";
+import { NO_LABELS, splitRun } from "../../lib/runs";
 import { type ChartSpec, compareSpecs } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
 import { parseAt } from "../../lib/time";
@@ -141,12 +142,15 @@ function useCurves(stores: ReadonlyMap<number, SeriesStore>, now: Omit<Latest, "
 
 /** The values of a metric that has one in every trial which reports it; null: it is a curve. */
 function singles(shown: readonly Compared[], spec: ChartSpec, at: (step: number) => string): Tile[] | null {
-  const tiles = shown
-    .filter(({ trial }) => spec.id in trial.summary)
-    .map(({ id, name, trial }) => {
-      const tile = singleValue(trial, spec.id, name, at);
-      return tile ? { ...tile, key: String(id) } : null;
-    });
+  const tiles = spec.names.flatMap((metric) =>
+    shown
+      .filter(({ trial }) => metric in trial.summary)
+      .map(({ id, name, trial }) => {
+        const { run } = splitRun(metric, NO_LABELS);
+        const tile = singleValue(trial, metric, run ? `${name} · ${run}` : name, at);
+        return tile ? { ...tile, key: `${metric}@${id}` } : null;
+      }),
+  );
   return tiles.length > 0 && tiles.every((tile) => tile !== null) ? tiles : null;
 }
 
@@ -236,6 +240,8 @@ function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], lat
     const shown = compared.filter((one) => !one.hidden);
     const start = (id: number): number => parseAt(compared.find((one) => one.id === id)?.trial.started_at) ?? 0;
     return names.flatMap((name) => {
+      const { run } = splitRun(name, NO_LABELS);
+      const ofRun = (whose: string): string => (run ? `${whose} · ${run}` : whose);
       const curve = (id: number) => stores.get(id)?.get(name)[0];
       if (!groups) {
         return shown.flatMap(({ id, name: trialName, color }) => {
@@ -244,7 +250,7 @@ function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], lat
             ? [
                 {
                   key: `${name}@${id}`,
-                  label: trialName,
+                  label: ofRun(trialName),
                   columns,
                   color,
                   along: { startMs: start(id), growing: growingOf(id) },
@@ -271,7 +277,7 @@ function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], lat
         return [
           {
             key: `${name}@${group.label}`,
-            label: label(group.label, members.length),
+            label: label(ofRun(group.label), members.length),
             columns: groupCurve(members, sinceStart),
             color: colors.get(i) ?? i,
             band: members.length > 1,

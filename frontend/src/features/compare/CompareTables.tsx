@@ -111,9 +111,9 @@ export function SummaryTable({
   const { t } = useTranslation();
   const [text, setText] = useTyped(find, 200, onFind);
   const columns = useTrialColumns(compared, base);
-  const specs = compareSpecs([...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))]);
+  const specs = compareSpecs(compared.flatMap(({ trial }) => Object.keys(trial.summary)));
   const headlines = compared.flatMap(({ trial }) => trial.headline ?? []);
-  const all = [...new Set([...headlines, ...specs.map(({ id }) => id)])];
+  const all = [...new Set([...headlines, ...specs.flatMap(({ names: runs }) => runs)])];
   if (all.length === 0) return <Empty title={t("compare.noMetrics")} />;
   const wanted = (find ?? "").toLowerCase();
   const names = all.filter((name) => name.toLowerCase().includes(wanted));

@@ -25,9 +25,7 @@ export function GroupSummary({
   const grouping = useGroups(compared, group);
   const groups = grouping.groups ?? [];
   const colors = colorsOf(groups.map((_, i) => i));
-  const names = compareSpecs([...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))]).map(
-    ({ id }) => id,
-  );
+  const names = compareSpecs(compared.flatMap(({ trial }) => Object.keys(trial.summary))).flatMap((spec) => spec.names);
   const byId = new Map(compared.map((one) => [one.id, one.trial]));
   const rowOf = (name: string): MatrixRow => {
     const means = groups.map(({ ids }) => meanOf(ids.map((id) => format.fromWire(byId.get(id)?.summary[name]?.last))));
