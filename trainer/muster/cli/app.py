@@ -66,6 +66,7 @@ GROUPS = {
     "deploy": ("deployments", "app"),
     "agent": ("cluster", "agent_app"),
     "token": ("cluster", "token_app"),
+    "trace": ("trace", "app"),
 }
 """Group of commands → its module in `commands`, and the Typer there."""
 
