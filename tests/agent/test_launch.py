@@ -93,7 +93,6 @@ def test_warm_workers_get_what_torchruns_get(make_spec: Any) -> None:
     (torchrun,) = build_commands(spec, PLACE, rendezvous=None)
     assert warm.shared | warm.own == torchrun.environment | {
         "TORCHELASTIC_USE_AGENT_STORE": "True",
-        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
     }
     assert warm.shared["A"] == "1"
     assert not any(name.startswith("MUSTER_") for name in warm.shared)
@@ -353,6 +352,10 @@ def test_worker_environment(make_spec: Any) -> None:
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "10",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "GLOO_SOCKET_IFNAME": "lo",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+        "TORCH_FR_DUMP_TEMP_FILE": "/w/files/muster-outputs/flight-recorder-1-rank-",
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/w/files/muster-outputs/flight-recorder-1-rank-",
         "TORCHINDUCTOR_CACHE_DIR": "/a/cache/inductor",
         "TRITON_CACHE_DIR": "/a/cache/triton",
         "CUDA_VISIBLE_DEVICES": "",

@@ -115,6 +115,24 @@ def test_the_rank_that_holds_up_the_others_is_named_and_stacks_are_kept_once(
     )
 
 
+def test_once_it_has_ended_it_is_said_who_held_up_the_others(
+    running, controller, show, time_machine
+):
+    node, allocation_id, trial_id = running
+    dumped = GroupProgress(
+        group="world", kind="all_reduce", num_enqueued=8, num_completed=7, source="train.py:9 in f"
+    )
+    waits = progress(0, 8, 7, process="", groups=[dumped])
+    late = progress(1, 7, 7, process="")
+    node.send(allocation_id, ProgressRecord(workers=[waits, late]))
+    node.exit(allocation_id, "user_error")
+    controller.tick()
+    found = show(f"/trials/{trial_id}/progress")
+    assert (found["state"], [b["rank"] for b in found["blamed"]]) == ("over", [1])
+    assert "an all_reduce in which 1 other waits at train.py:9 in f" in found["reason"]
+    assert [r["rank"] for r in found["ranks"]] == [0, 1]
+
+
 def test_a_controller_that_has_just_begun_and_a_node_that_is_not_heard_say_nothing(
     running, database, time_machine
 ):

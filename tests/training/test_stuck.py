@@ -24,7 +24,14 @@ from muster_agent.jobs.process import identify
 from muster_agent.shim.processes.workers import Worker
 from muster_agent.shim.reporting.progress import Watching, take_stacks
 from muster_agent.shim.reporting.reports import ReportServer
-from muster_server.domain.runtime.stuck import STILL_AFTER_S, Count, RankView, StuckVerdict, judge
+from muster_server.domain.runtime.stuck import (
+    STILL_AFTER_S,
+    Count,
+    RankView,
+    StuckVerdict,
+    judge,
+    judge_end,
+)
 from support.jobs import Job, start_job, wait_for
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
@@ -61,6 +68,7 @@ class World:
             MUSTER_REPORT_SOCKET=str(self.socket),
             MUSTER_STACKS_DIR=str(self.stacks),
             HOLD_DIR=str(folder),
+            TORCH_FR_DUMP_TEMP_FILE=str(folder / "rank-"),
         )
         wait_for(lambda: len(self.hellos) == 3, timeout_s=120)
         self.workers = [
@@ -85,13 +93,17 @@ class World:
         self.call(look())
 
     def progress(self) -> list[wire.WorkerProgress]:
-        """The newest that was told."""
+        """The newest there is."""
         self.look()
-        return [r for r in self.told if isinstance(r, wire.ProgressRecord)][-1].workers
+        return self.last().workers
 
     def judge(self) -> StuckVerdict:
         """What the server would say if this stayed so for a minute."""
-        views = [
+        self.look()
+        return judge(self.views(), [], now=NOW)
+
+    def views(self) -> list[RankView]:
+        return [
             RankView(
                 rank=w.rank,
                 node_name="n1",
@@ -113,9 +125,12 @@ class World:
                 waits_for=w.waits_for,
                 waits_kind=w.waits_kind,
             )
-            for w in self.progress()
+            for w in self.last().workers
         ]
-        return judge(views, [], now=NOW)
+
+    def last(self) -> wire.ProgressRecord:
+        """The newest that was told."""
+        return [r for r in self.told if isinstance(r, wire.ProgressRecord)][-1]
 
     def await_standstill(self) -> None:
         """Until all ranks say the same twice, with more than their interval of telling between."""
@@ -241,3 +256,19 @@ def test_the_recorder_alone_tells_which_rank_has_skipped_which_collective(
         verdict.reason
     )
     assert f"the last one it called is at {line}." in verdict.reason
+
+    # As after a time-out: every rank dumps, then all end.
+    (unmeasured.folder / "dump").touch()
+    files = [unmeasured.folder / f"rank-{rank}" for rank in range(3)]
+    wait_for(lambda: all(file.exists() for file in files))
+    unmeasured.job.kill()
+    unmeasured.told.clear()
+    files[2].write_bytes(b"cos\nsystem\n(S'touch /tmp/harm'\ntR.")  # a job may write anything
+    unmeasured.watching.tell_dumps(
+        lambda rank: files[rank], unmeasured.workers, base=unmeasured.folder
+    )
+    assert [(w.rank, w.groups) for w in unmeasured.last().workers] == [(0, [here]), (1, [late])]
+    ended = judge_end(unmeasured.views(), [])
+    assert ended is not None
+    assert (ended.state, [b.rank for b in ended.blamed]) == ("over", [1])
+    assert f"an all_reduce in which 1 other waits at {line}" in ended.reason

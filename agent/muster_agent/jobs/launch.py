@@ -313,7 +313,7 @@ def build_warm(spec: AllocationSpec, place: LaunchContext, *, run_id: str) -> Wa
     own = {k: v for k, v in full.items() if k not in shared or k in place.secrets}
     if place.attach_path and (what := attached(spec)):
         own["MUSTER_ATTACH"] = " ".join(what)
-    own |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
+    own["TORCHELASTIC_USE_AGENT_STORE"] = "True"
     return WarmCommand(shared=shared, own=own, workers=workers)
 
 
@@ -486,8 +486,11 @@ _OF_WORKERS_ALONE = frozenset(
         slurm.KEY_VARIABLE,
     }
 )
+DUMP_VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+"""Variables with the path of torch's dumps: of this version, and of older ones."""
 _OWN_VARIABLES = frozenset(
     {
+        *DUMP_VARIABLES,
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",
         "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR",
         "MUSTER_CHECKPOINT_URL", "MUSTER_CONFIG_FILE",
@@ -530,6 +533,8 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     if spec.config.get("serve"):
         ours[NODE_ADDRESS_VARIABLE] = place.node_address
     defaults = _defaults(interface, spec.num_nodes)
+    if place.output_dir:
+        defaults |= dict.fromkeys(DUMP_VARIABLES, dump_prefix(place.output_dir, spec.attempt_no))
     # A repository above the work folders is not that of the job. A warm parent knows no work folder.
     defaults[GIT_CEILING] = str(PurePosixPath(place.files_dir).parent.parent)
     if spec.launcher == "plain" or (spec.launcher == "shell" and spec.world_size == 1):
@@ -559,6 +564,12 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     return _with_path(found, place.attach_path)
 
 
+def dump_prefix(output_dir: str, attempt_no: int) -> str:
+    """Return the path, without the rank, to which torch dumps its flight recorder when a collective
+    times out."""
+    return f"{output_dir}/flight-recorder-{attempt_no}-rank-"
+
+
 def _defaults(interface: str, num_nodes: int) -> dict[str, str]:
     """Return the defaults that a user may override.
 
@@ -568,6 +579,9 @@ def _defaults(interface: str, num_nodes: int) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         # Seconds torchrun gives the siblings of a failed worker (its default is 30).
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "10",
+        # torchrun's value; torch's own is 3, with which a hang ends in another way.
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",  # The default of newer versions of torch.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # The order of nvidia-smi, hence of slot indexes.
     }
     if interface:

@@ -36,9 +36,10 @@ from muster_agent.jobs.folder import (
     AllocationFolder,
     remove_socket_dir,
 )
-from muster_agent.jobs.launch import STEPS, attached, environment_of, is_built_in
+from muster_agent.jobs.launch import STEPS, attached, dump_prefix, environment_of, is_built_in
 from muster_agent.jobs.process import Identity, descendants, identify, send_signal
 from muster_agent.jobs.survivors import note
+from muster_agent.outputs.work import OUTPUT_FOLDER
 from muster_agent.plan import TERMINAL
 from muster_agent.records.logs import (
     LogFile,
@@ -685,6 +686,15 @@ class Shim:
         with contextlib.suppress(OSError):  # The disk may be full.
             note(self.folder.home, self.folder.allocation_id, survivors)
         await self.reports.drain(timeout_s=DRAIN_TIMEOUT_S)
+        if self.work_dir:
+            work = Path(self.work_dir)
+            prefix = dump_prefix(str(work / OUTPUT_FOLDER), self.spec.attempt_no)
+            await asyncio.to_thread(
+                self.watching.tell_dumps,
+                lambda rank: Path(f"{prefix}{rank}"),
+                self.workers.by_local_rank.values(),
+                base=work.parent,
+            )
         await self.tracker.close()
         await self.event_values.close()
         self.media.report(is_due=True)

@@ -54,14 +54,16 @@ class ProgressOut(Output):
     trial_id: int
     attempt_no: int
     state: Literal["moving", "still", "unknown", "over"]
-    """State of the trial. `still`: nothing has moved for 30 s. `over`: no rank is alive."""
+    """State of the trial. `still`: nothing has moved for 30 s. `over`: no rank is alive; if the attempt ended while it stood still, `blamed` says
+    who held up the others then."""
     still_s: float | None
     """Time in seconds since any rank moved."""
     blamed: list[BlameOut]
     """Ranks that hold up the others, at most 16. Empty if all is well or no rank can be blamed."""
     reason: str
     ranks: list[RankProgressOut]
-    """Ranks that are alive, in ascending order."""
+    """Ranks that are alive, in ascending order; once none is, those of an attempt that ended while it
+    stood still."""
 
 
 class RankStacksOut(Output):

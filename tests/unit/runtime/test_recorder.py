@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from muster.measure.dump_files import MAX_BYTES, decode
 from muster.measure.recorder import Recorder, Totals, kind_of, parse, source_of, standings
 from muster.measure.uncovered import is_off
 
@@ -159,3 +160,44 @@ def test_a_standstill_is_read_once_with_its_lines_and_little_before() -> None:
 )
 def test_a_ring_of_no_entries_is_known(environ: dict[str, str], is_without: bool) -> None:
     assert is_off(environ) == is_without
+
+
+def test_a_dump_is_read_without_unpickling_it() -> None:
+    frames = [{"name": "step", "filename": "/train.py", "line": 70_000}]
+    value = dump(*[entry(no, frames=frames, ratio=0.5, none=None) for no in range(300)])
+    assert decode(pickle.dumps(value, protocol=2)) == value
+
+
+class Harm:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return exec, ("raise SystemExit('was run')",)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pickle.dumps(Harm(), protocol=2),
+        pickle.dumps({"entries": [Harm()]}, protocol=4),
+        b"cos\nsystem\n(S'true'\ntR.",
+        b"\x80\x02]q\x00h\x00R.",  # calls what it has
+        b"\x80\x02X\xff\xff\xff\xffa",  # a text of 4 GiB, of which one byte is there
+        b"\x80\x02h\x05.",
+        b"\x80\x02u.",
+        b"\x80\x02]].",
+        b"\x80\x02}]K\x01s.",  # a list as a key
+        b"\x80\x02",
+        b"",
+        b"a" * (MAX_BYTES + 1),
+    ],
+)
+def test_what_is_more_than_plain_values_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="this dump"):
+        decode(data)
+
+
+def test_a_value_that_holds_itself_many_times_does_no_harm() -> None:
+    nested: list[object] = []
+    for _ in range(60):
+        nested = [nested, nested]
+    given = {"version": "2", "entries": [dict.fromkeys(entry(0), nested)], "pg_status": {}}
+    assert parse(decode(pickle.dumps(given, protocol=2))).entries[0].kind == ""

@@ -40,7 +40,7 @@ def name_group(
     if not description.startswith("mesh_"):
         return GroupName(label, label, "custom")
     # Each slice of the mesh has a group of this name; figures of them are compared.
-    name = f"{label}@{ranks[0]}" if len(ranks) < world_size else label
+    name = f"{label}@{ranks[0]}" if 0 < len(ranks) < world_size else label
     return GroupName(label, name, description.removeprefix("mesh_"))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -77,6 +78,8 @@ class RecordedCollective(NamedTuple):
 class Trace(NamedTuple):
     entries: list[RecordedCollective]
     """In ascending order of record_id."""
+    ranks: dict[str, list[int]]
+    """Global ranks by torch's name of the group, where they are known."""
     enqueued: dict[str, int]
     """Number of the newest collective by pg_id."""
     completed: dict[str, int]
@@ -97,7 +100,7 @@ def source_of(frames: object) -> str:
 
     def outside(*parts: str) -> dict[Any, Any] | None:
         for frame in known:
-            name = str(frame.get("filename", ""))
+            name = _text(frame.get("filename"))
             if name and not name.startswith("<") and not any(part in name for part in parts):
                 return frame
         return None
@@ -106,8 +109,8 @@ def source_of(frames: object) -> str:
     found = outside(*libraries) or outside("/torch/")
     if found is None:
         return ""
-    file = str(found["filename"]).rpartition("/")[2]
-    text = f"{file}:{_number(found.get('line'))} in {found.get('name', '')}"
+    file = _text(found["filename"]).rpartition("/")[2]
+    text = f"{file}:{_number(found.get('line'))} in {_text(found.get('name'))}"
     return "".join(c for c in text if c.isprintable())[:MAX_SOURCE_CHARS]
 
 
@@ -126,13 +129,22 @@ def parse(dump: object) -> Trace:
         if isinstance(known, Mapping):
             enqueued[str(pg_id)] = max(0, _number(known.get("last_enqueued_collective")))
             completed[str(pg_id)] = max(0, _number(known.get("last_completed_collective")))
-    return Trace(entries, enqueued, completed)
+    return Trace(entries, _ranks(dump.get("pg_config")), enqueued, completed)
+
+
+def _ranks(groups: object) -> dict[str, list[int]]:
+    found = {}
+    for known in list(groups.values())[:MAX_GROUPS] if isinstance(groups, Mapping) else ():
+        if isinstance(known, Mapping):
+            ranks = re.findall(r"\d{1,9}", _text(known.get("ranks"))[:100_000])
+            found[_text(known.get("name"))] = [int(rank) for rank in ranks]
+    return found
 
 
 def _entry(given: Mapping[Any, Any]) -> RecordedCollective:
-    name = str(given.get("profiling_name", ""))[:80]
+    name = _text(given.get("profiling_name"))[:80]
     group = given.get("process_group")
-    names = [str(part)[:200] for part in group[:2]] if isinstance(group, list | tuple) else []
+    names = [_text(part)[:200] for part in group[:2]] if isinstance(group, list | tuple) else []
     group_name, description = (*names, "", "")[:2]
     kind = kind_of(name)
     is_message = bool(given.get("is_p2p", False))
@@ -142,7 +154,7 @@ def _entry(given: Mapping[Any, Any]) -> RecordedCollective:
     )
     return RecordedCollective(
         record_id=_number(given.get("record_id")),
-        pg_id=str(given.get("pg_id", ""))[:20],
+        pg_id=_text(given.get("pg_id"))[:20],
         group=group_name,
         description=description,
         kind=kind,
@@ -169,10 +181,16 @@ def _bytes(given: Mapping[Any, Any], side: str) -> list[int]:
     if not isinstance(sizes, list) or not isinstance(types, list):
         return []
     return [
-        max(0, math.prod(map(_number, size[:16])) * _ITEM_BYTES.get(str(of_type), 1))
+        max(0, math.prod(map(_number, size[:16])) * _ITEM_BYTES.get(_text(of_type), 1))
         for size, of_type in zip(sizes, types, strict=False)
         if isinstance(size, list)
     ]
+
+
+def _text(value: object) -> str:
+    """Return a text of a dump; "" for what is none. A list may hold itself many times over, so it is
+    not printed."""
+    return str(value) if isinstance(value, str | int) else ""
 
 
 def _number(value: object) -> int:

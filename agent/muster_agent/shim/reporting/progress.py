@@ -20,6 +20,9 @@ import psutil
 
 from muster import wire
 from muster.measure import stacks
+from muster.measure.dump_files import MAX_BYTES, decode
+from muster.measure.progress import MAX_GROUPS, name_group
+from muster.measure.recorder import Totals, parse, standings
 from muster_agent.isolation.untrusted import opened
 from muster_agent.jobs.process import Identity, is_alive, send_signal
 from muster_agent.shim.processes.workers import Worker
@@ -99,6 +102,26 @@ class Watching:
             self._answered = stacks_no
             self._task = asyncio.create_task(self._answer(stacks_no))
 
+    def tell_dumps(
+        self, files: Callable[[int], Path], workers: Iterable[Worker], *, base: Path
+    ) -> None:
+        """Report where workers that have ended stood, by the dumps that torch has left when a
+        collective timed out.
+
+        files: returns the dump of a rank. base: folder above them that the job cannot replace."""
+        last = {progress.local_rank: progress for progress in self._last or []}
+        found = []
+        for worker in workers:
+            local_rank, rank = worker.record.local_rank, worker.record.rank
+            groups = groups_of_dump(files(rank), base=base, world_size=worker.record.world_size)
+            if groups:
+                known = last.get(local_rank) or wire.WorkerProgress(
+                    local_rank=local_rank, rank=rank
+                )
+                found.append(replace(known, process="", reports=True, groups=groups))
+        if found:
+            self._record(wire.ProgressRecord(workers=found))
+
     def close(self) -> None:
         """Stop reporting."""
         self._next_at = float("inf")
@@ -140,6 +163,33 @@ class Watching:
                 )
         finally:
             self._task = None
+
+
+def groups_of_dump(path: Path, *, base: Path, world_size: int) -> list[wire.GroupProgress]:
+    """Return how far the process groups of a worker were when torch dumped its flight recorder;
+    nothing if there is no dump that can be read."""
+    try:
+        with opened(path, base=base) as file:
+            trace = parse(decode(file.read(MAX_BYTES + 1)))
+    except (OSError, ValueError):
+        return []
+    totals = Totals()
+    totals.add(trace.entries)
+    found = []
+    for standing in standings(trace, totals)[:MAX_GROUPS]:
+        description = totals.groups[standing.group].description
+        ranks = trace.ranks.get(standing.group, [])
+        if not description.startswith("muster_"):
+            found.append(
+                wire.GroupProgress(
+                    group=name_group(description, standing.group, ranks, world_size).name,
+                    kind=standing.kind,
+                    num_enqueued=standing.num_enqueued,
+                    num_completed=standing.num_completed,
+                    source=standing.source,
+                )
+            )
+    return found
 
 
 def _steady(workers: Sequence[wire.WorkerProgress]) -> list[wire.WorkerProgress]:

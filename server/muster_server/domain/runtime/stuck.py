@@ -25,7 +25,7 @@ QUIET_AFTER_S = 120.0
 STACKS_WITHIN_S = 15.0
 """Before a stuck attempt is ended, its ranks have so long to say where they are."""
 
-State = Literal["moving", "still", "unknown"]
+State = Literal["moving", "still", "unknown", "over"]
 Kind = Literal["stopped", "unheard", "absent", "mismatch", "cycle", "data", "busy"]
 _SAYS = {
     "data_wait": "it waits for its data loader",
@@ -138,6 +138,26 @@ def judge(
         still_s=still_s,
         blamed=blamed[:MAX_NAMED],
         reason=f"Nothing has moved for {still_s:.0f} s. {reasons}",
+    )
+
+
+def judge_end(ranks: Sequence[RankView], groups: Sequence[ProcessGroup]) -> StuckVerdict | None:
+    """Return who held up the others when an attempt ended; None if that is not known.
+
+    ranks: of the attempt that has ended. It is known only from a standstill: of ranks that moved,
+    each was heard of at another moment.
+    """
+    if not any(c.source for r in ranks for c in r.counts.values()):
+        return None
+    blamed = _blame(ranks, groups)[:MAX_NAMED]
+    if not blamed:
+        return None
+    reasons = " ".join(b.reason for b in blamed)
+    return StuckVerdict(
+        state="over",
+        still_s=None,
+        blamed=blamed,
+        reason=f"No rank is alive. When the attempt ended, its ranks stood still. {reasons}",
     )
 
 
@@ -307,14 +327,15 @@ def _absent(rank: RankView, absence: _Absence | None) -> Blame:
         reason = f"Rank {rank.rank} on {rank.node_name} is waited for by others: {says}."
         return Blame(rank=rank.rank, kind="absent", group="", reason=reason)
     last = f"; the last one it called is at {absence.last_source}" if absence.last_source else ""
-    others = "1 other" if absence.num_waiting == 1 else f"{absence.num_waiting} others"
+    others = "1 other waits" if absence.num_waiting == 1 else f"{absence.num_waiting} others wait"
     return Blame(
         rank=rank.rank,
         kind="data" if rank.phase == "data_wait" else "absent",
         group=absence.group,
         reason=(
             f"Rank {rank.rank} on {rank.node_name} has not called collective {absence.no} of "
-            f"{absence.group}, an {absence.kind} in which {others} wait{_at(absence.source)}: {says}{last}."
+            f"{absence.group}, an {absence.kind} in which {others}"
+            f"{_at(absence.source)}: {says}{last}."
         ),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ from muster_server.domain.runtime.stuck import (
     StuckVerdict,
     decide_stuck,
     judge,
+    judge_end,
 )
 from muster_server.domain.states import AllocationState, AttemptState, NodeState
 from muster_server.errors import Conflict
@@ -125,13 +127,17 @@ def trial_progress(session: Session, trial_id: int, *, now: dt.datetime) -> Prog
     """Return the progress of the ranks of the current attempt. Raises NotFound."""
     trial = get_trial(session, trial_id)
     views = _views(session, trial)
-    verdict = _judge(session, trial, views, now=now)
-    over = StuckVerdict(state="moving", still_s=None, blamed=(), reason="No rank lives.")
-    found = verdict if views else over
+    if views:
+        found = _judge(session, trial, views, now=now)
+    else:
+        ended = [_view(worker, NodeState.ONLINE) for worker in _ended(session, trial)]
+        over = StuckVerdict(state="over", still_s=None, blamed=(), reason="No rank is alive.")
+        found = judge_end(ended, process_groups(session, trial.id, trial.attempt_no)) or over
+        views = ended if found is not over else []
     return ProgressOut(
         trial_id=trial_id,
         attempt_no=trial.attempt_no,
-        state=found.state if views else "over",
+        state=found.state,
         still_s=found.still_s,
         blamed=[BlameOut.model_validate(dataclasses.asdict(b)) for b in found.blamed],
         reason=found.reason,
@@ -239,6 +245,15 @@ def _living(session: Session, trial: TrialRow) -> list[tuple[WorkerRow, str]]:
         .order_by(WorkerRow.rank)
     )
     return [(worker, state or "") for worker, state in rows]
+
+
+def _ended(session: Session, trial: TrialRow) -> Sequence[WorkerRow]:
+    """Workers of the current attempt that have ended, by rank."""
+    return session.scalars(
+        select(WorkerRow)
+        .where(WorkerRow.trial_id == trial.id, WorkerRow.attempt_no == trial.attempt_no)
+        .order_by(WorkerRow.rank)
+    ).all()
 
 
 def _views(session: Session, trial: TrialRow) -> list[RankView]:
