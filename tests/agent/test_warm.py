@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -284,6 +285,36 @@ def test_modules_that_the_node_names_are_there_at_the_first_line(
     job, ends = run_job("named", {"main.py": script}, 1)
     assert (ends, job.text(0)) == ([0], "[True, False]\n")
     assert "not imported: no_such_module: ModuleNotFoundError" in parents.words.read_text()
+
+
+def test_what_cuda_reads_once_is_there_before_its_first_use(run_job: Any) -> None:
+    """CUDA and its libraries ask the C library, which must know what the job's document sets."""
+    names = ("RANK", "CUDA_DEVICE_ORDER", "PYTORCH_NVML_BASED_CUDA_CHECK")
+    script = (
+        "import ctypes, torch\n"
+        "getenv = ctypes.CDLL(None).getenv\ngetenv.restype = ctypes.c_char_p\n"
+        f"print([getenv(n.encode()) for n in {names}], torch.cuda.is_initialized())\n"
+        "print(torch._C._cuda_isInBadFork() if hasattr(torch._C, '_cuda_isInBadFork') else False)\n"
+    )
+    job, ends = run_job("variables", {"main.py": script}, 1)
+    assert (ends, job.text(0)) == ([0], "[b'0', b'PCI_BUS_ID', None] False\nFalse\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make device files")
+def test_a_parent_that_holds_a_device_is_not_forked(tmp_path: Path, wait_for: Any) -> None:
+    device = Path(f"/dev/nvidia-test-{os.getpid()}")
+    os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    (tmp_path / "opens_device.py").write_text(
+        f"import os\nfd = os.open({str(device)!r}, os.O_RDWR)\n"
+    )
+    path = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)}
+    parents = WarmParents("owner", words=tmp_path / "warm.log", imports=["opens_device"])
+    try:
+        wait_for(lambda: not parents.want(sys.executable, path, "cuda"), timeout_s=120)
+        assert f"unfit: importing left {device} open" in (tmp_path / "warm.log").read_text()
+    finally:
+        parents.close()
+        device.unlink()
 
 
 def test_a_job_with_a_module_of_its_own_for_an_imported_one_is_refused(run_job: Any) -> None:

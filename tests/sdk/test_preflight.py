@@ -18,6 +18,7 @@ from muster.launch.preflight import (
     CONNECT_TIMEOUT_S,
     ConnectionListener,
     PreflightRun,
+    driver_problem,
     rounds,
     try_devices,
     try_peer,
@@ -139,6 +140,47 @@ def test_the_sum_by_the_library_that_training_uses() -> None:
     assert problem.startswith("the all-reduce with NCCL on cuda:63 failed: ")
     (problem,) = try_devices([nobody_has])
     assert problem.startswith("device 63 cannot be used: ")
+
+
+WHL = "https://download.pytorch.org/whl"
+
+
+@pytest.mark.parametrize(
+    ("torch_cuda", "driver", "problem"),
+    [
+        ("13.0", (13, 0), ""),
+        ("12.8", (13, 1), ""),
+        ("12.8", (12, 4), ""),  # any driver of the same major version
+        (
+            "13.0",
+            (12, 8),
+            "torch 2.13 is built for CUDA 13.0, and the driver supports CUDA 12.8: install the wheel of "
+            f"`pip install torch --index-url {WHL}/cu128` or a newer driver",
+        ),
+        (
+            "13.0",
+            (12, 4),
+            "torch 2.13 is built for CUDA 13.0, and the driver supports CUDA 12.4: install the wheel of "
+            f"`pip install torch --index-url {WHL}/cu126` or a newer driver",
+        ),
+        (
+            None,
+            (14, 1),
+            "torch 2.13 is built without CUDA, and the driver supports CUDA 14.1: install the wheel of "
+            f"`pip install torch --index-url {WHL}/cu130`",
+        ),
+        (
+            "12.8",
+            (10, 2),
+            "torch 2.13 is built for CUDA 12.8, and the driver supports CUDA 10.2: install a newer driver",
+        ),
+        ("12.8", (0, 0), "CUDA's driver (libcuda.so.1) is not found where its jobs run"),
+    ],
+)
+def test_the_wheel_to_install_is_named(
+    torch_cuda: str | None, driver: tuple[int, int], problem: str
+) -> None:
+    assert driver_problem("2.13", torch_cuda, driver) == problem
 
 
 @pytest.mark.torch

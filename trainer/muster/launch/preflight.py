@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import datetime as dt
 import hmac
 import json
@@ -272,6 +273,45 @@ def _partner(rank: int, turn: int, num_nodes: int) -> int | None:
     return other if other < num_nodes else None
 
 
+WHEELS = ((11, 8), (12, 6), (12, 8), (13, 0))
+"""Versions of CUDA for which PyTorch publishes wheels."""
+NO_DRIVER = (0, 0)
+
+
+def driver_cuda() -> tuple[int, int]:
+    """Return the highest version of CUDA that the driver of this machine supports, as this process
+    finds it; NO_DRIVER if it finds none."""
+    version = ctypes.c_int()
+    try:
+        code = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return NO_DRIVER
+    return NO_DRIVER if code else (version.value // 1000, version.value % 1000 // 10)
+
+
+def driver_problem(torch_version: str, torch_cuda: str | None, driver: tuple[int, int]) -> str:
+    """Return why torch cannot use the devices with this driver, and what to install, as a clause; "" if
+    it can.
+
+    torch_cuda: the version of CUDA that torch was built for, such as "13.0"; None for a build without.
+        Any version of the driver's own major version works, also a later one.
+    """
+    if driver == NO_DRIVER:
+        return "CUDA's driver (libcuda.so.1) is not found where its jobs run"
+    major = int(torch_cuda.partition(".")[0]) if torch_cuda else 0
+    if 0 < major <= driver[0]:
+        return ""
+    of_major = [wheel for wheel in WHEELS if wheel[0] == min(driver[0], WHEELS[-1][0])]
+    fitting = [wheel for wheel in of_major if wheel <= driver] or of_major[:1]
+    built = f"built for CUDA {torch_cuda}" if torch_cuda else "built without CUDA"
+    told = f"torch {torch_version} is {built}, and the driver supports CUDA {driver[0]}.{driver[1]}"
+    if not fitting:
+        return f"{told}: install a newer driver"
+    index = f"https://download.pytorch.org/whl/cu{fitting[-1][0]}{fitting[-1][1]}"
+    newer = " or a newer driver" if torch_cuda else ""
+    return f"{told}: install the wheel of `pip install torch --index-url {index}`{newer}"
+
+
 def try_devices(slots: Sequence[int]) -> list[str]:
     """Return the problems of these CUDA devices: each multiplies two small matrices."""
     import torch
@@ -323,7 +363,9 @@ class PreflightRun:
 
             torch_version = str(torch.__version__)
             self._slots = list(order.get("slots") or [])
-            problems = try_devices(self._slots)
+            if self._slots:
+                why = driver_problem(torch_version, torch.version.cuda, driver_cuda())
+                problems = [why] if why else try_devices(self._slots)
             if self._rank == 0 and len(peers) > 1:
                 store_port = self._reducer.open_store()
         except ModuleNotFoundError:

@@ -81,9 +81,13 @@ else:
 
 
 def _check_has_no_device() -> None:
-    """Raise Unfit if CUDA's driver is loaded: it does not survive a fork."""
+    """Raise Unfit if CUDA's driver is loaded, or a device open: neither survives a fork."""
     if "/libcuda.so" in Path("/proc/self/maps").read_text():
         raise Unfit("importing initialised CUDA")
+    for fd in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # that of the folder itself is closed
+            if (device := str(fd.readlink())).startswith("/dev/nvidia"):
+                raise Unfit(f"importing left {device} open")
 
 
 # ---------------------------------------------------------------- the parent
@@ -97,6 +101,8 @@ def main() -> tuple[dict[str, Any], int] | None:
     shared.pop(ROOM_VARIABLE)
     label.write("muster-warm (parent)", given["marks"])
     os.chdir("/")
+    # What looks for devices while it is imported would initialise CUDA. Workers do not have it.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     for name in IMPORTS:
         try:
             importlib.import_module(name)
