@@ -21,6 +21,7 @@ import typer
 
 from muster.wire import TUNNEL_MESSAGE_BYTES, TunnelChannel
 
+from .absent import client_of_environment
 from .exit_codes import EXIT_ERROR, EXIT_UNREACHABLE
 from .output import CommandFailure, say
 from .trials import TrialReference, find_trial
@@ -40,9 +41,7 @@ PROBLEM_WAIT_S = 0.5
 
 
 def _find(trial: TrialReference) -> tuple[Target, int]:
-    from muster.client import Client
-
-    with Client.from_environment() as client:
+    with client_of_environment() as client:
         return client.target, int(find_trial(client, trial)["id"])
 
 

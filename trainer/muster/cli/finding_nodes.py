@@ -16,7 +16,7 @@ def find_node(client: Client, name: str) -> dict[str, Any]:
     for key in ("name", "id"):
         for node in found:
             if node[key] == name:
-                return dict(node)
+                return node
     names = ", ".join(node["name"] for node in found[:8]) + (", …" if len(found) > 8 else "")
     raise CommandFailure(
         f"There is no node {printable(name)[:64]!r}.",

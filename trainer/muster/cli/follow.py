@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .absent import Answer
 from .exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_INTERRUPTED
 from .output import (
     console,
@@ -36,7 +37,7 @@ def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, An
     """Return the experiments with their trials under "trials"; those that `progress_table` shows have
     their figures under "figures"."""
     found = [
-        {**client.experiment(i), "trials": client.trials(i, limit=200)} for i in experiment_ids
+        Answer(client.experiment(i), trials=client.trials(i, limit=200)) for i in experiment_ids
     ]
     for experiment in found:
         shown = _shown_trials(experiment, len(found))

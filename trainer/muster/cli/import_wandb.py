@@ -13,7 +13,7 @@ import typer
 from muster.numbers import encode_number
 from muster.series_rules import clean_name, number_of, whole_step
 
-from .commands.operations import client_of_environment
+from .absent import client_of_environment
 from .exit_codes import EXIT_ERROR, EXIT_USAGE
 from .output import CommandFailure, JsonOption, print_json, say
 

@@ -171,7 +171,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 def age(moment: str | None) -> str:
     """Return the time since an ISO time, for example "3 min"; "–" for none."""
-    if moment is None:
+    if not moment:
         return "–"
     then = dt.datetime.fromisoformat(moment)
     return duration((dt.datetime.now(dt.UTC) - then).total_seconds())
@@ -179,16 +179,16 @@ def age(moment: str | None) -> str:
 
 def between(start: str | None, end: str | None) -> str:
     """Return the time from one ISO time to another, or to now; "–" without a start."""
-    if start is None:
+    if not start:
         return "–"
-    last = dt.datetime.now(dt.UTC) if end is None else dt.datetime.fromisoformat(end)
+    last = dt.datetime.now(dt.UTC) if not end else dt.datetime.fromisoformat(end)
     return duration((last - dt.datetime.fromisoformat(start)).total_seconds())
 
 
 def until(moment: str | None) -> str:
     """Return the time until an ISO time, for example "in 3 min"; "now" if it has passed; "–" for
     none."""
-    if moment is None:
+    if not moment:
         return "–"
     left_s = (dt.datetime.fromisoformat(moment) - dt.datetime.now(dt.UTC)).total_seconds()
     return f"in {duration(left_s)}" if left_s >= 1 else "now"

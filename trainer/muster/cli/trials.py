@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .absent import client_of_environment
 from .exit_codes import EXIT_USAGE
 from .output import CommandFailure, age
 
@@ -67,9 +68,7 @@ def _find_named(name: str) -> TrialReference:
 
     Raises CommandFailure for none, and for several.
     """
-    from muster.client import Client
-
-    with Client.from_environment() as client:
+    with client_of_environment() as client:
 
         def named(wanted: str) -> list[dict[str, Any]]:
             found = client.pages(
@@ -142,7 +141,8 @@ def find_trial(client: Client, reference: TrialReference) -> dict[str, Any]:
     if reference.no is not None:
         found = client.get(path, no=reference.no)["items"]
         if found:
-            return dict(found[0])
+            one: dict[str, Any] = found[0]
+            return one
     trials = list(client.pages(path, limit=2, sort="no"))
     if reference.no is None and len(trials) == 1:
         return trials[0]

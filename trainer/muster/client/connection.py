@@ -54,6 +54,9 @@ def _wait(state: tenacity.RetryCallState) -> float:
 class Connection:
     """Requests to one server, for calls from any thread."""
 
+    object_hook: Callable[[Json], Json] | None = None
+    """What makes the objects of answers, instead of dicts."""
+
     def __init__(self, target: Target, *, retry_for_s: float = RETRY_FOR_S) -> None:
         self.target = target
         self._retry_for_s = retry_for_s
@@ -227,7 +230,7 @@ class Connection:
                 if limit is not None and given >= limit:
                     return
             cursor = page["next"]
-            if cursor is None:
+            if not cursor:
                 return
 
     # ------------------------------------------------------------ files
@@ -315,10 +318,9 @@ class Connection:
     def _act(self, kind: str, number: int, action: str) -> Json:
         return self.post(f"/{kind}/{number}:{action}", repeatable=True)
 
-    @staticmethod
-    def _json(reply: httpx.Response) -> Json:
+    def _json(self, reply: httpx.Response) -> Json:
         try:
-            value = reply.json() if reply.content else {}
+            value = reply.json(object_hook=self.object_hook) if reply.content else {}
         except ValueError:
             value = None
         if not isinstance(value, dict):

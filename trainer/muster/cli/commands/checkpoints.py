@@ -11,10 +11,10 @@ import typer
 
 from muster.byte_sizes import byte_size
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import CommandFailure, JsonOption, age, console, number, print_json, say, table
 from ..trials import ExperimentArgument, TrialArgument, find_trial
-from .operations import client_of_environment
 
 app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, pin, clean up, export.")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from ..absent import client_of_environment
 from ..output import (
     CommandFailure,
     JsonOption,
@@ -18,7 +19,6 @@ from ..output import (
     say,
     table,
 )
-from .operations import client_of_environment
 
 Role = Literal["viewer", "member", "admin", "predict", "metrics"]
 

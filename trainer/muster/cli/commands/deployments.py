@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from ..absent import client_of_environment
 from ..output import (
     CommandFailure,
     JsonOption,
@@ -21,7 +22,7 @@ from ..output import (
     table,
 )
 from ..selecting import YesOption
-from .operations import client_of_environment, count
+from .operations import count
 
 if TYPE_CHECKING:
     from muster.client import Client

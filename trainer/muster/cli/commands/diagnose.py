@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..absent import client_of_environment
 from ..output import CommandFailure, JsonOption, console, escape, print_json, say, table
 from ..trials import TrialArgument, address, find_trial
-from .operations import client_of_environment
 
 if TYPE_CHECKING:
     from muster.client import Client

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from ..absent import client_of_environment
 from ..output import (
     JsonOption,
     age,
@@ -23,7 +24,6 @@ from ..sbatch.reading import document_of, is_sbatch
 from ..sending import CodeOption, DocumentArgument, SetOption, read_document, send_code
 from ..tracked import show_tracked_runs, tracked_runs
 from ..trials import ExperimentOrTrialArgument, address, find_trial
-from .operations import client_of_environment
 
 ExperimentState = Literal[
     "QUEUED", "RUNNING", "PAUSED", "STOPPING", "COMPLETED", "CANCELED", "FAILED"
@@ -180,7 +180,8 @@ def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
         trials = client.trials(of.experiment, limit=1000)
         if len(trials) <= FIGURES_PAGE:
             figures = client.figures(of.experiment)
-            trials = [{**trial, "figures": figures.get(trial["id"], {})} for trial in trials]
+            for trial in trials:
+                trial["figures"] = figures.get(trial["id"], {})
         runs = tracked_runs(client, trials[0]["id"]) if len(trials) == 1 else []
     if as_json:
         print_json({**detail, "trials": trials})

@@ -9,12 +9,13 @@ import typer
 
 from muster.code.folder import CodeFolder
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import CommandFailure, JsonOption, print_json, report, say
 from ..selecting import SelectionOptions, selecting
 from ..sending import CodeOption, SentCode, SetOption, read_document, send_code, upload_folder
 from ..trials import ExperimentArgument, TrialReference, parse_trial
-from .operations import client_of_environment, operate
+from .operations import operate
 
 
 @selecting(trials=True)

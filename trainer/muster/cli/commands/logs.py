@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import CommandFailure, JsonOption, printable, report_outage, say
 from ..trials import ExperimentOrTrialArgument, TrialReference, find_trial, numbers_text
@@ -168,10 +169,8 @@ def _print_lines(
     """Print the lines that `given` chooses, or say that there are none."""
     import json
 
-    from muster.client import Client
-
     follow = given["follow"]
-    with Client.from_environment() as client:
+    with client_of_environment() as client:
         # One trial's log has no bound on its streams, and says "rank 0" rather than "36.1 rank 0".
         is_one = trial.no is not None or _has_one_trial(client.experiment(trial.experiment))
         of = (
@@ -215,9 +214,7 @@ def _print_values(trial: TrialReference, params: dict[str, Any], *, as_json: boo
     """Print what a pattern finds in the log of a trial."""
     import json
 
-    from muster.client import Client
-
-    with Client.from_environment() as client:
+    with client_of_environment() as client:
         trial_id = find_trial(client, trial)["id"]
         found = client.get(f"/trials/{trial_id}/logs/values", **params)
     if as_json:

@@ -9,6 +9,7 @@ import typer
 
 from muster.byte_sizes import byte_size
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
     CommandFailure,
@@ -22,7 +23,7 @@ from ..output import (
     table,
 )
 from ..trials import TrialArgument, find_trial
-from .operations import client_of_environment, count
+from .operations import count
 from .outputs import report_fetched, target_folder
 
 app = typer.Typer(

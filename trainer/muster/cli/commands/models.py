@@ -11,6 +11,7 @@ import typer
 from muster.byte_sizes import byte_size
 from muster.document.inference import ExportFormat
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
     CommandFailure,
@@ -27,7 +28,7 @@ from ..output import (
 )
 from ..selecting import YesOption
 from ..trials import TrialReference, find_trial, parse_trial
-from .operations import client_of_environment, count
+from .operations import count
 from .outputs import parse_bytes
 
 if TYPE_CHECKING:

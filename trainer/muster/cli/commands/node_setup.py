@@ -14,9 +14,9 @@ import typer
 
 from muster.byte_sizes import byte_size
 
+from ..absent import client_of_environment
 from ..finding_nodes import find_node
 from ..output import CommandFailure, JsonOption, printable, report, say
-from .operations import client_of_environment
 
 if TYPE_CHECKING:
     from muster.bootstrap.machine import RemoteMachine

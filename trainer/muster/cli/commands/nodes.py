@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..absent import client_of_environment
 from ..finding_nodes import find_node
 from ..output import (
     JsonOption,
@@ -21,7 +22,6 @@ from ..output import (
     table,
 )
 from . import node_setup
-from .operations import client_of_environment
 
 app = typer.Typer(no_args_is_help=True, help="Nodes: add, drain, remove, check.")
 node_setup.add_to(app)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
     CommandFailure,
@@ -24,7 +25,6 @@ from ..output import (
     table,
 )
 from ..selecting import YesOption
-from .operations import client_of_environment
 from .secrets import read_value
 
 if TYPE_CHECKING:

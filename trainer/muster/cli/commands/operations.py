@@ -14,13 +14,14 @@ import typer
 
 from muster.byte_sizes import byte_size
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import CommandFailure, console, duration, escape, print_json, say, styled_state, table
 from ..selecting import SelectionOptions, selecting
 from ..trials import address, find_trial
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    pass
 
 
 PAST = {
@@ -142,12 +143,6 @@ def _print_done(action: str, done: dict[str, Any]) -> None:
             say(f"Experiment {item['id']}: nothing to do ({item['state']})")
         else:
             say(f"Experiment {item['id']} {PAST[action]}.")
-
-
-def client_of_environment() -> Client:
-    from muster.client import Client as HttpClient
-
-    return HttpClient.from_environment()
 
 
 def _command(action: str, text: str) -> Callable[..., None]:

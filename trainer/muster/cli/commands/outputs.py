@@ -11,6 +11,7 @@ import typer
 
 from muster.byte_sizes import SIZE_EXAMPLES, byte_size, parse_size
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
     CommandFailure,
@@ -27,7 +28,7 @@ from ..output import (
     until,
 )
 from ..trials import ExperimentArgument, TrialArgument, find_trial
-from .operations import client_of_environment, count
+from .operations import count
 
 if TYPE_CHECKING:
     from muster.client import Client

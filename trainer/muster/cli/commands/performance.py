@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ..absent import client_of_environment
 from ..follow import communication_text, speed_text
 from ..output import JsonOption, console, escape, print_json, say, table
 from ..trials import TrialArgument, address, find_trial
-from .operations import client_of_environment
 
 SHORT = {
     "time/data_wait_ms": "data",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..absent import client_of_environment
 from ..estimate import settled
 from ..output import JsonOption, console, escape, print_json, say, table
 from ..sending import CodeOption, read_document, send_code
 from ..trials import TrialReference, find_trial, parse_trial
-from .operations import client_of_environment
 
 if TYPE_CHECKING:
     from muster.client import Client

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ..absent import client_of_environment
 from ..output import JsonOption, print_json, say
 from ..sending import CodeOption, SetOption, send_code
-from .operations import client_of_environment
 
 NAME_MAX_CHARS = 200
 

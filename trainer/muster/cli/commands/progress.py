@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ..absent import client_of_environment
 from ..output import JsonOption, console, escape, print_json, say, table
 from ..trials import TrialArgument, address, find_trial
-from .operations import client_of_environment
 
 WAIT_S = 30.0
 """Seconds to wait for the answers of all ranks."""

@@ -8,6 +8,7 @@ import typer
 
 from muster.byte_sizes import byte_size
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
     CommandFailure,
@@ -25,7 +26,6 @@ from ..output import (
 from ..selecting import YesOption
 from ..trials import ExperimentArgument
 from . import providers
-from .operations import client_of_environment
 
 project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")
 pool_app = typer.Typer(

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import typer
 
+from ..absent import client_of_environment
 from ..output import (
     CommandFailure,
     JsonOption,
@@ -19,7 +20,6 @@ from ..output import (
     say,
     table,
 )
-from .operations import client_of_environment
 
 PoolArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pool.")]
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}

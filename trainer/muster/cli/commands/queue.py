@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
     CommandFailure,
@@ -26,7 +27,6 @@ from ..trials import (
     find_trial,
     parse_trial,
 )
-from .operations import client_of_environment
 
 if TYPE_CHECKING:
     from muster.client import Client

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
 from ..output import CommandFailure, JsonOption, print_json, printable, report_outage, say
 from ..sending import CodeOption, SetOption, send_code
 from ..trials import address
-from .operations import client_of_environment
 
 if TYPE_CHECKING:
     from muster.client import Client

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from ..absent import client_of_environment
 from ..output import CommandFailure, JsonOption, console, escape, number, print_json, say, table
 from ..trials import ExperimentArgument
-from .operations import client_of_environment
 
 POLL_S = 1.0
 PARTS = ("compute", "optimizer", "data", "transfer", "wait", "other")

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import CommandFailure, JsonOption, console, escape, number, print_json
 from ..trials import ExperimentArgument, TrialArgument, address, find_trial
-from .operations import client_of_environment
 
 app = typer.Typer(
     no_args_is_help=True, help="Control a running search, or run its trials yourself (ask/tell)."

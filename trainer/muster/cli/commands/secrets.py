@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
     CommandFailure,
@@ -21,7 +22,6 @@ from ..output import (
     table,
 )
 from ..selecting import YesOption
-from .operations import client_of_environment
 
 app = typer.Typer(
     no_args_is_help=True,
