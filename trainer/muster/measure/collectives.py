@@ -20,7 +20,7 @@ _TIMED_KEPT = 64
 MAX_TRANSFER_SIZES = 256
 """Number of point-to-point message sizes per process whose fastest transfer is remembered."""
 
-POINT_TO_POINT = frozenset({"send", "recv", "ps_push", "ps_pull"})
+POINT_TO_POINT = frozenset({"send", "recv", "coalesced", "ps_push", "ps_pull"})
 """Kinds of messages between two ranks. All other kinds involve every member of the group."""
 
 

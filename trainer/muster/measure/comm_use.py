@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field
 
 from muster.measure.collectives import POINT_TO_POINT, Collective, FastestTransfers, Segment
-from muster.measure.intervals import Interval, intersect, length, merge
+from muster.measure.intervals import Interval, intersect, length, merge, subtract
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +116,43 @@ def comm_use(
             if any(r.is_pipeline for r in records)
             else _interference(segments, in_flight, exposed)
         ),
+        kinds=kinds,
+        num_bytes=sum(of_kind.num_bytes for of_kind in kinds.values()),
+        count=sum(of_kind.count for of_kind in kinds.values()),
+    )
+
+
+def timeline_use(
+    records: list[Collective], computing: list[Interval], segments: list[Segment]
+) -> CommUse:
+    """Return one step's communication by a timeline of the device: exposed is what runs while nothing
+    computes, whatever waits for it.
+
+    records: collectives with the times at which they ran.
+    computing: as `merge` returns it.
+    segments: the step's phases in order, by the same clock.
+    """
+    if not segments:
+        return CommUse()
+    step_start, step_end = segments[0].start, segments[-1].end
+    counted = merge((s.start, s.end) for s in segments)
+    records = [r for r in records if r.launched < step_end and r.done > step_start]
+    intervals = [(max(r.launched, step_start), min(r.done, step_end)) for r in records]
+    in_flight = intersect(merge(intervals), counted)
+    exposed_by_phase = _by_phase(subtract(in_flight, computing), segments)
+    by_group: dict[str, list[Interval]] = {}
+    for record, interval in zip(records, intervals, strict=True):
+        if record.kind not in POINT_TO_POINT:
+            by_group.setdefault(record.group, []).append(interval)
+    kinds = _kinds(records, intervals, counted, step_start, total := length(in_flight))
+    return CommUse(
+        total=total,
+        exposed=sum(exposed_by_phase.values()),
+        exposed_by_phase=exposed_by_phase,
+        exposed_by_group={
+            group: length(subtract(intersect(merge(flights), counted), computing))
+            for group, flights in by_group.items()
+        },
         kinds=kinds,
         num_bytes=sum(of_kind.num_bytes for of_kind in kinds.values()),
         count=sum(of_kind.count for of_kind in kinds.values()),

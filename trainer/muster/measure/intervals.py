@@ -37,6 +37,25 @@ def intersect(a: list[Interval], b: list[Interval]) -> list[Interval]:
     return both
 
 
+def subtract(a: list[Interval], b: list[Interval]) -> list[Interval]:
+    """Return the points of `a` that are not in `b`. Both must be as `merge` returns them; so is the
+    result."""
+    rest: list[Interval] = []
+    j = 0
+    for start, end in a:
+        while j < len(b) and b[j][1] <= start:
+            j += 1
+        k = j
+        while k < len(b) and b[k][0] < end:
+            if start < b[k][0]:
+                rest.append((start, b[k][0]))
+            start = max(start, b[k][1])
+            k += 1
+        if start < end:
+            rest.append((start, end))
+    return rest
+
+
 def length(merged: list[Interval]) -> int:
     """Return the total duration of intervals as `merge` returns them."""
     return sum(end - start for start, end in merged)

@@ -79,6 +79,11 @@ class ProfileWindow:
 
     # ------------------------------------------------ the training thread's side
 
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether it is open, or about to be."""
+        return self._order is not None or self._trace is not None
+
     def logged(self, step: int) -> None:
         """Note that a row of `step` was logged: that ends a step if there is no StepTimer."""
         if self._order is None and self._trace is None:

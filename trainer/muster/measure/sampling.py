@@ -19,6 +19,12 @@ _SPARE = 0.75
 """Share of the budget below which twice as many steps are recorded."""
 
 
+def is_chosen(no: int, every: int) -> bool:
+    """Return whether step `no`, from 0, is one of those that are chosen once in `every` steps."""
+    # Multiples of the golden ratio fill the unit interval evenly, whatever other period steps have.
+    return (no * 0x9E3779B1 & 0xFFFFFFFF) * every < 1 << 32
+
+
 class StepSampling:
     """Selects every step until the cost of recording is known."""
 
@@ -33,8 +39,7 @@ class StepSampling:
 
     def is_recorded(self, no: int) -> bool:
         """Return whether step `no`, from 0, is recorded."""
-        # Multiples of the golden ratio fill the unit interval evenly, whatever other period steps have.
-        return (no * 0x9E3779B1 & 0xFFFFFFFF) * self.every < 1 << 32
+        return is_chosen(no, self.every)
 
     def add(self, step_ns: int, cost_ns: int | None) -> None:
         """Add a step and the cost of recording it; None if it was not recorded. Every

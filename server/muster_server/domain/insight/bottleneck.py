@@ -311,7 +311,10 @@ def _is_of_messages(found: StepAnalysis) -> bool:
     if found.stages:
         return False
     in_all = math.fsum(kind.time_ms for kind in found.traffic)
-    return math.fsum(k.time_ms for k in found.traffic if k.kind in ("send", "recv")) > in_all / 2
+    return (
+        math.fsum(k.time_ms for k in found.traffic if k.kind in ("send", "recv", "coalesced"))
+        > in_all / 2
+    )
 
 
 def _bubble(imbalance: float) -> list[AnyMessage]:

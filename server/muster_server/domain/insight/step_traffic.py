@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .cost_model.collectives import moved_as
 from .step_rows import RankRows
 
-POINT_TO_POINT = frozenset({"send", "recv", "ps_push", "ps_pull"})
+POINT_TO_POINT = frozenset({"send", "recv", "coalesced", "ps_push", "ps_pull"})
 
 
 @dataclass(frozen=True, kw_only=True)
