@@ -351,6 +351,7 @@ def test_worker_environment(make_spec: Any) -> None:
         "PYTHONUNBUFFERED": "1",
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "10",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "KINETO_LOG_LEVEL": "6",
         "GLOO_SOCKET_IFNAME": "lo",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",

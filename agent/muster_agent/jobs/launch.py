@@ -583,6 +583,7 @@ def _defaults(interface: str, num_nodes: int) -> dict[str, str]:
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
         "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",  # The default of newer versions of torch.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # The order of nvidia-smi, hence of slot indexes.
+        "KINETO_LOG_LEVEL": "6",  # Else two lines in the log at every start of torch's profiler.
     }
     if interface:
         # By default gloo listens where the host name resolves to, often 127.0.1.1.

@@ -97,16 +97,16 @@ def _give_up(error: Exception) -> None:
 
 
 def _measure_gloo() -> None:
-    """Have process groups over gloo, and over nothing else, created as measured ones.
+    """Have process groups over gloo, and over nothing else, created as measured ones. What others do,
+    and those of a machine with GPUs, is seen in windows of the profiler (`muster.measure.windows`).
 
     torch knows them under the name the script gave: `get_backend()` answers as without us.
     """
+    import torch
     import torch.distributed as dist
 
     if not dist.is_available():
         return
-    if sys.modules["torch"].accelerator.is_available():
-        return  # the measured group takes tensors on the processor alone
     from torch.distributed import distributed_c10d as c10d
 
     from muster.measure import comm, measured_group
@@ -125,11 +125,14 @@ def _measure_gloo() -> None:
             call = signature.bind(*args, **kwargs)
             given = call.arguments["backend"]
             config = c10d.BackendConfig(given)
-            is_ours = str(call.arguments.get("group_desc") or "").startswith("muster_")
-            if is_ours or set(config.get_device_backend_map().values()) != {"gloo"}:
+            if str(call.arguments.get("group_desc") or "").startswith("muster_"):
                 return create(*args, **kwargs)
             if env.joining is None:  # the first group is of all workers
                 env.joining = (call.arguments["group_rank"], call.arguments["group_size"])
+            is_gloo = set(config.get_device_backend_map().values()) == {"gloo"}
+            # The measured group takes tensors on the processor alone.
+            if not is_gloo or torch.accelerator.is_available():
+                return create(*args, **kwargs)
             if comm.backend("gloo") != measured_group.BACKEND:
                 return create(*args, **kwargs)
         except Exception:  # torch says what is wrong with the arguments

@@ -1,17 +1,18 @@
-"""Measurement of what is sent over gloo, and over NCCL by DDP. Imports torch.
+"""Measurement of what is sent over gloo. Imports torch.
 
 The measured group (`muster.measure.measured_group`) delegates every collective to torch's own gloo and changes no
 result. One hook sees everything: `torch.distributed` calls, DDP's C++ reducer, FSDP2, DTensor's functional
 collectives, pipeline send/recv and sub-groups made by `new_group` or a DeviceMesh. It costs 5 to 15 µs per
 collective in those steps in which collectives are recorded.
 
-NCCL is left alone: a Python process group would hide its coalescing and splitting. On CUDA the gradients
-of DDP are timed by `timed_hook`; of other communication no figures are made up.
+NCCL is left alone: a Python process group would hide its coalescing and splitting. On CUDA the timeline of
+the kernels tells what is sent (`muster.measure.windows`); DDP's gradients can be timed by `timed_hook`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,7 @@ import torch.distributed as dist
 from muster.measure import device_time
 from muster.measure.collectives import log
 from muster.measure.measured_group import BACKEND, MeasuredGroup, create, num_bytes
+from muster.measure.windows import SWITCH
 from muster.sdk.run import current
 from muster.sdk.sinks import warn
 
@@ -40,7 +42,7 @@ def backend(wanted: str | None = None, *, measure: bool | None = None) -> str:
         wanted = "nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     if measure is None:
         measure = current().measures_steps and current().measures_comm
-    if wanted != "gloo" or not measure:
+    if wanted != "gloo" or not measure or os.environ.get(SWITCH) == "cpu":
         return wanted
     try:
         register()

@@ -79,10 +79,11 @@ class DeviceTimer:
     def is_timing(self) -> bool:
         return self._marks is not None
 
-    def begin_step(self, no: int, phase: str) -> None:
-        """Begin a step; `no` is its number, counted from 0."""
+    def begin_step(self, no: int, phase: str, *, is_timed: bool | None = None) -> None:
+        """Begin a step; `no` is its number, counted from 0. is_timed: None for one step in
+        TIMED_EVERY."""
         self._marks, self._messages = None, []
-        if no % TIMED_EVERY == 0:
+        if no % TIMED_EVERY == 0 if is_timed is None else is_timed:
             self._marks = []
             self.mark(phase)
 

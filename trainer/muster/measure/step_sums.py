@@ -54,6 +54,8 @@ class StepSums:
         self._interference = self._num_interference = 0
         self._groups: dict[str, int] = {}
         self._kinds: dict[tuple[str, str], list[int]] = {}
+        self.num_windows = 0
+        """Number of those that a window of the profiler has seen."""
 
     def add_step(
         self,
@@ -80,9 +82,12 @@ class StepSums:
         segments: list[Segment],
         use: CommUse | None,
         other_cpu_ns: int | None = None,
+        *,
+        in_window: bool = False,
     ) -> None:
         """Add the parts of a step. other_cpu_ns: CPU time of the training thread in the phase
         "other"; None if unknown, as where the segments are a device's."""
+        self.num_windows += in_window
         self._num_parts += 1
         self._step_ns += step_ns
         parts = self._parts
@@ -132,7 +137,9 @@ class StepSums:
             values["time/validation_ms"] = self._paused_ns * _MS / self._num_steps
         if facts.stage is not None:
             values["pipeline/stage"] = float(facts.stage)
-        if with_comm and info.world_size > 1:
+        if self.num_windows:
+            values["comm/timeline_steps"] = float(self.num_windows)
+        elif with_comm and info.world_size > 1:
             values["comm/recorded_pct"] = 100.0 * self._num_parts / self._num_steps
         if not self._num_parts:
             values["time/step_ms"] = self._wall_ns * _MS / self._num_steps
@@ -144,7 +151,8 @@ class StepSums:
             values["time/other_idle_ms"] = self._other_idle * scale
         if with_comm:
             values.update(self._comm(scale))
-            if facts.stage is not None:
+            # A timeline does not tell whether a message is late or on its way.
+            if facts.stage is not None and not self.num_windows:
                 values["pipeline/bubble_ms"] = self._bubble * scale
         return values
 
@@ -182,7 +190,8 @@ class StepSums:
         for (group, kind), (count, num_bytes, ns) in self._kinds.items():
             prefix = f"comm/{part_of_name(group)}/{kind}"
             values[f"{prefix}/count"] = count / num
-            values[f"{prefix}/bytes"] = num_bytes / num
+            if num_bytes or not self.num_windows:  # a profiler may not say them
+                values[f"{prefix}/bytes"] = num_bytes / num
             values[f"{prefix}/time_ms"] = ns * scale
         return values
 

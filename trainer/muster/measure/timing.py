@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from muster.measure import collectives
 from muster.measure.collectives import Collective, FastestTransfers, Segment, cpu_ns, now_ns
-from muster.measure.comm_use import CommUse, comm_use
+from muster.measure.comm_use import CommUse, comm_use, timeline_use
 from muster.measure.device_time import NO_PHASE, DeviceTimer, device_timer
 from muster.measure.peaks import device_peak_flops
 from muster.measure.pipelining import Computing, OperationLog, is_noted
@@ -29,6 +29,7 @@ from muster.measure.profiling import window
 from muster.measure.progress import watch
 from muster.measure.sampling import StepSampling
 from muster.measure.step_sums import Facts, StepSums
+from muster.measure.windows import KernelWindows, SeenStep, windows_of
 from muster.sdk.run import Run, process_run, warn_once
 
 T = TypeVar("T")
@@ -116,6 +117,8 @@ class StepTimer:
         self._operations = OperationLog()
         self._device: DeviceTimer | None = None
         """Timer of the CUDA device, once one is in use."""
+        self._windows: KernelWindows | None = None
+        """Windows of the profiler, where no process group of ours sees communication."""
         window.has_timer = True
         if enabled:
             watch.set_timer(self)
@@ -230,6 +233,8 @@ class StepTimer:
         """Exclude this block from the step: validation, for example, is not training. Its time is
         reported beside the step, as time/validation_ms."""
         self._switch(self._phase)
+        if self._windows is not None:
+            self._windows.abandon()  # a validation of an hour is no step
         began, paused_before = self._since, self._paused_ns or 0
         was_enabled, collectives.log.enabled = collectives.log.enabled, False
         if self._device is not None:
@@ -306,16 +311,18 @@ class StepTimer:
         if self._device is not None:
             self._device.end_step()
         began, began_cpu = now_ns(), cpu_ns()
+        seen = self._windows.end_step() if self._windows is not None else None
+        is_border = self._windows is not None and self._windows.is_border
         with self._lock:
             if self._enabled:
                 try:
-                    self._measure(step, samples, samples_of_all)
+                    self._measure(step, samples, samples_of_all, seen)
                 except Exception as error:
                     # Never the user's problem. Measuring goes on with the next step.
                     warn_once(f"measuring a step failed: {type(error).__name__}: {error}")
             self._segments = []
             self._pending = _Pending(step, epoch, num_steps_planned, began)
-            if began - self._last_row_at >= self._row_interval_ns:
+            if is_border or began - self._last_row_at >= self._row_interval_ns:
                 self._report(metrics or {})
             else:
                 self._run.log(
@@ -365,7 +372,11 @@ class StepTimer:
         )
 
     def _measure(
-        self, step: int, samples: int | None, samples_of_all: int | Literal["unknown"] | None
+        self,
+        step: int,
+        samples: int | None,
+        samples_of_all: int | Literal["unknown"] | None,
+        seen: SeenStep | None,
     ) -> None:
         segments = self._segments
         other_cpu_ns, self._other_cpu_ns = self._other_cpu_ns, 0
@@ -385,6 +396,9 @@ class StepTimer:
         elif samples_of_all == "unknown":
             samples_of_all = None
         sums.add_step(step_ns, recording_ns + self._own_cost_ns, samples, samples_of_all, paused_ns)
+        if self._windows is not None and not self._windows.is_off:
+            self._add_window(self._windows, seen, step_ns, segments)
+            return
         if self._device is not None:
             self._add_device_steps(self._device)
             return
@@ -417,15 +431,43 @@ class StepTimer:
             if step.step_ns > 0:
                 self._sums.add_parts(step.step_ns, step.segments, step.use)
 
+    def _add_window(
+        self, windows: KernelWindows, seen: SeenStep | None, step_ns: int, segments: list[Segment]
+    ) -> None:
+        """Add a step; its parts are known if it was seen in a window."""
+        if seen is None:
+            if not windows.is_border:
+                windows.budget.add_step(step_ns)
+            return
+        if self._device is not None:
+            steps = self._device.finished()
+            if not steps:
+                return
+            step_ns, segments = steps[-1].step_ns, seen.on_device(steps[-1].segments)
+        use = timeline_use(seen.collectives, seen.computing, segments)
+        self._sums.add_parts(step_ns, segments, use, in_window=True)
+
     def _begin_device_step(self) -> None:
         if self._device is None:
             self._device = device_timer()
+        if self._windows is None and self._num_steps == 1 and not self._can_measure_comm():
+            self._windows = windows_of(self._run, on_device=self._device is not None)
+            if self._windows is not None:  # the profiler's first start is in no step
+                self._since, self._since_cpu = now_ns(), cpu_ns()
+        windows = self._windows
+        if windows is not None:
+            if self._device is not None and self._device.sees_comm:
+                windows.turn_off()  # a hook tells more steps
+            windows.begin_step(self._num_steps)
         if self._device is not None:
-            self._device.begin_step(self._num_steps, self._phase)
+            is_timed = None if windows is None or windows.is_off else windows.measures
+            self._device.begin_step(self._num_steps, self._phase, is_timed=is_timed)
 
     def _can_measure_comm(self) -> bool:
         """Return whether communication is seen: the measured gloo is used, a hook reports NCCL's,
         or there is only one worker."""
+        if self._windows is not None and not self._windows.is_off:
+            return self._sums.num_windows > 0
         if self._device is not None:
             return self._device.sees_comm or self._run.info.world_size == 1
         if self._measures_comm is None:

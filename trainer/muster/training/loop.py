@@ -47,7 +47,9 @@ def train(run: Run, config: TrainConfig) -> None:
     if device.type == "cpu":
         allocation.keep_freed_memory()
     if world_size > 1:
-        dist.init_process_group(comm.backend(measure=config.measure_comm))
+        # Named, a GPU is connected to the others here and not in the first step.
+        named = device if device.type == "cuda" else None
+        dist.init_process_group(comm.backend(measure=config.measure_comm), device_id=named)
     try:
         train_in_group(run, config, device, rank, world_size)
     finally:

@@ -26,7 +26,7 @@ from .steps import PARTS
 STEP = "time/step_ms"
 _OVER_TIME = ("throughput/", "time/instrumentation_pct", "comm/overhead_ratio")
 """Beginnings of names whose rows are something over the time of the steps. All others are per step."""
-_NO_FIGURES = ("comm/recorded_pct", "pipeline/stage")
+_NO_FIGURES = ("comm/recorded_pct", "comm/timeline_steps", "pipeline/stage")
 """What describes a row or a rank, not the training."""
 
 

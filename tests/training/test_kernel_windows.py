@@ -1,0 +1,85 @@
+"""Communication by windows of the profiler, over gloo: the same figures as by the measured group."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from muster_server.domain.insight.step_traffic import ProcessGroup
+from muster_server.domain.insight.steps import analyse
+from support.jobs import PARTS, Start
+
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+
+WORKERS = Path(__file__).with_name("workers")
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_a_window_agrees_with_the_measured_group(start: Start, strategy: str) -> None:
+    job = start(
+        "both",
+        workers=2,
+        script=WORKERS / "windowed.py",
+        STRATEGY=strategy,
+        KINETO_LOG_LEVEL="6",
+    )
+    output = job.workers[0].communicate(timeout=200)[0]
+    job.wait()
+    pairs = [json.loads(line[5:]) for line in output.splitlines() if line.startswith("both ")]
+    assert len(pairs) > 5
+    for windowed, measured in pairs:
+        for name, value in windowed.items():
+            if "/all_reduce/" in name and name not in measured:
+                name = name.replace("all_reduce", "reduce_scatter")  # what gloo makes of it
+            if name.endswith(("/count", "/bytes")):
+                assert value == measured[name], name
+    for name in ("comm/exposed_ms", "comm/total_ms"):
+        windowed_ms = statistics.median(windowed[name] for windowed, _ in pairs)
+        measured_ms = statistics.median(measured[name] for _, measured in pairs)
+        assert measured_ms > 100  # the other rank is late by so much
+        assert windowed_ms == pytest.approx(measured_ms, rel=0.25), name
+
+
+def test_an_unchanged_script_reports_communication_by_windows(start: Start) -> None:
+    job = start(
+        "plain",
+        workers=2,
+        script=WORKERS / "plain" / "ddp.py",
+        DELAY_S="0.1",
+        MUSTER_ATTACH="steps",
+        MUSTER_KERNEL_WINDOWS="cpu",
+        KINETO_LOG_LEVEL="6",
+    ).wait()
+    rows = {rank: job.rows(rank) for rank in (0, 1)}
+    windowed = [
+        {step for step, row in of_rank.items() if "comm/timeline_steps" in row}
+        for of_rank in rows.values()
+    ]
+    assert windowed[0]
+    assert windowed[0] == windowed[1]
+    for step in windowed[0]:
+        row = rows[0][step]
+        assert row["comm/timeline_steps"] == 1
+        assert row["comm/count"] >= 1
+        assert row["comm/world/all_reduce/bytes"] >= 4 * (16 * 3 + 3)
+        assert sum(row[name] for name in PARTS) == pytest.approx(row["time/step_ms"], rel=1e-6)
+    for step in set(rows[0]) - windowed[0] - {min(rows[0])}:
+        assert "comm/exposed_ms" not in rows[0][step]
+        assert "time/forward_ms" not in rows[0][step]
+        assert rows[0][step]["time/step_ms"] > 0
+    # Rank 1 loads data slowly: rank 0 waits for it in its collectives.
+    ranks = {
+        rank: {
+            name: {step: row[name] for step, row in of_rank.items() if name in row}
+            for name in {n for row in of_rank.values() for n in row}
+        }
+        for rank, of_rank in rows.items()
+    }
+    found = analyse(ranks, [ProcessGroup(name="world", ranks=(0, 1))])
+    waits = {rank.rank: rank.wait_ms for rank in found.ranks}
+    assert waits[0] is not None
+    assert waits[0] > 50
+    assert waits[1] == pytest.approx(0, abs=30)
