@@ -228,6 +228,19 @@ def test_the_host_of_the_ingress_is_answered() -> None:
 
 
 @needs_helm
+@pytest.mark.parametrize("name", ["MUSTER_ALLOWED_HOSTS", "MUSTER_PUBLIC_URL"])
+def test_a_setting_that_the_chart_has_as_well_is_there_once(name: str) -> None:
+    objects = render({**EVERYTHING, "settings": {name: "https://own.example"}})
+    pods = [
+        o["spec"]["template"]["spec"] for o in objects if o["kind"] in ("Deployment", "StatefulSet")
+    ]
+    assert pods
+    for container in (c for pod in pods for c in pod["containers"]):
+        found = [v["value"] for v in container.get("env", []) if v["name"] == name]
+        assert found in ([], ["https://own.example"]), container["name"]
+
+
+@needs_helm
 def test_the_router_is_beside_the_one_controller_and_reached_by_clients() -> None:
     objects = _objects(EVERYTHING)
     controller = objects[f"Deployment {NAMESPACE}/demo-controller"]["spec"]

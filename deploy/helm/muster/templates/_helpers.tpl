@@ -59,11 +59,16 @@ router there is one. */}}
       name: {{ required "existingSecret is required: a Secret with database_url and redis_url" .Values.existingSecret }}
       key: secrets_key
       optional: true
+{{- if not (hasKey .Values.settings "MUSTER_ALLOWED_HOSTS") }}
 - name: MUSTER_ALLOWED_HOSTS
   value: {{ include "muster.hosts" . | quote }}
+{{- end }}
+{{- $settings := .Values.settings }}
 {{- with include "muster.publicUrl" . }}
+{{- if not (hasKey $settings "MUSTER_PUBLIC_URL") }}
 - name: MUSTER_PUBLIC_URL
   value: {{ . | quote }}
+{{- end }}
 {{- end }}
 {{- if .Values.router.enabled }}
 - name: MUSTER_ROUTER_DIR
