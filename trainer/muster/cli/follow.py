@@ -36,7 +36,7 @@ DRAW_EVERY_S = 0.8
 def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
     """Return the experiments with their trials under "trials"; those that `progress_table` shows have
     their figures under "figures"."""
-    found = [
+    found: list[dict[str, Any]] = [
         Answer(client.experiment(i), trials=client.trials(i, limit=200)) for i in experiment_ids
     ]
     for experiment in found:
