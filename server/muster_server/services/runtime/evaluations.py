@@ -16,6 +16,7 @@ from muster_server.domain.runtime.evaluations import problem
 from muster_server.schemas.experiments import ClassScoreOut, EvaluationOut
 from muster_server.services.core.events import add_event
 from muster_server.services.core.lookup import get_trial
+from muster_server.services.core.texts import storable
 
 MAX_METRICS = 1_000
 MAX_STEP = 2**53
@@ -33,8 +34,8 @@ def record(
 ) -> None:
     """Keep an evaluation in place of an earlier one of the same name. One that cannot be kept is
     told in the trial's events."""
-    names = [_clean(name)[:MAX_NAME_CHARS] for name in reported.classes]
-    name = _clean(reported.name)[:64]
+    names = [storable(name, MAX_NAME_CHARS) for name in reported.classes]
+    name = storable(reported.name, 64)
     rows = {row.name: row for row in _rows(session, trial.id)}
     wrong = problem(names, reported.confusion)
     if wrong is None and len(reported.metrics) > MAX_METRICS:
@@ -60,7 +61,7 @@ def record(
         row = EvaluationRow(trial_id=trial.id, name=name)
         session.add(row)
     row.attempt_no, row.step, row.at = attempt_no, reported.step, now
-    row.metrics = {_clean(k)[:MAX_NAME_CHARS]: v for k, v in reported.metrics.items()}
+    row.metrics = {storable(k, MAX_NAME_CHARS): v for k, v in reported.metrics.items()}
     row.classes = names
     row.confusion = [list(counts) for counts in reported.confusion]
     session.flush()
@@ -71,11 +72,6 @@ def list_evaluations(session: Session, trial_id: int) -> list[EvaluationOut]:
     """Return the evaluations of one trial, by name. Raises NotFound."""
     get_trial(session, trial_id)
     return [_out(row) for row in _rows(session, trial_id)]
-
-
-def _clean(text: str) -> str:
-    # PostgreSQL takes neither NUL nor half a surrogate pair.
-    return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def _rows(session: Session, trial_id: int) -> list[EvaluationRow]:

@@ -39,6 +39,7 @@ from muster_server.schemas.predictions import PredictionProgressOut
 
 from ..core.assignments import bump_assignments
 from ..core.events import add_event
+from ..core.texts import storable
 from ..core.writes import changed
 from ..outputs import manifests
 
@@ -479,6 +480,4 @@ def _problem(plan: wire.ShardPlanRecord) -> str:
 
 def _plain_input(file: wire.InputFile) -> dict[str, Any]:
     plain = dataclasses.asdict(file)
-    # PostgreSQL takes neither NUL nor half a surrogate pair.
-    path = file.path.encode("utf-8", "replace").decode().replace("\0", "")
-    return {**plain, "path": path[:4096], "digest": file.digest[:64]}
+    return {**plain, "path": storable(file.path, 4096), "digest": file.digest[:64]}

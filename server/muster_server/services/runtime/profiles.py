@@ -33,6 +33,7 @@ from ..core.events import add_event
 from ..core.lookup import get_trial
 from ..core.ownership import require_charge
 from ..core.reporters import ReportingAllocation
+from ..core.texts import storable
 
 KEEP_WINDOWS = 5
 """Number of windows kept per trial; older ones are deleted."""
@@ -315,7 +316,7 @@ def _take(session: Session, row: ProfileRow, reported: ProfileRecord, now: dt.da
 
 def _end(row: ProfileRow, now: dt.datetime, *, problem: str = "") -> None:
     row.ended_at = now
-    row.problem = problem.replace("\0", "")[:MAX_PROBLEM_CHARS]
+    row.problem = storable(problem, MAX_PROBLEM_CHARS)
 
 
 def _forget_old(session: Session, trial_id: int, newest: int) -> None:

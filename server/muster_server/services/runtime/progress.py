@@ -51,6 +51,7 @@ from ..core.events import add_event
 from ..core.lookup import get_trial
 from ..core.ownership import require_charge
 from ..core.reporters import ReportingAllocation
+from ..core.texts import storable
 from ..core.writes import changed
 from .process_groups import process_groups
 
@@ -105,8 +106,8 @@ def keep_stacks(
         row = StacksRow(**place)
         session.add(row)
     row.node_name = allocation.node_name
-    row.text = reported.text.replace("\0", "")[-MAX_TEXT_CHARS:]
-    row.problem = reported.problem.replace("\0", "")[:MAX_PROBLEM_CHARS]
+    row.text = storable(reported.text[-MAX_TEXT_CHARS:])
+    row.problem = storable(reported.problem, MAX_PROBLEM_CHARS)
     row.is_cut = reported.is_cut or len(reported.text) > MAX_TEXT_CHARS
     row.at = now
     session.flush()

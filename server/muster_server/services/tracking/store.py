@@ -53,6 +53,7 @@ from muster_server.security.principal import Principal
 from ..core.callers import Caller
 from ..core.events import add_event
 from ..core.ownership import is_in_charge, require_charge
+from ..core.texts import storable
 from ..experiments.submission import MAX_LABELS
 from ..metrics.columns import Column
 from ..metrics.export import stored_points
@@ -256,7 +257,7 @@ class DatabaseStore(TrackingStore):
             attempt_no=0,
             label="",
             folder="",
-            name=_clean(name),
+            name=storable(name),
             parent_run_id="",
             status="RUNNING",
             started_at=started_at,
@@ -300,7 +301,7 @@ class DatabaseStore(TrackingStore):
         run, rows = change.run, self._rows[change.run.run_id]
         tracked, trial, experiment = rows.tracked, rows.trial, rows.experiment
         before = "RUNNING" if change.is_new else tracked.status
-        tracked.name, tracked.status = _clean(run.name), run.status
+        tracked.name, tracked.status = storable(run.name), run.status
         tracked.parent_run_id = run.parent_id[:64]
         tracked.ended_at = None
         if run.status in unmanaged.ENDS:
@@ -314,7 +315,7 @@ class DatabaseStore(TrackingStore):
             experiment.name = _one_line(run.name)
             experiment.labels = self._relabeled(experiment.labels, change)
             if NOTE_TAG in change.tags:
-                experiment.notes = _clean(change.tags[NOTE_TAG])[:NOTES_MAX_CHARS]
+                experiment.notes = storable(change.tags[NOTE_TAG], NOTES_MAX_CHARS)
         rows.run.datasets, rows.run.models = list(run.datasets), list(run.models)
         is_deleted = run.stage == "deleted"
         if is_deleted != (experiment.archived_at is not None):
@@ -595,17 +596,12 @@ def _labels(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def _one_line(name: str) -> str:
-    shown = "".join(c if c.isprintable() else " " for c in _clean(name)).strip()
+    shown = "".join(c if c.isprintable() else " " for c in storable(name)).strip()
     return shown[:_NAME_MAX].strip() or "run"
 
 
 def _cleaned(pairs: Mapping[str, str]) -> dict[str, str]:
-    return {_clean(key): _clean(value) for key, value in pairs.items()}
-
-
-def _clean(text: str) -> str:
-    # PostgreSQL takes neither NUL nor half a surrogate pair.
-    return text.encode("utf-8", "replace").decode().replace("\0", "")
+    return {storable(key): storable(value) for key, value in pairs.items()}
 
 
 def _at(unix_ms: int, now: dt.datetime) -> dt.datetime:
