@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.launch.deep_check import passed_line
 from muster_agent.node import xid
 
 UUID = "GPU-b850f46d-d5ea-c752-ddf3-c4453e44d3f7"
@@ -119,6 +120,13 @@ def test_only_new_messages_are_read_and_what_keeps_work_away_stays(log: Path) ->
     kernel.forget("0000:5e:00")
     assert kernel.read(now_s=2e6) == []
     kernel.close()
+
+
+def test_a_device_that_passes_a_deep_check_is_open_again(log: Path) -> None:
+    kernel = xid.KernelLog(log)
+    add(log, record(error(79)), record(error(74, pci="0000:5e:00")))
+    add(log, record(passed_line(0, 0x3B, 0).rstrip(), priority=12))
+    assert ["0000:5e:00" in p.message for p in kernel.read(now_s=101)] == [True]
 
 
 @pytest.mark.parametrize(

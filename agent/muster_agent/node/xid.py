@@ -155,9 +155,10 @@ _UNKNOWN = Xid("not in Muster's table, see NVIDIA's catalog of XID errors", "war
 _ADVICE: dict[Action, str] = {
     "application": "the program that used the device is at fault, see its log; the device is fine",
     "warn": "jobs go on; have the device looked at if this comes again",
-    "drain": "nothing new is placed here: check its power, cables and seat, and reboot the machine",
+    "drain": "nothing new is placed here: check its power, cables and seat, and reboot the machine; "
+    "`muster node check --deep` there, as root, opens it again",
     "reset": "nothing new is placed here: reset it with `nvidia-smi --gpu-reset` once its jobs have "
-    "ended, or reboot the machine",
+    "ended, then run `muster node check --deep` there as root, or reboot the machine",
 }
 _OF_LINKS = range(144, 151)
 _RECOVERY_ACTION = 154
@@ -165,6 +166,8 @@ _RECOVERY_ACTION = 154
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)(?:,\s*(.*))?")
 _UUID = re.compile(r"NVRM: GPU at (?:PCI:)?([0-9a-fA-F:.]+): (GPU-[0-9a-fA-F-]+)")
 _PID = re.compile(r"pid='?(\d+)")
+_PASSED = re.compile(r"^muster: GPU at PCI:([0-9a-f:]+) passed its check")
+"""What muster.launch.deep_check writes to the log, which only root may."""
 _LOADED = re.compile(r"NVRM: loading NVIDIA UNIX")
 _RECOVERED = re.compile(r"to 0x0 \(None\)")
 
@@ -218,16 +221,18 @@ def problem_of(line: Line, uuid: str) -> NodeProblem:
 def read_line(record: str) -> Line | None:
     """Return what a record of /dev/kmsg tells of a device; None if it tells nothing.
 
-    A record is `priority,sequence,microseconds,flags;text`. Only the kernel's own count: a program
-    that may write to the log gets another facility.
+    A record is `priority,sequence,microseconds,flags;text`. Of the driver's, only the kernel's own
+    count: a program that may write to the log gets another facility.
     """
     head, separator, text = record.partition(";")
     fields = head.split(",")
     if not separator or len(fields) < 3 or not all(f.isdigit() for f in fields[:3]):
         return None
-    if int(fields[0]) >> 3:
-        return None
     sequence, at_s = int(fields[1]), int(fields[2]) / 1e6
+    if int(fields[0]) >> 3:
+        passed = _PASSED.search(text)
+        recovered = "to 0x0 (None)"
+        return Line(sequence, at_s, passed[1], _RECOVERY_ACTION, recovered) if passed else None
     if found := _XID.search(text):
         with contextlib.suppress(ValueError):
             pci = short_pci(found[1])

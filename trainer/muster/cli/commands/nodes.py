@@ -167,6 +167,43 @@ def preflight(
         raise typer.Exit(1)
 
 
+@app.command("check")
+def check(
+    name: Annotated[
+        str, typer.Argument(metavar="[NODE]", help="This machine's node: released if it passes.")
+    ] = "",
+    deep: Annotated[bool, typer.Option("--deep", help="Needed: it uses whole devices.")] = False,
+) -> None:
+    """Check the devices of this machine thoroughly. Run it on the node, with nothing else running.
+
+    Every CUDA device, or the processors where there is none, multiplies matrices whose product is
+    known, writes and reads back patterns in its memory, and copies; each pair of devices adds up a vector
+    (all-reduce, over NCCL for devices). Devices that pass as root lose their XID errors, and the node
+    that you name is released from quarantine. Exit code 1 if something fails.
+    """
+    from muster.launch import deep_check
+
+    if not deep:
+        say("Add --deep: the check takes the whole memory of the devices. For one beside jobs, use")
+        say("muster node preflight.")
+        raise typer.Exit(2)
+    devices = deep_check.devices()
+    failed: set[str] = set()
+    for found in deep_check.check_all(devices):
+        say(f"{found.device}: {found.check}: {found.problem or f'ok ({found.figure})'}")
+        if found.problem:
+            failed.update(found.device.split(" and "))
+    passed = [device for device in devices if device not in failed]
+    if not deep_check.note_passed(passed):
+        say("Only root can open devices again that had XID errors.")
+    if failed:
+        say(f"Failed: {', '.join(sorted(failed))}")
+        raise typer.Exit(1)
+    say("All checks passed.")
+    if name:
+        release(name)
+
+
 def _print_preflight(found: dict[str, Any]) -> None:
     links = found["links"]
     if links:
