@@ -87,6 +87,15 @@ def test_torchrun_of_a_gang_joins_a_store_somebody_else_hosts(make_spec: Any) ->
     assert command.environment["NCCL_SOCKET_IFNAME"] == "eth1"
 
 
+def test_nccl_answers_at_an_address_of_the_attempt(make_spec: Any) -> None:
+    place = dataclasses.replace(PLACE, ras_port=21_007)
+    (command,) = build_commands(make_spec(launcher="torchrun"), place, rendezvous=None)
+    assert command.environment["NCCL_RAS_ADDR"] == "localhost:21007"
+    of_user = make_spec(launcher="torchrun", environment={"NCCL_RAS_ADDR": "h:1"})
+    (command,) = build_commands(of_user, place, rendezvous=None)
+    assert command.environment["NCCL_RAS_ADDR"] == "h:1"
+
+
 def test_warm_workers_get_what_torchruns_get(make_spec: Any) -> None:
     spec = make_spec(launcher="torchrun", environment={"A": "1", "RANK": "9"})
     warm = build_warm(spec, PLACE, run_id="r")

@@ -90,6 +90,8 @@ class LaunchContext:
     files_dir: str = ""
     """Files of the trial's work folder: the working directory, unless the code is installed."""
     output_dir: str = ""
+    ras_port: int = 0
+    """Port at which NCCL answers what it knows of the job; 0 where it is not used."""
     """Folder whose content is always kept."""
     models_dir: str = ""
     """Folder of the versions of models that the job reads, each in one of its name."""
@@ -491,6 +493,7 @@ DUMP_VARIABLES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _OWN_VARIABLES = frozenset(
     {
         *DUMP_VARIABLES,
+        "NCCL_RAS_ADDR",
         "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_VISIBLE_DEVICES",
         "MUSTER_ALLOCATION_ID", "MUSTER_ATTEMPT_NO", "MUSTER_CHECKPOINT_DIR",
         "MUSTER_CHECKPOINT_URL", "MUSTER_CONFIG_FILE",
@@ -535,6 +538,8 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     defaults = _defaults(interface, spec.num_nodes)
     if place.output_dir:
         defaults |= dict.fromkeys(DUMP_VARIABLES, dump_prefix(place.output_dir, spec.attempt_no))
+    if place.ras_port:
+        defaults["NCCL_RAS_ADDR"] = f"localhost:{place.ras_port}"
     # A repository above the work folders is not that of the job. A warm parent knows no work folder.
     defaults[GIT_CEILING] = str(PurePosixPath(place.files_dir).parent.parent)
     if spec.launcher == "plain" or (spec.launcher == "shell" and spec.world_size == 1):

@@ -58,7 +58,7 @@ from muster_agent.shim.limits import disk_words
 from muster_agent.shim.preparation.checks import Prepared, prepare
 from muster_agent.shim.processes.exits import collect_ends, find_uncaught
 from muster_agent.shim.processes.gang import Processes
-from muster_agent.shim.processes.ports import NoPortFree, holder_of
+from muster_agent.shim.processes.ports import NoPortFree, PortLease, holder_of, lease_port
 from muster_agent.shim.processes.rendezvous import JOB_SOCKETS, make_socket_dir
 from muster_agent.shim.processes.unmeasured import find_unmeasured
 from muster_agent.shim.reporting.event_media import EventMediaTaker
@@ -179,6 +179,10 @@ class Shim:
             reported=lambda: self.reports.progress,
             record=self.spool.append,
             launcher=lambda: identify(self.processes.launcher_pid()),
+            # NCCL tells of all nodes: one of them asks.
+            ras_port=lambda: (
+                self.ras_lease.port if self.ras_lease and self.spec.node_rank == 0 else 0
+            ),
         )
         self.profiling = Profiling(
             folder=folder.profiles,
@@ -202,6 +206,7 @@ class Shim:
         self.port_holders: dict[int, str] = {}
         """Who held a port at the moment when the job could not have it."""
         self.work_dir = ""
+        self.ras_lease: PortLease | None = None
         """Folder of the files that were sent; "" before they are there."""
         self.has_reported_near_limit = False
         self.has_told_unmeasured = False
@@ -420,8 +425,19 @@ class Shim:
                 secrets=self._secrets_of_job(),
                 tracking_uri=self.tracker.uri,
                 tracking_token=self.options.tracking_token,
+                ras_port=self._lease_ras_port(),
             ),
         )
+
+    def _lease_ras_port(self) -> int:
+        """Return the port for NCCL's RAS threads, held until this process ends; 0 without GPUs, or if
+        none is free."""
+        if self.spec.slot_type != "cuda":
+            return 0
+        with contextlib.suppress(NoPortFree, OSError):
+            self.ras_lease = lease_port("127.0.0.1")
+            return self.ras_lease.port
+        return 0
 
     def _secrets_of_job(self) -> dict[str, str]:
         """Return the secrets that the job sees: not the login of a registry."""

@@ -12,6 +12,8 @@ from .work import Rendezvous
 
 LAUNCHER_LOCAL_RANK = -1
 """`local_rank` under which the launcher's own output and records are filed."""
+RAS_RANK = -2
+"""`rank` and `local_rank` under which a node files what NCCL's RAS threads say of the whole job."""
 SERIES_PER_RECORD_MAX = 2_000
 """Most series of one record of metrics."""
 PACKAGES_MAX = 1000

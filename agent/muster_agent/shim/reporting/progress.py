@@ -26,6 +26,7 @@ from muster.measure.recorder import Totals, parse, standings
 from muster_agent.isolation.untrusted import opened
 from muster_agent.jobs.process import Identity, is_alive, send_signal
 from muster_agent.shim.processes.workers import Worker
+from muster_agent.shim.reporting import ras
 
 PROGRESS_INTERVAL_S = 10.0
 """Seconds between two looks at the workers' progress; unchanged progress is not reported again."""
@@ -72,13 +73,16 @@ class Watching:
         reported: Callable[[], Mapping[int, wire.WorkerProgress]],
         record: Callable[[Record], object],
         launcher: Callable[[], Identity | None] = lambda: None,
+        ras_port: Callable[[], int] = lambda: 0,
         interval_s: float = PROGRESS_INTERVAL_S,
     ) -> None:
         """Create the observation.
 
         folder: where workers write their stacks.
         reported: returns the workers' own reports by local rank.
-        launcher: returns the process above them, which answers while no worker is known."""
+        launcher: returns the process above them, which answers while no worker is known.
+        ras_port: returns where NCCL answers for the job, 0 where nobody does."""
+        self._ras_port = ras_port
         self._folder = folder
         self._alive = alive
         self._reported = reported
@@ -159,6 +163,13 @@ class Watching:
                         text=answer.text,
                         problem=answer.problem,
                         is_cut=answer.is_cut,
+                    )
+                )
+            said = await asyncio.to_thread(ras.ask, port) if (port := self._ras_port()) else ""
+            if said:
+                self._record(
+                    wire.StacksRecord(
+                        no=no, local_rank=wire.RAS_RANK, rank=wire.RAS_RANK, text=said, problem=""
                     )
                 )
         finally:

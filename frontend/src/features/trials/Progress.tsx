@@ -137,19 +137,23 @@ function Phase({ name }: { name: string }) {
   return <>{part ? t(`part.${part}`) : name || format.MISSING}</>;
 }
 
+/** What NCCL says of the whole job is filed under this rank. */
+const RAS_RANK = -2;
+
 function Stacks({ data }: { data: TrialStacks }) {
   const { t } = useTranslation();
+  const num = data.ranks.filter((r) => r.rank !== RAS_RANK).length;
   return (
     <Section
       title={t("stuck.stacks")}
-      note={t("stuck.stacksNote", { count: data.ranks.length, all: Math.max(data.num_expected, data.ranks.length) })}
+      note={t("stuck.stacksNote", { count: num, all: Math.max(data.num_expected, num) })}
     >
       <div data-testid="stacks">
         {data.ranks.map((r) => (
           <details key={r.rank}>
             <summary>
-              {t("rank.no", { rank: r.rank })} · {r.node_name} · <Ago at={r.at} />{" "}
-              {r.problem ? <span className="dim">{r.problem}</span> : null}
+              {r.rank === RAS_RANK ? t("stuck.ras") : r.rank < 0 ? t("logs.launcher") : t("rank.no", { rank: r.rank })}{" "}
+              · {r.node_name} · <Ago at={r.at} /> {r.problem ? <span className="dim">{r.problem}</span> : null}
             </summary>
             {r.is_cut ? <p className="dim">{t("stuck.cut")}</p> : null}
             {r.text ? <pre className={`mono ${css["json"]}`}>{r.text}</pre> : null}

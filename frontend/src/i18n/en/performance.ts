@@ -113,6 +113,7 @@ export const performance = {
     ask: "Dump stacks",
     askHint: "Asks every rank for its stack. Training continues.",
     stacks: "Stacks",
+    ras: "Status of NCCL (RAS)",
     stacksNote: "Stack of each rank; {{count}} of {{all}} answered",
     cut: "The beginning is missing: only the last 64 KiB per rank are kept.",
   },

@@ -109,6 +109,7 @@ export const performance: Same<typeof english> = {
     ask: "获取调用栈",
     askHint: "询问每个进程当前所在的位置，训练不受影响。",
     stacks: "调用栈",
+    ras: "NCCL 的状态（RAS）",
     stacksNote: "每个进程所在的位置，{{all}} 个中有 {{count}} 个已回答",
     cut: "开头部分缺失：每个进程保留 64 KiB。",
   },

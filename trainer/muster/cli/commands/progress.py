@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from muster import wire
+
 from ..absent import client_of_environment
 from ..output import JsonOption, console, escape, print_json, say, table
 from ..trials import TrialArgument, address, find_trial
@@ -48,7 +50,7 @@ def stacks(
         else:
             found = client.post(f"{path}:stacks")
             deadline = time.monotonic() + WAIT_S
-            while len(found["ranks"]) < found["num_expected"] and time.monotonic() < deadline:
+            while _num_answers(found) < found["num_expected"] and time.monotonic() < deadline:
                 time.sleep(POLL_S)
                 found = client.get(f"{path}/stacks", no=found["no"])
     if as_json:
@@ -57,14 +59,20 @@ def stacks(
     if not found["ranks"]:
         say(f"There are no stacks of trial {address(chosen)} in attempt {found['attempt_no']}.")
     for rank in found["ranks"]:
-        who = "launcher" if rank["rank"] < 0 else f"rank {rank['rank']}"
+        names = {-1: "launcher", wire.RAS_RANK: "status of NCCL (RAS)"}
+        who = names.get(rank["rank"], f"rank {rank['rank']}")
         print(f"{who} on {rank['node_name']}, {rank['at']}")
         if rank["is_cut"]:
             print("(the beginning is cut off)")
         print(rank["text"].rstrip() or f"no stacks: {rank['problem']}", end="\n\n")
-    missing = found["num_expected"] - len(found["ranks"])
+    missing = found["num_expected"] - _num_answers(found)
     if missing > 0 and not last:
         say(f"{missing} of {found['num_expected']} ranks have not answered within {WAIT_S:.0f} s.")
+
+
+def _num_answers(found: dict[str, Any]) -> int:
+    """Return how many processes have answered; NCCL's status is no process's."""
+    return sum(rank["rank"] != wire.RAS_RANK for rank in found["ranks"])
 
 
 def _ranks(ranks: list[dict[str, Any]]) -> Any:
