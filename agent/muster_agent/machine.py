@@ -145,6 +145,7 @@ class Machine:
             kill_wait_s=self._settings.kill_wait_s,
             cold_reason=self._cold_reason(),
             kernel_log=self._kernel_log,
+            of_nvml=self._usage.device_problems(),
         )
 
     def usage(self) -> wire.NodeUsage:

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from muster.wire import GpuUsage
+from muster.wire import GpuUsage, NodeProblem
+from muster_agent.node.device_health import DeviceState, problems_of, read_states
 
 SAMPLE_INTERVAL_S = 5.0
 TOO_OLD_S = 30.0
@@ -19,9 +20,17 @@ TOO_OLD_S = 30.0
 
 
 class GpuMeter:
-    def __init__(self, read: Callable[[], list[GpuUsage]] | None = None) -> None:
-        """Create the meter; `read` queries all devices and defaults to NVML."""
+    def __init__(
+        self,
+        read: Callable[[], list[GpuUsage]] | None = None,
+        examine: Callable[[], list[DeviceState]] | None = None,
+    ) -> None:
+        """Create the meter; `read` and `examine` query all devices and default to NVML."""
         self._read = read
+        self._examine = examine
+        self._links: dict[str, frozenset[int]] = {}
+        """NVLink connections that have been up, by UUID."""
+        self._problems: list[NodeProblem] = []
         self._found: list[GpuUsage] | None = None
         self._at = time.monotonic()
         self._problem = "they have not been asked yet"
@@ -37,23 +46,38 @@ class GpuMeter:
             return None, f"NVML has not answered for {age_s:.0f} s"
         return self._found, self._problem
 
+    def problems(self) -> list[NodeProblem]:
+        """Return the problems of the devices as of the latest reading. Never blocks."""
+        return self._problems
+
     def _ask(self) -> None:
-        read = self._read
+        read, examine = self._read, self._examine
         if read is None:
-            read, self._problem = _open_nvml()
-            if read is None:
+            nvml, self._problem = _open_nvml()
+            if nvml is None:
                 return  # A missing package stays missing until the agent is restarted.
+            read, examine = (lambda: read_all(nvml)), (lambda: read_states(nvml))
         while True:
             try:
+                # First: of a device that is lost nothing else can be read.
+                self._problems = self._judge(examine() if examine is not None else [])
                 self._found, self._problem = read(), ""
             except Exception as error:
                 self._found, self._problem = None, f"NVML failed: {error}"
             self._at = time.monotonic()
             time.sleep(SAMPLE_INTERVAL_S)
 
+    def _judge(self, states: list[DeviceState]) -> list[NodeProblem]:
+        found = []
+        for state in states:
+            before = self._links.get(state.uuid, frozenset())
+            found += problems_of(state, links_before=before)
+            self._links[state.uuid] = before | state.active_links
+        return found
 
-def _open_nvml() -> tuple[Callable[[], list[GpuUsage]] | None, str]:
-    """Return a function that queries the devices, or None and the reason."""
+
+def _open_nvml() -> tuple[Any, str]:
+    """Return the initialized module pynvml, or None and the reason."""
     try:
         import pynvml
     except ImportError:
@@ -62,7 +86,7 @@ def _open_nvml() -> tuple[Callable[[], list[GpuUsage]] | None, str]:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         return None, f"there is no NVIDIA driver: {error}"
-    return lambda: read_all(pynvml), ""
+    return pynvml, ""
 
 
 def read_all(nvml: Any) -> list[GpuUsage]:

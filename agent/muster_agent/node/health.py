@@ -40,6 +40,7 @@ def find_problems(
     kill_wait_s: float,
     cold_reason: str = "",
     kernel_log: KernelLog | None = None,
+    of_nvml: Sequence[NodeProblem] = (),
 ) -> list[NodeProblem]:
     """Run all checks and return the problems, blocking ones first. Waits for nvidia-smi.
 
@@ -48,6 +49,7 @@ def find_problems(
     home: the agent's folder. kill_wait_s: the setting.
     cold_reason: why no worker is forked from a warm parent, as one clause; "" if there is no reason.
     kernel_log: where the driver tells of errors of its devices.
+    of_nvml: what the devices tell of themselves.
     """
     found = [problem for path in folders for problem in check_disk(path)]
     found += check_memory() + check_clock(clock)
@@ -58,7 +60,7 @@ def find_problems(
     expected = [device for device in devices if device.slot_type == "cuda"]
     if expected:
         found += check_devices(expected, ask_smi(_SMI_FIELDS))
-        found += kernel_log.read() if kernel_log is not None else []
+        found += [*(kernel_log.read() if kernel_log is not None else ()), *of_nvml]
     unique = {problem.message: problem for problem in found}
     return sorted(unique.values(), key=lambda problem: not problem.blocks)
 

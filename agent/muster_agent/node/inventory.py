@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from muster import __version__
-from muster.wire import DESCRIBES, InterfaceUsage, Inventory, NodeUsage, SlotInfo
+from muster.wire import DESCRIBES, InterfaceUsage, Inventory, NodeProblem, NodeUsage, SlotInfo
 from muster_agent.environments.interpreters import Interpreter, InterpreterError, describe
 from muster_agent.node.gpus import GpuMeter
 from muster_agent.node.granted import granted_cpus, granted_devices, granted_memory_bytes
@@ -138,6 +138,10 @@ class UsageMeter:
             gpus=gpus,
             gpu_problem=gpu_problem,
         )
+
+    def device_problems(self) -> list[NodeProblem]:
+        """Return the problems that NVML tells of the devices. Never blocks."""
+        return self._gpus.problems()
 
     def _rates(self) -> dict[str, float]:
         """Return bytes per second since the previous call, per counter."""
