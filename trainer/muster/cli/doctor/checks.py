@@ -11,6 +11,8 @@ import os
 import re
 import signal
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from typing import Any
 from muster.client import Client
 from muster.code.bundle import make_bundle
 
-from .stack import OutOfTime, wait_for
+from .stack import NotPossibleHere, OutOfTime, wait_for
 
 TRAINING = Path(__file__).with_name("training.py")
 STRATEGIES = ("ddp", "fsdp", "tp", "pp", "zero1")
@@ -77,9 +79,9 @@ class Patient:
         (trial,) = self.client.trials(experiment["id"])
         return int(trial["id"])
 
-    def script(self, case: str, steps: int = 40, **document: Any) -> int:
+    def script(self, case: str, steps: int = 40, *, workers: int = 2, **document: Any) -> int:
         entry = [TRAINING.name, case, str(steps)]
-        return self.submit(case, entrypoint=entry, launcher="torchrun", **document)
+        return self.submit(case, workers=workers, entrypoint=entry, launcher="torchrun", **document)
 
     def code(self) -> str:
         if not self.blob:
@@ -275,11 +277,73 @@ def cost(on: Patient) -> Answer:
     return sentence, figures
 
 
+def warm(on: Patient) -> Answer:
+    """Workers of the built-in trainer are forked from a process that has imported torch."""
+    trainer = {"model": "mlp", "data": "digits", "batch_size": 32, "steps": 20}
+    on.finish(on.submit("warm", workers=1, trainer=trainer))
+    cold = [
+        problem["message"]
+        for node in on.client.nodes()
+        for problem in node["problems"]
+        if problem["kind"] == "workers"
+    ]
+    if cold:
+        raise AssertionError(cold[0])
+    return "a forked worker has trained, and no node says that it starts them cold", {}
+
+
+def walls(on: Patient) -> Answer:
+    """A job may open the device of its slot and no other."""
+    if on.backend != "nccl":
+        raise NotPossibleHere("there is no GPU to keep from a job")
+    trial_id = on.script("ddp", 10, workers=1)
+    on.finish(trial_id)
+    (line,) = [line for line in on.log(trial_id) if line.startswith("devices")]
+    levels = sorted({str(node["isolation"]) for node in on.client.nodes()})
+    figures = {"opened": line.split()[1:], "isolation": levels}
+    if len(figures["opened"]) != 1:
+        raise Wrong(f"a job with one slot may open {line}", figures)
+    return f"a job with one slot may open {line.split()[1]} alone", figures
+
+
+def memory(on: Patient) -> Answer:
+    """The memory of the device is free again after a training was killed."""
+    if on.backend != "nccl":
+        raise NotPossibleHere("there is no GPU whose memory could stay taken")
+    before = _free_bytes()
+    trial_id = on.script("ddp", 1_000_000)
+    on.wait_for("the first step", lambda: any(map(is_step, on.log(trial_id))), 60.0)
+    during = _free_bytes()
+    on.stop(trial_id)
+    began = time.monotonic()
+    on.wait_for("the return of the memory", lambda: before - _free_bytes() < SLACK_BYTES, 60.0)
+    after_s = round(time.monotonic() - began, 1)
+    figures = {"free before": before, "free during": during, "after_s": after_s}
+    return f"the memory was free again {after_s:g} s after the order to kill", figures
+
+
+SLACK_BYTES = 64 << 20
+
+
+def is_step(line: str) -> bool:
+    return line.startswith("step ")
+
+
+def _free_bytes() -> int:
+    """Return the free memory of the first device, asked by a process of its own."""
+    text = "import torch; print(torch.cuda.mem_get_info(0)[0])"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
 CHECKS: tuple[tuple[str, Callable[[Patient], Answer]], ...] = (
     ("strategies", strategies),
     ("scripts", unchanged_scripts),
     ("hang", hang),
     ("restart", restart),
+    ("warm", warm),
     ("compiled", compiled),
+    ("walls", walls),
+    ("memory", memory),
     ("cost", cost),
 )

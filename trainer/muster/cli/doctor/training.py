@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -97,5 +98,12 @@ def train(case: str, steps: int) -> float:
     return value.item() / int(os.environ["WORLD_SIZE"])
 
 
+def openable_devices() -> list[str]:
+    """Return the files of NVIDIA devices that this process may open."""
+    found = sorted(path for path in Path("/dev").glob("nvidia[0-9]*"))
+    return [path.name for path in found if os.access(path, os.R_OK | os.W_OK)]
+
+
 if __name__ == "__main__":
+    print(f"devices {' '.join(openable_devices())}", flush=True)
     print(f"loss {train(sys.argv[1], int(sys.argv[2])):.9f}", flush=True)
