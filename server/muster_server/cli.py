@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import logging
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,7 +49,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.code
     except KeyboardInterrupt:
         code = 130
+    except Exception as error:
+        sys.stderr.write(f"muster-server: {_unexpected(error, args.run in _SERVICES)}\n")
+        code = FAILED
     sys.exit(code)
+
+
+def _unexpected(error: Exception, is_service: bool) -> str:
+    """Return a sentence about an error that nothing foresees, and keep its traceback: a service's in its
+    log, where what led to it is, any other in a file of its own."""
+    if is_service:
+        logging.getLogger(__name__).critical("ended by an error", exc_info=error)
+        where = "The log above holds the traceback"
+    else:
+        fd, path = tempfile.mkstemp(prefix="muster-server-", suffix=".log")
+        with os.fdopen(fd, "w") as file:
+            file.writelines(traceback.format_exception(error))
+        where = f"{path} holds the traceback"
+    text = " ".join(str(error).split())[:500]
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"unexpected error: {said}. {where}; please report it."
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -479,6 +501,10 @@ def _write_private(path: Path, text: str) -> None:
 def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+_SERVICES = frozenset({_serve, _controller, _worker})
+"""Commands that run until they are stopped, and have a log."""
 
 
 if __name__ == "__main__":

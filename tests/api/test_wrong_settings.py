@@ -38,6 +38,19 @@ def run(command: str, folder: Path, **settings: str) -> subprocess.CompletedProc
     )
 
 
+def test_an_error_that_nothing_foresees_is_a_sentence(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from muster_server import cli; cli.main()", "health", "--timeout-s", "-1"],
+        env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    (file,) = tmp_path.iterdir()
+    words = f"unexpected error: ValueError: Timeout value out of range. {file} holds the traceback"
+    assert done.returncode == 1
+    assert done.stderr == f"muster-server: {words}; please report it.\n"
+    assert "Traceback" in file.read_text()
+    assert file.stat().st_mode & 0o77 == 0
+
+
 @pytest.mark.parametrize("command", [*COMMANDS, "controller", "worker", "setup-token", "backup x"])
 def test_ten_wrong_settings_are_named_at_once(tmp_path: Path, command: str) -> None:
     result = run(command, tmp_path, **TEN)
