@@ -71,7 +71,7 @@ class Absent:
 ABSENT = Absent()
 
 
-class Answer(dict[str, Any]):
+class ServerObject(dict[str, Any]):
     """An object of the server's answer."""
 
     def __missing__(self, key: str) -> Absent:
@@ -86,5 +86,5 @@ def client_of_environment() -> Client:
     from muster.client import Client
 
     client = Client.from_environment()
-    client.object_hook = Answer
+    client.object_hook = ServerObject
     return client

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .absent import Answer
+from .absent import ServerObject
 from .exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_INTERRUPTED
 from .output import (
     console,
@@ -37,7 +37,8 @@ def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, An
     """Return the experiments with their trials under "trials"; those that `progress_table` shows have
     their figures under "figures"."""
     found: list[dict[str, Any]] = [
-        Answer(client.experiment(i), trials=client.trials(i, limit=200)) for i in experiment_ids
+        ServerObject(client.experiment(i), trials=client.trials(i, limit=200))
+        for i in experiment_ids
     ]
     for experiment in found:
         shown = _shown_trials(experiment, len(found))

@@ -88,7 +88,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Progress:
+class _MetricProgress:
     """How far a metric has come, in which run of the client's script."""
 
     last: int
@@ -103,7 +103,7 @@ class _Progress:
     """First step of that."""
 
     @classmethod
-    def of(cls, saved: Sequence[Any]) -> _Progress:
+    def of(cls, saved: Sequence[Any]) -> _MetricProgress:
         """Return what a row keeps of a metric."""
         step, time_ms, _, *more = saved
         if not more:  # As it was kept before runs were told apart.
@@ -356,7 +356,7 @@ class DatabaseStore(TrackingStore):
                 f"The run {run.run_id} must be in the 'active' state. Current state is deleted."
             )
         rows = self._rows[run.run_id]
-        before = {key: _Progress.of(saved) for key, saved in rows.run.latest.items()}
+        before = {key: _MetricProgress.of(saved) for key, saved in rows.run.latest.items()}
         names = RunNames.restored(
             {
                 series_name("", key): (p.owner, p.number, p.first, p.last)
@@ -414,7 +414,7 @@ class DatabaseStore(TrackingStore):
         name: str,
         run: TrackedRun,
         points: list[TrackedPoint],
-        progress: _Progress | None,
+        progress: _MetricProgress | None,
     ) -> list[TrackedPoint]:
         """Return the points that are new: of one step, the series keeps the value of the latest time.
 
@@ -443,7 +443,7 @@ class DatabaseStore(TrackingStore):
         rows = self._rows[run.run_id]
         if key not in rows.run.latest:
             return []
-        progress, name = _Progress.of(rows.run.latest[key]), series_name("", key)
+        progress, name = _MetricProgress.of(rows.run.latest[key]), series_name("", key)
         trial = rows.trial
         runs = [
             clean_name(shown_name(name, progress.owner, number))
