@@ -5,7 +5,7 @@
 Prints, for every trace in the folder: communication, computation, their intersection and exposed
 communication over the whole file, in µs and as `muster trace summary` shows them; and the overlap as
 HolisticTraceAnalysis defines it, over the kernels that the marked iterations launched, without the last
-one. The traces of the published figures are those of its repository; see README.md.
+one, and from the first whole µs of each kernel to its last. The traces of the published figures are those of its repository; see README.md.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,8 @@ def of_whole_iterations(path: Path) -> SpanBreakdown | None:
 
 def _kernel(event: dict[str, Any]) -> Activity | None:
     kind = classify(event["name"], event["cat"]) if event.get("cat") == "kernel" else None
-    start = round(event["ts"] * 1000)
-    return kind and Activity(
-        kind, event["name"], start, start + round(event["dur"] * 1000), event["args"]["stream"]
-    )
+    start, end = math.ceil(event["ts"]), math.floor(event["ts"] + event["dur"])  # as it rounds them
+    return kind and Activity(kind, event["name"], start * 1000, end * 1000, event["args"]["stream"])
 
 
 def main() -> None:

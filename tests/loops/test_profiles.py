@@ -3,11 +3,12 @@
 import base64
 import dataclasses
 import gzip
+import json
 
 import pytest
 
 from muster.wire import ProfileRecord, WorkerRecord
-from muster_server.services.runtime import profiles
+from muster_server.services.runtime import profiles, trace_figures
 from support.agent import start
 
 START = "2026-03-01T12:00:00Z"
@@ -48,10 +49,10 @@ def ask(running, member_client):
     return post
 
 
-def pieces(no, rank, *, size=4):
-    whole = ProfileRecord(no=no, local_rank=rank, rank=rank, size_bytes=len(TRACE))
+def pieces(no, rank, *, of=TRACE, size=40):
+    whole = ProfileRecord(no=no, local_rank=rank, rank=rank, size_bytes=len(of))
     whole = dataclasses.replace(whole, first_step=8, last_step=12)
-    parts = [TRACE[at : at + size] for at in range(0, len(TRACE), size)]
+    parts = [of[at : at + size] for at in range(0, len(of), size)]
     return [
         dataclasses.replace(whole, index=index, data=base64.b64encode(part).decode())
         for index, part in enumerate(parts)
@@ -82,7 +83,7 @@ def test_a_window_goes_to_the_node_and_its_traces_come_back(
     again = ask()
     assert (again.status_code, again.json()["error"]["code"]) == (409, "profiles.running")
 
-    parts = pieces(1, 0)
+    parts = pieces(1, 0, size=4)
     node.send(allocation_id, *parts[:-1])
     assert viewer_client.get(f"{path}/1/ranks/0/trace").status_code == 404
     node.send(allocation_id, parts[-1], failed(1, 1, "the script has not imported torch"))
@@ -114,6 +115,52 @@ def test_a_window_goes_to_the_node_and_its_traces_come_back(
     assert "8 to 12" in shown.output
     (file,) = (tmp_path / "traces").iterdir()
     assert file.read_bytes() == TRACE
+
+
+def kernels(rank, *, wait):
+    work = {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 0, "dur": 40, "args": {"stream": 7}}
+    told = {"stream": 20, "Seq": 5, "Process Group Description": "default_pg"}
+    sent = {**work, "name": "ncclDevKernel_AllReduce()", "ts": 30, "dur": 20 + wait, "args": told}
+    mark = {**work, "cat": "user_annotation", "name": "step 8", "dur": 100, "args": {}}
+    events = {"schemaVersion": 1, "traceEvents": [mark, work, sent]}
+    return gzip.compress(json.dumps(events).encode())
+
+
+def test_figures_of_a_windows_traces(running, ask, member_client, show):
+    node, allocation_id, trial_id = running
+    path = f"/api/v1/trials/{trial_id}/profiles/1/summary"
+    assert ask(ranks=[0, 1]).status_code == 201
+    none = member_client.get(path)
+    assert (none.status_code, none.json()["error"]["code"]) == (404, "profiles.no_trace")
+    node.send(allocation_id, *pieces(1, 0, of=kernels(0, wait=30)))
+    alone = show(f"/trials/{trial_id}/profiles/1/summary")
+    assert ([one["rank"] for one in alone["ranks"]], alone["waiting"]) == ([0], None)
+    node.send(allocation_id, *pieces(1, 1, of=kernels(1, wait=0)))
+    found = show(f"/trials/{trial_id}/profiles/1/summary")
+    first, second = found["ranks"]
+    assert (first["communication_us"], first["exposed_us"], first["idle_us"]) == (50, 40, 0)
+    assert (second["communication_us"], second["exposed_us"], second["overlap_us"]) == (20, 10, 10)
+    assert [(one["step"], one["idle_us"]) for one in first["steps"]] == [(8, 20)]
+    assert (first["kinds"][0]["group"], first["kinds"][0]["kind"]) == ("world", "all_reduce")
+    assert found["waiting"]["pairs"] == [{"rank": 0, "waits_for": 1, "waiting_us": 30}]
+
+
+def test_hostile_traces_cost_their_reader_only(running, ask, member_client, show, monkeypatch):
+    node, allocation_id, trial_id = running
+    path = f"/api/v1/trials/{trial_id}/profiles/1/summary"
+    bomb = gzip.compress(b'{"schemaVersion": 1,' + b" " * 300_000_000, compresslevel=1)
+    assert ask(ranks=[0, 1]).status_code == 201
+    node.send(allocation_id, *pieces(1, 0, of=bomb, size=400_000))
+    node.send(allocation_id, *pieces(1, 1))
+    assert show(f"/trials/{trial_id}/profiles/1/summary")["ranks"] == []
+    (large, other) = show(f"/trials/{trial_id}/profiles/1/summary")["problems"]
+    assert "longer than 268,435,456 bytes unpacked" in large["problem"]
+    assert "not a trace of torch's profiler" in other["problem"]
+    # A reader that takes too long is ended, and the next one has its turn.
+    monkeypatch.setattr(trace_figures, "TIMEOUT_S", 0.01)
+    for _ in range(2):
+        refused = member_client.get(path)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "profiles.too_large")
 
 
 def test_what_cannot_be_profiled_is_named(running, ask, member_client, show):

@@ -3805,6 +3805,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials/{trial_id}/profiles/{no}/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Trial Profile Summary
+         * @description Compute where the time of a window's traces went: communication, computation, their overlap and
+         *     idle time, whole and by step, and over several ranks who waited for whom.
+         */
+        get: operations["get_trial_profile_summary"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/trials/{trial_id}/progress": {
         parameters: {
             query?: never;
@@ -10629,6 +10650,14 @@ export interface components {
              */
             type: "profile";
         };
+        /** ProfileSummaryOut */
+        ProfileSummaryOut: {
+            /** Problems */
+            problems: components["schemas"]["TraceProblemOut"][];
+            /** Ranks */
+            ranks: components["schemas"]["TraceRankOut"][];
+            waiting: components["schemas"]["TracedWaitsOut"] | null;
+        };
         /** ProfiledRankOut */
         ProfiledRankOut: {
             /** Ended At */
@@ -12400,6 +12429,104 @@ export interface components {
              * @enum {string}
              */
             role: "admin" | "member" | "viewer" | "predict" | "metrics";
+        };
+        /** TraceKindOut */
+        TraceKindOut: {
+            /** Bytes */
+            bytes: number | null;
+            /** Communication Us */
+            communication_us: number;
+            /** Count */
+            count: number;
+            /** Exposed Us */
+            exposed_us: number;
+            /** Group */
+            group: string;
+            /** Kind */
+            kind: string;
+        };
+        /** TraceProblemOut */
+        TraceProblemOut: {
+            /** Problem */
+            problem: string;
+            /** Rank */
+            rank: number;
+        };
+        /** TraceRankOut */
+        TraceRankOut: {
+            /** Communication Us */
+            communication_us: number;
+            /** Computation Us */
+            computation_us: number;
+            /** Copy Us */
+            copy_us: number;
+            /**
+             * Device
+             * @enum {string}
+             */
+            device: "gpu" | "cpu";
+            /** Exposed Us */
+            exposed_us: number;
+            /** Idle Us */
+            idle_us: number;
+            /** Kinds */
+            kinds: components["schemas"]["TraceKindOut"][];
+            /** Overlap Us */
+            overlap_us: number;
+            /** Rank */
+            rank: number;
+            /** Span Us */
+            span_us: number;
+            /** Steps */
+            steps: components["schemas"]["TraceStepOut"][];
+        };
+        /** TraceStepOut */
+        TraceStepOut: {
+            /** Communication Us */
+            communication_us: number;
+            /** Computation Us */
+            computation_us: number;
+            /** Copy Us */
+            copy_us: number;
+            /** Exposed Us */
+            exposed_us: number;
+            /** Idle Us */
+            idle_us: number;
+            /** Overlap Us */
+            overlap_us: number;
+            /** Span Us */
+            span_us: number;
+            /** Step */
+            step: number;
+        };
+        /** TracedRankOut */
+        TracedRankOut: {
+            /** Last */
+            last: number;
+            /** Rank */
+            rank: number;
+            /** Waiting Us */
+            waiting_us: number;
+        };
+        /** TracedWaitOut */
+        TracedWaitOut: {
+            /** Rank */
+            rank: number;
+            /** Waiting Us */
+            waiting_us: number;
+            /** Waits For */
+            waits_for: number;
+        };
+        /** TracedWaitsOut */
+        TracedWaitsOut: {
+            /** Collectives */
+            collectives: number;
+            /** Pairs */
+            pairs: components["schemas"]["TracedWaitOut"][];
+            /** Ranks */
+            ranks: components["schemas"]["TracedRankOut"][];
+            /** Transfer Us */
+            transfer_us: number;
         };
         /** TrackedRunOut */
         TrackedRunOut: {
@@ -30410,6 +30537,84 @@ export interface operations {
                 };
                 content: {
                     "application/gzip": unknown;
+                };
+            };
+            /** @description Not signed in */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Signed in, but not allowed */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request cannot work as sent */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many requests; see Retry-After */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database does not answer; see Retry-After */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Whatever else may be wrong; the code says what */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_trial_profile_summary: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trial_id: number;
+                /** @description Which window of the trial. */
+                no: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileSummaryOut"];
                 };
             };
             /** @description Not signed in */

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 
 from muster_server.schemas.base import Page
-from muster_server.schemas.profiles import RANK_MAX, ProfileIn, ProfileOut
-from muster_server.services.runtime import profiles
+from muster_server.schemas.profiles import RANK_MAX, ProfileIn, ProfileOut, ProfileSummaryOut
+from muster_server.services.runtime import profiles, trace_figures
 
 from .http.deps import By, Db, Id
 
@@ -39,6 +39,15 @@ def get_trial_profile(trial_id: Id, no: No, db: Db, by: By) -> ProfileOut:
     """Return the state of one window, rank by rank."""
     with db.read() as session:
         return profiles.get(session, trial_id, no, now=by.now)
+
+
+@router.get("/trials/{trial_id}/profiles/{no}/summary", operation_id="get_trial_profile_summary")
+def get_trial_profile_summary(trial_id: Id, no: No, db: Db, by: By) -> ProfileSummaryOut:
+    """Compute where the time of a window's traces went: communication, computation, their overlap and
+    idle time, whole and by step, and over several ranks who waited for whom."""
+    with db.read() as session:
+        traces = profiles.find_traces(session, trial_id, no, now=by.now)
+    return trace_figures.summarize(db, traces)
 
 
 @router.get(

@@ -50,3 +50,76 @@ class ProfileOut(Output):
     is_complete: bool
     """Nothing of it is waited for any more."""
     ranks: list[ProfiledRankOut]
+
+
+class TraceTimesOut(Output):
+    """Where the time of a span went, in µs. Each is a union: what runs at once counts once."""
+
+    span_us: float
+    communication_us: float
+    computation_us: float
+    overlap_us: float
+    """Both at once."""
+    exposed_us: float
+    """Communication without computation."""
+    copy_us: float
+    idle_us: float
+    """None of communication, computation and copies."""
+
+
+class TraceStepOut(TraceTimesOut):
+    step: int
+
+
+class TraceKindOut(Output):
+    group: str
+    """"unknown" where the trace does not say it."""
+    kind: str
+    count: int
+    bytes: int | None
+    communication_us: float
+    exposed_us: float
+
+
+class TraceRankOut(TraceTimesOut):
+    rank: int
+    device: Literal["gpu", "cpu"]
+    """"cpu": operations of the training thread and gloo's, as the trace has no activity of a device."""
+    steps: list[TraceStepOut]
+    kinds: list[TraceKindOut]
+
+
+class TraceProblemOut(Output):
+    rank: int
+    problem: str
+    """Why its trace has no figures."""
+
+
+class TracedWaitOut(Output):
+    rank: int
+    waits_for: int
+    """Rank that came last."""
+    waiting_us: float
+
+
+class TracedRankOut(Output):
+    rank: int
+    waiting_us: float
+    last: int
+    """Number of collectives that it was the last to come to."""
+
+
+class TracedWaitsOut(Output):
+    collectives: int
+    """Number of collectives that are in the traces of all their ranks."""
+    transfer_us: float
+    ranks: list[TracedRankOut]
+    pairs: list[TracedWaitOut]
+    """Most waiting first."""
+
+
+class ProfileSummaryOut(Output):
+    ranks: list[TraceRankOut]
+    problems: list[TraceProblemOut]
+    waiting: TracedWaitsOut | None
+    """Null with the trace of one rank alone."""

@@ -204,6 +204,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "profile_trial": "submit",
     "list_trial_profiles": "view",
     "get_trial_profile": "view",
+    "get_trial_profile_summary": "view",
     "download_trial_trace": "view",
     "list_trial_checkpoints": "view",
     "list_checkpoints": "view",

@@ -14,6 +14,7 @@ export type Diagnosis = Schemas["DiagnosisOut"];
 export type TrialStacks = Schemas["StacksOut"];
 export type TrialPlan = Schemas["TrialPlanOut"];
 export type ProfileWindow = Schemas["ProfileOut"];
+export type TraceTimes = Omit<Schemas["TraceStepOut"], "step">;
 export type RankSteps = Schemas["RankStepsOut"];
 export type ProcessGroup = Schemas["ProcessGroupOut"];
 export type Reproduction = Schemas["ReproductionOut"];
@@ -143,6 +144,20 @@ export const trialPlan = (id: number) =>
       unwrap(client.GET("/api/v1/trials/{trial_id}/plan", { params: { path: { trial_id: id } }, signal })),
     staleTime: 60_000,
     refetchInterval: (query) => (query.state.data?.is_pending ? 1000 : false), // a node is listing the layers
+  });
+
+export const traceFigures = (id: number, no: number) =>
+  queryOptions({
+    queryKey: ["trace-figures", id, no], // not under "trial": computing it again at every event would cost seconds
+    queryFn: ({ signal }) =>
+      unwrap(
+        client.GET("/api/v1/trials/{trial_id}/profiles/{no}/summary", {
+          params: { path: { trial_id: id, no } },
+          signal,
+        }),
+      ),
+    retry: false,
+    staleTime: 60_000,
   });
 
 export const trialProfiles = (id: number) =>

@@ -12,6 +12,7 @@ import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { openInPerfetto, PerfettoError } from "../../lib/perfetto";
 import { viewerAddress } from "../../lib/traceViewer";
+import { TraceFigures } from "./TraceFigures";
 import css from "./trials.module.css";
 import layout from "../../components/layout.module.css";
 
@@ -95,6 +96,7 @@ function Ask({ trial, isOpen }: { trial: TrialDetail; isOpen: boolean }) {
 function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] }) {
   const { t } = useTranslation();
   const [problem, setProblem] = useState<"blocked" | "silent" | "failed" | null>(null);
+  const [shown, setShown] = useState<number | null>(null);
   const rows = kept.flatMap((window) => window.ranks.map((rank) => ({ window, rank })));
   const show = (url: string, title: string, fileName: string) => {
     setProblem(null);
@@ -173,6 +175,15 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
                   >
                     Perfetto
                   </Button>
+                  <Button
+                    size="compact-xs"
+                    variant="default"
+                    title={t("profiles.figures.hint")}
+                    data-testid={`figures-${window.no}`}
+                    onClick={() => setShown(window.no)}
+                  >
+                    {t("profiles.figures.show")}
+                  </Button>
                   <a href={url} download={file}>
                     {t("profiles.download")}
                   </a>
@@ -182,6 +193,9 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
           },
         ]}
       />
+      {kept.some((window) => window.no === shown) && shown !== null ? (
+        <TraceFigures trial={trial.id} no={shown} />
+      ) : null}
     </>
   );
 }

@@ -20,6 +20,27 @@ export const profiles = {
     perfettoHint:
       "Opens the trace in ui.perfetto.dev in a new tab. Needs internet access. The trace does not leave your browser.",
     download: "Download",
+    figures: {
+      show: "Time use",
+      hint: "Shows communication, computation and their overlap in this trace, and who waited for whom.",
+      title: "Time use of trace {{no}}",
+      of: "Part",
+      rank: "Rank {{rank}}",
+      step: "Rank {{rank}}, step {{step}}",
+      span: "Duration",
+      communication: "Communication",
+      computation: "Computation",
+      overlap: "Overlap",
+      exposed: "Exposed",
+      copy: "Copies",
+      idle: "Idle",
+      kinds: "Communication by kind",
+      kind: "Kind",
+      group: "Group",
+      count: "Count",
+      cpu: "This trace has no GPU activity: it shows operations of the training thread and gloo.",
+      waits: "Rank {{rank}} waited {{time}} for rank {{other}} (collectives compared: {{n}}).",
+    },
     perfetto: {
       blocked: "The browser blocked the new tab. Allow pop-ups for this page, or download the trace.",
       silent:

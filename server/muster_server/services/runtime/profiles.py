@@ -210,6 +210,18 @@ def find_trace(session: Session, trial_id: int, no: int, rank: int) -> int:
     return row.id
 
 
+def find_traces(session: Session, trial_id: int, no: int, *, now: dt.datetime) -> dict[int, int]:
+    """Return rank → the id of its trace, of those of a window that are complete. Raises NotFound if there
+    are none."""
+    ready = [one.rank for one in get(session, trial_id, no, now=now).ranks if one.state == "ready"]
+    if not ready:
+        raise NotFound(
+            "profiles.no_trace",
+            f"Window {no} of trial {get_trial(session, trial_id).address} has no complete trace.",
+        )
+    return {rank: find_trace(session, trial_id, no, rank) for rank in ready}
+
+
 def stream(database: Database, profile_id: int) -> Iterator[bytes]:
     """Yield the trace piece by piece, each read in a transaction of its own."""
     index = 0
