@@ -217,7 +217,8 @@ export const errors: Readonly<Record<string, string>> = {
   "profiles.not_found": "没有这次剖析，或已不再保留。",
   "profiles.no_trace": "此 rank 没有跟踪文件。",
   "profiles.busy": "服务器正在计算其他轨迹的数据。请十秒后重试。",
-  "profiles.too_large": "计算这些轨迹的数据耗时过长或占用内存过多。请减少记录的步数，或下载轨迹后运行 `muster trace summary FILE…`。",
+  "profiles.too_large":
+    "计算这些轨迹的数据耗时过长或占用内存过多。请减少记录的步数，或下载轨迹后运行 `muster trace summary FILE…`。",
   "diagnoses.not_found": "没有这次诊断。",
   "diagnoses.not_yours": "此诊断由他人发起，只有其本人和管理员可以取消。",
   "diagnoses.running": "该试验正在诊断，请等待或取消。",
