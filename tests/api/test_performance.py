@@ -28,9 +28,9 @@ def trial(database):
     return add_late_trial(database)
 
 
-def add_late_trial(database, recorded=STEPS):
+def add_late_trial(database, recorded=STEPS, *, windows=False):
     """Two ranks; the second one's data come 50 ms late in the newest half of 200 steps. recorded: steps
-    of which the parts are known."""
+    of which the parts are known. windows: whether these are windows of the profiler."""
     with database.transaction() as session:
         row = add_trial(session, add_experiment(session))
         (allocation,) = add_attempt(session, row)
@@ -58,6 +58,8 @@ def add_late_trial(database, recorded=STEPS):
                 "comm/world/all_reduce/count": [(s, 3.0) for s in recorded],
                 "train/loss": [(s, 1.0) for s in STEPS],
             }
+            if windows:
+                values["comm/timeline_steps"] = [(s, 1.0) for s in recorded]
             record = metrics_record(values, rank=rank)
             ingest.ingest(session, allocation=allocation, seq=rank + 1, record=record, at=NOW)
     return row
@@ -75,10 +77,24 @@ def test_rows_of_one_step_are_compared_step_by_step_where_few_steps_have_parts(
     assert "rank 1 is late in 25 of 50" in reply.bottleneck.reason.lower()
 
 
+def test_windows_of_the_profiler_compare_ranks_and_say_of_how_many_steps(viewer_client, database):
+    trial = add_late_trial(database, recorded=range(120, 201, 20), windows=True)
+    answer = viewer_client.get(f"/api/v1/trials/{trial.id}/performance")
+    reply = PerformanceOut.model_validate(answer.json())
+    assert (reply.num_rows, reply.bucket_steps) == (5, 1)
+    assert [(r.rank, r.step_ms, r.wait_ms) for r in reply.ranks] == [(0, 150, 50), (1, 150, 0)]
+    (traffic,) = reply.traffic
+    assert (traffic.transfer_ms, traffic.wait_ms) == (5, 25)  # a mean over both ranks
+    assert reply.source is not None
+    assert reply.source.endswith("from the kernel timeline: 5 of 81 steps.")
+    assert [p.code for p in reply.source_parts] == ["measured.timeline"]
+
+
 def test_the_newest_rows_say_who_waits_for_whom_and_why(viewer_client, trial):
     answer = viewer_client.get(f"/api/v1/trials/{trial.id}/performance")
     reply = PerformanceOut.model_validate(answer.json())
     assert (reply.first_step, reply.last_step, reply.bucket_steps) == (101, 200, 1)
+    assert (reply.source, reply.source_parts) == (None, [])
     assert [(r.rank, r.num_rows, r.step_ms, r.wait_ms) for r in reply.ranks] == [
         (0, 100, 150, 50),
         (1, 100, 150, 0),

@@ -9914,6 +9914,10 @@ export interface components {
             num_rows: number;
             /** Ranks */
             ranks: components["schemas"]["RankStepsOut"][];
+            /** Source */
+            source: string | null;
+            /** Source Parts */
+            source_parts: components["schemas"]["PartOut"][];
             /** Stages */
             stages: components["schemas"]["StageOut"][];
             /** Traffic */

@@ -364,6 +364,9 @@ SENTENCES: Mapping[str, str] = {
         "Communication of these ranks is not measured, so waiting for it is within the other parts: run a diagnosis "
         "to see how much it is."
     ),
+    "measured.timeline": (
+        "Communication and the parts of the step come from the kernel timeline: {num} of {steps:step}."
+    ),
     # Scaling reports.
     "scaling.one_run": (
         "With one run per size, nobody knows how much runs differ: measure with at least 3 repeats."

@@ -163,6 +163,10 @@ class PerformanceOut(FiguresOut):
     """Rows of different ranks are compared within buckets of so many steps."""
     num_ranks: int
     """Number of ranks that have measured steps."""
+    source: str | None
+    """Sentence that says of how many steps communication and parts are known, where they come from
+    the timeline of the GPU's kernels; null where they do not."""
+    source_parts: list[PartOut]
     ranks: list[RankStepsOut]
     """Ranks in ascending order, the first 256 at most."""
     traffic: list[KindTrafficOut]

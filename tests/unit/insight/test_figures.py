@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_server.domain.insight.figures import figures
+from muster_server.domain.insight.figures import figures, timeline_note
 
 STEPS = {1: 100.0, 2: 100.0, 3: 100.0, 4: 500.0}
 """Step → its time in ms: three fast ones and a slow one, each a row."""
@@ -73,3 +73,26 @@ def test_what_is_measured_without_steps_is_the_mean_of_its_rows() -> None:
     found = figures({0: {"throughput/rows_per_s": {1: 10.0, 2: 30.0}}})
     assert (found.values, found.num_rows) == ({"throughput/rows_per_s": 20.0}, 2)
     assert figures({}).values == {}
+
+
+def test_windows_of_the_profiler_say_the_parts_and_not_the_speed() -> None:
+    steps = range(1, 401)
+    of_rank = {
+        "time/step_ms": {step: 16.0 if step in (101, 301) else 10.0 for step in steps},
+        "throughput/samples_per_s": {
+            step: 2000.0 if step in (101, 301) else 3200.0 for step in steps
+        },
+        "time/forward_ms": {101: 12.0, 301: 12.0},
+        "comm/exposed_ms": {101: 4.0, 301: 4.0},
+        "comm/overhead_ratio": {101: 0.25, 301: 0.25},
+        "comm/timeline_steps": {101: 1.0, 301: 1.0},
+    }
+    found = figures({0: of_rank}).values
+    assert found["time/step_ms"] == pytest.approx(10.03)
+    assert found["throughput/samples_per_s"] == pytest.approx(32 / 10.03 * 1e3)
+    assert (found["comm/exposed_ms"], found["comm/overhead_ratio"]) == (4, 0.25)
+    assert "comm/timeline_steps" not in found
+    note = timeline_note({0: of_rank})
+    assert note is not None
+    assert note.english.endswith("from the kernel timeline: 2 of 300 steps.")
+    assert timeline_note({0: rows()}) is None

@@ -182,6 +182,11 @@ function Measured({ trial, data, nodes }: { trial: TrialDetail; data: TrialPerfo
             : t("perf.ranksNote", { first: format.count(data.first_step), last: format.count(data.last_step) })
         }
       >
+        {data.source === null ? null : (
+          <p className="dim" data-testid="source">
+            <Reason text={data.source} parts={data.source_parts} />
+          </p>
+        )}
         <RankTable ranks={data.ranks} nodes={nodes} />
         {data.ranks.length < data.num_ranks ? (
           <p className="dim">{t("perf.someRanks", { shown: data.ranks.length, all: data.num_ranks })}</p>

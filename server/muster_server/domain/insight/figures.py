@@ -20,13 +20,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ..messages import Message
 from .step_rows import RankRows, Rows
 from .steps import PARTS
 
 STEP = "time/step_ms"
 _OVER_TIME = ("throughput/", "time/instrumentation_pct", "comm/overhead_ratio")
 """Beginnings of names whose rows are something over the time of the steps. All others are per step."""
-_NO_FIGURES = ("comm/recorded_pct", "comm/timeline_steps", "pipeline/stage")
+_OF_ALL = ("throughput/", "time/instrumentation_pct")
+TIMELINE = "comm/timeline_steps"
+"""Number of steps of a row that a window of the profiler has seen; only in rows that have any."""
+_NO_FIGURES = ("comm/recorded_pct", TIMELINE, "pipeline/stage")
 """What describes a row or a rank, not the training."""
 
 
@@ -57,6 +61,20 @@ def figures(ranks: Mapping[int, Rows]) -> Figures:
     return Figures(values, min((_num_rows(rows) for rows in having), default=0))
 
 
+def timeline_note(ranks: Mapping[int, Rows]) -> Message | None:
+    """Return of how many steps communication is known, where it comes from the kernel timeline; None
+    where it does not."""
+    samples = [
+        (sum(of[TIMELINE].values()), max(of.get(STEP) or of[TIMELINE]) - min(of[TIMELINE]) + 1)
+        for of in ranks.values()
+        if of.get(TIMELINE)
+    ]
+    if not samples:
+        return None
+    num, num_steps = min(samples)
+    return Message("measured.timeline", num=round(num), steps=num_steps)
+
+
 def _figure(name: str, ranks: Sequence[RankRows]) -> float | None:
     sums = [found for rows in ranks if (found := _sums(name, rows)) is not None]
     divisor = math.fsum(below for _, below in sums)
@@ -68,7 +86,10 @@ def _figure(name: str, ranks: Sequence[RankRows]) -> float | None:
 def _sums(name: str, rows: RankRows) -> tuple[float, float] | None:
     """Return the two sums of one rank, each per step; None without a value."""
     series = rows.series(name)
-    series = {step: v for step, v in series.items() if step in rows.with_parts} or series
+    # Windows of the profiler slow down the few steps that have parts.
+    is_of_all = TIMELINE in rows and (name == STEP or name.startswith(_OF_ALL))
+    if not is_of_all:
+        series = {step: v for step, v in series.items() if step in rows.with_parts} or series
     times = rows.series(STEP)
     known = rows.num_steps if times or rows.with_parts else {}
     weights = {step: known.get(step, 1.0) for step in series}

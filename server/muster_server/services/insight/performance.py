@@ -14,7 +14,7 @@ from muster_server.db.models import TrialRow
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.domain.insight.bottleneck import bottleneck, late_reason
-from muster_server.domain.insight.figures import figures
+from muster_server.domain.insight.figures import STEP, figures, timeline_note
 from muster_server.domain.insight.step_rows import PARTS_KNOWN, Rows
 from muster_server.domain.insight.steps import StepAnalysis, analyse
 from muster_server.domain.metrics import MEASURED_GROUPS
@@ -32,6 +32,8 @@ TRIALS_MAX = 20
 """Trials whose figures one answer has: each is worked out from what its ranks have measured."""
 RANKS_MAX = 256
 """Ranks that are read for one answer; a trial of more is judged by the first ones."""
+_ROWS_READ_MAX = 20_000
+"""Rows of each rank that are looked through for such with parts, which windows of the profiler make rare."""
 _ROWS_PER_BUCKET = 5
 """Where a row is several steps, ranks do not end them at the same ones."""
 _NEARLY_ONE = 1.5
@@ -54,6 +56,7 @@ def trial_performance(
     shown = figures(rows.ranks)
     groups = process_groups(session, trial_id, attempt)
     found = analyse(rows.ranks, groups, bucket_steps=rows.bucket_steps)
+    source = timeline_note(rows.ranks)
     return PerformanceOut.model_validate(
         {
             "figures": shown.values,
@@ -70,6 +73,8 @@ def trial_performance(
             "last_step": rows.last_step,
             "bucket_steps": rows.bucket_steps,
             "num_ranks": rows.num_ranks,
+            "source": None if source is None else source.english,
+            "source_parts": [] if source is None else parts_out(source),
         }
     )
 
@@ -185,17 +190,19 @@ def _rows_of(
         return {}
     last = max(r.last_step for r in counted.values())
     apart = max((r.last_step - r.first_step + 1) / r.count for r in counted.values())
+    every_row = [r for r in records if r.name == STEP] or list(counted.values())
+    furthest = _ROWS_READ_MAX * max((r.last_step - r.first_step + 1) / r.count for r in every_row)
     reach = num_rows * apart
     while True:
+        reach = min(reach, furthest)
         first = max(last - math.ceil(reach) + 1, 0)
         ranks: dict[int, dict[str, dict[int, float]]] = {rank: {} for rank in counted}
         points = loading.points_of(session, records, first, last)
         for record, values in zip(records, points, strict=True):
             ranks[record.rank][record.name] = values
         steps = {rank: sorted(ranks[rank][r.name])[-num_rows:] for rank, r in counted.items()}
-        if first <= min(r.first_step for r in counted.values()) or all(
-            len(steps[rank]) >= min(num_rows, r.count) for rank, r in counted.items()
-        ):
+        is_all = reach >= furthest or first <= min(r.first_step for r in counted.values())
+        if is_all or all(len(steps[rank]) >= min(num_rows, r.count) for rank, r in counted.items()):
             break
         reach *= 2
     return {

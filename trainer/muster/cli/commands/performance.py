@@ -52,6 +52,8 @@ def performance(
         "of each rank, in milliseconds per step."
     )
     say(_in_short(found) + ".")
+    if found.get("source"):
+        say(found["source"])
     if found["bottleneck"] is not None:
         say(f"{found['bottleneck']['headline']} {found['bottleneck']['reason']}")
     out = console()
