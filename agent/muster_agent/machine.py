@@ -389,10 +389,13 @@ class Machine:
         )
 
     def _gpus_of(self, slots: Sequence[int], slot_type: str) -> list[str] | None:
-        """Return the UUIDs of the devices of these slots; None for CPUs."""
+        """Return the UUIDs of the devices of these slots, in their order; None for CPUs, and nothing
+        if the driver does not tell those of all."""
         if slot_type == "cpu":
             return None
-        return [d.uuid for d in self._offered if d.index in slots and d.uuid]
+        known = {d.index: d.uuid for d in self._offered}
+        found = [known.get(slot, "") for slot in slots]
+        return found if all(found) else []
 
     async def fetch_work(self, allocation: Allocation, options: ShimOptions) -> FetchResult:
         """Restore an allocation's work folder if it lies in an object store, for which the shim has

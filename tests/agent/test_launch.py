@@ -429,6 +429,14 @@ def test_a_plain_process_sees_nothing_of_a_launcher(make_spec: Any) -> None:
     assert [name for name in command.environment if name.startswith(starts)] == []
 
 
+def test_devices_are_named_by_uuid_where_it_is_known(make_spec: Any) -> None:
+    """A number is another device's once one has fallen off the bus."""
+    spec = make_spec(launcher="torchrun", slot_type="cuda", slots=[3, 1])
+    place = dataclasses.replace(PLACE, gpus=("GPU-d", "MIG-b"), has_own_devices=True)
+    (command,) = build_commands(spec, place, rendezvous=None)
+    assert command.environment["CUDA_VISIBLE_DEVICES"] == "GPU-d,MIG-b"
+
+
 def test_users_variables_win_over_defaults_but_not_over_ranks(make_spec: Any) -> None:
     spec = make_spec(
         launcher="torchrun",

@@ -97,6 +97,9 @@ class LaunchContext:
     """Folder of the versions of models that the job reads, each in one of its name."""
     has_own_devices: bool = False
     """Whether the job sees no devices but its own, which are numbered from 0 for it."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs of the devices of its slots, in their order; empty where the driver does not tell them. A
+    number is that of another device once one has fallen off the bus; MIG instances have none."""
     tracking_uri: str = ""
     """Where scripts find the shim's tracking server; "" for none."""
     tracking_token: str = ""
@@ -511,7 +514,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     ours = {
         "TORCHINDUCTOR_CACHE_DIR": f"{place.cache_dir}/inductor",
         "TRITON_CACHE_DIR": f"{place.cache_dir}/triton",
-        "CUDA_VISIBLE_DEVICES": ",".join(_device_ids(spec, place)),
+        "CUDA_VISIBLE_DEVICES": ",".join(place.gpus or _device_ids(spec, place)),
         "MUSTER_ALLOCATION_ID": spec.allocation_id,
         "MUSTER_ATTEMPT_NO": str(spec.attempt_no),
         "MUSTER_CHECKPOINT_DIR": place.checkpoint_dir,

@@ -198,6 +198,7 @@ def prepare(
                     if container is None
                     else not container.engine.is_plain
                 ),
+                gpus=tuple(options.isolation.gpus or ()),
             ),
         ),
     )
