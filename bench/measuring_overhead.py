@@ -1,6 +1,6 @@
 """What measuring costs: every strategy with everything on against nothing, in the same processes.
 
-    OMP_NUM_THREADS=1 python bench/measuring_overhead.py [--pairs 40] [--block 4] [--only ddp,fsdp]
+    OMP_NUM_THREADS=1 python bench/measuring_overhead.py [--pairs 40] [--block 4] [--only ddp,fsdp] [--windows]
 
 The plain torch scripts of strategies.py train twice: as they are, over gloo; and with what a script of
 one's own gets from Muster, over the measured gloo, phases found by hooks, and rows (at most 20 a second)
@@ -12,6 +12,9 @@ resampling them, by the clock and of the processor's time of rank 0 (all threads
 less); the bare script against itself (A/A), every fourth time; collectives of a step, share of the steps in which
 they were recorded; what Muster says of its own cost; and what the SDK's objects hold in memory after as many steps,
 counted by tracemalloc. Goal: 0.99. Takes some seven minutes.
+
+With --windows, no process group is measured: windows of the profiler open over the processor's operations, as
+they do on a GPU over NCCL's kernels. Use blocks of at least 20 steps then, because a window is two.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from strategies import CASES, Plain
 import muster
 from muster.document.train_config import resolve
 from muster.measure import comm
+from muster.measure.windows import SWITCH
 from muster.training import allocation, tasks
 from muster.training.tasks import Task
 
@@ -68,7 +72,7 @@ class Measured:
         self.recorded: list[float] = []
 
     def begin(self) -> None:
-        """What lies between two blocks belongs to no step."""
+        """What lies between two blocks belongs to no step, and to no window."""
         with self.timer.pause():
             pass
 
@@ -81,7 +85,8 @@ class Measured:
         self.timer.end_step(self.num, samples=len(x))
         told = self.timer.last
         self.costs.append(told["time/instrumentation_pct"])
-        self.recorded.append(told.get("comm/recorded_pct", 100.0))
+        recorded_pct = told.get("comm/recorded_pct", 100.0 if "comm/count" in told else 0.0)
+        self.recorded.append(recorded_pct)
         if "comm/count" in told:
             self.num_collectives.append(told["comm/count"])
 
@@ -100,6 +105,8 @@ def work(name: str, args: argparse.Namespace, folder: Path, rank: int) -> dict[s
         "WORLD_SIZE": str(workers),
         "MUSTER_CONFIG_FILE": str(folder / "config.json"),
         "MUSTER_REPORT_SOCKET": str(path),
+        SWITCH: "cpu" if args.windows else "",
+        "KINETO_LOG_LEVEL": "6",
     }
     run = muster.init()
     bare_group = None
@@ -150,7 +157,10 @@ def compared(
         began = paired.clocks(bare.group)
         for _ in range(args.block):
             stepped(way, step)
-        return paired.since(began, bare.group)
+        took = paired.since(began, bare.group)
+        if way == "measured":
+            measured.begin()
+        return took
 
     measured.begin()
     for _ in range(args.settle):
@@ -171,7 +181,7 @@ def compared(
     return {
         "pairs": pairs,
         "null": null,
-        "collectives": statistics.fmean(measured.num_collectives),
+        "collectives": statistics.fmean(measured.num_collectives or [0.0]),
         "recorded_pct": statistics.fmean(measured.recorded[args.settle :]),
         "instrumentation_pct": statistics.fmean(measured.costs[args.settle :]),
         "held_bytes": sum(of_file.size for of_file in held),
@@ -182,6 +192,11 @@ def main() -> None:
     parser = paired.options(str(__doc__), pairs=40, cases=list(CASES))
     parser.add_argument(
         "--settle", type=int, default=40, help="measured steps before the first pair"
+    )
+    parser.add_argument(
+        "--windows",
+        action="store_true",
+        help="windows of the profiler in place of a measured group",
     )
     args = parser.parse_args()
     paired.print_head(args, "measured", "collectives", "recorded", "said", "held")
