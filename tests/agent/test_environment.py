@@ -14,7 +14,7 @@ import pytest
 
 from muster_agent.cli import main
 from muster_agent.environments.interpreters import activated
-from muster_agent.isolation.variables import PASSED, passed, withheld
+from muster_agent.isolation.variables import PASSED, communication_variables, passed, withheld
 from muster_agent.settings import AgentSettings
 
 OUTER_JOB = {
@@ -197,3 +197,8 @@ def test_no_pattern_passes_what_says_that_srun_has_started_a_process(more: list[
     assert passed(OUTER_JOB, more) == {}
     assert withheld(OUTER_JOB, more) == sorted(OUTER_JOB)
     assert passed(OUTER_JOB, [*more, "SLURM_JOB_ID"]) == {"SLURM_JOB_ID": "17"}
+
+
+def test_the_variables_of_communication_are_shown_without_secrets() -> None:
+    given = {"NCCL_ALGO": "Ring", "NCCL_NET_AUTH_TOKEN": "s", "HOME": "/h", "GLOO_X": "y" * 1_000}
+    assert communication_variables(given) == {"GLOO_X": "y" * 500, "NCCL_ALGO": "Ring"}

@@ -120,7 +120,7 @@ def test_a_trial_tells_what_it_takes_to_run_it_again(bundle, agent, controller, 
     }
     ran_with = JobEnvironment(
         python="/usr/bin/python3", python_version="3.11.7", torch_version="2.13",
-        packages=["numpy==2.1.0"], num_packages=1,
+        packages=["numpy==2.1.0"], num_packages=1, variables={"NCCL_ALGO": "Ring"},
     )  # fmt: skip
     node.send(allocation_id, StateRecord(observed="PREPARING"))
     node.send(allocation_id, StateRecord(observed="READY", environment=ran_with))
@@ -132,6 +132,7 @@ def test_a_trial_tells_what_it_takes_to_run_it_again(bundle, agent, controller, 
     assert (environment["attempt_no"], environment["node_name"]) == (1, "n1")
     assert environment["torch_version"] == "2.13"
     assert environment["packages"] == ["numpy==2.1.0"]
+    assert environment["variables"] == {"NCCL_ALGO": "Ring"}
 
     # A fork has the code of its source, and the commit with it; other code has none of that.
     fork = f"/api/v1/experiments/{first['id']}:fork"

@@ -130,3 +130,26 @@ def _has_password(address: str) -> bool:
         return "@" in urlsplit(address if "//" in address else f"//{address}").netloc
     except ValueError:
         return True
+
+
+_OF_COMMUNICATION = (
+    "NCCL_",
+    "TORCH_NCCL_",
+    "TORCH_FR_",
+    "GLOO_",
+    "UCX_",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+)
+SHOWN_MAX = 100
+SHOWN_CHARS_MAX = 500
+
+
+def communication_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that decide how workers communicate, by name, at most SHOWN_MAX; none
+    whose name looks like that of a secret."""
+    names = [
+        name
+        for name in sorted(environment)
+        if name.startswith(_OF_COMMUNICATION) and not _SECRET.search(name)
+    ]
+    return {name: environment[name][:SHOWN_CHARS_MAX] for name in names[:SHOWN_MAX]}

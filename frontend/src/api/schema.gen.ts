@@ -7073,6 +7073,10 @@ export interface components {
              * @default
              */
             torch_version: string;
+            /** Variables */
+            variables?: {
+                [key: string]: string;
+            };
         };
         /**
          * JobEnvironmentOut
@@ -7105,6 +7109,10 @@ export interface components {
             python_version: string;
             /** Torch Version */
             torch_version: string;
+            /** Variables */
+            variables: {
+                [key: string]: string;
+            };
         };
         /** JoinTokenCreated */
         JoinTokenCreated: {

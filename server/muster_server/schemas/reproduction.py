@@ -45,6 +45,9 @@ class JobEnvironmentOut(Output):
     image_digest: str
     """Name with the digest by which the same image can be pulled; "" for an image that was built or
     imported on its node, which only `image_id` identifies."""
+    variables: dict[str, str]
+    """Variables that decide how the workers communicate, such as `NCCL_ALGO`, as the document or the node
+    sets them; without those that look like a secret."""
     packages: list[str]
     """Installed packages such as "numpy==2.1.0", sorted, at most 1,000."""
     num_packages: int

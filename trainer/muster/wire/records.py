@@ -484,6 +484,8 @@ class JobEnvironment:
     image_digest: str = ""
     """Name with the digest by which the same image can be pulled; "" for one that was built or
     imported on its node."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """Variables that decide how its workers communicate, such as NCCL_ALGO, of the document and the node."""
     packages: list[str] = field(default_factory=list)
     """Installed packages such as "numpy==2.1.0", sorted; at most PACKAGES_MAX."""
     num_packages: int = 0

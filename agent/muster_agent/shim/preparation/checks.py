@@ -39,7 +39,7 @@ from muster_agent.environments.interpreters import (
     is_our_own,
 )
 from muster_agent.isolation.containers import Container
-from muster_agent.isolation.variables import not_of_machine
+from muster_agent.isolation.variables import communication_variables, not_of_machine
 from muster_agent.isolation.walls import (
     Isolation,
     hand_over,
@@ -164,7 +164,13 @@ def prepare(
     )
     return Prepared(
         facts=_facts(spec, interpreter, work_dir, image) if spec.num_nodes > 1 else None,
-        environment=(_job_environment(interpreter, python, image) if spec.node_rank == 0 else None),
+        environment=(
+            _job_environment(
+                interpreter, python, image, communication_variables(inherited | spec.environment)
+            )
+            if spec.node_rank == 0
+            else None
+        ),
         container=container,
         work=work,
         environment_lock=lock,
@@ -443,7 +449,7 @@ def _facts(
 
 
 def _job_environment(
-    interpreter: Interpreter, python: str, image: Image | None
+    interpreter: Interpreter, python: str, image: Image | None, variables: dict[str, str]
 ) -> wire.JobEnvironment:
     return wire.JobEnvironment(
         image=image.name if image is not None else "",
@@ -454,6 +460,7 @@ def _job_environment(
         torch_version=interpreter.torch_version,
         cuda_version=interpreter.cuda_version,
         muster_version=__version__,
+        variables=variables,
         packages=interpreter.packages[: wire.PACKAGES_MAX],
         num_packages=len(interpreter.packages),
     )

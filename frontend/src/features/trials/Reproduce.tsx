@@ -52,6 +52,13 @@ export function Reproduce({ trial, found }: { trial: TrialDetail; found: Reprodu
           {found.code_version.untracked.join("\n")}
         </Folded>
       ) : null}
+      {found.environment && Object.keys(found.environment.variables).length > 0 ? (
+        <Folded title={t("reproduce.variables", { count: Object.keys(found.environment.variables).length })}>
+          {Object.entries(found.environment.variables)
+            .map(([name, value]) => `${name}=${value}`)
+            .join("\n")}
+        </Folded>
+      ) : null}
       {found.environment && found.environment.packages.length > 0 ? (
         <Folded title={packagesTitle(t, found.environment)}>{found.environment.packages.join("\n")}</Folded>
       ) : null}

@@ -36,6 +36,8 @@ export const config = {
     diffCut: "Uncommitted changes (only the beginning)",
     untracked_one: "{{count}} untracked file",
     untracked_other: "{{count}} untracked files",
+    variables_one: "{{count}} variable for communication",
+    variables_other: "{{count}} variables for communication",
     packages_one: "{{count}} installed package",
     packages_other: "{{count}} installed packages",
     somePackages: "{{shown}} of {{all}} installed packages",

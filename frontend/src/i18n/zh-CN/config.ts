@@ -38,6 +38,8 @@ export const config: Same<typeof english> = {
     diffCut: "未提交的更改（仅开头部分）",
     untracked_one: "{{count}} 个未跟踪的文件",
     untracked_other: "{{count}} 个未跟踪的文件",
+    variables_one: "{{count}} 个通信变量",
+    variables_other: "{{count}} 个通信变量",
     packages_one: "{{count}} 个已安装的包",
     packages_other: "{{count}} 个已安装的包",
     somePackages: "已安装的 {{all}} 个包中的 {{shown}} 个",

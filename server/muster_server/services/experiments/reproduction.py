@@ -13,8 +13,8 @@ from ..core.lookup import get_trial
 from ..documents import resolve
 from ..documents.entrypoints import planned_command
 
-_NO_IMAGE = {"image": "", "image_id": "", "image_digest": ""}
-"""What an environment lacks that an agent without containers has told."""
+_UNTOLD = {"image": "", "image_id": "", "image_digest": "", "variables": {}}
+"""What an environment lacks that an older agent has told."""
 
 
 def of_trial(session: Session, trial_id: int) -> ReproductionOut:
@@ -46,7 +46,7 @@ def of_trial(session: Session, trial_id: int) -> ReproductionOut:
             environment = JobEnvironmentOut(
                 attempt_no=allocation.attempt_no,
                 node_name=allocation.node_name,
-                **{**_NO_IMAGE, **found},
+                **{**_UNTOLD, **found},
             )
     return ReproductionOut(
         origins=origins,
