@@ -165,6 +165,17 @@ def test_a_profiler_that_is_refused_ends_the_windows_with_one_sentence(
     assert "communication on the GPU is not reported" in said[0]
 
 
+def test_a_torch_with_another_profiler_is_said_in_one_sentence(monkeypatch: Any) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(windows, "warn_once", said.append)
+    monkeypatch.setenv(windows.SWITCH, "cpu")
+    monkeypatch.delattr(torch.autograd.profiler.profile, "_prepare_trace")
+    run: Any = SimpleNamespace(info=SimpleNamespace(world_size=2), measures_comm=True)
+    assert windows.windows_of(run, on_device=False) is None
+    assert len(said) == 1
+    assert "AttributeError" in said[0]
+
+
 # ---------------------------------------------------------------- what is seen
 
 

@@ -128,9 +128,13 @@ def windows_of(run: Run, *, on_device: bool) -> KernelWindows | None:
     world_size = run.info.world_size
     if torch is None or world_size == 1 or not run.measures_comm or switch == "off":
         return None
-    if on_device:
-        return KernelWindows(world_size=world_size, cuda=torch.cuda)
-    return KernelWindows(world_size=world_size) if switch == "cpu" else None
+    if not on_device and switch != "cpu":
+        return None
+    try:
+        return KernelWindows(world_size=world_size, cuda=torch.cuda if on_device else None)
+    except Exception as error:  # a torch whose profiler is another one
+        warn_once(_refused(error))
+        return None
 
 
 class KernelWindows:
