@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from muster import wire
+from muster.timeline.summary import summarize
 from muster_agent.jobs.process import identify
 from muster_agent.shim.processes.workers import Worker
 from muster_agent.shim.reporting.profiling import MAX_TRACE_BYTES, Profiling
@@ -95,4 +96,12 @@ def test_chosen_ranks_are_traced_for_the_steps_asked_for(tmp_path: Path) -> None
         assert [name for name in names if name.startswith("step ")] == [f"step {s}" for s in steps]
         assert names.count("aten::matmul") == num_steps
         assert "gloo:all_reduce" in names
+        (tmp_path / str(rank)).write_bytes(trace)
+        (figures,) = summarize([(None, tmp_path / str(rank))])["ranks"]
+        assert (figures["rank"], figures["device"], figures["world_size"]) == (rank, "cpu", 3)
+        assert [step["step"] for step in figures["steps"]] == steps
+        assert ("world", "all_reduce", num_steps, 32 * num_steps) in [
+            (kind["group"], kind["kind"], kind["count"], kind["bytes"]) for kind in figures["kinds"]
+        ]
+        assert figures["communication_us"] > 0 < figures["computation_us"]
     assert list(folder.iterdir()) == []
