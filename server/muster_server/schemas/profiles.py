@@ -59,7 +59,7 @@ class TraceTimesOut(Output):
     communication_us: float
     computation_us: float
     overlap_us: float
-    """Both at once."""
+    """Time in which both run at once."""
     exposed_us: float
     """Communication without computation."""
     copy_us: float
