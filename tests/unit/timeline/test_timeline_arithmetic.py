@@ -136,7 +136,7 @@ def test_four_ranks_of_which_one_comes_late_by_a_known_time(has_numbers: bool) -
 
 def test_a_coalesced_call_of_several_kernels_is_compared_kernel_by_kernel() -> None:
     ranks = {
-        rank: [comm(n * 50, n * 50 + 10 + 5 * rank, op="coalesced", seq=8) for n in range(2)]
+        rank: [comm(n * 50, n * 50 + 10 + 5 * rank, op="all_gather", seq=8) for n in range(2)]
         for rank in range(2)
     }
     found = rank_waits(ranks)
@@ -146,11 +146,12 @@ def test_a_coalesced_call_of_several_kernels_is_compared_kernel_by_kernel() -> N
 def test_what_cannot_be_matched_is_left_out() -> None:
     lonely = comm(0, 10, group="tp0", seq=1)
     message = comm(20, 90, op="send", seq=1)
+    coalesced = comm(100, 110, op="coalesced", seq=2)
     of_a_window_that_is_longer = [comm(100 * n, 100 * n + 10, group="dp") for n in range(3)]
     found = rank_waits(
         {
-            0: [lonely, message, comm(0, 30, seq=4), *of_a_window_that_is_longer],
-            1: [message, comm(0, 10, seq=5), *of_a_window_that_is_longer[:2]],
+            0: [lonely, message, coalesced, comm(0, 30, seq=4), *of_a_window_that_is_longer],
+            1: [message, coalesced, comm(0, 10, seq=5), *of_a_window_that_is_longer[:2]],
         }
     )
     assert (found.count, found.waiting) == (0, {0: 0, 1: 0})

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from muster.measure.collectives import POINT_TO_POINT
 
-from .activities import UNKNOWN_GROUP, Activity
+from .activities import Activity
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class CollectiveWaits:
 def rank_waits(ranks: Mapping[int, Iterable[Activity]]) -> CollectiveWaits:
     """Compare the collectives of several ranks by group, kind and sequence number, or by their order
     within a group and stream where the trace has no numbers. What is not on all ranks of these
-    timelines that use the group, or ambiguous, is left out, as are messages between two ranks."""
+    timelines that use the group, or ambiguous, is left out, as are messages between two ranks,
+    coalesced ones among them: their pairs are not known."""
     seen = {rank: _keyed(activities) for rank, activities in ranks.items()}
     groups: dict[str, set[int]] = {}
     for rank, of_rank in seen.items():
@@ -78,8 +79,6 @@ def _keyed(activities: Iterable[Activity]) -> dict[Key, int]:
         told = one.collective
         if one.kind != "communication" or told is None or told.op in POINT_TO_POINT:
             continue
-        if told.group == UNKNOWN_GROUP and told.op == "coalesced":
-            continue  # a pair of neighbours just as well as everyone
         if (told.group, one.stream) not in places:
             places[told.group, one.stream] = num_streams[told.group]
             num_streams[told.group] += 1
