@@ -437,6 +437,16 @@ def test_devices_are_named_by_uuid_where_it_is_known(make_spec: Any) -> None:
     assert command.environment["CUDA_VISIBLE_DEVICES"] == "GPU-d,MIG-b"
 
 
+def test_launchers_of_a_command_are_given_numbers_of_devices(make_spec: Any) -> None:
+    """deepspeed reads them as integers."""
+    spec = make_spec(
+        launcher="shell", entrypoint=["bash", "run.sh"], slot_type="cuda", slots=[3, 1]
+    )
+    place = dataclasses.replace(PLACE, gpus=("GPU-d", "GPU-b"))
+    (command,) = build_commands(spec, place, rendezvous=MEETING)
+    assert command.environment["CUDA_VISIBLE_DEVICES"] == "3,1"
+
+
 def test_users_variables_win_over_defaults_but_not_over_ranks(make_spec: Any) -> None:
     spec = make_spec(
         launcher="torchrun",

@@ -437,6 +437,12 @@ def _device_ids(spec: AllocationSpec, place: LaunchContext) -> tuple[str, ...]:
     return tuple(str(slot) for slot in slots)
 
 
+def _visible_devices(spec: AllocationSpec, place: LaunchContext) -> tuple[str, ...]:
+    """Return the names of its devices. Launchers that a command brings along, such as deepspeed, count
+    devices and read nothing but numbers."""
+    return place.gpus if place.gpus and spec.launcher != "shell" else _device_ids(spec, place)
+
+
 def helps_launchers(spec: AllocationSpec) -> bool:
     """Return whether the commands of launchers are completed, which the document can disable."""
     return bool(spec.config.get("launcher_help", True))
@@ -514,7 +520,7 @@ def _environment(spec: AllocationSpec, place: LaunchContext) -> dict[str, str]:
     ours = {
         "TORCHINDUCTOR_CACHE_DIR": f"{place.cache_dir}/inductor",
         "TRITON_CACHE_DIR": f"{place.cache_dir}/triton",
-        "CUDA_VISIBLE_DEVICES": ",".join(place.gpus or _device_ids(spec, place)),
+        "CUDA_VISIBLE_DEVICES": ",".join(_visible_devices(spec, place)),
         "MUSTER_ALLOCATION_ID": spec.allocation_id,
         "MUSTER_ATTEMPT_NO": str(spec.attempt_no),
         "MUSTER_CHECKPOINT_DIR": place.checkpoint_dir,
