@@ -7,6 +7,7 @@ from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
 
 import redis
+import yaml
 from pydantic import SecretStr
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -33,6 +34,8 @@ def check(settings: Settings, say: Callable[[str], None]) -> bool:
         _check_secrets(settings, say),
         _check_database(settings, say),
         _check_redis(settings, say),
+        _check_router(settings, say),
+        _check_kubeconfig(settings, say),
     ]
     return all(works)
 
@@ -146,3 +149,31 @@ def _check_redis(settings: Settings, say: Callable[[str], None]) -> bool:
         return False
     say("redis: ok")
     return True
+
+
+def _check_router(settings: Settings, say: Callable[[str], None]) -> bool:
+    """Check the folder in which the controller writes for HAProxy, and makes it if need be."""
+    if settings.router_dir is None:
+        return True
+    folder = settings.router_dir.absolute()
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        say(f"router: FAILED (MUSTER_ROUTER_DIR={folder}: nothing can be written to {there})")
+        return False
+    say("router: ok")
+    return True
+
+
+def _check_kubeconfig(settings: Settings, say: Callable[[str], None]) -> bool:
+    """Check that the file names a cluster. Which of them a pool uses is the pool's to say, and whether
+    it answers is not tried."""
+    file = settings.kubeconfig
+    if file is None:
+        return True
+    try:
+        found = yaml.safe_load(file.read_text())
+        reason = "" if isinstance(found, dict) and found.get("contexts") else "it has no contexts"
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        reason = reason_of(error)
+    say(f"kubeconfig: FAILED (MUSTER_KUBECONFIG={file}: {reason})" if reason else "kubeconfig: ok")
+    return not reason

@@ -171,6 +171,23 @@ def test_a_key_that_cannot_be_used_fails_the_check(tmp_path: Path) -> None:
     assert run("check", tmp_path).returncode == 0, "no key at all is a choice"
 
 
+def test_files_for_the_router_and_kubernetes_are_checked(tmp_path: Path) -> None:
+    assert run("migrate", tmp_path).returncode == 0
+    config = tmp_path / "config"
+    config.write_text("contexts: [{name: a, context: {}}]\n")
+    works = {"MUSTER_ROUTER_DIR": str(tmp_path / "new"), "MUSTER_KUBECONFIG": str(config)}
+    assert run("check", tmp_path, **works).returncode == 0
+    for wrong, says in (
+        ({"MUSTER_ROUTER_DIR": str(config / "router")}, "nothing can be written to"),
+        ({"MUSTER_KUBECONFIG": str(tmp_path / "no")}, "No such file"),
+        ({"MUSTER_KUBECONFIG": str(tmp_path / "muster.db")}, "MUSTER_KUBECONFIG="),
+    ):
+        result = run("check", tmp_path, **(works | wrong))
+        assert result.returncode == 1
+        assert "FAILED" in result.stdout
+        assert says in result.stdout
+
+
 def test_check_names_what_nothing_reads(tmp_path: Path) -> None:
     assert run("migrate", tmp_path).returncode == 0
     result = run("check", tmp_path, MUSTER_BANANA="1", MUSTER_URL="http://x", MUSTER_DATA_A="/a")
