@@ -38,6 +38,7 @@ def expected(launcher: str, num_nodes: int) -> set[str]:
         "always; one process: `launcher: plain`, and `shell` on one slot": launcher != "plain"
         and (launcher, num_nodes) != ("shell", 1),
         "CPU slots": True,
+        "GPU slots": False,
         "the job sets none itself": True,
         "with Muster's `MLFLOW_TRACKING_URI`": True,
         "several nodes": num_nodes > 1,
