@@ -39,6 +39,9 @@ def expected(launcher: str, num_nodes: int) -> set[str]:
         and (launcher, num_nodes) != ("shell", 1),
         "CPU slots": True,
         "GPU slots": False,
+        "always, unless `measure.capture` is empty and the launcher `torchrun` or `direct`": True,
+        "`measure.capture` is not empty and the launcher `torchrun` or `direct`": launcher
+        in ("torchrun", "direct"),
         "the job sets none itself": True,
         "with Muster's `MLFLOW_TRACKING_URI`": True,
         "several nodes": num_nodes > 1,
