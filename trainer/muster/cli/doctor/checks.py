@@ -37,7 +37,8 @@ NCCL_ON_ONE_DEVICE = {
     "NCCL_SOCKET_IFNAME": "lo",
 }
 """What makes two ranks on one device two hosts to NCCL, so that they talk over loopback."""
-TRAINING_TIMEOUT_S = 120.0
+TRAINING_TIMEOUT_S = 240.0
+"""Far more than a training takes: a machine that is busy shall not fail a check."""
 Answer = tuple[str, dict[str, Any]]
 
 
@@ -206,21 +207,21 @@ def hang(on: Patient) -> Answer:
 
         def blamed() -> dict[str, Any] | None:
             found: dict[str, Any] = on.client.get(f"/trials/{trial_id}/progress")
-            return found if found["state"] == "still" else None
+            return found if found["state"] == "still" and found["blamed"] else None
 
-        found = on.wait_for("the detection of the hang", blamed, 90.0)
+        found = on.wait_for("the detection of the hang", blamed, TRAINING_TIMEOUT_S)
     finally:
         on.stop(trial_id)
     ranks = [blame["rank"] for blame in found["blamed"]]
     figures = {"after_s": found["still_s"], "blamed": ranks, "reason": found["reason"]}
     if ranks != [1]:
-        raise Wrong(f"rank 1 hangs, but named is {ranks or 'nobody'}: {found['reason']}", figures)
+        raise Wrong(f"rank 1 hangs, but named is {ranks}: {found['reason']}", figures)
     return str(found["reason"]), figures
 
 
 def restart(on: Patient) -> Answer:
     """A training whose worker is killed goes on from its checkpoint; the time to its next new step."""
-    trainer = {"model": "mlp", "data": "digits", "batch_size": 32, "steps": 3000}
+    trainer = {"model": "mlp", "data": "digits", "batch_size": 32, "steps": 20_000}
     checkpoints = {"every": {"steps": 100}}
     trial_id = on.submit(
         "restart", trainer=trainer, strategy={"kind": "ddp"}, checkpoints=checkpoints
@@ -230,7 +231,7 @@ def restart(on: Patient) -> Answer:
         def is_running() -> bool:
             return (on.trial(trial_id)["step"] or 0) >= 150
 
-        on.wait_for("step 150", is_running, 60.0)
+        on.wait_for("step 150", is_running, TRAINING_TIMEOUT_S)
         pids = on.wait_for("the processes of rank 1", lambda: _processes_of(trial_id, 1), 10.0)
         reached = on.trial(trial_id)["step"]
         for pid in pids:
@@ -241,7 +242,7 @@ def restart(on: Patient) -> Answer:
             trial = on.trial(trial_id)
             return bool(trial["attempt_no"] > 1 and (trial["step"] or 0) > reached)
 
-        on.wait_for("a new step", goes_on, 90.0)
+        on.wait_for("a new step", goes_on, TRAINING_TIMEOUT_S)
         took_s = round(time.monotonic() - killed, 1)
     finally:
         on.stop(trial_id)
@@ -312,7 +313,7 @@ def memory(on: Patient) -> Answer:
         raise NotPossibleHere("there is no GPU whose memory could stay taken")
     before = _free_bytes()
     trial_id = on.script("ddp", 1_000_000)
-    on.wait_for("the first step", lambda: any(map(is_step, on.log(trial_id))), 60.0)
+    on.wait_for("the first step", lambda: any(map(is_step, on.log(trial_id))), TRAINING_TIMEOUT_S)
     during = _free_bytes()
     on.stop(trial_id)
     began = time.monotonic()
