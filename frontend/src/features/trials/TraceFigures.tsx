@@ -26,7 +26,7 @@ export function TraceFigures({ trial, no }: { trial: number; no: number }) {
     <QueryView query={figures}>
       {({ ranks, problems, waiting }) => {
         const rows = ranks.flatMap((rank): Row[] => [
-          { key: `${rank.rank}`, label: t("profiles.figures.rank", { rank: rank.rank }), times: rank },
+          { key: `${rank.rank}`, label: t("rank.no", { rank: rank.rank }), times: rank },
           ...rank.steps.map((step) => ({
             key: `${rank.rank}.${step.step}`,
             label: t("profiles.figures.step", { rank: rank.rank, step: format.count(step.step) }),
@@ -47,7 +47,7 @@ export function TraceFigures({ trial, no }: { trial: number; no: number }) {
         return (
           <>
             {problems.map(({ rank, problem }) => (
-              <Notice key={rank} tone="warn" title={`${t("profiles.figures.rank", { rank })}: ${problem}`} />
+              <Notice key={rank} tone="warn" title={`${t("rank.no", { rank })}: ${problem}`} />
             ))}
             {rows.length > 0 ? (
               <DataTable
@@ -65,7 +65,7 @@ export function TraceFigures({ trial, no }: { trial: number; no: number }) {
                 label={t("profiles.figures.kinds")}
                 testId="trace-kinds"
                 columns={[
-                  { id: "rank", header: t("profiles.figures.of"), cell: (kind) => t("profiles.figures.rank", kind) },
+                  { id: "rank", header: t("profiles.figures.of"), cell: (kind) => t("rank.no", { rank: kind.rank }) },
                   { id: "kind", header: t("profiles.figures.kind"), lead: true, cell: (kind) => kind.kind },
                   { id: "group", header: t("profiles.figures.group"), cell: (kind) => kind.group },
                   {

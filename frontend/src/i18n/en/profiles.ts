@@ -25,7 +25,6 @@ export const profiles = {
       hint: "Shows communication, computation and their overlap in this trace, and who waited for whom.",
       title: "Time use of trace {{no}}",
       of: "Part",
-      rank: "Rank {{rank}}",
       step: "Rank {{rank}}, step {{step}}",
       span: "Duration",
       communication: "Communication",

@@ -26,7 +26,6 @@ export const profiles: Same<typeof english> = {
       hint: "显示该轨迹中的通信、计算及其重叠，以及谁在等待谁。",
       title: "窗口 {{no}} 的时间构成",
       of: "部分",
-      rank: "rank {{rank}}",
       step: "rank {{rank}}，第 {{step}} 步",
       span: "时长",
       communication: "通信",
