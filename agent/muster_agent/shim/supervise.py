@@ -314,9 +314,11 @@ class Shim:
         )
 
     def _leave_word(self, word: str) -> None:
-        """Say to the job's processes what a SIGTERM means from now on. SHIM is the last word."""
-        if self.word in (word, site_signals.SHIM):
+        """Say to the job's processes what a SIGTERM means from now on. What SHIM says is the last word."""
+        if self.word in (word, site_signals.SHIM, site_signals.SITE_THEN_SHIM):
             return
+        if self.word == site_signals.SITE:
+            word = site_signals.SITE_THEN_SHIM
         self.word = word
         with contextlib.suppress(OSError):  # The disk may be full.
             site_signals.leave_word(self.report_socket.parent, word)

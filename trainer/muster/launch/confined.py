@@ -140,7 +140,7 @@ def _host(processes: list[dict[str, Any]]) -> int:
             os.kill(child.pid, number)
 
     def pass_on_if_meant(number: int, frame: object) -> None:
-        if site_signals.is_for_us():
+        if site_signals.is_to_pass_on():
             pass_on(number, frame)
 
     signal.signal(signal.SIGTERM, pass_on_if_meant)

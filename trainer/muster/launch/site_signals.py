@@ -3,7 +3,8 @@
 The agent and the shim get that signal too. They tell the server, ask the job for its last checkpoint and
 end it when its grace is over. For that its processes must still be there, so a SIGTERM ends none of them
 before the shim says so. Python does not tell who has sent a signal. So the shim leaves a word in a file
-beside the report socket: `SITE` once it has got one itself, `SHIM` before it sends one.
+beside the report socket: `SITE` once it has got one itself, `SHIM` before it sends one, and
+`SITE_THEN_SHIM` if both are so.
 
 A script that handles SIGTERM replaces this handler, and gets every one. What a script forks or starts is
 not covered, except for the workers of torch's DataLoader: torch ends the training if one of them dies.
@@ -33,6 +34,8 @@ SITE = "site"
 """Word: every process gets a SIGTERM from outside, and none is to end for it."""
 SHIM = "shim"
 """Word: whoever gets, or has got, a SIGTERM is to end."""
+SITE_THEN_SHIM = "site, then shim"
+"""Word: as `SHIM`, after every process has got one. It may come so soon that `SITE` is never read."""
 PATIENCE_S = 1.0
 """Seconds for the shim, which gets the signal at the same time, to leave its word on a busy machine."""
 POLL_S = 0.02
@@ -40,6 +43,7 @@ AGAIN_S = 0.2
 
 _file = ""
 _is_forked = False
+_has_heard = False
 
 
 def leave_word(folder: Path, word: str) -> None:
@@ -80,19 +84,33 @@ def listen(socket: str) -> None:
 
 
 def is_for_us() -> bool:
-    """Return whether a SIGTERM that has just come means this process, and not all of the node's."""
-    give_up_at = time.monotonic() + PATIENCE_S
-    while not (word := _word()) and _file and time.monotonic() < give_up_at:
-        time.sleep(POLL_S)
-    return word != SITE
+    """Return whether this process is to end for a SIGTERM that has just come."""
+    return _await_word() != SITE
+
+
+def is_to_pass_on() -> bool:
+    """Return whether a SIGTERM that has just come is for those below this process too, because they have
+    not got it themselves. Of two, the first is the one that all have got."""
+    global _has_heard
+    had_heard, _has_heard = _has_heard, True
+    word = _await_word()
+    return word != SITE and (word != SITE_THEN_SHIM or had_heard)
 
 
 async def pass_on(send: Callable[[], object]) -> None:
     """Send a SIGTERM on that has just come, unless all processes of the node have got it."""
     import asyncio
 
-    if await asyncio.to_thread(is_for_us):
+    if await asyncio.to_thread(is_to_pass_on):
         send()
+
+
+def _await_word() -> str:
+    """Return the word, or "" if none is left in time."""
+    give_up_at = time.monotonic() + PATIENCE_S
+    while not (word := _word()) and _file and time.monotonic() < give_up_at:
+        time.sleep(POLL_S)
+    return word
 
 
 def _word() -> str:
@@ -137,7 +155,7 @@ def _cover_torchrun(module: Any) -> None:
         return
 
     def end_if_meant(number: int, frame: types.FrameType | None) -> None:
-        if number != signal.SIGTERM or is_for_us():
+        if number != signal.SIGTERM or is_to_pass_on():
             end(number, frame)
 
     module._terminate_process_handler = end_if_meant
