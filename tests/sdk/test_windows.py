@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from muster import wire
 from muster.measure import windows
-from muster.measure.collectives import Collective, Segment
+from muster.measure.collectives import Segment
 from muster.measure.comm_use import timeline_use
-from muster.measure.intervals import length, merge, subtract
+from muster.measure.intervals import merge, subtract
 from muster.measure.profiling import window as profile_window
 from muster.measure.windows import (
     BUDGET,
@@ -25,6 +25,7 @@ from muster.measure.windows import (
     read_device,
     why_closed,
 )
+from muster.timeline.activities import Activity, CollectiveInfo
 
 MS = 1_000_000
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=8)
@@ -109,8 +110,7 @@ def test_a_window_is_two_steps_and_the_second_one_is_read(opened: KernelWindows)
     torch.ones(300, 300) @ torch.ones(300, 300)
     seen = opened.end_step()
     assert seen is not None
-    assert length(seen.computing) > 0
-    assert seen.collectives == []
+    assert {one.kind for one in seen.activities} == {"computation"}
     opened.begin_step(FIRST_STEP + 2)
     assert opened.end_step() is None
     assert not opened.is_border
@@ -188,10 +188,12 @@ def test_subtracting_agrees_with_sets_of_points(
     assert rest == merge(rest)
 
 
-def ran(kind: str, start: int, end: int, *, group: str = "world", num_bytes: int = 8) -> Collective:
-    record = Collective(kind, num_bytes, group, start)
-    record.done = end
-    return record
+def ran(kind: str, start: int, end: int, *, group: str = "world") -> Activity:
+    return Activity("communication", kind, start, end, 0, CollectiveInfo(kind, group, 8, None))
+
+
+def computed(start: int, end: int) -> Activity:
+    return Activity("computation", "mm", start, end, 1)
 
 
 STEP = [Segment("forward", 0, 100), Segment("backward", 100, 300), Segment("optimizer", 300, 350)]
@@ -206,8 +208,9 @@ def test_exposed_is_what_runs_while_nothing_computes() -> None:
             ran("all_reduce", -20, 10),  # of the step before
             ran("all_reduce", 349, 400),
             ran("all_reduce", 360, 400),  # of the next one
+            computed(0, 200),
+            computed(260, 280),
         ],
-        merge([(0, 200), (260, 280)]),
         STEP,
     )
     assert use.total == 10 + 170 + 10 + 1
@@ -261,17 +264,17 @@ def test_kernels_are_told_apart_and_collectives_named() -> None:
         lambda name: {"3": "mesh_dp", "": "unknown"}[name],
     )
     assert seen is not None
-    assert seen.computing == [(0, 10 * MS)]
     assert seen.last_ns == 32 * MS
-    told = [(r.kind, r.group, r.num_bytes, r.launched, r.done) for r in seen.collectives]
-    assert told == [
-        ("all_gather", "mesh_dp", 2000, 5 * MS, 25 * MS),
-        ("reduce_scatter", "unknown", 0, 26 * MS, 30 * MS),
+    assert [(one.kind, one.start_ns, one.end_ns, one.collective) for one in seen.activities] == [
+        ("computation", 0, 10 * MS, None),
+        ("communication", 5 * MS, 25 * MS, ("all_gather", "mesh_dp", 2000, None)),
+        ("communication", 26 * MS, 30 * MS, ("reduce_scatter", "unknown", None, None)),
+        ("copy", 30 * MS, 32 * MS, None),
     ]
     assert read_device([Event("aten::mm", 0, 50, device="CPU")], 0, str) is None
 
 
 def test_phases_of_the_device_are_placed_by_its_last_work() -> None:
-    seen = SeenStep([], [], 1_000)
+    seen = SeenStep([], 1_000)
     assert seen.on_device(STEP)[-1] == Segment("optimizer", 950, 1_000)
     assert seen.on_device(STEP)[0] == Segment("forward", 650, 750)

@@ -56,7 +56,7 @@ for no in range(48):
     seen = windows.end_step()
     timer.end_step(no + 1)
     if seen is not None:
-        use = timeline_use(seen.collectives, seen.computing, [Segment("other", began, ended)])
+        use = timeline_use(seen.activities, [Segment("other", began, ended)])
         windowed = {"comm/exposed_ms": use.exposed / 1e6, "comm/total_ms": use.total / 1e6}
         for (group, kind), of_kind in use.kinds.items():
             windowed[f"comm/{group}/{kind}/count"] = of_kind.count

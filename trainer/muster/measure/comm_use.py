@@ -7,10 +7,13 @@ is the union of their intervals.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from muster.measure.collectives import POINT_TO_POINT, Collective, FastestTransfers, Segment
-from muster.measure.intervals import Interval, intersect, length, merge, subtract
+from muster.measure.intervals import Interval, intersect, length, merge
+from muster.timeline.activities import Activity
+from muster.timeline.arithmetic import breakdown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,40 +125,38 @@ def comm_use(
     )
 
 
-def timeline_use(
-    records: list[Collective], computing: list[Interval], segments: list[Segment]
-) -> CommUse:
+def timeline_use(activities: Sequence[Activity], segments: list[Segment]) -> CommUse:
     """Return one step's communication by a timeline of the device: exposed is what runs while nothing
     computes, whatever waits for it.
 
-    records: collectives with the times at which they ran.
-    computing: as `merge` returns it.
-    segments: the step's phases in order, by the same clock.
+    segments: the step's phases in order and without gaps, by the clock of the activities.
     """
     if not segments:
         return CommUse()
-    step_start, step_end = segments[0].start, segments[-1].end
-    counted = merge((s.start, s.end) for s in segments)
-    records = [r for r in records if r.launched < step_end and r.done > step_start]
-    intervals = [(max(r.launched, step_start), min(r.done, step_end)) for r in records]
-    in_flight = intersect(merge(intervals), counted)
-    exposed_by_phase = _by_phase(subtract(in_flight, computing), segments)
-    by_group: dict[str, list[Interval]] = {}
-    for record, interval in zip(records, intervals, strict=True):
-        if record.kind not in POINT_TO_POINT:
-            by_group.setdefault(record.group, []).append(interval)
-    kinds = _kinds(records, intervals, counted, step_start, total := length(in_flight))
+    start_ns, end_ns = segments[0].start, segments[-1].end
+    found = breakdown(activities, start_ns=start_ns, end_ns=end_ns)
+    computing = [one for one in activities if one.kind == "computation"]
+    of_groups: dict[str, list[Activity]] = {}
+    for one in activities:
+        told = one.collective
+        if told is not None and told.op not in POINT_TO_POINT:
+            of_groups.setdefault(told.group, []).append(one)
     return CommUse(
-        total=total,
-        exposed=sum(exposed_by_phase.values()),
-        exposed_by_phase=exposed_by_phase,
+        total=found.communication,
+        exposed=found.exposed,
+        exposed_by_phase=_by_phase(found.exposed_at, segments),
         exposed_by_group={
-            group: length(subtract(intersect(merge(flights), counted), computing))
-            for group, flights in by_group.items()
+            group: breakdown([*of_group, *computing], start_ns=start_ns, end_ns=end_ns).exposed
+            for group, of_group in of_groups.items()
+        }
+        if len(found.by_kind) > 1
+        else dict.fromkeys(of_groups, found.exposed),
+        kinds={
+            key: KindUse(count=kind.count, num_bytes=kind.num_bytes or 0, time=kind.time)
+            for key, kind in found.by_kind.items()
         },
-        kinds=kinds,
-        num_bytes=sum(of_kind.num_bytes for of_kind in kinds.values()),
-        count=sum(of_kind.count for of_kind in kinds.values()),
+        num_bytes=sum(kind.num_bytes or 0 for kind in found.by_kind.values()),
+        count=sum(kind.count for kind in found.by_kind.values()),
     )
 
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from muster.timeline.activities import ITEM_BYTES, op_of
+
 MAX_GROUPS = 64
 """Number of process groups counted per process; further ones are left out."""
 MAX_ENTRIES = 20_000
@@ -29,31 +31,6 @@ STANDSTILL_S = 10.0
 """Seconds without a new collective after which the ring is read with the lines that called them."""
 COST_SHARE = 0.005
 """Largest share of the time spent reading."""
-
-_ITEM_BYTES = {
-    "Byte": 1, "Char": 1, "Bool": 1, "Short": 2, "Half": 2, "BFloat16": 2, "UInt16": 2, "Int": 4,
-    "Float": 4, "UInt32": 4, "ComplexHalf": 4, "Long": 8, "Double": 8, "UInt64": 8, "ComplexFloat": 8,
-    "ComplexDouble": 16,
-}  # fmt: skip
-"""Bytes of an element by torch's name of its type; those of 8 bits that are not named have one."""
-_KINDS = (
-    ("reduce_scatter", "reduce_scatter"),
-    ("barrier", "barrier"),  # NCCL's is an all_reduce_barrier
-    ("all_reduce", "all_reduce"),
-    ("allreduce", "all_reduce"),
-    ("all_gather", "all_gather"),
-    ("allgather", "all_gather"),
-    ("all_to_all", "all_to_all"),
-    ("alltoall", "all_to_all"),
-    ("broadcast", "broadcast"),
-    ("scatter", "scatter"),
-    ("gather", "gather"),
-    ("reduce", "reduce"),
-    ("send", "send"),
-    ("recv", "recv"),
-    ("coalesced", "coalesced"),
-)
-"""Part of the recorder's name of a collective → kind, the first that fits."""
 
 
 class RecordedCollective(NamedTuple):
@@ -88,7 +65,7 @@ class Trace(NamedTuple):
 def kind_of(name: str) -> str:
     """Return the kind of a collective by the recorder's name of it, such as "gloo:all_reduce"."""
     bare = name.partition(":")[2].lower() or name.lower()
-    return next((kind for part, kind in _KINDS if part in bare), bare[:40])
+    return op_of(bare, unknown=bare[:40])
 
 
 def source_of(frames: object) -> str:
@@ -181,7 +158,7 @@ def _bytes(given: Mapping[Any, Any], side: str) -> list[int]:
     if not isinstance(sizes, list) or not isinstance(types, list):
         return []
     return [
-        max(0, math.prod(map(_number, size[:16])) * _ITEM_BYTES.get(_text(of_type), 1))
+        max(0, math.prod(map(_number, size[:16])) * ITEM_BYTES.get(_text(of_type).lower(), 1))
         for size, of_type in zip(sizes, types, strict=False)
         if isinstance(size, list)
     ]

@@ -444,7 +444,7 @@ class StepTimer:
             if not steps:
                 return
             step_ns, segments = steps[-1].step_ns, seen.on_device(steps[-1].segments)
-        use = timeline_use(seen.collectives, seen.computing, segments)
+        use = timeline_use(seen.activities, segments)
         self._sums.add_parts(step_ns, segments, use, in_window=True)
 
     def _begin_device_step(self) -> None:

@@ -20,14 +20,20 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from muster.measure.collectives import Collective, Segment, now_ns
-from muster.measure.intervals import Interval, merge
+from muster.measure.collectives import Segment, now_ns
 from muster.measure.profiling import window as profile_window
 from muster.measure.progress import name_group
 from muster.measure.recorder import parse
 from muster.measure.sampling import is_chosen
 from muster.sdk.run import Run, warn_once
-from muster.timeline.activities import ITEM_BYTES, UNKNOWN_GROUP, classify, op_of
+from muster.timeline.activities import (
+    ITEM_BYTES,
+    UNKNOWN_GROUP,
+    Activity,
+    CollectiveInfo,
+    classify,
+    op_of,
+)
 
 BUDGET = 0.005
 """Largest share of the time that windows take."""
@@ -104,9 +110,7 @@ class WindowBudget:
 class SeenStep(NamedTuple):
     """One step as the profiler saw it, in perf_counter nanoseconds."""
 
-    computing: list[Interval]
-    """Times of computation, as `merge` returns them."""
-    collectives: list[Collective]
+    activities: list[Activity]
     last_ns: int
     """End of the last thing that the device computed or copied."""
 
@@ -316,25 +320,23 @@ def read_device(
     events: Kineto's. clock_ns: its clock less perf_counter. label: name of a group → that in metrics.
     """
     launches = {e.correlation_id(): e for e in events if e.name() == "record_param_comms"}
-    computing: list[Interval] = []
-    found: list[Collective] = []
+    found: list[Activity] = []
     last_ns = 0
     for event in filter(_is_on_device, events):
         name, start = event.name(), event.start_ns() - clock_ns
         end = start + event.duration_ns()
         kind = classify(name, _category(event))
+        told = None
         if kind == "communication":
             launch = launches.get(event.linked_correlation_id())
-            record = _collective(name, launch.extra_meta() if launch else {}, label)
-            record.launched, record.done = start, end
-            found.append(record)
+            told = _collective(name, launch.extra_meta() if launch else {}, label)
         elif kind is not None:
             last_ns = max(last_ns, end)
-            if kind == "computation":
-                computing.append((start, end))
-    if not computing and not found:
+        if kind is not None:
+            found.append(Activity(kind, name, start, end, "", told))
+    if all(one.kind == "copy" for one in found):
         return None
-    return SeenStep(merge(computing), found, last_ns or max(r.done for r in found))
+    return SeenStep(found, last_ns or max(one.end_ns for one in found))
 
 
 def _category(event: Any) -> str:
@@ -346,14 +348,17 @@ def _category(event: Any) -> str:
     return {"Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}.get(event.name()[:6], "kernel")
 
 
-def _collective(kernel: str, given: Mapping[str, str], label: Callable[[str], str]) -> Collective:
+def _collective(
+    kernel: str, given: Mapping[str, str], label: Callable[[str], str]
+) -> CollectiveInfo:
     """Return a collective by its kernel's name and what torch says of its launch."""
     told = {name: value.strip('"') for name, value in given.items()}
     kind = op_of(told.get("Collective name", "") or kernel)
     side = "Out" if kind in ("all_gather", "scatter") else "In"
     num = told.get(f"{side} msg nelems", "")
-    num_bytes = int(num) * ITEM_BYTES.get(told.get("dtype", "").lower(), 1) if num.isdigit() else 0
-    return Collective(kind, num_bytes, label(told.get("Process Group Name", "")), 0)
+    size = ITEM_BYTES.get(told.get("dtype", "").lower())
+    num_bytes = int(num) * size if num.isdigit() and size is not None else None
+    return CollectiveInfo(kind, label(told.get("Process Group Name", "")), num_bytes, None)
 
 
 def read_gloo(
@@ -366,7 +371,7 @@ def read_gloo(
 
     recorded: group and bytes of the newest collectives, by torch's flight recorder.
     """
-    computing: list[Interval] = []
+    found: list[Activity] = []
     launches, runs = [], []
     for event in events:
         name, start = event.name(), event.start_ns() - clock_ns
@@ -377,21 +382,19 @@ def read_gloo(
         elif kind == "communication":
             runs.append((span, op_of(name)))
         elif kind == "computation":
-            computing.append(span)
+            found.append(Activity(kind, name, *span, ""))
+    last_ns = max((one.end_ns for one in found), default=0)
     launches.sort()
     runs.sort()
-    found = []
     # gloo begins the collectives of a process in the order of their launches. One that gloo does by means
     # of another is called by its own name where torch's dispatcher launches it.
     known = recorded[-len(runs) :] if len(recorded) >= len(runs) else []
     begins = launches if len(launches) == len(runs) else runs
     for no, ((begin, op), (run, _)) in enumerate(zip(begins, runs, strict=True)):
         group, num_bytes = known[no] if known else ("", 0)
-        record = Collective(op, num_bytes, label(group), begin[0])
-        record.done = run[1]
-        found.append(record)
-    merged = merge(computing)
-    return SeenStep(merged, found, merged[-1][1] if merged else 0)
+        told = CollectiveInfo(op, label(group), num_bytes, None)
+        found.append(Activity("communication", op, begin[0], run[1], "", told))
+    return SeenStep(found, last_ns)
 
 
 def _recorded() -> list[tuple[str, int]]:

@@ -10,16 +10,18 @@ UNKNOWN_GROUP = "unknown"
 """Group of collectives of which the trace does not say the group, as in replayed graphs."""
 
 _OPS = (
-    ("reducescatter", "reduce_scatter"), ("barrier", "barrier"), ("allreduce", "all_reduce"),
-    ("allgather", "all_gather"), ("alltoall", "all_to_all"), ("broadcast", "broadcast"),
-    ("sendrecv", "coalesced"), ("scatter", "scatter"), ("gather", "gather"), ("reduce", "reduce"),
-    ("send", "send"), ("recv", "recv"), ("coalesced", "coalesced"),
+    ("reducescatter", "reduce_scatter"), ("barrier", "barrier"),  # NCCL's is an all_reduce_barrier
+    ("allreduce", "all_reduce"), ("allgather", "all_gather"), ("alltoall", "all_to_all"),
+    ("broadcast", "broadcast"), ("sendrecv", "coalesced"), ("scatter", "scatter"), ("gather", "gather"),
+    ("reduce", "reduce"), ("send", "send"), ("recv", "recv"), ("coalesced", "coalesced"),
 )  # fmt: skip
 """Part of the name of a collective or a kernel → kind, the first that fits."""
 ITEM_BYTES = {
     "double": 8, "long": 8, "long int": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2,
     "c10::half": 2, "c10::bfloat16": 2, "short": 2, "char": 1, "signed char": 1, "byte": 1,
-    "unsigned char": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "unsigned char": 1, "bool": 1, "uint16": 2, "uint32": 4, "uint64": 8, "complexhalf": 4,
+    "complexfloat": 8, "complexdouble": 16, "float8_e4m3fn": 1, "float8_e4m3fnuz": 1,
+    "float8_e5m2": 1, "float8_e5m2fnuz": 1, "float8_e8m0fnu": 1,
 }  # fmt: skip
 """Bytes of an element by torch's name of its type, in lower case."""
 _NO_WORK = ("autograd::", "torch::autograd", "_c10d_functional::", "c10d::", "nccl:", "gloo:")
@@ -65,7 +67,7 @@ def classify(name: str, category: str) -> Kind | None:
     return None
 
 
-def op_of(name: str) -> str:
-    """Return the kind of collective that the name of a call or of a kernel means."""
+def op_of(name: str, *, unknown: str = "other") -> str:
+    """Return the kind of collective that the name of a call or of a kernel means; `unknown` if none."""
     plain = name.lower().replace("_", "")
-    return next((op for part, op in _OPS if part in plain), "other")
+    return next((op for part, op in _OPS if part in plain), unknown)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from muster.measure.intervals import Interval, intersect, length, merge
+from muster.measure.intervals import Interval, length, merge, subtract
 
 from .activities import UNKNOWN_GROUP, Activity
 
@@ -43,6 +43,8 @@ class SpanBreakdown:
     """Time without any of the three."""
     by_kind: dict[tuple[str, str], KindTime] = field(default_factory=dict)
     """(group, kind of collective) → its time."""
+    exposed_at: list[Interval] = field(default_factory=list, repr=False)
+    """When there was communication without computation."""
 
 
 class Step(NamedTuple):
@@ -68,19 +70,21 @@ def breakdown(activities: Iterable[Activity], *, start_ns: int, end_ns: int) -> 
             key = (told.group, told.op) if told else (UNKNOWN_GROUP, "other")
             by_kind.setdefault(key, []).append((one, inside))
     communication, computation, copies = (merge(of_kind) for of_kind in spans.values())
-    overlap = length(intersect(communication, computation))
+    exposed_at = subtract(communication, computation)
+    exposed = length(exposed_at)
     busy = length(merge([*communication, *computation, *copies]))
     return SpanBreakdown(
         span=end_ns - start_ns,
         communication=length(communication),
         computation=length(computation),
-        overlap=overlap,
-        exposed=length(communication) - overlap,
+        overlap=length(communication) - exposed,
+        exposed=exposed,
         copy=length(copies),
         idle=end_ns - start_ns - busy,
         by_kind={
             key: _kind_time(of_kind, computation, start_ns) for key, of_kind in by_kind.items()
         },
+        exposed_at=exposed_at,
     )
 
 
@@ -97,7 +101,7 @@ def _kind_time(
         count=len(begun),
         num_bytes=num_bytes,
         time=length(time),
-        exposed=length(time) - length(intersect(time, computation)),
+        exposed=length(subtract(time, computation)),
     )
 
 
