@@ -42,7 +42,7 @@ def test_a_problem_is_shown_with_its_reason_and_is_gone_with_it(agent, show):
     node.beat(problems=[SLOW])
     shown = node_of(show)
     assert (shown["health"], shown["health_reason"]) == ("degraded", SLOW["message"])
-    assert shown["problems"] == [SLOW]
+    assert shown["problems"] == [SLOW | {"slot": None}]
     # Another figure of the same thing is no news.
     node.beat(problems=[SLOW | {"message": "its clock is 91 s behind the server's"}])
     assert node_of(show)["health_reason"] == "its clock is 91 s behind the server's"
@@ -67,6 +67,59 @@ def test_a_problem_that_blocks_keeps_new_work_away_until_it_is_gone(
     node.beat(problems=[SLOW])  # only what blocks does
     controller.tick()
     assert len(node.poll()) == 1
+
+
+USED = {
+    "kind": "used",
+    "message": "GPU 1 is used by ann (pid 4242, 31 GiB) outside Muster",
+    "blocks": True,
+    "slot": 1,
+}
+
+
+def test_a_problem_of_a_slot_keeps_new_work_off_that_slot_alone(controller, agent, submit, show):
+    node = agent(slots=2)
+    node.beat(problems=[USED])
+    shown = node_of(show)
+    assert (shown["unavailable"], shown["num_slots_free"]) == (None, 1)
+    assert [slot["problem"] for slot in shown["slots"]] == ["", USED["message"]]
+    assert shown["problems"] == [USED]
+    assert shown["health"] == "ok", "a device that somebody uses is well"
+    assert show("/cluster")["num_slots_free"] == 1
+    submit(slots=1)
+    submit(slots=1)
+    controller.tick()
+    (assignment,) = node.poll().values()
+    assert assignment.spec.slots == [0]
+    assert "GPU 1 of node-1 is used by ann (pid 4242, 31 GiB) outside Muster" in waiting_reason(show)
+    assert (node_of(show)["num_slots_free"], show("/cluster")["num_slots_free"]) == (0, 0)
+
+    node.beat(problems=[])
+    assert node_of(show)["num_slots_free"] == 1
+    controller.tick()
+    assert sorted(a.spec.slots for a in node.poll().values()) == [[0], [1]]
+    assert events(show, node_of(show), "node.used") == [
+        "Nobody uses GPU 1 outside Muster any more.",
+        "GPU 1 is used by ann (pid 4242, 31 GiB) outside Muster.",
+    ]
+    assert events(show, node_of(show), "node.health") == []
+
+
+def test_a_device_that_is_lost_is_told_with_its_slot(agent, show):
+    node = agent(slots=2)
+    node.beat(problems=[USED | {"kind": "device", "message": "GPU 1 is lost"}])
+    shown = node_of(show)
+    assert (shown["health"], shown["health_reason"]) == ("degraded", "GPU 1 is lost")
+    assert events(show, shown, "node.health") == [
+        "node-1 is degraded: GPU 1 is lost, and slot 1 takes no new work meanwhile."
+    ]
+
+
+def test_an_agent_that_registers_again_offers_no_slot_that_has_a_problem(agent, show):
+    node = agent(slots=2)
+    node.beat(problems=[USED])
+    node.register()
+    assert node_of(show)["num_slots_free"] == 1
 
 
 def test_an_older_agent_says_nothing_and_changes_nothing(agent, show):

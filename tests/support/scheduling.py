@@ -47,15 +47,18 @@ def make_node(
     slot_type: str = "cpu",
     pool: str = "default",
     free_since: dt.datetime | None = None,
+    problems: Mapping[int, str] | None = None,
     **changes: object,
 ) -> NodeView:
-    """A node. held: how many of its slots are busy, from index 0 on."""
+    """A node. held: how many of its slots are busy, from index 0 on. problems: what keeps new work off
+    slots, by index."""
     slots = tuple(
         SlotView(
             idx=i,
             slot_type=slot_type,
             allocation_id=f"a{i}" if i < held else None,
             free_since=None if i < held else free_since,
+            problem=(problems or {}).get(i, ""),
         )
         for i in range(num_slots)
     )

@@ -8869,6 +8869,8 @@ export interface components {
             kind: string;
             /** Message */
             message: string;
+            /** Slot */
+            slot?: number | null;
         };
         /** NodeProblemOut */
         NodeProblemOut: {
@@ -8878,6 +8880,8 @@ export interface components {
             kind: string;
             /** Message */
             message: string;
+            /** Slot */
+            slot?: number | null;
         };
         /**
          * NodeRankOut
@@ -12130,6 +12134,8 @@ export interface components {
             memory_bytes: number;
             /** Name */
             name: string;
+            /** Problem */
+            problem: string;
             /** Rank */
             rank: number | null;
             /** Slot Type */

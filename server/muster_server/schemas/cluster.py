@@ -25,14 +25,20 @@ class SlotOut(Output):
     trial_id: int | None
     rank: int | None
     """Rank of the worker on this slot; null until it is known."""
+    problem: str
+    """What keeps new work off this slot, whatever holds it now; "" for nothing."""
 
 
 class NodeProblemOut(Output):
     kind: str
-    """Kind of problem: disk, memory, clock, device or workers."""
+    """Kind of problem: disk, memory, clock, device, used (a device that somebody uses outside Muster)
+    or workers."""
     message: str
     blocks: bool
-    """Whether nothing new is placed on the node while the problem lasts."""
+    """Whether nothing new is placed on the node, or on the slot, while the problem lasts. A pool may
+    ignore problems of kind used."""
+    slot: int | None = None
+    """Index of the slot that it concerns; null for the whole node."""
 
 
 class NodeOut(Output):

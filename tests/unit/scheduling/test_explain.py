@@ -13,6 +13,7 @@ from support.scheduling import make_node, make_queued, make_running, run
 CPU = ("default", "cpu")
 TWO_NODES = [make_node("a", 2), make_node("b", 2)]
 RACKS = [make_node("a", 2, labels={"rack": "1"}), make_node("b", 2, labels={"rack": "2"})]
+USED_BY_ANN = "GPU 1 is used by ann (pid 4242, 31 GiB) outside Muster"
 
 
 def waits(nodes, *queue, running=(), projects=()):
@@ -113,6 +114,13 @@ CASES = {
         [make_node("a", 2, scheduling="cordoned")], [make_queued(1, 1)], {},
         "pending.on_shut_node", "help.open_nodes", False,
         "Starts when unavailable nodes are back or open again (`muster node open`).",
+    ),
+    "used outside": (
+        [make_node("n7", 2, slot_type="cuda", problems={0: "GPU 0 is lost", 1: USED_BY_ANN})],
+        [make_queued(1, 1, slot_type="cuda")], {},
+        "pending.on_slot", "help.slots", False,
+        "none free, GPU 0 of n7 is lost, GPU 1 of n7 is used by ann (pid 4242, 31 GiB) outside Muster. "
+        "Starts when these slots take work again (`muster node show` says why they do not).",
     ),
     "avoided": (
         TWO_NODES, [make_queued(1, 4, nodes=2, avoid_nodes=("b",), avoid_reason="no way")], {},

@@ -350,3 +350,18 @@ def test_slots_are_reserved_for_a_trial_that_waits_for_its_last_files():
     assert placed(run(nodes, [waiting, make_queued(2, 1)])) == []
     collected = make_queued(1, 2)
     assert placed(run(nodes, [collected, make_queued(2, 1)])) == [1]
+
+
+def test_a_slot_with_a_problem_is_given_to_nobody_and_the_others_are():
+    node = make_node("a", 4, problems={0: "GPU 0 is lost", 2: "GPU 2 is used"})
+    decisions = run([node], [make_queued(1, 2), make_queued(2, 1)])
+    (first,) = [d for d in decisions if isinstance(d, Placement)]
+    assert (first.trial_id, [list(share.slots) for share in first.shares]) == (1, [[1, 3]])
+    (wait,) = [d for d in decisions if isinstance(d, Wait)]
+    assert "2 held by experiment 1, GPU 0 of a is lost, GPU 2 of a is used" in wait.reason.english
+
+
+def test_nothing_is_kept_for_who_needs_a_slot_that_is_used():
+    """The wait may be long: what fits beside it starts."""
+    node = make_node("a", 2, problems={0: "GPU 0 is used"})
+    assert placed(run([node], [make_queued(1, 2), make_queued(2, 1)])) == [2]

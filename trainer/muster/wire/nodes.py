@@ -188,10 +188,13 @@ class NodeProblem:
     """A problem that an agent's check has found on its node."""
 
     kind: str
-    """Kind of the problem: disk, memory, clock, device, workers or agent."""
+    """Kind of the problem: disk, memory, clock, device, used (a device that somebody uses outside
+    Muster), workers or agent."""
     message: str
     blocks: bool = False
     """Whether nothing new should be placed there while it lasts."""
+    slot: int | None = None
+    """Index of the slot that it concerns; None for the whole node."""
 
 
 def leaving_problem(reason: str) -> NodeProblem:

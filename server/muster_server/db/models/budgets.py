@@ -9,6 +9,7 @@ from sqlalchemy import BigInteger, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from muster.wire import IsolationLevel
+from muster_server.domain.nodes.availability import ForeignProcesses
 
 from .base import Base, BigId
 
@@ -27,6 +28,8 @@ class PoolRow(Base):
     """Whether only jobs with an image may run in it."""
     allowed_images: Mapped[list[Any]] = mapped_column(default=list)
     """What images may begin with; empty for all images."""
+    foreign_processes: Mapped[ForeignProcesses] = mapped_column(String(8), default="wait")
+    """Whether devices that somebody uses outside Muster wait until they are free: wait | ignore."""
     changed_at: Mapped[dt.datetime]
 
 

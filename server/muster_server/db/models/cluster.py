@@ -148,6 +148,9 @@ class NodeSlotRow(Base):
     is_gone: Mapped[bool] = mapped_column(default=False)
     """The agent does not report it any more. It is deleted when its holder frees it, and nobody gets
     it again."""
+    problem: Mapped[str] = mapped_column(default="")
+    """What keeps new work off this slot alone, from the node's `problems` and the settings of its pool
+    (services.nodes.health.hold_back); "" for nothing."""
 
 
 class PreflightRow(Base):

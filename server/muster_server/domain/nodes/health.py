@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from .availability import USED
+
 HealthState = Literal["ok", "degraded", "quarantined"]
 
 QUARANTINE_AFTER = 3
@@ -23,10 +25,12 @@ class HealthProblem:
     """What one check of an agent finds wrong with its node."""
 
     kind: str
-    """disk | memory | processes | clock | device | workers; a newer agent may say others."""
+    """disk | memory | processes | clock | device | used | workers; a newer agent may say others."""
     message: str
     blocks: bool = False
-    """Nothing new is placed on the node while it lasts."""
+    """Nothing new is placed on the node, or the slot, while it lasts."""
+    slot: int | None = None
+    """Index of the slot that it concerns; None for the whole node."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +42,8 @@ class Health:
 
 def assess(problems: Iterable[HealthProblem], quarantine_reason: str) -> Health:
     """Return the health that results from a node's problems and its quarantine (its reason, "" for
-    none)."""
-    words = "; ".join(problem.message for problem in problems)
+    none). A device that somebody uses is as well as before."""
+    words = "; ".join(problem.message for problem in problems if problem.kind != USED)
     if quarantine_reason:
         return Health(
             state="quarantined",
@@ -56,10 +60,23 @@ def quarantine_after(strikes: int, last: str) -> str:
     return f"it could not prepare {strikes} times in a row, the last time because {last}"
 
 
-def kinds(problems: Iterable[HealthProblem]) -> frozenset[tuple[str, bool]]:
-    """Return what people are told about when it changes: kinds and whether they block, but not each
-    new figure."""
-    return frozenset((problem.kind, problem.blocks) for problem in problems)
+def kinds(problems: Iterable[HealthProblem]) -> frozenset[tuple[str, bool, int | None]]:
+    """Return what people are told about when it changes: kinds, whether they block and what, but not
+    each new figure."""
+    return frozenset((problem.kind, problem.blocks, problem.slot) for problem in problems)
+
+
+def keeps_off(problems: Iterable[HealthProblem]) -> str:
+    """Return what problems keep new work off, as the end of a sentence; "" for nothing."""
+    blocking = [problem.slot for problem in problems if problem.blocks]
+    if not blocking:
+        return ""
+    if None in blocking:
+        return ", and takes no new work meanwhile"
+    slots = sorted({slot for slot in blocking if slot is not None})
+    if len(slots) == 1:
+        return f", and slot {slots[0]} takes no new work meanwhile"
+    return f", and slots {', '.join(map(str, slots))} take no new work meanwhile"
 
 
 def to_plain(problems: Sequence[HealthProblem]) -> list[dict[str, Any]]:
@@ -69,7 +86,10 @@ def to_plain(problems: Sequence[HealthProblem]) -> list[dict[str, Any]]:
 def from_plain(values: Iterable[Mapping[str, Any]]) -> list[HealthProblem]:
     return [
         HealthProblem(
-            kind=str(value["kind"]), message=str(value["message"]), blocks=bool(value["blocks"])
+            kind=str(value["kind"]),
+            message=str(value["message"]),
+            blocks=bool(value["blocks"]),
+            slot=value.get("slot"),
         )
         for value in values
     ]

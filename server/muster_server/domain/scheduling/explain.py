@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from muster_server.domain.messages import Message, shortened
+from muster_server.domain.nodes.availability import on_node
 from muster_server.domain.scheduling.fitting import Shares, fit
 from muster_server.domain.scheduling.offers import Offer
 from muster_server.domain.scheduling.resources import PoolImages, Request
@@ -239,7 +240,12 @@ class Explainer:
             uneven = replace(request, uneven=True)
             if fit(uneven, section.offer, at_most=request.least_slots) is not None:
                 return _needs(request, state, Message("help.uneven_now"))
-        advice = Message("help.wait") if possible else Message("help.open_nodes")
+        if possible:
+            advice = Message("help.wait")
+        elif self._nodes.shut & set(section.ordinals.tolist()):
+            advice = Message("help.open_nodes")
+        else:
+            advice = Message("help.slots")
         return _needs(request, state, advice)
 
     def _state_of(self, section: NodeSection, own: Reservation | None = None) -> list[Message]:
@@ -262,7 +268,7 @@ class Explainer:
             for num, r in self._kept(section)[:NUM_NAMED]
             if r is not own
         ]
-        return state + self._shut(section) + self._too_weak()
+        return state + self._held_back(section) + self._shut(section) + self._too_weak()
 
     def _holders(self, section: NodeSection) -> list[Message]:
         held: Counter[int] = Counter()
@@ -296,6 +302,19 @@ class Explainer:
             for r in self._reservations
         )
         return [(num, r) for num, r in kept if num]
+
+    def _held_back(self, section: NodeSection) -> list[Message]:
+        """Return which slots of open nodes take no new work, and why."""
+        found = [
+            on_node(problem, slot=idx, node=self._nodes[n].name)
+            for n in sorted(self._nodes.partly & set(section.ordinals.tolist()))
+            if self._nodes[n].shut is None
+            for idx, problem in self._nodes[n].held_back
+        ]
+        named = [Message("pending.on_slot", problem=problem) for problem in found[:NUM_NAMED]]
+        if len(found) > NUM_NAMED:
+            named.append(Message("pending.on_other_slots", slots=len(found) - NUM_NAMED))
+        return named
 
     def _shut(self, section: NodeSection) -> list[Message]:
         shut = sorted(

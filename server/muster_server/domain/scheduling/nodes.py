@@ -54,11 +54,16 @@ class Node:
     """Indexes of the free slots, ascending."""
     free_since: tuple[dt.datetime | None, ...]
     """Time since which each of the free slots has been free."""
+    held_back: tuple[tuple[int, str], ...] = ()
+    """Index and problem of each slot that nothing holds and that takes no new work, ascending."""
 
     @classmethod
     def of(cls, view: NodeView, slot_type: str) -> Node:
         slots = [slot for slot in view.slots if slot.slot_type == slot_type]
-        free = sorted((slot.idx, slot.free_since) for slot in slots if slot.allocation_id is None)
+        idle = sorted(
+            (slot for slot in slots if slot.allocation_id is None), key=lambda slot: slot.idx
+        )
+        free = [(slot.idx, slot.free_since) for slot in idle if not slot.problem]
         return cls(
             id=view.id,
             name=view.name,
@@ -75,7 +80,13 @@ class Node:
             total=len(slots),
             free=tuple(idx for idx, _ in free),
             free_since=tuple(since for _, since in free),
+            held_back=tuple((slot.idx, slot.problem) for slot in idle if slot.problem),
         )
+
+    @property
+    def num_open(self) -> int:
+        """Slots that may hold trials now or later, as far as problems of single slots decide."""
+        return self.total - len(self.held_back)
 
     @property
     def is_like(self) -> tuple[object, ...]:
@@ -124,6 +135,8 @@ class GroupNodes:
             self.by_host[node.host].append(n)
         self.shut = {n for n, node in enumerate(self.nodes) if node.shut is not None}
         """Nodes on which nothing may be placed."""
+        self.partly = {n for n, node in enumerate(self.nodes) if node.held_back}
+        """Nodes some of whose slots take no new work."""
         self.too_weak = {n for n, node in enumerate(self.nodes) if node.is_too_weak}
         """Nodes that isolate jobs less than the pool requires. They are in no section."""
         self.owned = {n for n, node in enumerate(self.nodes) if node.owner is not None}
@@ -159,9 +172,10 @@ class GroupNodes:
             return False
         self.nodes[n] = node
         (self.shut.discard if node.shut is None else self.shut.add)(n)
+        (self.partly.add if node.held_back else self.partly.discard)(n)
         self.free[n] = self._open_free(n)
         self._show(n)
-        if (old.shut, old.strikes) != (node.shut, node.strikes):
+        if (old.shut, old.strikes, old.num_open) != (node.shut, node.strikes, node.num_open):
             self.version += 1
             for section in self._sections_of[n]:
                 section.room.put(n, self.room(n), node.strikes)
@@ -186,7 +200,7 @@ class GroupNodes:
             self.whole = self._add_whole()
 
     def room(self, n: int) -> int:
-        return self.nodes[n].total if self.nodes[n].shut is None else 0
+        return self.nodes[n].num_open if self.nodes[n].shut is None else 0
 
     def raw(self, n: int) -> int:
         """Return the slots on offer; fewer than 0 when more is kept than there is."""
@@ -317,7 +331,7 @@ def could_hold(request: Request, nodes: Iterable[NodeView]) -> bool:
     """Return whether a gang of `request` would fit on the nodes if all of them were idle and
     open."""
     there = (Node.of(view, request.slot_type) for view in nodes if view.pool == request.pool)
-    group = GroupNodes(replace(node, shut=None) for node in there if node.total)
+    group = GroupNodes(replace(node, shut=None, held_back=()) for node in there if node.total)
     least = request.least_slots
     return fit_in(group, request, lambda section: section.room, at_most=least) is not None
 

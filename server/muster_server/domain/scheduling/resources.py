@@ -125,6 +125,8 @@ class SlotView:
     free_since: dt.datetime | None = None
     """Time since which nothing holds it; None if it is held or this is unknown. Elastic trials grow
     only into slots that have been free for a while."""
+    problem: str = ""
+    """What keeps new work off the slot; "" for nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,8 +155,8 @@ class NodeView:
     state: NodeState = NodeState.ONLINE
     scheduling: str = "open"
     health: str = "ok"
-    problem: str = ""
-    """What is wrong with it that keeps new work away; "" when nothing does."""
+    is_blocked: bool = False
+    """Whether a problem keeps new work off all of it."""
     host: str = ""
     """Machine name: nodes of one host share their local storage."""
     strikes: int = 0
@@ -181,7 +183,7 @@ class NodeView:
             state=self.state,
             scheduling=self.scheduling,
             health=self.health,
-            is_blocked=bool(self.problem),
+            is_blocked=self.is_blocked,
         )
 
 

@@ -140,8 +140,8 @@ class SlotTimes:
         known = [end for end in row if SOON < end < UNKNOWN]
         if known:
             self._next_end[n] = min(known)
-        row += [UNKNOWN] * (node.total - len(row))
-        return sorted(row)[: node.total]
+        row += [UNKNOWN] * (node.num_open - len(row))
+        return sorted(row)[: node.num_open]
 
     def _end(self, trial: RunningTrial) -> float:
         if trial.yielding or trial.key in self._asked:

@@ -214,20 +214,23 @@ def count_slots(session: Session, *, now: dt.datetime | None) -> Counter[tuple[s
         )
     }
     counts: Counter[tuple[str, str, SlotUse]] = Counter()
-    for node_id, kind, num, num_used in session.execute(
+    is_held_back = and_(NodeSlotRow.allocation_id.is_(None), NodeSlotRow.problem != "")
+    for node_id, kind, num, num_used, num_held_back in session.execute(
         select(
             NodeSlotRow.node_id,
             NodeSlotRow.slot_type,
             func.count(),
             func.count(NodeSlotRow.allocation_id),
+            func.count().filter(is_held_back),
         ).group_by(NodeSlotRow.node_id, NodeSlotRow.slot_type)
     ):
         if node_id not in nodes:
             continue
         pool, why = nodes[node_id]
         counts[pool, kind, "used"] += num_used
-        counts[pool, kind, "free"] += num - num_used if why is None else 0
-        counts[pool, kind, "unavailable"] += num - num_used if why is not None else 0
+        num_free = num - num_used - num_held_back if why is None else 0
+        counts[pool, kind, "free"] += num_free
+        counts[pool, kind, "unavailable"] += num - num_used - num_free
     return counts
 
 

@@ -10,17 +10,20 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.wire import NodeProblem
 from muster_server.db.engine import touch
-from muster_server.db.models import NodeRow
+from muster_server.db.models import NodeRow, NodeSlotRow, PoolRow
+from muster_server.domain.nodes.availability import USED, slots_held_back
 from muster_server.domain.nodes.health import (
     MAX_MESSAGE_CHARS,
     MAX_PROBLEMS,
     HealthProblem,
     assess,
     from_plain,
+    keeps_off,
     kinds,
     quarantine_after,
     to_plain,
@@ -43,15 +46,36 @@ def note_problems(
     node = _lock(session, node.id)
     before = from_plain(node.problems)
     node.problems = to_plain(problems)
+    hold_back(session, node)
     _assess(session, node)
-    if kinds(before) == kinds(problems):
+    _tell_of_health(session, node, before, problems, now=now)
+    _tell_of_use(session, node, before, problems, now=now)
+
+
+def hold_back(session: Session, node: NodeRow) -> None:
+    """Note at each slot of a node what keeps new work off it, by the node's problems and its pool."""
+    setting = session.scalar(select(PoolRow.foreign_processes).where(PoolRow.name == node.pool))
+    held_back = slots_held_back(node.problems, foreign_processes=setting or "wait")
+    for slot in session.scalars(select(NodeSlotRow).where(NodeSlotRow.node_id == node.id)):
+        slot.problem = held_back.get(slot.idx, "")
+    session.flush()
+
+
+def _tell_of_health(
+    session: Session,
+    node: NodeRow,
+    before: Sequence[HealthProblem],
+    now_found: Sequence[HealthProblem],
+    *,
+    now: dt.datetime,
+) -> None:
+    old, problems = ([p for p in found if p.kind != USED] for found in (before, now_found))
+    if kinds(old) == kinds(problems):
         return
-    words = assess(problems, "").reason
-    keeps = ", and takes no new work meanwhile" if any(p.blocks for p in problems) else ""
     add_event(
         session,
         "node.health",
-        f"{node.name} is degraded: {words}{keeps}."
+        f"{node.name} is degraded: {assess(problems, '').reason}{keeps_off(problems)}."
         if problems
         else f"{node.name} has no problems any more.",
         now=now,
@@ -59,6 +83,27 @@ def note_problems(
         node_id=node.id,
         data={"kinds": sorted({p.kind for p in problems})},
     )
+
+
+def _tell_of_use(
+    session: Session,
+    node: NodeRow,
+    before: Sequence[HealthProblem],
+    now_found: Sequence[HealthProblem],
+    *,
+    now: dt.datetime,
+) -> None:
+    """Add an event for each device that somebody began or ceased to use outside Muster."""
+    old, used = ({p.slot: p for p in found if p.kind == USED} for found in (before, now_found))
+    for slot in sorted({*old, *used}, key=str):
+        if (slot in old) == (slot in used):
+            continue
+        message = (
+            f"{used[slot].message}."
+            if slot in used
+            else f"Nobody uses GPU {slot} outside Muster any more."
+        )
+        add_event(session, "node.used", message, now=now, node_id=node.id, data={"slot": slot})
 
 
 def are_known(known: Sequence[Any], found: Sequence[NodeProblem]) -> bool:
@@ -71,7 +116,9 @@ def are_known(known: Sequence[Any], found: Sequence[NodeProblem]) -> bool:
 
 def _problems(found: Sequence[NodeProblem]) -> list[HealthProblem]:
     return [
-        HealthProblem(kind=p.kind[:32], message=p.message[:MAX_MESSAGE_CHARS], blocks=p.blocks)
+        HealthProblem(
+            kind=p.kind[:32], message=p.message[:MAX_MESSAGE_CHARS], blocks=p.blocks, slot=p.slot
+        )
         for p in found[:MAX_PROBLEMS]
     ]
 

@@ -323,6 +323,7 @@ def _load_slots(session: Session, node_ids: Sequence[str]) -> dict[str, list[Slo
                 experiment_name=experiment_name,
                 trial_id=allocation.trial_id if allocation is not None else None,
                 rank=ranks.get((slot.allocation_id or "", slot.idx)),
+                problem=slot.problem,
             )
         )
     return slots
@@ -343,6 +344,7 @@ def _node_out(
     state, reason = _state_of(row, now)
     unavailable = unavailable_because(row, now=now)
     num_used = sum(slot.allocation_id is not None for slot in slots)
+    num_free = sum(slot.allocation_id is None and not slot.problem for slot in slots)
     return NodeOut.from_row(
         row,
         state=state,
@@ -362,7 +364,7 @@ def _node_out(
         joined_at=joined,
         num_slots=len(slots),
         num_slots_used=num_used,
-        num_slots_free=0 if unavailable else len(slots) - num_used,
+        num_slots_free=0 if unavailable else num_free,
         unavailable=unavailable,
         slots=slots,
     )

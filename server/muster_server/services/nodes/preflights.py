@@ -146,6 +146,7 @@ def _free_devices(session: Session, node_id: str) -> list[int]:
                 NodeSlotRow.node_id == node_id,
                 NodeSlotRow.slot_type == "cuda",
                 NodeSlotRow.allocation_id.is_(None),
+                NodeSlotRow.problem == "",
             )
             .order_by(NodeSlotRow.idx)
         )

@@ -364,6 +364,7 @@ def _update_slots(
         else:
             row.is_gone = True
     session.flush()
+    health.hold_back(session, node)
 
 
 def _reconcile(

@@ -118,7 +118,11 @@ def _attempts(session: Session, trials: list[QueuedTrial]) -> dict[int, int]:
 def _load_pilots(session: Session) -> dict[str, list[Pilot]]:
     free = (
         select(NodeSlotRow.node_id, func.count().label("num"))
-        .where(NodeSlotRow.allocation_id.is_(None), NodeSlotRow.is_gone.is_(False))
+        .where(
+            NodeSlotRow.allocation_id.is_(None),
+            NodeSlotRow.is_gone.is_(False),
+            NodeSlotRow.problem == "",
+        )
         .group_by(NodeSlotRow.node_id)
         .subquery()
     )

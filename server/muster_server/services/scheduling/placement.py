@@ -102,6 +102,7 @@ _TAKE = (
         _slots.c.idx == bindparam("slot_idx"),
         _slots.c.allocation_id.is_(None),
         _slots.c.is_gone.is_(False),
+        _slots.c.problem == "",
     )
     .values(allocation_id=bindparam("new_allocation_id"), free_since=None)
 )

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from muster.document.experiment import ExperimentConfig
 from muster_server.db.models import NodeRow, PilotRow, PoolRow
 from muster_server.domain.lifecycle.avoidance import avoiding, from_plain
+from muster_server.domain.nodes.availability import is_blocked_by
 from muster_server.domain.runtime.progress import (
     STALE_S,
     Progress,
@@ -99,7 +100,7 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
         state=node.state,
         scheduling=node.scheduling,
         health=node.health,
-        problem=next((str(p["message"]) for p in node.problems if p["blocks"]), ""),
+        is_blocked=is_blocked_by(node.problems),
         host=node.hostname or node.name,
         strikes=node.strikes,
         labels={str(key): str(value) for key, value in node.labels.items()},
@@ -117,6 +118,7 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
                 slot_type=slot.slot_type,
                 allocation_id=slot.allocation_id,
                 free_since=slot.free_since,
+                problem=slot.problem,
             )
             for slot in slots
         ),

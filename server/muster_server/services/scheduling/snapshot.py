@@ -74,6 +74,7 @@ _SLOTS = (
         NodeSlotRow.slot_type,
         NodeSlotRow.allocation_id,
         NodeSlotRow.free_since,
+        NodeSlotRow.problem,
     )
     .where(NodeSlotRow.is_gone.is_(False))  # nobody gets them again, whoever holds them now
     .order_by(NodeSlotRow.node_id, NodeSlotRow.idx)

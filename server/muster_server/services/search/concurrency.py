@@ -129,7 +129,7 @@ _PROVIDERS = (
 
 _FREE = (
     select(NodeSlotRow.node_id, NodeSlotRow.slot_type, func.count().label("num"))
-    .where(NodeSlotRow.allocation_id.is_(None))
+    .where(NodeSlotRow.allocation_id.is_(None), NodeSlotRow.problem == "")
     .group_by(NodeSlotRow.node_id, NodeSlotRow.slot_type)
 )
 _HELD = (
