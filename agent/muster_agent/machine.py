@@ -119,7 +119,7 @@ class Machine:
         return self._clocks.read(self.boot_clock())
 
     def inventory(self) -> wire.Inventory:
-        """Return what the node offers. Runs nvidia-smi and the training interpreter."""
+        """Return what the node offers. Asks NVML and runs the training interpreter."""
         found = inventory.take_inventory(self._settings)
         self._offered, self._num_cpus = list(found.slots), found.num_cpus
         return dataclasses.replace(
@@ -135,7 +135,7 @@ class Machine:
         return engines.find(self._settings.containers, os.environ)
 
     def problems(self) -> list[wire.NodeProblem]:
-        """Return the node's current problems. Runs nvidia-smi where there are CUDA devices."""
+        """Return the node's current problems. Where CUDA devices are without NVML, waits for nvidia-smi."""
         folders = [self._home, self._settings.storage]
         return health.find_problems(
             [path for path in folders if path.exists()],
@@ -145,7 +145,7 @@ class Machine:
             kill_wait_s=self._settings.kill_wait_s,
             cold_reason=self._cold_reason(),
             kernel_log=self._kernel_log,
-            of_nvml=self._usage.device_problems(),
+            gpus=self._usage.gpus,
         )
 
     def usage(self) -> wire.NodeUsage:

@@ -38,7 +38,7 @@ class AgentSettings(BaseSettings):
     labels: Annotated[dict[str, str], NoDecode] = {}
     """Labels of the node, for example `zone=a,rack=3`."""
     slot_type: Literal["auto", "cpu", "cuda"] = "auto"
-    """Type of the slots offered. `auto` means `cuda` where nvidia-smi lists devices, else `cpu`."""
+    """Type of the slots offered. `auto` means `cuda` where there are NVIDIA devices, else `cpu`."""
     slots: int | None = Field(None, ge=0, le=4096)
     """Number of CPU slots offered (default: one per CPU), or of the first CUDA devices."""
     address: str | None = None

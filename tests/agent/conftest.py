@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import subprocess
 import sys
 import time
 import zlib
@@ -39,7 +40,7 @@ from muster_agent.shim.control import send_command
 sys.path.insert(0, str(Path(__file__).parent))
 from control_plane import JOIN_TOKEN, TestControlPlane
 
-from support import containers, preloaded
+from support import containers, fake_nvml, preloaded
 from support.work_folders import CLUSTER, TRIAL
 
 T = TypeVar("T")
@@ -225,7 +226,7 @@ class RunningAgent:
     plane: TestControlPlane
     home: Path
     environment: dict[str, str] = field(default_factory=dict)
-    process: ForkedProgram | None = None
+    process: ForkedProgram | subprocess.Popen[bytes] | None = None
     pass_fds: tuple[int, ...] = ()
 
     def start(self) -> None:
@@ -241,6 +242,17 @@ class RunningAgent:
             "MUSTER_AGENT_CONTAINERS": "none",  # Trying an engine takes a second.
             **self.environment,
         }
+        if fake_nvml.FILE_VARIABLE in environment:
+            # What is forked looks for modules where the process before it did.
+            with (self.home / "agent.log").open("ab") as words:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", preloaded.AGENT, "run"],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=words,
+                    stderr=words,
+                )
+            return
         self.process = preloaded.start(
             [preloaded.AGENT, "run"],
             environment=environment,

@@ -6,21 +6,13 @@ import importlib.util
 import threading
 from pathlib import Path
 
-from muster.wire import GpuUsage
 from muster_agent.node import gpus
 from muster_agent.node.gpus import GpuMeter
 from muster_agent.node.inventory import UsageMeter
+from muster_agent.nvml import Device
 from support.jobs import wait_for
 
-GPU = GpuUsage(
-    index=0,
-    name="x",
-    use_pct=50.0,
-    memory_used_bytes=1,
-    memory_total_bytes=2,
-    power_w=None,
-    temperature_c=40.0,
-)
+GPU = Device(index=0, uuid="GPU-a", memory_used_bytes=1, memory_total_bytes=2, use_pct=50.0)
 
 
 def test_a_driver_that_stops_to_answer_holds_up_nobody(monkeypatch) -> None:
@@ -28,7 +20,7 @@ def test_a_driver_that_stops_to_answer_holds_up_nobody(monkeypatch) -> None:
     hangs, asked_again = threading.Event(), threading.Event()
     answers = [[GPU]]
 
-    def ask() -> list[GpuUsage]:
+    def ask() -> list[Device]:
         if answers:
             return answers.pop()
         asked_again.set()
@@ -38,7 +30,7 @@ def test_a_driver_that_stops_to_answer_holds_up_nobody(monkeypatch) -> None:
     meter = GpuMeter(ask)
     meter.read()
     assert asked_again.wait(60)
-    assert meter.read() == ([GPU], "")
+    assert meter.devices() == ([GPU], "")
     monkeypatch.setattr(gpus, "TOO_OLD_S", -1.0)
     found, problem = meter.read()
     assert found is None

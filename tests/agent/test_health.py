@@ -9,8 +9,15 @@ import pytest
 
 from muster.wire import ClockReading, SlotInfo
 from muster_agent.node import health
-from muster_agent.node.health import check_clock, check_devices, check_disk, find_problems
+from muster_agent.node.health import (
+    check_clock,
+    check_devices,
+    check_disk,
+    find_device_problems,
+    find_problems,
+)
 from muster_agent.node.xid import KernelLog
+from muster_agent.nvml import Device
 
 DEVICES = [
     SlotInfo(index=0, slot_type="cuda", name="NVIDIA H200", uuid="GPU-a"),
@@ -60,27 +67,17 @@ def test_a_clock_that_is_off(skew_s: float, error_ms: float, message: str | None
     assert check_clock(None) == []
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
-        ("0, GPU-a, 0\n1, GPU-b, 0\n", []),
-        ("0, GPU-a, [N/A]\n1, GPU-b, [Not Supported]\n", []),
-        (None, [("nvidia-smi does not answer, or says that a device has failed", True)]),
-        ("0, GPU-a, 0\n", [("device 1 (NVIDIA H200) is gone", True)]),
-        (
-            "0, GPU-a, 3\n1, GPU-b, 0\n",
-            [
-                (
-                    "device 0 (NVIDIA H200) has had 3 uncorrected memory errors since the driver "
-                    "was loaded",
-                    False,
-                )
-            ],
-        ),
-    ],
-)
-def test_devices(answer: str | None, expected: list[tuple[str, bool]]) -> None:
-    assert [(p.message, p.blocks) for p in check_devices(DEVICES, answer)] == expected
+def test_an_offered_device_that_is_not_there_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = check_devices(DEVICES, [Device(index=0, uuid="GPU-a")], {})
+    assert [(p.message, p.blocks) for p in found] == [("device 1 (NVIDIA H200) is gone", True)]
+    assert (
+        check_devices(DEVICES, [Device(index=1, uuid="GPU-a"), Device(index=0, uuid="GPU-b")], {})
+        == []
+    )
+    monkeypatch.setattr(health, "ask_smi", lambda: None)
+    (problem,) = find_device_problems(DEVICES, None, None)
+    assert problem.blocks
+    assert problem.message == "nvidia-smi does not answer, or says that a device has failed"
 
 
 def test_what_blocks_comes_first_and_nothing_twice(

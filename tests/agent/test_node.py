@@ -14,7 +14,13 @@ from muster_agent.clock import boot_clock
 from muster_agent.environments.interpreters import InterpreterError, describe
 from muster_agent.jobs.folder import AllocationFolder
 from muster_agent.jobs.process import identify, is_alive
-from muster_agent.node.inventory import UsageMeter, interface_of, parse_smi, take_inventory
+from muster_agent.node.inventory import (
+    UsageMeter,
+    interface_of,
+    offered_devices,
+    parse_smi,
+    take_inventory,
+)
 from muster_agent.settings import AgentSettings
 from muster_agent.shim.processes.ports import lease_port
 from muster_agent.shim.reporting.reports import valid_metrics
@@ -22,10 +28,16 @@ from muster_agent.shim.reporting.reports import valid_metrics
 
 def test_nvidia_smi_lines_become_slots() -> None:
     text = (
-        "0, NVIDIA H200, 143771, GPU-aa, 570.86.15\n1, NVIDIA H200, [N/A], GPU-bb, 570.86.15\n"
+        "0, NVIDIA H200, 143771, GPU-aa, 570.86.15, 2, Disabled\n"
+        "1, NVIDIA H200, [N/A], GPU-bb, 570.86.15, [N/A], [N/A]\n"
+        "2, NVIDIA H200, 143771, GPU-cc, 570.86.15, 0, Enabled\n"
         "No devices were found\n"
     )
-    slots, driver = parse_smi(text)
+    devices, driver = parse_smi(text)
+    assert [d.ecc_volatile for d in devices] == [2, None, 0]
+    settings = AgentSettings(server_url="http://127.0.0.1:1")  # type: ignore[call-arg]
+    slots = offered_devices(devices, settings)
+    assert slots is not None
     assert driver == "570.86.15"
     assert [(s.index, s.name, s.uuid) for s in slots] == [
         (0, "NVIDIA H200", "GPU-aa"),

@@ -14,7 +14,8 @@ import pytest
 from muster import wire
 from muster_agent.jobs.folder import shim_identity
 from muster_agent.jobs.process import identify
-from muster_agent.node.granted import granted_cpus, granted_devices, granted_memory_bytes
+from muster_agent.node.granted import granted_accelerators, granted_cpus, granted_memory_bytes
+from muster_agent.nvml import Device, Instance, accelerators_of
 from muster_agent.pilot import PilotUse, Tenure, grace_s, why_close, why_leave_now
 from muster_agent.settings import AgentSettings
 
@@ -87,11 +88,15 @@ def test_a_wrong_idle_time_says_what_would_work() -> None:
 # ---- what the job was given
 
 
-def slots(*uuids: str) -> list[wire.SlotInfo]:
-    return [
-        wire.SlotInfo(index=i, slot_type="cuda", name="GPU", uuid=uuid)
-        for i, uuid in enumerate(uuids)
-    ]
+MIG = Device(
+    index=3,
+    uuid="GPU-dd",
+    is_mig=True,
+    instances=(
+        Instance(uuid="MIG-11", name="1g", gpu_instance=7, compute_instance=0),
+        Instance(uuid="MIG-22", name="1g", gpu_instance=8, compute_instance=0),
+    ),
+)
 
 
 @pytest.mark.parametrize(
@@ -102,14 +107,18 @@ def slots(*uuids: str) -> list[wire.SlotInfo]:
         ({"SLURM_JOB_ID": "1", "CUDA_VISIBLE_DEVICES": ""}, []),
         ({"SLURM_JOB_ID": "1"}, []),
         ({"CUDA_VISIBLE_DEVICES": "0"}, [0]),
-        ({}, [0, 1, 2]),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-2,GPU-aa"}, [0, 4]),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-GPU-dd/7/0"}, [3]),
+        ({"CUDA_VISIBLE_DEVICES": "3,GPU-dd"}, []),  # programs run on its instances alone
+        ({}, [0, 1, 2, 3, 4]),
     ],
 )
 def test_a_pilot_offers_the_devices_its_job_was_given(
     environment: dict[str, str], expected: list[int]
 ) -> None:
-    found = granted_devices(slots("GPU-aa", "GPU-bb", "GPU-cc"), environment)
-    assert [slot.index for slot in found] == expected
+    devices = [Device(index=i, uuid=uuid) for i, uuid in enumerate(("GPU-aa", "GPU-bb", "GPU-cc"))]
+    found = granted_accelerators(accelerators_of([*devices, MIG]), environment)
+    assert [unit.index for unit in found] == expected
 
 
 def test_a_pilot_offers_the_processors_and_the_memory_of_its_job() -> None:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from muster_agent.nvml import NvmlAbsent, ask_devices
+
 DEV = Path("/dev")
 DRIVER = Path("/proc/driver/nvidia")
 OF_THE_DRIVER = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
@@ -114,18 +116,14 @@ def _mig_part(uuid: str) -> MigPart:
     if old := _OLD_MIG.fullmatch(uuid):
         return MigPart(old[1], int(old[2]), int(old[3]))
     try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        parent = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
-        return MigPart(
-            pynvml.nvmlDeviceGetUUID(parent),
-            int(pynvml.nvmlDeviceGetGpuInstanceId(handle)),
-            int(pynvml.nvmlDeviceGetComputeInstanceId(handle)),
-        )
-    except Exception as error:  # no package, no driver, or no such instance
+        devices, _ = ask_devices()
+    except NvmlAbsent as error:
         raise OSError(f"NVML does not tell which device {uuid} is a part of: {error}") from error
+    for device in devices:
+        for part in device.instances:
+            if part.uuid == uuid:
+                return MigPart(device.uuid, part.gpu_instance, part.compute_instance)
+    raise OSError(f"NVML does not tell which device {uuid} is a part of: there is no such instance")
 
 
 def _existing(paths: Iterable[Path]) -> tuple[str, ...]:

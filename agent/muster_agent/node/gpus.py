@@ -1,4 +1,5 @@
-"""Utilization of this node's NVIDIA devices, read through NVML. Needs the package nvidia-ml-py.
+"""Utilization and problems of this node's NVIDIA devices, read through NVML. Needs the package
+nvidia-ml-py.
 
 A driver in trouble may not answer for minutes, so a thread of its own asks; who wants to know reads
 what it last heard, and is told when that is old.
@@ -8,11 +9,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from muster.wire import GpuUsage, NodeProblem
-from muster_agent.node.device_health import DeviceState, problems_of, read_states
+from muster.wire import GpuUsage
+from muster_agent.nvml import Accelerator, Device, Nvml, NvmlAbsent, accelerators_of
 
 SAMPLE_INTERVAL_S = 5.0
 TOO_OLD_S = 30.0
@@ -20,104 +20,78 @@ TOO_OLD_S = 30.0
 
 
 class GpuMeter:
-    def __init__(
-        self,
-        read: Callable[[], list[GpuUsage]] | None = None,
-        examine: Callable[[], list[DeviceState]] | None = None,
-    ) -> None:
-        """Create the meter; `read` and `examine` query all devices and default to NVML."""
+    def __init__(self, read: Callable[[], Sequence[Device]] | None = None) -> None:
+        """Create the meter; `read` queries all devices and defaults to NVML."""
         self._read = read
-        self._examine = examine
-        self._links: dict[str, frozenset[int]] = {}
+        self.links: dict[str, frozenset[int]] = {}
         """NVLink connections that have been up, by UUID."""
-        self._problems: list[NodeProblem] = []
-        self._found: list[GpuUsage] | None = None
+        self.is_absent = False
+        """Whether there is no NVML here."""
+        self.is_waiting = True
+        """Whether the first answer may still come."""
+        self._found: Sequence[Device] | None = None
         self._at = time.monotonic()
         self._problem = "they have not been asked yet"
         self._thread: threading.Thread | None = None
 
-    def read(self) -> tuple[list[GpuUsage] | None, str]:
+    def devices(self) -> tuple[Sequence[Device] | None, str]:
         """Return the latest reading of all devices, or None and the reason. Never blocks."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._ask, name="muster-gpus", daemon=True)
             self._thread.start()
         age_s = time.monotonic() - self._at
-        if self._found is not None and age_s > TOO_OLD_S:
+        if (self._found is not None or self.is_waiting) and age_s > TOO_OLD_S:
+            self.is_waiting = False
             return None, f"NVML has not answered for {age_s:.0f} s"
         return self._found, self._problem
 
-    def problems(self) -> list[NodeProblem]:
-        """Return the problems of the devices as of the latest reading. Never blocks."""
-        return self._problems
+    def read(self) -> tuple[list[GpuUsage] | None, str]:
+        """Return the latest use of all devices, or None and the reason. Never blocks."""
+        found, problem = self.devices()
+        return None if found is None else usage_of(found), problem
 
     def _ask(self) -> None:
-        read, examine = self._read, self._examine
+        read = self._read
         if read is None:
-            nvml, self._problem = _open_nvml()
-            if nvml is None:
-                return  # A missing package stays missing until the agent is restarted.
-            read, examine = (lambda: read_all(nvml)), (lambda: read_states(nvml))
+            try:
+                read = Nvml().devices
+            except NvmlAbsent as error:
+                # Stays so until the agent is restarted.
+                self.is_absent, self.is_waiting, self._problem = True, False, str(error)
+                return
         while True:
             try:
-                # First: of a device that is lost nothing else can be read.
-                self._problems = self._judge(examine() if examine is not None else [])
-                self._found, self._problem = read(), ""
+                found = read()
+                for device in found:
+                    before = self.links.get(device.uuid, frozenset())
+                    self.links[device.uuid] = before | device.active_links
+                self._found, self._problem = found, ""
             except Exception as error:
                 self._found, self._problem = None, f"NVML failed: {error}"
-            self._at = time.monotonic()
+            self._at, self.is_waiting = time.monotonic(), False
             time.sleep(SAMPLE_INTERVAL_S)
 
-    def _judge(self, states: list[DeviceState]) -> list[NodeProblem]:
-        found = []
-        for state in states:
-            before = self._links.get(state.uuid, frozenset())
-            found += problems_of(state, links_before=before)
-            self._links[state.uuid] = before | state.active_links
-        return found
+
+def usage_of(devices: Sequence[Device]) -> list[GpuUsage]:
+    """Return the use of what jobs can be given, as far as it can be read: a device that is lost tells
+    nothing."""
+    return [
+        _usage_of(accelerator)
+        for accelerator in accelerators_of(devices)
+        if not accelerator.device.is_lost
+    ]
 
 
-def _open_nvml() -> tuple[Any, str]:
-    """Return the initialized module pynvml, or None and the reason."""
-    try:
-        import pynvml
-    except ImportError:
-        return None, "nvidia-ml-py is not installed for the agent"
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return None, f"there is no NVIDIA driver: {error}"
-    return pynvml, ""
-
-
-def read_all(nvml: Any) -> list[GpuUsage]:
-    """Query all devices; `nvml` is the initialized module pynvml."""
-    return [_read_one(nvml, index) for index in range(nvml.nvmlDeviceGetCount())]
-
-
-def _read_one(nvml: Any, index: int) -> GpuUsage:
-    device = nvml.nvmlDeviceGetHandleByIndex(index)
-    memory = nvml.nvmlDeviceGetMemoryInfo(device)
-
-    def ask(call: Callable[..., Any], *more: Any) -> float | None:
-        """Query one value; None if the device does not know it: a MIG part has no power reading of
-        its own."""
-        try:
-            return float(call(device, *more))
-        except nvml.NVMLError:
-            return None
-
-    try:
-        use_pct: float | None = float(nvml.nvmlDeviceGetUtilizationRates(device).gpu)
-    except nvml.NVMLError:
-        use_pct = None
-    power_mw = ask(nvml.nvmlDeviceGetPowerUsage)
-    name = nvml.nvmlDeviceGetName(device)
+def _usage_of(accelerator: Accelerator) -> GpuUsage:
+    """Return the use of one accelerator. An instance has no use and no power reading of its own."""
+    device, whole = accelerator.device, accelerator.whole
+    is_whole = accelerator.instance is None
     return GpuUsage(
-        index=index,
-        name=name if isinstance(name, str) else name.decode(errors="replace"),
-        use_pct=use_pct,
-        memory_used_bytes=int(memory.used),
-        memory_total_bytes=int(memory.total),
-        power_w=None if power_mw is None else power_mw / 1000,
-        temperature_c=ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
+        index=accelerator.index,
+        name=whole.name or device.name,
+        use_pct=device.use_pct if is_whole else None,
+        memory_used_bytes=whole.memory_used_bytes or 0,
+        memory_total_bytes=whole.memory_total_bytes,
+        power_w=device.power_w if is_whole else None,
+        temperature_c=device.temperature_c,
     )

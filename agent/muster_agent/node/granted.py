@@ -7,25 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from muster.wire import SlotInfo
+from muster_agent.nvml import Accelerator
 
 
-def granted_devices(devices: Sequence[SlotInfo], environment: Mapping[str, str]) -> list[SlotInfo]:
-    """Return the devices that CUDA_VISIBLE_DEVICES lists, by index or UUID, in the machine's order.
+def granted_accelerators(
+    accelerators: Sequence[Accelerator], environment: Mapping[str, str]
+) -> list[Accelerator]:
+    """Return the devices that CUDA_VISIBLE_DEVICES lists, by index or UUID, in the machine's order. MIG
+    instances are listed by UUID.
 
     Without the variable a Slurm job has been given none, even where it sees them all; elsewhere all
     are offered.
     """
     listed = environment.get("CUDA_VISIBLE_DEVICES")
     if listed is None:
-        return [] if "SLURM_JOB_ID" in environment else list(devices)
-    names = {name.strip() for name in listed.split(",") if name.strip()}
+        return [] if "SLURM_JOB_ID" in environment else list(accelerators)
+    names = [name.strip() for name in listed.split(",") if name.strip()]
     return [
-        device
-        for device in devices
-        if str(device.index) in names
-        or any(device.uuid.startswith(name) for name in names if name.startswith("GPU-"))
+        accelerator
+        for accelerator in accelerators
+        if any(_is_named(accelerator, name) for name in names)
     ]
+
+
+def _is_named(accelerator: Accelerator, name: str) -> bool:
+    if name.startswith(
+        "MIG-GPU-"
+    ):  # The form of drivers before 470: device, GPU and compute instance.
+        part = accelerator.instance
+        return part is not None and name == (
+            f"MIG-{accelerator.device.uuid}/{part.gpu_instance}/{part.compute_instance}"
+        )
+    if name.startswith(("GPU-", "MIG-")):
+        return accelerator.uuid.startswith(
+            name
+        )  # CUDA takes the beginning of a UUID for all of it.
+    return accelerator.instance is None and name == str(accelerator.device.index)
 
 
 def granted_cpus(num_cpus: int, environment: Mapping[str, str]) -> int:

@@ -16,8 +16,11 @@ import psutil
 from muster.wire import ClockReading, NodeProblem, SlotInfo
 from muster_agent.jobs.folder import MIN_DISK_FREE_BYTES
 from muster_agent.jobs.survivors import remaining
-from muster_agent.node.inventory import ask_smi
+from muster_agent.node.device_health import problems_of
+from muster_agent.node.gpus import GpuMeter
+from muster_agent.node.inventory import ask_smi, parse_smi
 from muster_agent.node.xid import KernelLog
+from muster_agent.nvml import Device, accelerators_of
 
 CHECK_INTERVAL_S = 15.0
 LOW_DISK_FREE_BYTES = 1024 * 2**20
@@ -28,7 +31,6 @@ MAX_CLOCK_SKEW_S = 5.0
 """Seconds of clock skew beyond which log lines and files of different nodes cannot be ordered by
 time."""
 MAX_PIDS_SHOWN = 5
-_SMI_FIELDS = "index,uuid,ecc.errors.uncorrected.volatile.total"
 
 
 def find_problems(
@@ -40,16 +42,17 @@ def find_problems(
     kill_wait_s: float,
     cold_reason: str = "",
     kernel_log: KernelLog | None = None,
-    of_nvml: Sequence[NodeProblem] = (),
+    gpus: GpuMeter | None = None,
 ) -> list[NodeProblem]:
-    """Run all checks and return the problems, blocking ones first. Waits for nvidia-smi.
+    """Run all checks and return the problems, blocking ones first. Waits for nvidia-smi where there is
+    no NVML.
 
     folders: the folders of the agent and its storage.
     devices: the slots the node has offered.
     home: the agent's folder. kill_wait_s: the setting.
     cold_reason: why no worker is forked from a warm parent, as one clause; "" if there is no reason.
     kernel_log: where the driver tells of errors of its devices.
-    of_nvml: what the devices tell of themselves.
+    gpus: what the devices tell of themselves; None where there is no NVML.
     """
     found = [problem for path in folders for problem in check_disk(path)]
     found += check_memory() + check_clock(clock)
@@ -59,8 +62,7 @@ def find_problems(
         found.append(NodeProblem(kind="workers", message=message))
     expected = [device for device in devices if device.slot_type == "cuda"]
     if expected:
-        found += check_devices(expected, ask_smi(_SMI_FIELDS))
-        found += [*(kernel_log.read() if kernel_log is not None else ()), *of_nvml]
+        found += find_device_problems(expected, gpus, kernel_log)
     unique = {problem.message: problem for problem in found}
     return sorted(unique.values(), key=lambda problem: not problem.blocks)
 
@@ -126,29 +128,41 @@ def check_clock(reading: ClockReading | None) -> list[NodeProblem]:
     return [NodeProblem(kind="clock", message=message)]
 
 
-def check_devices(expected: Sequence[SlotInfo], answer: str | None) -> list[NodeProblem]:
-    """Check whether the offered devices are present and free of memory errors.
+def find_device_problems(
+    expected: Sequence[SlotInfo], gpus: GpuMeter | None, kernel_log: KernelLog | None
+) -> list[NodeProblem]:
+    """Return the problems of the offered devices, by NVML or nvidia-smi and by the kernel's log."""
+    devices, problem = gpus.devices() if gpus is not None else (None, "")
+    if gpus is None or gpus.is_absent:
+        answer = ask_smi()
+        devices = parse_smi(answer)[0] if answer is not None else None
+        problem = "nvidia-smi does not answer, or says that a device has failed"
+    found = []
+    if devices is not None:
+        found += check_devices(expected, devices, gpus.links if gpus is not None else {})
+    elif gpus is None or not gpus.is_waiting:
+        found.append(NodeProblem(kind="device", message=problem, blocks=True))
+    pcis = {device.pci: device.uuid for device in devices or () if device.pci and device.uuid}
+    return found + (kernel_log.read(pcis) if kernel_log is not None else [])
 
-    answer: the result of `ask_smi` with the fields of this module.
+
+def check_devices(
+    expected: Sequence[SlotInfo],
+    devices: Sequence[Device],
+    links: Mapping[str, frozenset[int]],
+) -> list[NodeProblem]:
+    """Check whether the offered devices are present, and what all devices tell of themselves.
+
+    links: NVLink connections that have been up, by UUID of the device.
     """
-    if answer is None:
-        message = "nvidia-smi does not answer, or says that a device has failed"
-        return [NodeProblem(kind="device", message=message, blocks=True)]
-    errors_of: dict[str, str] = {}
-    for line in answer.splitlines():
-        fields = [field.strip() for field in line.split(",")]
-        if len(fields) == 3:
-            errors_of[fields[1]] = fields[2]
-    problems = []
-    for device in expected:
-        errors = errors_of.get(device.uuid)
-        if errors is None:
-            message = f"device {device.index} ({device.name}) is gone"
-            problems.append(NodeProblem(kind="device", message=message, blocks=True))
-        elif errors.isdigit() and int(errors):
-            message = (
-                f"device {device.index} ({device.name}) has had {errors} uncorrected memory errors "
-                "since the driver was loaded"
-            )
-            problems.append(NodeProblem(kind="device", message=message))
-    return problems
+    present = {a.uuid for a in accelerators_of(devices)}
+    found = [
+        NodeProblem(
+            kind="device", message=f"device {slot.index} ({slot.name}) is gone", blocks=True
+        )
+        for slot in expected
+        if slot.uuid not in present
+    ]
+    for device in devices:
+        found += problems_of(device, links_before=links.get(device.uuid, frozenset()))
+    return found

@@ -11,34 +11,33 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
 
 from muster import __version__
-from muster.wire import DESCRIBES, InterfaceUsage, Inventory, NodeProblem, NodeUsage, SlotInfo
+from muster.wire import DESCRIBES, InterfaceUsage, Inventory, NodeUsage, SlotInfo
 from muster_agent.environments.interpreters import Interpreter, InterpreterError, describe
 from muster_agent.node.gpus import GpuMeter
-from muster_agent.node.granted import granted_cpus, granted_devices, granted_memory_bytes
+from muster_agent.node.granted import granted_accelerators, granted_cpus, granted_memory_bytes
+from muster_agent.nvml import Device, NvmlAbsent, accelerators_of, ask_devices
 from muster_agent.settings import AgentSettings
 
 _SMI_TIMEOUT_S = 20.0
-_SMI_FIELDS = "index,name,memory.total,uuid,driver_version"
+_SMI_FIELDS = "index,name,memory.total,uuid,driver_version,ecc.errors.uncorrected.volatile.total,mig.mode.current"
 
 
 def take_inventory(settings: AgentSettings) -> Inventory:
-    """Return the inventory for registration. Runs nvidia-smi and the training interpreter."""
-    devices, driver_version = (
-        parse_smi(ask_smi(_SMI_FIELDS) or "") if settings.slot_type != "cpu" else ([], "")
-    )
+    """Return the inventory for registration. Asks NVML and runs the training interpreter."""
+    found, driver_version = find_devices() if settings.slot_type != "cpu" else ([], "")
+    devices = offered_devices(found, settings)
     given = os.environ if settings.is_pilot else {}
-    if settings.is_pilot:
-        devices = granted_devices(devices, given)
     num_cpus = granted_cpus(num_usable_cpus(), given)
     memory_bytes = granted_memory_bytes(psutil.virtual_memory().total, given)
-    if devices or settings.slot_type == "cuda":
-        slots = devices if settings.slots is None else devices[: settings.slots]
+    if devices is not None:
+        slots = devices
     else:
         count = num_cpus if settings.slots is None else settings.slots
         slots = _cpu_slots(count, memory_bytes)
@@ -63,16 +62,41 @@ def take_inventory(settings: AgentSettings) -> Inventory:
     )
 
 
+def find_devices() -> tuple[Sequence[Device], str]:
+    """Return the devices of this machine and the version of their driver, from NVML, and where there is
+    none from nvidia-smi. Waits for either."""
+    try:
+        return ask_devices()
+    except NvmlAbsent:
+        return parse_smi(ask_smi() or "")
+
+
 def devices_of(settings: AgentSettings) -> list[SlotInfo] | None:
     """Return the devices that are the slots of this node; None if its slots are CPUs."""
+    return offered_devices(find_devices()[0], settings) if settings.slot_type != "cpu" else None
+
+
+def offered_devices(devices: Sequence[Device], settings: AgentSettings) -> list[SlotInfo] | None:
+    """Return the slots that a node with these devices offers; None if its slots are CPUs. A device
+    that is lost is none, and one in MIG mode as many as it has instances."""
     if settings.slot_type == "cpu":
         return None
-    devices = parse_smi(ask_smi(_SMI_FIELDS) or "")[0]
+    accelerators = accelerators_of(devices)
     if settings.is_pilot:
-        devices = granted_devices(devices, os.environ)
-    if not devices and settings.slot_type == "auto":
+        accelerators = granted_accelerators(accelerators, os.environ)
+    if not (accelerators if settings.is_pilot else devices) and settings.slot_type == "auto":
         return None
-    return devices if settings.slots is None else devices[: settings.slots]
+    return [
+        SlotInfo(
+            index=accelerator.index,
+            slot_type="cuda",
+            name=accelerator.whole.name or accelerator.device.name,
+            memory_bytes=accelerator.whole.memory_total_bytes,
+            uuid=accelerator.uuid,
+        )
+        for accelerator in accelerators
+        if accelerator.uuid and not accelerator.device.is_lost
+    ][: settings.slots]
 
 
 def node_address(settings: AgentSettings) -> str:
@@ -107,7 +131,7 @@ class UsageMeter:
 
     def __init__(self, disk: Path) -> None:
         self._disk = disk
-        self._gpus = GpuMeter()
+        self.gpus = GpuMeter()
         self._at: float | None = None
         self._previous: dict[str, float] = {}
         psutil.cpu_percent()
@@ -116,7 +140,7 @@ class UsageMeter:
         memory = psutil.virtual_memory()
         rates = self._rates()
         names = sorted(name for name in rates if name.startswith("sent "))[:MAX_INTERFACES]
-        gpus, gpu_problem = self._gpus.read()
+        gpus, gpu_problem = self.gpus.read()
         return NodeUsage(
             cpu_pct=min(100.0, max(0.0, psutil.cpu_percent())),
             memory_used_bytes=memory.total - memory.available,
@@ -138,10 +162,6 @@ class UsageMeter:
             gpus=gpus,
             gpu_problem=gpu_problem,
         )
-
-    def device_problems(self) -> list[NodeProblem]:
-        """Return the problems that NVML tells of the devices. Never blocks."""
-        return self._gpus.problems()
 
     def _rates(self) -> dict[str, float]:
         """Return bytes per second since the previous call, per counter."""
@@ -190,12 +210,12 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def ask_smi(fields: str) -> str | None:
-    """Query nvidia-smi: one line per device with these fields, separated by commas. Return None if
-    it is missing, fails or times out."""
+def ask_smi() -> str | None:
+    """Query nvidia-smi: one line per device, for `parse_smi`. Return None if it is missing, fails or
+    times out."""
     try:
         done = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"],
+            ["nvidia-smi", f"--query-gpu={_SMI_FIELDS}", "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
             timeout=_SMI_TIMEOUT_S,
@@ -207,21 +227,25 @@ def ask_smi(fields: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def parse_smi(text: str) -> tuple[list[SlotInfo], str]:
-    """Return slots and driver version from nvidia-smi's CSV. Unreadable lines are skipped."""
-    slots = []
+def parse_smi(text: str) -> tuple[list[Device], str]:
+    """Return devices and driver version from nvidia-smi's CSV. Unreadable lines are skipped. The
+    instances of a device in MIG mode are not told."""
+    devices = []
     driver_version = ""
     for row in csv.reader(io.StringIO(text), skipinitialspace=True):
-        if len(row) != 5 or not row[0].strip().isdigit():
+        if len(row) != 7 or not row[0].strip().isdigit():
             continue
-        index, name, memory_mib, uuid, driver_version = (field.strip() for field in row)
-        slots.append(
-            SlotInfo(
+        index, name, memory_mib, uuid, driver_version, errors, mig = (x.strip() for x in row)
+        devices.append(
+            Device(
                 index=int(index),
-                slot_type="cuda",
                 name=name,
-                memory_bytes=int(float(memory_mib) * 2**20) if memory_mib[:1].isdigit() else 0,
+                memory_total_bytes=int(float(memory_mib) * 2**20)
+                if memory_mib[:1].isdigit()
+                else 0,
                 uuid=uuid,
+                ecc_volatile=int(errors) if errors.isdigit() else None,
+                is_mig=mig == "Enabled",
             )
         )
-    return slots, driver_version
+    return devices, driver_version

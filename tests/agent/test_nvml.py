@@ -1,0 +1,151 @@
+"""Real agents on a fake library of NVIDIA's: what they offer and say of their devices, by UUID."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster_agent import nvml
+from muster_agent.isolation.device_files import device_files
+from support import fake_nvml
+from support.fake_nvml import device
+
+WAIT_S = 60.0
+TWO = [device("GPU-a", minor=1), device("GPU-b", minor=0, pci="00000000:5E:00.0")]
+PARTS = [
+    {
+        "uuid": f"MIG-{n}",
+        "name": "NVIDIA H200 MIG 1g.18gb",
+        "memory_used_bytes": n << 20,
+        "memory_total_bytes": 16 << 30,
+        "gpu_instance": 7 + n,
+        "compute_instance": 0,
+        "processes": [],
+    }
+    for n in range(2)
+]
+
+
+@pytest.fixture
+def gpu_agent(agent: Any, plane: Any, tmp_path: Path) -> Callable[[list[dict[str, Any]]], Any]:
+    """Start the agent on these devices, in the place of the one that runs on processors."""
+
+    def start(devices: list[dict[str, Any]]) -> Any:
+        agent.kill()
+        agent.environment |= fake_nvml.install(tmp_path, devices)
+        agent.environment |= {"MUSTER_AGENT_SLOTS": "8", "MUSTER_AGENT_ISOLATION": "none"}
+        plane.registrations.clear()
+        plane.leases.clear()
+        agent.start()
+        return agent
+
+    return start
+
+
+def offered(plane: Any, wait_for: Any) -> list[tuple[int, str]]:
+    wait_for(lambda: plane.registrations, timeout_s=WAIT_S)
+    inventory = plane.registrations[-1]["inventory"]
+    return [(slot["index"], slot["uuid"]) for slot in inventory["slots"]]
+
+
+def test_an_agent_offers_devices_and_tells_their_use(
+    gpu_agent: Any, plane: Any, wait_for: Any
+) -> None:
+    gpu_agent(TWO)
+    assert offered(plane, wait_for) == [(0, "GPU-a"), (1, "GPU-b")]
+    inventory = plane.registrations[-1]["inventory"]
+    assert inventory["driver_version"] == "580.65.06"
+    assert inventory["slots"][0]["memory_bytes"] == 141 << 30
+    gpus = wait_for(
+        lambda: plane.leases and (plane.leases[-1]["usage"] or {}).get("gpus"), timeout_s=WAIT_S
+    )
+    assert [(g["index"], g["power_w"], g["memory_used_bytes"]) for g in gpus] == [
+        (0, 76.5, 1 << 20),
+        (1, 76.5, 1 << 20),
+    ]
+
+
+def test_instances_are_offered_and_their_device_is_not(
+    gpu_agent: Any, plane: Any, wait_for: Any
+) -> None:
+    gpu_agent([device("GPU-a", instances=PARTS), TWO[1]])
+    assert offered(plane, wait_for) == [(0, "MIG-0"), (1, "MIG-1"), (2, "GPU-b")]
+    names = [slot["name"] for slot in plane.registrations[-1]["inventory"]["slots"]]
+    assert names == ["NVIDIA H200 MIG 1g.18gb"] * 2 + ["NVIDIA H200"]
+    gpus = wait_for(
+        lambda: plane.leases and (plane.leases[-1]["usage"] or {}).get("gpus"), timeout_s=WAIT_S
+    )
+    assert [(g["index"], g["power_w"], g["memory_used_bytes"] >> 20) for g in gpus] == [
+        (0, None, 0),
+        (1, None, 1),
+        (2, 76.5, 1),
+    ]
+
+
+def test_a_device_that_falls_off_while_the_agent_runs(
+    gpu_agent: Any, plane: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    gpu_agent(TWO)
+    offered(plane, wait_for)
+    wait_for(lambda: plane.leases and plane.leases[-1]["problems"] is not None, timeout_s=WAIT_S)
+    fake_nvml.change(tmp_path, [TWO[0], {**TWO[1], "is_lost": True}])
+
+    def lost() -> list[dict[str, Any]]:
+        problems = plane.leases[-1]["problems"] or []
+        return [p for p in problems if "fallen off the bus" in p["message"]]
+
+    (problem,) = wait_for(lost, timeout_s=WAIT_S)
+    assert problem["blocks"]
+    assert problem["message"].startswith("GPU 1 (GPU-b): ")
+
+
+def in_this_process(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, devices: list[dict[str, Any]]
+) -> None:
+    for name, value in fake_nvml.install(folder, devices).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setitem(sys.modules, "pynvml", fake_nvml)
+    monkeypatch.setattr(nvml, "_known", {})
+
+
+def test_all_devices_are_read_also_beside_one_that_is_lost(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    poor = {"uuid": "GPU-c"}
+    healthy = device("GPU-a", remaps=[0, 1, 1, 0], links=[0, 1], processes=[[7, 9], [8, None]])
+    in_this_process(monkeypatch, tmp_path, [healthy, TWO[1], poor])
+    library = nvml.Nvml()
+    assert [d.uuid for d in library.devices()] == ["GPU-a", "GPU-b", "GPU-c"]
+    fake_nvml.change(tmp_path, [healthy, {**TWO[1], "is_lost": True}, poor])
+    first, lost, last = library.devices()
+    assert (first.is_remap_pending, first.has_remap_failed, first.pcie_width) == (True, False, 16)
+    assert first.active_links == {0, 1}
+    assert first.processes == ((7, 9), (8, None))
+    assert (lost.uuid, lost.is_lost, lost.temperature_c) == ("GPU-b", True, None)
+    assert (last.is_lost, last.is_remap_pending, last.processes) == (False, None, None)
+    nvml._known.clear()
+    _, unknown, _ = nvml.Nvml().devices()
+    assert (unknown.uuid, unknown.is_lost) == ("", True)
+
+
+def test_an_instance_is_found_for_its_device_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    in_this_process(monkeypatch, tmp_path, [device("GPU-a", instances=PARTS)])
+    (tmp_path / "nvidiactl").touch()
+    with pytest.raises(OSError, match="does not tell which device file belongs to MIG-1"):
+        device_files(["MIG-1"], dev=tmp_path, driver=tmp_path)
+    with pytest.raises(OSError, match="MIG-9 is a part of: there is no such instance"):
+        device_files(["MIG-9"], dev=tmp_path, driver=tmp_path)
+
+
+def test_without_a_driver_nvml_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    in_this_process(monkeypatch, tmp_path, [])
+    assert nvml.ask_devices() == ([], "580.65.06")
+    (tmp_path / "devices.json").unlink()
+    with pytest.raises(nvml.NvmlAbsent, match="there is no NVIDIA driver: Driver Not Loaded"):
+        nvml.ask_devices()
