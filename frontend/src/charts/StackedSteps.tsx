@@ -12,6 +12,9 @@ import type { SeriesStore } from "./SeriesStore";
 import { type Drawing, usePlot } from "./usePlot";
 
 const HEIGHT = 240;
+/** Bars of single steps far apart would be thinner than a line. In CSS pixels. */
+const LEAST_BAR = 6;
+const MOST_WIDENED = 40;
 
 interface Parts {
   x: number[];
@@ -47,13 +50,14 @@ export function StackedSteps({ store, title, syncKey }: { store: SeriesStore; ti
       return [...sums];
     });
     return {
-      signature: `${syncKey}`,
+      signature: `${syncKey}.${x.length <= MOST_WIDENED}`,
       data: [x, ...stacked.toReversed()] as uPlot.AlignedData,
       options: (palette, width) =>
         optionsOf(
           palette,
           width,
           () => current.current.x.length,
+          x.length <= MOST_WIDENED ? LEAST_BAR : 1,
           (idx) => writeLegend(idx),
         ),
     };
@@ -107,6 +111,7 @@ function optionsOf(
   palette: Palette,
   width: number,
   numBuckets: () => number,
+  leastBar: number,
   onCursor: (idx: number | null) => void,
 ): uPlot.Options {
   return {
@@ -127,7 +132,7 @@ function optionsOf(
         fill: palette.parts[part],
         width: 0, // without a stroke: an outline would shine through between stacked bars
         points: { show: false },
-        paths: uPlot.paths.bars?.({ size: [0.92, 48], align: 1 }),
+        paths: uPlot.paths.bars?.({ size: [0.92, 48, leastBar], align: 1 }),
       })),
     ],
     axes: [

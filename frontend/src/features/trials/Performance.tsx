@@ -24,32 +24,35 @@ import { Staleness } from "./Staleness";
 import { useSeriesStore } from "../../common/series/useSeriesStore";
 import layout from "../../components/layout.module.css";
 
-const CURVES = ["comm/overhead_ratio", "throughput/samples_per_s", "throughput/mfu"];
+const COSTS = [
+  { id: "comm-share", metric: "comm/overhead_ratio", title: "perf.commShare" },
+  { id: "throughput", metric: "throughput/samples_per_s", title: "perf.throughput" },
+  { id: "mfu", metric: "throughput/mfu", title: "perf.mfu" },
+] as const;
+const CURVES: string[] = COSTS.map(({ metric }) => metric);
 
 /** Load the steps of one rank and the cost curves while the component is mounted. */
 function useStores(trial: TrialDetail, rank: number) {
   const bars = useSeriesStore(trial.id, 48, false);
   const curves = useSeriesStore(trial.id);
-  const hasMfu = "throughput/mfu" in trial.summary;
+  const measured = CURVES.filter((name) => name in trial.summary).join(" ");
   useEffect(() => {
-    const releases = [
-      ...STEP_PARTS.map((name) => bars.want(name)),
-      ...CURVES.slice(0, hasMfu ? 3 : 2).map((name) => curves.want(name)),
-    ];
+    const names = measured.split(" ").filter(Boolean);
+    const releases = [...STEP_PARTS.map((name) => bars.want(name)), ...names.map((name) => curves.want(name))];
     return () => {
       for (const release of releases) release();
       bars.dispose();
       curves.dispose();
     };
-  }, [bars, curves, hasMfu]);
+  }, [bars, curves, measured]);
   useEffect(() => bars.configure({}, [rank]), [bars, rank]);
-  return { bars, curves, hasMfu };
+  return { bars, curves, measured };
 }
 
 export function Performance({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   const [rank, setRank] = useState("0");
-  const { bars, curves, hasMfu } = useStores(trial, Number(rank));
+  const { bars, curves, measured: costs } = useStores(trial, Number(rank));
   const workers = useQuery(trialWorkers(trial.id));
   const measured = useQuery(trialPerformance(trial.id, !isTerminal(trial.state)));
   const hasParts = "time/step_ms" in trial.summary;
@@ -92,9 +95,11 @@ export function Performance({ trial }: { trial: TrialDetail }) {
       >
         <StackedSteps store={bars} title={t("perf.stepTime")} />
       </Section>
-      <Section title={t("perf.cost")}>
-        <CostCharts curves={curves} hasMfu={hasMfu} />
-      </Section>
+      {costs ? (
+        <Section title={t("perf.cost")}>
+          <CostCharts curves={curves} measured={costs.split(" ")} />
+        </Section>
+      ) : null}
       <QueryView query={measured}>
         {(data) => (
           <Measured
@@ -114,31 +119,18 @@ export function Performance({ trial }: { trial: TrialDetail }) {
   );
 }
 
-/** What training costs: communication, throughput, and MFU where it is known. */
-function CostCharts({ curves, hasMfu }: { curves: SeriesStore; hasMfu: boolean }) {
+/** What training costs: communication, throughput, and MFU, of which each is drawn where it is measured. */
+function CostCharts({ curves, measured }: { curves: SeriesStore; measured: string[] }) {
   const { t } = useTranslation();
-  const comm = useMemo(() => trialSource(curves, ["comm/overhead_ratio"], false), [curves]);
-  const throughput = useMemo(() => trialSource(curves, ["throughput/samples_per_s"], false), [curves]);
-  const mfu = useMemo(() => trialSource(curves, ["throughput/mfu"], false), [curves]);
+  const sources = useMemo(() => new Map(CURVES.map((name) => [name, trialSource(curves, [name], false)])), [curves]);
   return (
     <div className={chartCss["grid"]}>
-      <SeriesChart
-        id="comm-share"
-        title={t("perf.commShare")}
-        metric="comm/overhead_ratio"
-        source={comm}
-        syncKey="perf"
-      />
-      <SeriesChart
-        id="throughput"
-        title={t("perf.throughput")}
-        metric="throughput/samples_per_s"
-        source={throughput}
-        syncKey="perf"
-      />
-      {hasMfu ? (
-        <SeriesChart id="mfu" title={t("perf.mfu")} metric="throughput/mfu" source={mfu} syncKey="perf" />
-      ) : null}
+      {COSTS.map(({ id, metric, title }) => {
+        const source = sources.get(metric);
+        return source && measured.includes(metric) ? (
+          <SeriesChart key={id} id={id} title={t(title)} metric={metric} source={source} syncKey="perf" />
+        ) : null;
+      })}
     </div>
   );
 }
@@ -204,7 +196,7 @@ function Measured({ trial, data, nodes }: { trial: TrialDetail; data: TrialPerfo
       <Section
         guide="concepts/measuring#by-process-group-and-kind"
         title={t("perf.traffic")}
-        note={t("perf.trafficNote")}
+        note={t(data.source === null ? "perf.trafficNote" : "perf.trafficTimelineNote")}
       >
         <TrafficTable traffic={data.traffic} perStep={data.bucket_steps === 1} />
       </Section>

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
 import { type TraceTimes, traceFigures } from "../../api/queries";
-import { Notice } from "../../components/basics";
+import { Notice, Section } from "../../components/basics";
 import { type Column, DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
@@ -43,73 +43,83 @@ export function TraceFigures({ trial, no }: { trial: number; no: number }) {
             cell: ({ times }) => ms(times[`${name}_us`]),
           })),
         ];
+        const pairs = waiting?.pairs ?? [];
         const kinds = ranks.flatMap((rank) => rank.kinds.map((kind) => ({ rank: rank.rank, ...kind })));
         return (
           <>
-            {problems.map(({ rank, problem }) => (
-              <Notice key={rank} tone="warn" title={`${t("rank.no", { rank })}: ${problem}`} />
-            ))}
-            {rows.length > 0 ? (
-              <DataTable
-                rows={rows}
-                rowKey={({ key }) => key}
-                label={t("profiles.figures.title", { no })}
-                columns={columns}
-                testId="trace-figures"
-              />
-            ) : null}
+            <Section title={t("profiles.figures.title", { no })}>
+              {problems.map(({ rank, problem }) => (
+                <Notice key={rank} tone="warn" title={`${t("rank.no", { rank })}: ${problem}`} />
+              ))}
+              {pairs.slice(0, MAX_PAIRS).map((pair) => (
+                <Text size="sm" key={`${pair.rank}.${pair.waits_for}`} data-testid="trace-waits">
+                  {t("profiles.figures.waits", {
+                    rank: pair.rank,
+                    other: pair.waits_for,
+                    time: ms(pair.waiting_us),
+                    n: format.count(waiting?.collectives),
+                  })}
+                </Text>
+              ))}
+              {pairs.length > MAX_PAIRS ? (
+                <Text size="xs" c="dimmed">
+                  {t("profiles.figures.shorterWaits", { n: format.count(pairs.length - MAX_PAIRS) })}
+                </Text>
+              ) : null}
+              {ranks.some((rank) => rank.device === "cpu") ? (
+                <Text size="xs" c="dimmed">
+                  {t("profiles.figures.cpu")}
+                </Text>
+              ) : null}
+              {rows.length > 0 ? (
+                <DataTable
+                  rows={rows}
+                  rowKey={({ key }) => key}
+                  label={t("profiles.figures.title", { no })}
+                  columns={columns}
+                  testId="trace-figures"
+                />
+              ) : null}
+            </Section>
             {kinds.length > 0 ? (
-              <DataTable
-                rows={kinds}
-                rowKey={(kind) => `${kind.rank}.${kind.group}.${kind.kind}`}
-                label={t("profiles.figures.kinds")}
-                testId="trace-kinds"
-                columns={[
-                  { id: "rank", header: t("profiles.figures.of"), cell: (kind) => t("rank.no", { rank: kind.rank }) },
-                  { id: "kind", header: t("profiles.figures.kind"), lead: true, cell: (kind) => kind.kind },
-                  { id: "group", header: t("profiles.figures.group"), cell: (kind) => kind.group },
-                  {
-                    id: "count",
-                    header: t("profiles.figures.count"),
-                    align: "right",
-                    cell: (kind) => format.count(kind.count),
-                  },
-                  {
-                    id: "bytes",
-                    header: t("profiles.size"),
-                    align: "right",
-                    cell: (kind) => (kind.bytes === null ? format.MISSING : format.bytes(kind.bytes)),
-                  },
-                  {
-                    id: "time",
-                    header: t("profiles.figures.communication"),
-                    align: "right",
-                    cell: (kind) => ms(kind.communication_us),
-                  },
-                  {
-                    id: "exposed",
-                    header: t("profiles.figures.exposed"),
-                    align: "right",
-                    cell: (kind) => ms(kind.exposed_us),
-                  },
-                ]}
-              />
+              <Section title={t("profiles.figures.kinds")}>
+                <DataTable
+                  rows={kinds}
+                  rowKey={(kind) => `${kind.rank}.${kind.group}.${kind.kind}`}
+                  label={t("profiles.figures.kinds")}
+                  testId="trace-kinds"
+                  columns={[
+                    { id: "rank", header: t("profiles.figures.of"), cell: (kind) => t("rank.no", { rank: kind.rank }) },
+                    { id: "kind", header: t("profiles.figures.kind"), lead: true, cell: (kind) => kind.kind },
+                    { id: "group", header: t("profiles.figures.group"), cell: (kind) => kind.group },
+                    {
+                      id: "count",
+                      header: t("profiles.figures.count"),
+                      align: "right",
+                      cell: (kind) => format.count(kind.count),
+                    },
+                    {
+                      id: "bytes",
+                      header: t("profiles.size"),
+                      align: "right",
+                      cell: (kind) => (kind.bytes === null ? format.MISSING : format.bytes(kind.bytes)),
+                    },
+                    {
+                      id: "time",
+                      header: t("profiles.figures.communication"),
+                      align: "right",
+                      cell: (kind) => ms(kind.communication_us),
+                    },
+                    {
+                      id: "exposed",
+                      header: t("profiles.figures.exposed"),
+                      align: "right",
+                      cell: (kind) => ms(kind.exposed_us),
+                    },
+                  ]}
+                />
+              </Section>
             ) : null}
-            {ranks.some((rank) => rank.device === "cpu") ? (
-              <Text size="xs" c="dimmed">
-                {t("profiles.figures.cpu")}
-              </Text>
-            ) : null}
-            {(waiting?.pairs ?? []).slice(0, MAX_PAIRS).map((pair) => (
-              <Text size="sm" key={`${pair.rank}.${pair.waits_for}`} data-testid="trace-waits">
-                {t("profiles.figures.waits", {
-                  rank: pair.rank,
-                  other: pair.waits_for,
-                  time: ms(pair.waiting_us),
-                  n: format.count(waiting?.collectives),
-                })}
-              </Text>
-            ))}
           </>
         );
       }}

@@ -51,6 +51,7 @@ export const performance = {
     share: "Share",
     traffic: "Communication by group and operation",
     trafficNote: "Per step, over all measured steps; means over members",
+    trafficTimelineNote: "Per step, over the steps of the kernel timeline; means over members",
     noTraffic: "No communication measured",
     noTrafficHint: "A single worker does not communicate. Collectives are timed on gloo, not on NCCL.",
     count: "Count",

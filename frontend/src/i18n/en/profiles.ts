@@ -39,6 +39,7 @@ export const profiles = {
       count: "Count",
       cpu: "This trace has no GPU activity: it shows operations of the training thread and gloo.",
       waits: "Rank {{rank}} waited {{time}} for rank {{other}} (collectives compared: {{n}}).",
+      shorterWaits: "Shorter waits of {{n}} other pairs of ranks are not listed.",
     },
     perfetto: {
       blocked: "The browser blocked the new tab. Allow pop-ups for this page, or download the trace.",

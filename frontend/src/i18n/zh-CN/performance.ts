@@ -50,6 +50,7 @@ export const performance: Same<typeof english> = {
     share: "占比",
     traffic: "各进程组与类型的通信",
     trafficNote: "按全部测量步的每步值，成员平均值",
+    trafficTimelineNote: "每步，仅统计内核时间线覆盖的步；为各成员的均值",
     noTraffic: "没有测到通信",
     noTrafficHint: "单个 worker 无需通信；仅对 gloo 的集合通信计时，NCCL 不计。",
     count: "次数",
