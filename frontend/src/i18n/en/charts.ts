@@ -76,7 +76,7 @@ export const charts = {
     spotKeysOpen: "Arrow keys move between points, Page Up and Page Down by ten. Enter opens the trial.",
     points_one: "{{n}} point",
     points_other: "{{n}} points",
-    pointsOfSteps: "{{n}} points from {{all}} steps; each is the mean since the previous point",
+    pointsOfSteps: "{{n}} points from {{all}} steps; each is the mean of the steps measured since the previous point",
     stepGaps: "{{n}} of {{all}} steps, first gap after step {{step}}",
     valueGaps: "{{n}} of {{all}} values at one per {{every}} steps, first gap after step {{step}}",
     bucketGaps_one: "{{n}} bucket without values, after step {{step}}",

@@ -68,7 +68,7 @@ export const charts: Same<typeof english> = {
     spotKeysOpen: "方向键在各点之间移动，Page Up 和 Page Down 一次移动十个，Enter 打开该试验。",
     points_one: "{{n}} 个点",
     points_other: "{{n}} 个点",
-    pointsOfSteps: "{{all}} 步中的 {{n}} 个点；每个点是自上一个点以来各步的平均值",
+    pointsOfSteps: "{{all}} 步中的 {{n}} 个点；每个点是自上一个点以来所测量的各步的平均值",
     stepGaps: "{{all}} 步中有 {{n}} 步的值，第一处缺失在第 {{step}} 步之后",
     valueGaps: "每 {{every}} 步一个值，{{all}} 个中有 {{n}} 个，第一处缺失在第 {{step}} 步之后",
     bucketGaps_one: "{{n}} 个区间没有值，在第 {{step}} 步之后",
