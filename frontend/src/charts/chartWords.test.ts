@@ -51,7 +51,7 @@ test("a chart says how many of the steps it has, and where the first is missing"
     "224 points in buckets of 8 steps, band: min–max · 2 buckets without values, the first after step 72",
   );
   expect(text("time/step_ms", without(every(1, 22), 4, 5, 11, 15, 16))).toBe(
-    "17 points from 22 steps; each is the mean since the previous point",
+    "17 points from 22 steps; each is the mean of the steps measured since the previous point",
   );
 });
 
