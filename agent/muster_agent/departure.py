@@ -24,6 +24,8 @@ ASK_AGAIN_S = 1.0
 ANNOUNCE_TIMEOUT_S = 3.0
 """A pilot that is told to end has half a minute: it does not spend it on a server that does not
 answer."""
+LAST_WORD_MARGIN_S = 2.0
+"""Time before its end in which a pilot goes, whether or not the server has its last reports."""
 UNHEARD_S = 60.0
 """An empty pilot whose server does not answer for so long leaves without a word."""
 
@@ -79,6 +81,12 @@ class Departure:
     def grace_s(self, wanted_s: float) -> float:
         """Return how long something may take to stop now, in seconds: at most `wanted_s`."""
         return grace_s(self._tenure, now_s=time.time(), wanted_s=wanted_s)
+
+    def last_word_s(self) -> float:
+        """Return for how long a server that does not answer may be waited for, in seconds; 0 if no end
+        is set."""
+        ends_at_s = self._tenure.ends_at_s
+        return 0.0 if ends_at_s is None else max(0.0, ends_at_s - LAST_WORD_MARGIN_S - time.time())
 
     async def is_due(self, tenancy: Callable[[], Tenancy]) -> str:
         """Wait until it is time to leave; return why. Nothing runs then, or it must be stopped."""

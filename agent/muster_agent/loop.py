@@ -628,7 +628,10 @@ class Agent:
 
         await _until(are(lambda a: a.has_ended), timeout_s=patience_s)
         if not has_lifeline:
-            await _until(are(lambda a: a.is_delivered), timeout_s=SHUTDOWN_UPLOAD_S)
+            # Nobody comes back to a pilot's home: while the server is away, it stays as long as it may.
+            last_word_s = self._departure.last_word_s() if is_pilot else 0.0
+            upload_s = max(SHUTDOWN_UPLOAD_S, last_word_s)
+            await _until(are(lambda a: a.is_delivered), timeout_s=upload_s)
         if is_pilot:
             if self._outputs is not None and not has_lifeline:
                 # Nobody comes back to this home: what its jobs wrote is kept now or never.

@@ -12,6 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
+from muster_agent.loop import SHUTDOWN_UPLOAD_S
+from muster_agent.records.spool import last_state
+
 LISTENS = """
 import os, sys, time
 import muster
@@ -183,6 +186,68 @@ def test_a_service_that_ends_alone_leaves_its_jobs_running(
     wait_for(lambda: agent.process.poll() is not None)
     assert plane.left == []
     assert agent.folder("a1").processes()
+
+
+@pytest.mark.parametrize(
+    "script", [LISTENS, HANDLES, KNOWS_NOTHING], ids=["sdk", "handler", "plain"]
+)
+def test_a_server_that_was_away_hears_from_the_next_agent_whose_stop_it_was(
+    agent: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any, script: str
+) -> None:
+    run_until_up(agent, plane, make_spec(code=code(script), stop_grace_s=5.0), wait_for)
+    plane.is_down = True
+    began_ms = time.time() * 1000
+    signal_all(agent)
+    wait_for(lambda: agent.process.poll() is not None, timeout_s=120)
+    plane.is_down = False
+    agent.start()
+    info = agent.wait_exit("a1", timeout_s=120)
+    assert info.cause == "stopped", info
+    assert began_ms - 1_000 < info.site_stop_at_ms < time.time() * 1000
+    assert plane.left == []
+
+
+def test_a_server_that_comes_back_in_time_hears_from_the_pilot_whose_stop_it_was(
+    pilot: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any
+) -> None:
+    pilot.kill()
+    pilot.environment["MUSTER_AGENT_TERM_GRACE_S"] = "300"
+    pilot.start()
+    run_until_up(pilot, plane, make_spec(code=code(LISTENS), stop_grace_s=5.0), wait_for)
+    plane.is_down = True
+    signal_all(pilot)
+    ended = pilot.folder("a1").records
+    wait_for(lambda: (state := last_state(ended)) and state.observed == "EXITED", timeout_s=120)
+    # Nobody keeps a pilot's home: it stays for as long as its site lets it.
+    with contextlib.suppress(psutil.TimeoutExpired):
+        psutil.Process(pilot.process.pid).wait(timeout=SHUTDOWN_UPLOAD_S + 3.0)
+    plane.is_down = False
+    info = pilot.wait_exit("a1", timeout_s=120)
+    assert info.cause == "stopped", info
+    assert info.site_stop_at_ms
+    wait_for(lambda: pilot.process.poll() is not None, timeout_s=120)
+    assert [stage for stage, _ in plane.left] == ["gone"]
+
+
+def test_whose_stop_it_was_is_known_after_the_site_has_killed_the_shim(
+    agent: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any
+) -> None:
+    script = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + KNOWS_NOTHING
+    run_until_up(agent, plane, make_spec(code=code(script), stop_grace_s=600.0), wait_for)
+    plane.is_down = True
+    signal_all(agent)
+    folder = agent.folder("a1")
+    wait_for(
+        lambda: (state := last_state(folder.records)) and state.observed == "STOPPING",
+        timeout_s=120,
+    )
+    signal_all(agent, signal.SIGKILL)
+    agent.process.wait()
+    plane.is_down = False
+    agent.start()
+    info = agent.wait_exit("a1", timeout_s=120)
+    assert info.cause == "stopped", info
+    assert info.site_stop_at_ms
 
 
 def test_a_script_without_the_sdk_ends_at_once_and_at_nobodys_expense(

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from sqlalchemy import select
 
-from muster.wire import PilotFacts
+from muster.wire import ExitInfo, PilotFacts, StateRecord
 from muster_server import clock
 from muster_server.db.models import AllocationRow, NodeRow
 from support.agent import leave, start
@@ -198,4 +198,24 @@ def test_before_its_end_a_pilot_is_drained_and_at_last_forgotten(
         controller.tick()
     assert show("/nodes")["items"] == []
     trial = trial_of(show, experiment_id)
+    assert (trial["state"], trial["num_restarts"]) == ("QUEUED", 0)
+
+
+def test_what_a_site_has_ended_while_the_server_was_away_goes_on_at_nobodys_expense(
+    controller, pilot, submit, show
+):
+    node = pilot(slots=1)
+    experiment_id = submit(slots=1)
+    controller.tick()
+    allocation_id = start(controller, node)
+    words = "ended with its node (the node's agent was told to end)"
+    info = ExitInfo(cause="stopped", message=words, site_stop_at_ms=1)
+    node.send(allocation_id, StateRecord(observed="EXITED", exit=info))
+    assert node.leave("gone") == 0
+    for _ in range(2):
+        controller.tick()
+    trial = trial_of(show, experiment_id)
+    (taken,) = trial["attempts"]
+    assert (taken["state"], taken["termination"]) == ("PREEMPTED", "drained")
+    assert taken["reason"] == "slurm-17 was told to end by its site, and could not tell the server"
     assert (trial["state"], trial["num_restarts"]) == ("QUEUED", 0)

@@ -305,11 +305,13 @@ class Allocation:
         state = self._read_state()
         if state is not None:
             remove_socket_dir(state.socket_dir)
+        site_stop_at_ms = state.site_stop_at_ms if state is not None else 0
         self.end_by_ourselves(
             wire.StateRecord(
                 observed="EXITED",
                 exit=wire.ExitInfo(
-                    cause=cause,
+                    cause="stopped" if site_stop_at_ms else cause,
+                    site_stop_at_ms=site_stop_at_ms,
                     message=reason + survivor_words(survivors),
                     log_tail=tail(self.folder.shim_log).splitlines()[-10:],
                 ),

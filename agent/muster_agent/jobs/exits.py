@@ -112,6 +112,8 @@ class ExitEvidence:
     expired) and not by the server."""
     stop_reason: str = ""
     stop_at_ms: int = 0
+    site_stop_at_ms: int = 0
+    """Unix time at which all processes of the node were told to end; 0 if they were not."""
     is_forced: bool = False
     """Whether the processes were killed because they outlived the grace period."""
     stop_grace_s: float = 0.0
@@ -255,6 +257,14 @@ def _verdict(ending: ExitEvidence, first: WorkerEnd | None) -> ExitInfo:
         return _verdict_of_worker(ending, first)
     if ending.limit:
         return ExitInfo(cause="limit_exceeded", message=ending.limit)
+    if ending.stop == "node" and ending.site_stop_at_ms:
+        return ExitInfo(
+            cause="stopped",
+            message=_sentence("ended with its node", ending),
+            exit_code=code,
+            signal=number,
+            site_stop_at_ms=ending.site_stop_at_ms,
+        )
     if ending.stop == "node":
         # Neither the user nor the script caused it, so it counts as an infrastructure failure.
         return ExitInfo(cause="shim_lost", message=_sentence("ended by its node", ending))

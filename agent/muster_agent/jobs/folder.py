@@ -114,6 +114,8 @@ class ShimState:
     """Number of the last request for a profiler window."""
     shards_no: int = 0
     """Number of the last orders of batch inference."""
+    site_stop_at_ms: int = 0
+    """Unix time at which all processes of the node were told to end; 0 if they were not."""
 
 
 class AllocationFolder:

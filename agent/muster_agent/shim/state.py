@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from muster import wire
@@ -77,6 +78,11 @@ class Standing:
         )
         self._spool.append(record)
         self._show(observed)
+
+    def note_site_stop(self, at_ms: int) -> None:
+        """Keep that all processes of the node were told to end, also for after the end of this one."""
+        self.state = replace(self.state, site_stop_at_ms=at_ms)
+        self.show()
 
     def show(self) -> None:
         """Show the same state with the commands taken since."""

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from muster import wire
 from muster.launch import lifeline, reaping, site_signals
 from muster.wire import LAUNCHER_LOCAL_RANK
-from muster_agent.clock import boot_clock, unix_at_boot_ms
+from muster_agent.clock import boot_clock, unix_at_boot_ms, unix_ms
 from muster_agent.environments.failures import BuildCanceled
 from muster_agent.jobs.advice import port_in_use
 from muster_agent.jobs.exits import (
@@ -196,8 +196,8 @@ class Shim:
         self.was_asked = False
         """Whether the end was requested while something could still be ended."""
         self.is_forced = False
-        self.is_signalled = False
-        """Whether this process has got a SIGTERM: so have all, as far as it knows."""
+        self.signalled_at_ms = 0
+        """Unix time at which this process got a SIGTERM: so did all, as far as it knows. 0 for never."""
         self.word = ""
         """Word of muster.launch.site_signals that was left."""
         self.started_at = time.time()
@@ -301,12 +301,17 @@ class Shim:
         logging.shutdown()
         os._exit(0)
 
+    @property
+    def is_signalled(self) -> bool:
+        return self.signalled_at_ms > 0
+
     def _on_sigterm(self) -> None:
         """Wait for the agent to say what that means: it has got the signal too, and tells the server
         first. What the signal ends meanwhile has ended by request."""
         if self.is_signalled:
             return
-        self.is_signalled = True
+        self.signalled_at_ms = unix_ms()
+        self.standing.note_site_stop(self.signalled_at_ms)
         self._leave_word(site_signals.SITE)
         self.commands.announce()
         asyncio.get_running_loop().call_later(
@@ -668,6 +673,7 @@ class Shim:
             stop=self._how_asked(),
             stop_reason=self.commands.reason,
             stop_at_ms=self.commands.asked_at_ms,
+            site_stop_at_ms=self.signalled_at_ms,
             is_forced=self.is_forced,
             stop_grace_s=self._stop_grace_s(),
             num_oom_kills_here=num_oom_kills_here,

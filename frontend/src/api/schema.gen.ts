@@ -6068,6 +6068,11 @@ export interface components {
             message: string;
             /** Signal */
             signal?: number | null;
+            /**
+             * Site Stop At Ms
+             * @default 0
+             */
+            site_stop_at_ms: number;
             /** Unix At Boot Ms */
             unix_at_boot_ms?: number | null;
             /** Workers */

@@ -281,6 +281,59 @@ def test_workers_that_their_node_killed_are_not_blamed():
     assert one(actions, SetAttempt).reason == f"n0: {words}"
 
 
+def told_by_site(at_ms):
+    message = "ended with its node (the node's agent was told to end)"
+    return ExitInfo(cause="stopped", message=message, site_stop_at_ms=at_ms)
+
+
+@pytest.mark.parametrize("state", ["PREPARING", "STARTING", "RUNNING"])
+def test_what_the_site_has_stopped_while_the_server_was_away_is_charged_to_nobody(state):
+    taken = attempt(member(0, "EXITED", exit=told_by_site(5)), state=state)
+    the_trial = trial(taken, "RUNNING" if state == "RUNNING" else "STARTING", failures_infra=1)
+    actions = actions_of(the_trial)
+    end = one(actions, SetAttempt)
+    assert (end.after, end.termination) == ("PREEMPTED", Termination.DRAINED)
+    assert end.reason == "n0 was told to end by its site, and could not tell the server"
+    again = one(actions, SetTrial)
+    assert (again.after, again.failures_infra, again.failures_user) == ("QUEUED", None, None)
+
+
+def test_a_gang_that_fails_because_the_site_took_a_node_is_charged_to_nobody():
+    lost_peer = WorkerExit(
+        local_rank=0, rank=0, exit_code=1, at_ms=9_000, message="Connection reset", blames_peer=True
+    )
+    failed = ExitInfo(cause="user_error", message="", first_failure=lost_peer, workers=[lost_peer])
+    ends = {
+        "at_once": attempt(
+            member(0, "EXITED", exit=failed), member(1, "EXITED", exit=told_by_site(8_000))
+        ),
+        # The node whose stop it was is heard later.
+        "later": attempt(
+            member(0, "CLEANED", "forget", exit=failed),
+            member(1, "EXITED", "stop", exit=told_by_site(8_000)),
+            state="FAILED", termination="user_error", reason="rank 0 on n0", ended_at=ago(2),
+        ),
+    }  # fmt: skip
+    for when, taken in ends.items():
+        last = only(actions_of(trial(taken)), SetTrial)[-1]
+        assert last.after in ("QUEUED", "RETRY_WAIT"), when
+        assert (last.failures_infra or 0, last.failures_user or 0) == (0, 0), when
+
+
+@pytest.mark.parametrize(("desired", "after"), [("stop", "CANCELED"), ("early", "STOPPED_EARLY")])
+def test_a_stopped_trial_stays_so_when_the_site_takes_its_node(desired, after):
+    taken = attempt(member(0, "EXITED", "stop", exit=told_by_site(8_000)))
+    assert one(actions_of(trial(taken, "STOPPING", desired=desired)), SetTrial).after == after
+
+
+def test_a_failure_before_the_site_took_the_node_stays_the_users():
+    failed = attempt(
+        member(0, "EXITED", exit=ended("user_error", at_ms=1_000, message="boom")),
+        member(1, "EXITED", exit=told_by_site(90_000)),
+    )
+    assert one(actions_of(trial(failed)), SetTrial).termination is Termination.USER_ERROR
+
+
 def test_a_lost_node_ends_the_attempt_and_keeps_its_slots():
     gone = lease("n1", "LOST", silent_s=70)
     actions = actions_of(trial(attempt(member(0), member(1))), gone)

@@ -438,6 +438,9 @@ class ExitInfo:
     """Last lines (at most 40) of the first failing worker's stderr."""
     doubt: str = ""
     """What makes an end with exit code 0 doubtful, as a clause; "" for nothing."""
+    site_stop_at_ms: int = 0
+    """Unix time at which all processes of the node were told to end, as by a batch system or a service
+    manager, where it ended for that and the server had not been told in time; 0 otherwise."""
     unix_at_boot_ms: float | None = None
     """All times here minus this are milliseconds on the node's boot clock, which the server knows
     how to compare with those of other nodes (ClockReading)."""

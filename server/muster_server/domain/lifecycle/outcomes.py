@@ -82,6 +82,8 @@ def member_outcome(
     A member that reports its exit record early (while it is STOPPING) counts at once: its log
     tail may take a while, its peers should not wait for that.
     """
+    if exit_info is not None and exit_info.site_stop_at_ms:
+        return _site_stop(exit_info, node_name)
     if observed == AllocationState.LOST and exit_info is not None and exit_info.cause in FAILURES:
         return _failure(exit_info, node_name)  # it had reported this before it was lost
     if observed == AllocationState.LOST:
@@ -183,8 +185,22 @@ def on_server_clock(info: ExitInfo, *, offset_ms: float | None, error_ms: float 
         info,
         workers=[moved(worker) for worker in info.workers],
         first_failure=moved(info.first_failure) if info.first_failure is not None else None,
+        site_stop_at_ms=info.site_stop_at_ms and round(info.site_stop_at_ms + shift_ms),
         unix_at_boot_ms=offset_ms,
         at_error_ms=error_ms,
+    )
+
+
+def _site_stop(exit_info: ExitInfo, node_name: str) -> Outcome:
+    """Return what ended the attempt, although nobody has failed: the site took the node, and could not
+    tell the server."""
+    return Outcome(
+        node_name=node_name,
+        failed=True,
+        at_ms=float(exit_info.site_stop_at_ms),
+        error_ms=math.inf if exit_info.at_error_ms is None else exit_info.at_error_ms,
+        termination=Termination.DRAINED,
+        sentence=f"{node_name} was told to end by its site, and could not tell the server",
     )
 
 

@@ -262,6 +262,9 @@ def _well(case: TrialCase) -> str:
 
 
 def _fail(case: TrialCase, cause: Outcome) -> None:
+    if cause.termination is Termination.DRAINED:
+        case.set_attempt(AttemptState.PREEMPTED, cause.sentence, termination=cause.termination)
+        return
     case.set_attempt(
         AttemptState.LOST if cause.lost else AttemptState.FAILED,
         cause.sentence,
