@@ -275,7 +275,9 @@ class Settings(BaseSettings):
             return None
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
-            raise ValueError("must look like https://muster.example, without a path")
+            raise ValueError(
+                "must look like https://muster.example, without a path: Muster needs a host name of its own"
+            )
         return value
 
     def browser_url(self) -> str:

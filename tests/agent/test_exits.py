@@ -205,7 +205,8 @@ def test_the_switch_that_would_mend_a_failure_is_named(
 @pytest.mark.parametrize(
     ("path", "is_above"),
     [
-        ("../input.txt", True),
+        ("../../input.txt", True),
+        ("../lib/input.txt", False),
         ("/a/jobs/7/src/conf.yaml", True),
         ("/a/jobs/data/x.csv", True),
         ("data/x.csv", False),
@@ -219,10 +220,13 @@ def test_a_file_above_the_folder_that_was_sent_is_told_apart(path: str, is_above
     reason = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
     tail = f"Traceback (most recent call last):\n  x\n{reason}\n"
     info = verdict(
-        worker(exit_code=1, stderr_tail=tail), launcher="plain", work_dir="/a/jobs/7/files"
+        worker(exit_code=1, stderr_tail=tail),
+        launcher="plain",
+        work_dir="/a/jobs/7/files",
+        run_dir="/a/jobs/7/files/src",
     )
     assert reason in info.message
-    assert ("`--code ..`" in info.message) == is_above
+    assert ("--upload-root .." in info.message) == is_above
 
 
 SOCKET = (

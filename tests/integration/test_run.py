@@ -12,7 +12,7 @@ import pytest
 
 from muster.cli.exit_codes import EXIT_FAILED
 from muster.client import Client
-from support.stack import Stack
+from support.stack import Stack, wait_for
 
 SCRIPT = """
 import os, sys, time
@@ -258,3 +258,61 @@ def test_a_command_line_runs_for_each_element(stack: Stack, client: Client, fold
     assert code == 0, err
     assert client.wait(int(out), timeout_s=60)["state"] == "COMPLETED"
     assert len(client.trials(int(out))) == 2
+
+
+UP = """
+import sys
+from pathlib import Path
+sys.path.append("..")
+import package.names
+print(Path("../data/x.csv").read_text(), package.names.NAME, Path.cwd().name, flush=True)
+Path("out").mkdir(exist_ok=True)
+Path("out/ckpt-7.pt").write_text("7")
+"""
+
+
+def test_a_job_in_a_subfolder_has_what_its_script_names_above_it(
+    stack: Stack, client: Client, tmp_path: Path
+) -> None:
+    for name in (".git", "data", "package", "scripts"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data/x.csv").write_text("1,2")
+    (tmp_path / "package/names.py").write_text("NAME = 'found'")
+    (tmp_path / "scripts/train.py").write_text(UP)
+    adopt = ("--set", "checkpoints.adopt=out/ckpt-*.pt")
+    code, out, err = run(stack, tmp_path / "scripts", *adopt, "--", "python", "train.py")
+    assert (code, out) == (0, "1,2 found scripts\n"), err
+    assert "Sending .., because the script names .." in err
+    number = int(err.partition("Submitted experiment ")[2].split()[0])
+    about = client.experiment(number)
+    sent = about["config"]["code"]
+    assert (sent["path"], sent["workdir"]) == ("..", "scripts")
+    trial = about["only_trial_id"]
+    wait_for(
+        "its checkpoint",
+        lambda: client.get(f"/trials/{trial}/checkpoints")["items"] or None,
+        timeout_s=120,
+    )
+
+    batch = "#!/bin/bash\n#SBATCH --ntasks=1\nsrun cat ../data/x.csv\nbasename $SLURM_SUBMIT_DIR\n"
+    (tmp_path / "scripts/job.sh").write_text(batch)
+    code, out, err = run(stack, tmp_path / "scripts", "sbatch", "job.sh")
+    assert (code, sorted(out.split())) == (0, ["1,2", "scripts"]), err
+
+
+def test_the_folder_to_send_can_be_named(stack: Stack, tmp_path: Path) -> None:
+    for name in ("data", "scripts"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data/x.csv").write_text("1,2")
+    (tmp_path / "scripts/train.py").write_text("print(open('../data/x.csv').read(), flush=True)")
+    scripts = tmp_path / "scripts"
+    code, _, err = run(stack, scripts, "--", "python", "train.py")
+    assert code == 1
+    assert "--upload-root .. sends it." in err
+    assert "send more with `muster run --upload-root ..`" in err
+    code, out, err = run(
+        stack, scripts, "-n", "2", "--upload-root", "..", "--", "python", "train.py"
+    )
+    assert sorted(out.splitlines()) == ["[rank 0] 1,2", "[rank 1] 1,2"], err
+    code, _, err = run(stack, scripts, "--upload-root", "../data", "--", "python", "train.py")
+    assert "does not hold the current folder" in err

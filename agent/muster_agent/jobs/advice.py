@@ -45,6 +45,8 @@ class HowStarted:
     slot_type: str
     work_dir: str = ""
     """Folder with what was sent; "" if nothing was, or it is not known."""
+    run_dir: str = ""
+    """Folder in which the job runs, the same or one in it."""
 
 
 def advise(started: HowStarted, reason: str) -> str:
@@ -74,21 +76,21 @@ def advise(started: HowStarted, reason: str) -> str:
             "it asked a question, and a job has no terminal: answer by an option of the script, or with "
             "`bash -c 'yes | python …'`"
         )
-    if (missing := _NO_FILE.search(reason)) and _is_above(missing[1], started.work_dir):
+    if (missing := _NO_FILE.search(reason)) and _is_above(missing[1], started):
         return (
-            "a job has the folder that was sent, and nothing above it: send more with `--code ..`, and "
-            "let the command change into the folder (`bash -c 'cd src && python …'`)"
+            "a job has the folder that was sent, and nothing above it: send more with "
+            "`muster run --upload-root ..` (in a document `code: {path: .., workdir: src}`)"
         )
     return ""
 
 
-def _is_above(path: str, work_dir: str) -> bool:
+def _is_above(path: str, started: HowStarted) -> bool:
     """Return whether a path leads out of the work folder into those that it lies in, as one does that
     a script forms by going up. Muster's folders are named nowhere else."""
-    if not work_dir:
+    if not started.work_dir:
         return False
-    folder = PurePosixPath(work_dir)
-    there = PurePosixPath(normpath(folder / path))
+    folder = PurePosixPath(started.work_dir)
+    there = PurePosixPath(normpath((started.run_dir or folder) / PurePosixPath(path)))
     return not there.is_relative_to(folder) and (
         path.startswith("../") or there.is_relative_to(folder.parent.parent)
     )

@@ -98,6 +98,8 @@ class ExitEvidence:
     slot_type: str = "cpu"
     work_dir: str = ""
     """Folder with what was sent; "" before it is there."""
+    run_dir: str = ""
+    """Folder in which the job runs, the same or one in it."""
     own_ports: Collection[int] = ()
     """Ports that were chosen for the job, and not by its script."""
     port_holder: str = ""
@@ -198,6 +200,7 @@ def _advice(ending: ExitEvidence, info: ExitInfo, first: WorkerEnd | None) -> st
         num_slots=ending.num_slots,
         slot_type=ending.slot_type,
         work_dir=ending.work_dir,
+        run_dir=ending.run_dir,
     )
     advice = advise(started, words[0] if first is not None else last_words(words[0]))
     return advice[:1].upper() + advice[1:]

@@ -206,8 +206,8 @@ class Shim:
         self.port_holders: dict[int, str] = {}
         """Who held a port at the moment when the job could not have it."""
         self.work_dir = ""
-        self.ras_lease: PortLease | None = None
         """Folder of the files that were sent; "" before they are there."""
+        self.ras_lease: PortLease | None = None
         self.has_reported_near_limit = False
         self.has_told_unmeasured = False
         self.next_upkeep_at = 0.0
@@ -668,6 +668,7 @@ class Shim:
             num_slots=self.spec.world_size,
             slot_type=self.spec.slot_type,
             work_dir=self.work_dir,
+            run_dir=self.processes.run_dir,
             own_ports=processes.own_ports(),
             port_holder=self.port_holders.get(port, ""),
             stop=self._how_asked(),

@@ -269,6 +269,8 @@ def only_problem(text: str, *overrides: str) -> FieldProblem:
         (BASE + "code: {installed: here}", "code.installed", "absolute", None),
         (BASE + "code: {path: ., installed: /x}", "code", "both", None),
         (BASE + "code: {}", "code", "empty", None),
+        (BASE + "code: {workdir: ../src}", "code.workdir", "inside the code folder", None),
+        (BASE + "code: {workdir: a/../..}", "code.workdir", "inside the code folder", None),
         (TRAINER + "code: {path: .}", "code", "no effect", None),
         (
             BASE + "environment: {variables: {RANK: '0'}}",

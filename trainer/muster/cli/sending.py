@@ -4,6 +4,7 @@ out of that."""
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,15 @@ SetOption = Annotated[
 CodeOption = Annotated[
     Path | None,
     typer.Option("--code", metavar="DIR", help="Send this folder instead of `code.path`."),
+]
+UploadRootOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--upload-root",
+        metavar="DIR",
+        help="Send this folder, which holds the current one, and run in the current one. Default: what "
+        "holds all that the script names within the same git checkout.",
+    ),
 ]
 LEFT_OUT_SHOWN = 5
 """Files and folders named per ignore file; the rest is counted."""
@@ -116,6 +126,68 @@ def upload_folder(client: Client, folder: CodeFolder, *, quiet: bool = False) ->
     finally:
         bundle.remove()
     return SentCode(sha256=bundle.sha256, left_out=bundle.contents.left_out_names, version=version)
+
+
+def code_keys(
+    words: Sequence[str], upload_root: Path | None, overrides: Sequence[str]
+) -> dict[str, str]:
+    """Return the section `code` of a command line that runs in the current folder: that folder, or one
+    above it and the way to it. Says what it has found by itself. Raises CommandFailure.
+
+    upload_root: as the user has chosen; None for no choice.
+    """
+    folder = Path.cwd().resolve()
+    if upload_root is None:
+        is_set = any(text.startswith("code") for text in overrides)
+        found = None if is_set else _found_above(folder, words)
+        if found is None:
+            return {"path": "."}
+        root = found
+    else:
+        root = upload_root.resolve()
+    if root == folder:
+        return {"path": "."}
+    if not folder.is_relative_to(root):
+        raise CommandFailure(
+            f"--upload-root {upload_root} does not hold the current folder.",
+            "name a folder above it, for example --upload-root ..",
+            exit_code=EXIT_USAGE,
+        )
+    return {
+        "path": os.path.relpath(root, folder),
+        "workdir": folder.relative_to(root).as_posix(),
+    }
+
+
+def code_of_script(file: str, code: Path | None, overrides: Sequence[str]) -> dict[str, str]:
+    """Return the section `code` of a batch script; {} where the user has chosen by `--code`."""
+    return code_keys([file], None, overrides) if code is None else {}
+
+
+def _found_above(folder: Path, words: Sequence[str]) -> Path | None:
+    """Return the folder to send so that what a script names is in it; None for `folder` itself."""
+    from muster.code.above import named_above
+    from muster.code.bundle import BundleError, check_limits, read_folder
+
+    named = named_above(folder, words)
+    if named is None:
+        return None
+    root = os.path.relpath(named.root, folder)
+    why = "it is in no git checkout with that folder"
+    if named.is_in_checkout:
+        try:
+            check_limits(read_folder(named.root))
+        except BundleError as error:
+            why = error.message
+        else:
+            say(
+                f"Sending {root}, because the script names {named.name}. --upload-root . keeps to this folder."
+            )
+            return named.root
+    say(
+        f"Not sent: {named.name}, which the script names above this folder ({why}). --upload-root {root} sends it."
+    )
+    return None
 
 
 def contents_text(contents: FolderContents) -> list[str]:

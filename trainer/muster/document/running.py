@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
 
@@ -45,6 +46,15 @@ class CodeSection:
     them (`[data/tiny/*.bin]`), in the syntax of those files."""
     installed: Annotated[str, Bounds(max_length=4096, pattern=r"^/")] | None = None
     """Absolute path of a folder that exists on every node (shared storage, an image)."""
+    workdir: Annotated[str, Bounds(min_length=1, max_length=4096, pattern=r"^[^/]")] | None = None
+    """Folder within the code in which the job runs (`scripts`), where it needs what lies above that
+    folder. The entry point, files of `environment.requirements` and `checkpoints.adopt` are relative
+    to it. Default: the top of the code."""
+
+    def within(self, path: str) -> str:
+        """Return a path that is relative to the folder in which the job runs, or absolute, as seen from
+        the top of the code; "" stays."""
+        return posixpath.normpath(posixpath.join(self.workdir or "", path)) if path else path
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,8 @@ from types import MappingProxyType
 import muster
 from muster import __version__, wire
 from muster.byte_sizes import parse_size
+from muster.document.codec import load
+from muster.document.running import CodeSection
 from muster.launch import commands, slurm
 from muster.launch.variables import expand
 from muster_agent.containers.images import Image
@@ -115,7 +117,8 @@ def prepare(
     check_downloads(spec, options, folder)
     installed = _find_installed(spec, options.isolation)
     work = prepare_work(spec, options, folder, tell=tell)
-    work_dir = installed or work.work.files
+    root = installed or work.work.files
+    work_dir = _find_workdir(spec, root)
     folder.logs.mkdir(exist_ok=True)
     (folder.logs / "launcher").mkdir(exist_ok=True)
     container, image = open_image(
@@ -136,7 +139,8 @@ def prepare(
         base_python = python
         _check_interpreter(spec, python, options, is_base=True)
         ceiling = {GIT_CEILING: str(work.work.path.parent)}
-        built = _build(spec, options, folder, python, work_dir, inherited | ceiling, is_canceled)
+        variables = inherited | ceiling
+        built = _build(spec, options, folder, python, root, work_dir, variables, is_canceled)
         python, lock = built.python, built.lock
         inherited = activated_at(inherited, Path(python).parent)
     below = prefixes_of(base_python) if base_python and container is None else []
@@ -163,7 +167,7 @@ def prepare(
         json.dumps({"hparams": spec.hparams, "config": spec.config, "seed": spec.seed})
     )
     return Prepared(
-        facts=_facts(spec, interpreter, work_dir, image) if spec.num_nodes > 1 else None,
+        facts=_facts(spec, interpreter, root, image) if spec.num_nodes > 1 else None,
         environment=(
             _job_environment(
                 interpreter, python, image, communication_variables(inherited | spec.environment)
@@ -344,6 +348,7 @@ def _build(
     options: ShimOptions,
     folder: AllocationFolder,
     python: str,
+    root: Path,
     work_dir: Path,
     inherited: Mapping[str, str],
     is_canceled: Callable[[], bool],
@@ -354,7 +359,7 @@ def _build(
         uv=options.uv,
         limit_bytes=options.environments_limit_bytes,
         project_id=spec.project_id,
-        walls=_walls_of_build(spec, _with_network(options.isolation), work_dir),
+        walls=_walls_of_build(spec, _with_network(options.isolation), root),
     )
     of_user = {
         name: expand(value, inherited, itself=name) for name, value in spec.environment.items()
@@ -374,7 +379,7 @@ def _build(
             environment_of(spec),
             python=python,
             code=work_dir,
-            code_id=spec.code.sha256 if spec.code.kind == "bundle" else "",
+            code_id=_code_id(spec, work_dir.relative_to(root)),
             environment=variables,
             builder_environment={**inherited, **marks},
             log=launcher_log(folder.logs, "stdout"),
@@ -387,6 +392,13 @@ def _build(
         ) from error
 
 
+def _code_id(spec: wire.AllocationSpec, folder: Path) -> str:
+    """Return what identifies the content of a folder of the uploaded code; "" for installed code."""
+    if spec.code.kind != "bundle":
+        return ""
+    return spec.code.sha256 if folder == Path() else f"{spec.code.sha256}/{folder}"
+
+
 def _with_network(isolation: Isolation) -> Isolation:
     """Return the walls with the host's network, from which packages are installed, also around a job
     that has none in its container."""
@@ -396,7 +408,7 @@ def _with_network(isolation: Isolation) -> Isolation:
     return dataclasses.replace(isolation, container=container)
 
 
-def _walls_of_build(spec: wire.AllocationSpec, isolation: Isolation, work_dir: Path) -> BuildWalls:
+def _walls_of_build(spec: wire.AllocationSpec, isolation: Isolation, root: Path) -> BuildWalls:
     """Return the walls around a build of a job's environment: it may write the trial's files, as the
     job may, and the home folder of the project."""
     if not isolation.is_on:
@@ -404,11 +416,11 @@ def _walls_of_build(spec: wire.AllocationSpec, isolation: Isolation, work_dir: P
     make_home(isolation)
     home = (Path(isolation.home),) if isolation.home else ()
     if spec.code.kind == "installed":
-        return BuildWalls(isolation=isolation, read=(work_dir,), write=home)
+        return BuildWalls(isolation=isolation, read=(root,), write=home)
     if isolation.uid is not None:
-        hand_over([work_dir], isolation.uid)
-    open_way(isolation, work_dir.parent)
-    return BuildWalls(isolation=isolation, write=(work_dir, *home))
+        hand_over([root], isolation.uid)
+    open_way(isolation, root.parent)
+    return BuildWalls(isolation=isolation, write=(root, *home))
 
 
 def _check_interpreter(
@@ -436,7 +448,7 @@ def _check_interpreter(
 
 
 def _facts(
-    spec: wire.AllocationSpec, interpreter: Interpreter, work_dir: Path, image: Image | None
+    spec: wire.AllocationSpec, interpreter: Interpreter, root: Path, image: Image | None
 ) -> wire.NodeFacts:
     return wire.NodeFacts(
         image_id=image.id if image is not None and not image.file else "",
@@ -444,7 +456,7 @@ def _facts(
         torch_version=interpreter.torch_version,
         cuda_version=interpreter.cuda_version,
         muster_version=__version__,
-        code_hash=hash_code(work_dir) if spec.code.kind == "installed" else "",
+        code_hash=hash_code(root) if spec.code.kind == "installed" else "",
     )
 
 
@@ -464,6 +476,19 @@ def _job_environment(
         packages=interpreter.packages[: wire.PACKAGES_MAX],
         num_packages=len(interpreter.packages),
     )
+
+
+def _find_workdir(spec: wire.AllocationSpec, root: Path) -> Path:
+    """Return the folder of the code in which the job runs, see `code.workdir`. Raises PrepareFailed."""
+    code = load(CodeSection, spec.config.get("code") or {})
+    found = root / code.within(".")
+    if not os.path.isdir(found):  # noqa: PTH112  # in a closed folder it is not
+        raise PrepareFailed(
+            f"the folder {code.workdir} (code.workdir) does not exist in the code folder "
+            f"({_listing(root)})",
+            blames="document" if spec.code.kind == "bundle" else "placement",
+        )
+    return found
 
 
 def _check_entrypoint(spec: wire.AllocationSpec, work_dir: Path) -> None:

@@ -172,7 +172,7 @@ class Confinement:
         if place.models_dir:
             found.append(place.models_dir)
         if self._spec.code.kind == "installed":
-            found += [place.work_dir, str(Path(place.work_dir).resolve())]
+            found += [self._spec.code.path, str(Path(self._spec.code.path).resolve())]
         return found
 
     def environment(self, command: Mapping[str, str]) -> dict[str, str]:

@@ -97,7 +97,8 @@ class Processes:
         )
         self._written: list[Path] = []
         """Folders whose size counts as the job's disk."""
-        self._work_dir = Path()
+        self.run_dir = ""
+        """Folder in which the job runs; "" before it is known."""
         self._tmp = ""
         """Folder that stands at /tmp behind walls."""
         self.launcher: Child | None = None
@@ -422,13 +423,13 @@ class Processes:
     def _note_folders(self, prepared: Prepared) -> None:
         tmp = Path(prepared.place.report_socket).parent.parent / JOB_TMP
         self._written = [Path(prepared.place.files_dir), tmp]
-        self._work_dir = Path(prepared.place.work_dir)
+        self.run_dir = prepared.place.work_dir
         self._tmp = str(tmp)
 
     def has_written(self, *, since: float) -> bool:
         """Return whether a file of the job's folders is newer than this, in seconds since the epoch, or
         there are too many to look at."""
-        folders = {*self._written, self._work_dir}
+        folders = {*self._written, Path(self.run_dir)}
         entries = (entry for folder in folders for entry in folder.rglob("*"))
         for num_seen, path in enumerate(entries):
             with contextlib.suppress(OSError):

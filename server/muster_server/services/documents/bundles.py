@@ -14,7 +14,7 @@ from muster.code.requirements import (
     read_requirements,
 )
 from muster.document.experiment import ExperimentConfig
-from muster.document.running import is_requirements_file
+from muster.document.running import CodeSection, is_requirements_file
 from muster.launch.commands import entry_file
 from muster_server.errors import FieldProblem
 
@@ -34,6 +34,7 @@ def check_entry_file(
     None when they are there, when the entry point names no file (a module may be installed), and
     when the file is an absolute path.
     """
+    code = config.code or CodeSection()
     files = [("entrypoint", entry_file(config.entrypoint or ()))]
     files += [
         ("environment.requirements", item)
@@ -42,7 +43,7 @@ def check_entry_file(
     ]
     there = {member.name: member for member in members}
     for path, file in files:
-        wanted = str(PurePosixPath(file))
+        wanted = code.within(file)
         if file and not file.startswith("/") and find_member(wanted, there) is None:
             return FieldProblem(
                 path, f"the code bundle has no file {wanted!r}", _hint(wanted, there)
@@ -57,7 +58,8 @@ def check_line_ends(
     as part of each command. Its member needs its content."""
     words = config.entrypoint or ()
     file = entry_file(words)
-    member = find_member(str(PurePosixPath(file)), {m.name: m for m in members}) if file else None
+    wanted = (config.code or CodeSection()).within(file)
+    member = find_member(wanted, {m.name: m for m in members}) if file else None
     if member is None or b"\r\n" not in (content := member.content or b""):
         return None
     is_shell = file.endswith(".sh") or PurePosixPath(words[0]).name in SHELLS
@@ -95,7 +97,10 @@ def check_requirements(
         unseen = {name: b"" for name in names if name not in inside}
         return unseen | {name: content[at] for name, at in found.items()}
 
-    files = [item for item in config.environment.requirements if is_requirements_file(item)]
+    code = config.code or CodeSection()
+    files = [
+        code.within(item) for item in config.environment.requirements if is_requirements_file(item)
+    ]
     try:
         texts = read_requirements(files, read)
     except UnreadableRequirements as error:

@@ -146,7 +146,13 @@ def _what_runs(document: ExperimentConfig) -> Iterator[FieldProblem]:
             Message("field.no_effect", other="code.installed"),
             "leave it out: nothing is uploaded",
         )
-    is_default = document.entrypoint is not None and bool(code.include)
+    if code.workdir is not None and document.entrypoint is None:
+        yield FieldProblem("code.workdir", "has no effect without an entry point", "leave it out")
+    elif code.within(".").split("/")[0] == "..":
+        yield FieldProblem(
+            "code.workdir", "the folder must lie inside the code folder", "leave out '..'"
+        )
+    is_default = document.entrypoint is not None and bool(code.include or code.workdir)
     if code.path is None and code.installed is None and not is_default:
         yield FieldProblem(
             "code", Message("field.empty"), "write {path: .} or {installed: /folder}"

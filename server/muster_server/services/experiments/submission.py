@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import posixpath
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -347,7 +346,7 @@ def _check_code(
     def read_members(names: Collection[str]) -> list[ArchiveMember]:
         return blobs.list_members(session, blob_sha256, read=names)
 
-    members = read_members([posixpath.normpath(entry_file(entrypoint or ()))])
+    members = read_members([code.within(entry_file(entrypoint or ()))])
     return (
         check_entry_file(config, members)
         or check_line_ends(config, members)

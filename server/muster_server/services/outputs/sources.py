@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session, undefer
 
 from muster.byte_sizes import parse_size
 from muster.document.experiment import ExperimentConfig
+from muster.document.running import CodeSection
 from muster.wire import ADOPTED_SEQ, OutputsSpec, WorkSource
 from muster_server.db.models import AttemptRow, CheckpointRow, TrialOutputsRow, TrialRow
 
@@ -26,7 +27,7 @@ def outputs_spec(config: ExperimentConfig) -> OutputsSpec | None:
         exclude=list(outputs.exclude),
         max_bytes=parse_size(outputs.max_size),
         every_s=outputs.every_s,
-        adopt=config.checkpoints.adopt or "",
+        adopt=(config.code or CodeSection()).within(config.checkpoints.adopt or ""),
     )
 
 

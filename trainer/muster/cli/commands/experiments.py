@@ -21,7 +21,14 @@ from ..output import (
     table,
 )
 from ..sbatch.reading import document_of, is_sbatch
-from ..sending import CodeOption, DocumentArgument, SetOption, read_document, send_code
+from ..sending import (
+    CodeOption,
+    DocumentArgument,
+    SetOption,
+    code_of_script,
+    read_document,
+    send_code,
+)
 from ..tracked import show_tracked_runs, tracked_runs
 from ..trials import ExperimentOrTrialArgument, address, find_trial
 
@@ -45,7 +52,10 @@ def submit(
     overrides = list(set_ or [])
     with client_of_environment() as client:
         if is_sbatch(document):
-            document, file = document_of(client, file, document, quiet=as_json), "-"
+            document = document_of(
+                client, file, document, code=code_of_script(file, code, overrides), quiet=as_json
+            )
+            file = "-"
         sent = send_code(client, file, document, overrides, code, quiet=as_json)
         experiment = client.submit(
             document,
@@ -80,7 +90,10 @@ def validate(
     named = file
     with client_of_environment() as client:
         if is_sbatch(document):
-            document, file = document_of(client, file, document, quiet=as_json), "-"
+            document = document_of(
+                client, file, document, code=code_of_script(file, code, overrides), quiet=as_json
+            )
+            file = "-"
         sent = send_code(client, file, document, overrides, code, quiet=as_json)
         preview = client.preview(document, overrides=overrides, blob_sha256=sent.sha256)
         needs = ""

@@ -13,7 +13,7 @@ import typer
 from ..absent import client_of_environment
 from ..exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
 from ..output import CommandFailure, JsonOption, print_json, printable, report_outage, say
-from ..sending import CodeOption, SetOption, send_code
+from ..sending import CodeOption, SetOption, UploadRootOption, code_keys, send_code
 from ..trials import address
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def run(
     array: ArrayOption = None,
     set_: SetOption = None,
     code: CodeOption = None,
+    upload_root: UploadRootOption = None,
     include: Annotated[
         list[str] | None,
         typer.Option(metavar="PATTERN", help="Send ignored files that match; repeatable."),
@@ -99,7 +100,8 @@ def run(
 ) -> None:
     """Run a command line as an experiment: follow its log, and end with its exit code.
 
-    The current folder is sent along. Options of this command come before the command line:
+    The current folder is sent along, and what the script names above it within the same git checkout.
+    Options of this command come before the command line:
     muster run -n 2 -- python train.py --lr 1e-3
     """
     from ..command_lines import parse_command, split_variables
@@ -114,6 +116,12 @@ def run(
         slots, slot_type = gpus, "cuda"
     assigned, command = split_variables(command)
     env = [*(env or ()), *assigned]
+    if code is not None and upload_root is not None:
+        raise CommandFailure(
+            "--upload-root contradicts --code.",
+            "--upload-root sends the folder and runs in the current one, --code runs in the folder",
+            exit_code=EXIT_USAGE,
+        )
     given, command = _batch_options(command)
     if (script := _batch_script(command[0], is_named=given is not None)) is not None:
         own = (slots, nodes, name, env, secret, pool, slot_type, launcher, python, code, include)
@@ -124,7 +132,13 @@ def run(
                 exit_code=EXIT_USAGE,
             )
         _run_batch_script(
-            command, script, given or [], list(set_ or ()), detach=detach, as_json=as_json
+            command,
+            script,
+            given or [],
+            list(set_ or ()),
+            upload_root,
+            detach=detach,
+            as_json=as_json,
         )
         return
     folder = Path.cwd() if code is None else code
@@ -137,7 +151,8 @@ def run(
     document["environment"] = _given(
         python=python or parsed.python, variables=_variables(env), secrets=secret
     )
-    document["code"] = {"path": ".", **_given(include=include)}
+    sent = {"path": "."} if code is not None else code_keys(command, upload_root, overrides)
+    document["code"] = {**sent, **_given(include=include)}
     document |= _array(array or ())
     for note in parsed.notes:
         say(note)
@@ -197,15 +212,17 @@ def _run_batch_script(
     script: str,
     given: Sequence[SbatchOption],
     overrides: list[str],
+    upload_root: Path | None,
     *,
     detach: bool,
     as_json: bool,
 ) -> None:
     from ..sbatch.reading import document_of
 
+    code = code_keys(command, upload_root, overrides)
     with client_of_environment() as client:
         document = document_of(
-            client, command[0], script, arguments=command[1:], given=given, quiet=as_json
+            client, command[0], script, arguments=command[1:], given=given, code=code, quiet=as_json
         )
     start(
         document,

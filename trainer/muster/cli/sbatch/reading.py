@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath, PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from muster.document.arrays import InvalidArray, elements_of, ranges_of
@@ -33,12 +34,14 @@ def document_of(
     *,
     arguments: Sequence[str] = (),
     given: Sequence[SbatchOption] = (),
+    code: Mapping[str, str] = MappingProxyType({}),
     quiet: bool = False,
 ) -> str:
     """Return the document of a batch script, and say what became what unless `quiet`.
 
     file: the script, inside the current folder, which is sent with it. given: options on the command
-    line, which precede those of the script. Raises CommandFailure.
+    line, which precede those of the script. code: what to send, if not that folder alone. Raises
+    CommandFailure.
     """
     path = Path(file).resolve()
     folder = Path.cwd()
@@ -56,6 +59,8 @@ def document_of(
         given=given,
         pools=lambda: [pool["name"] for pool in client.pages("/pools")],
     )
+    if "workdir" in code:
+        job.document["code"] = dict(code)
     if not quiet:
         for translation in job.translations:
             say(translation.text())
