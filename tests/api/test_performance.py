@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import select
 
-from muster_server.db.models import ProcessGroupRow
+from muster_server.db.models import AllocationRow, ProcessGroupRow
 from muster_server.schemas.performance import PerformanceOut
 from muster_server.services.metrics import ingest
 from support.data import (
@@ -88,6 +89,35 @@ def test_windows_of_the_profiler_compare_ranks_and_say_of_how_many_steps(viewer_
     assert reply.source is not None
     assert reply.source.endswith("from the kernel timeline: 5 of 81 steps.")
     assert [p.code for p in reply.source_parts] == ["measured.timeline"]
+
+
+def test_what_the_recorder_alone_has_seen_has_counts_and_no_times(viewer_client, database):
+    trial = add_late_trial(database, recorded=range(120, 201, 20), windows=True)
+    with database.transaction() as session:
+        query = select(AllocationRow).where(AllocationRow.trial_id == trial.id)
+        allocation = session.scalars(query).one()
+        for rank in (0, 1):
+            values = {
+                "comm/recorder_steps": [(s, 30.0) for s in (150, 170)],
+                "comm/world/all_reduce/count": [(s, 3.0) for s in (150, 170)],
+                "comm/world/all_reduce/bytes": [(s, 3e6) for s in (150, 170)],
+                "comm/world/broadcast/count": [(170, 0.5)],
+                "comm/world/broadcast/bytes": [(170, 64.0)],
+            }
+            record = metrics_record(values, rank=rank)
+            ingest.ingest(session, allocation=allocation, seq=rank + 10, record=record, at=NOW)
+    answer = viewer_client.get(f"/api/v1/trials/{trial.id}/performance")
+    reply = PerformanceOut.model_validate(answer.json())
+    reduced, sent = reply.traffic
+    # Windows and recorder say the bytes of different steps; the rate is of what the windows timed.
+    assert reduced.num_bytes == pytest.approx((60 * 3e6 + 5 * 1e6) / 65)
+    assert reduced.algorithm_bytes_per_s == pytest.approx(1e6 / 5e-3)
+    assert (sent.kind, sent.time_ms, sent.transfer_ms, sent.bus_bytes_per_s) == (
+        ("broadcast", None, None, None)
+    )
+    assert (sent.num_rows, sent.num_rows_with) == (2, 1)
+    assert reply.source is not None
+    assert reply.source.endswith("from torch's flight recorder: 60 steps.")
 
 
 def test_the_newest_rows_say_who_waits_for_whom_and_why(viewer_client, trial):

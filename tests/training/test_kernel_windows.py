@@ -83,3 +83,47 @@ def test_an_unchanged_script_reports_communication_by_windows(start: Start) -> N
     assert waits[0] is not None
     assert waits[0] > 50
     assert waits[1] == pytest.approx(0, abs=30)
+
+
+@pytest.mark.parametrize(
+    ("script", "kinds"),
+    [("ddp.py", ["all_reduce"]), ("fsdp.py", ["all_gather", "reduce_scatter"])],
+)
+def test_all_steps_are_counted_where_windows_see_a_few(
+    start: Start, script: str, kinds: list[str]
+) -> None:
+    """The recorder's counts and bytes of the steps between windows are those of the measured group."""
+
+    def rows(name: str, **environ: str) -> dict[int, dict[str, float]]:
+        job = start(
+            name,
+            workers=2,
+            script=WORKERS / "plain" / script,
+            DELAY_S="0",
+            MUSTER_ATTACH="steps",
+            **environ,
+        )
+        return job.wait().rows(1)
+
+    recorded = rows("recorded", MUSTER_KERNEL_WINDOWS="cpu", KINETO_LOG_LEVEL="6")
+    counted = {step: row for step, row in recorded.items() if "comm/recorder_steps" in row}
+    num_windows = sum("comm/timeline_steps" in row for row in recorded.values())
+    num_counted = sum(row["comm/recorder_steps"] for row in counted.values())
+    assert num_counted + num_windows >= max(recorded) - 2
+    assert not any("comm/timeline_steps" in row for row in counted.values())
+    measured = rows("measured")
+    sent = _as_gloo(measured[max(measured)], [*kinds, "all_reduce"])
+    assert sent
+    for row in counted.values():
+        assert _as_gloo(row, [*kinds, "all_reduce"]) == pytest.approx(sent)
+
+
+def _as_gloo(row: dict[str, float], kinds: list[str]) -> dict[str, float]:
+    """What a row says of these kinds. gloo reduces and scatters by an all_reduce, and says so."""
+    found: dict[str, float] = {}
+    for name, value in row.items():
+        _, *parts = name.split("/")
+        if len(parts) == 3 and parts[1] in kinds and parts[2] in ("count", "bytes"):
+            own = name.replace("reduce_scatter", "all_reduce")
+            found[own] = found.get(own, 0.0) + value
+    return found

@@ -7242,9 +7242,9 @@ export interface components {
             /** Ranks */
             ranks: number[];
             /** Time Ms */
-            time_ms: number;
+            time_ms: number | null;
             /** Time Ms With */
-            time_ms_with: number;
+            time_ms_with: number | null;
             /** Transfer Ms */
             transfer_ms: number | null;
             /** Wait Ms */

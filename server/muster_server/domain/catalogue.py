@@ -370,6 +370,9 @@ SENTENCES: Mapping[str, str] = {
     "measured.timeline": (
         "Communication and the parts of the step come from the kernel timeline: {num} of {steps:step}."
     ),
+    "measured.recorder": (
+        "Counts and bytes of collectives come from torch's flight recorder: {steps:step}."
+    ),
     # Scaling reports.
     "scaling.one_run": (
         "With one run per size, nobody knows how much runs differ: measure with at least 3 repeats."

@@ -42,14 +42,15 @@ class KindTrafficOut(Output):
     count: float
     num_bytes: float
     """Payload: the tensor reduced, the output of a gather, the input of a scatter."""
-    time_ms: float
-    """Time during which at least one was in flight."""
+    time_ms: float | None
+    """Time during which at least one was in flight; null where collectives are only counted, and then
+    so are all other times and rates."""
     num_rows: int
     """Measured rows behind these figures; each is a step where `bucket_steps` is 1."""
     num_rows_with: int
     """Number of rows with at least one; less than `num_rows` if it does not happen in every
     step."""
-    time_ms_with: float
+    time_ms_with: float | None
     """`time_ms` of these rows alone."""
     transfer_ms: float | None
     """Time of the member that joined last, which waited for nobody. Null for messages between two
@@ -164,8 +165,8 @@ class PerformanceOut(FiguresOut):
     num_ranks: int
     """Number of ranks that have measured steps."""
     source: str | None
-    """Sentence that says of how many steps communication and parts are known, where they come from
-    the timeline of the GPU's kernels; null where they do not."""
+    """Sentences that say of how many steps communication and parts are known, where they come from
+    the timeline of the GPU's kernels or from torch's flight recorder; null where they do not."""
     source_parts: list[PartOut]
     ranks: list[RankStepsOut]
     """Ranks in ascending order, the first 256 at most."""

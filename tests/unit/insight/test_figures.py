@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_server.domain.insight.figures import figures, timeline_note
+from muster_server.domain.insight.figures import figures, source_note
 
 STEPS = {1: 100.0, 2: 100.0, 3: 100.0, 4: 500.0}
 """Step → its time in ms: three fast ones and a slow one, each a row."""
@@ -92,7 +92,13 @@ def test_windows_of_the_profiler_say_the_parts_and_not_the_speed() -> None:
     assert found["throughput/samples_per_s"] == pytest.approx(32 / 10.03 * 1e3)
     assert (found["comm/exposed_ms"], found["comm/overhead_ratio"]) == (4, 0.25)
     assert "comm/timeline_steps" not in found
-    note = timeline_note({0: of_rank})
+    note = source_note({0: of_rank})
     assert note is not None
     assert note.english.endswith("from the kernel timeline: 2 of 300 steps.")
-    assert timeline_note({0: rows()}) is None
+    assert source_note({0: rows()}) is None
+    counted = of_rank | {"comm/recorder_steps": {200: 198.0, 400: 200.0}}
+    assert "comm/recorder_steps" not in figures({0: counted}).values
+    both = source_note({0: counted})
+    assert both is not None
+    assert "kernel timeline: 2 of 300 steps." in both.english
+    assert both.english.endswith("from torch's flight recorder: 398 steps.")

@@ -27,6 +27,8 @@ MAX_ENTRIES = 20_000
 MAX_SOURCE_CHARS = 200
 READ_AFTER = 500
 """Number of new collectives after which the ring is read: it holds 2,000."""
+READ_EVERY_S = 10.0
+"""Seconds after which the ring is read however few collectives are new."""
 STANDSTILL_S = 10.0
 """Seconds without a new collective after which the ring is read with the lines that called them."""
 COST_SHARE = 0.005
@@ -50,6 +52,8 @@ class RecordedCollective(NamedTuple):
     is_over: bool
     source: str
     """Line of the script that called it; "" if it was not asked for or is not known."""
+    created_ns: int = -1
+    """Unix time in ns at which it was called."""
 
 
 class Trace(NamedTuple):
@@ -140,6 +144,7 @@ def _entry(given: Mapping[Any, Any]) -> RecordedCollective:
         is_message=is_message,
         is_over=is_over,
         source=source_of(given.get("frames")),
+        created_ns=_number(given.get("time_created_ns")),
     )
 
 
@@ -202,12 +207,15 @@ class Totals:
         """Number of collectives that the ring had lost before they were read."""
         self._next = 0
 
-    def add(self, entries: Iterable[RecordedCollective]) -> None:
+    def add(self, entries: Iterable[RecordedCollective]) -> list[RecordedCollective]:
+        """Count those that are new, and return them."""
+        new = []
         for entry in entries:
             if entry.record_id < self._next:
                 continue
             self.num_missed += entry.record_id - self._next
             self._next = entry.record_id + 1
+            new.append(entry)
             if entry.group not in self.groups and len(self.groups) >= MAX_GROUPS:
                 continue
             totals = self.groups.setdefault(entry.group, GroupTotals(entry.description))
@@ -216,6 +224,7 @@ class Totals:
             totals.kinds[entry.kind] = count + 1, num_bytes + entry.num_bytes
             if not entry.is_message:
                 totals.last = entry
+        return new
 
 
 class GroupStanding(NamedTuple):
@@ -283,7 +292,12 @@ class Recorder:
         self._enqueued: dict[str, int] = {}
         self._moved_at = clock()
         self._num_at_read = 0
+        self._read_at = clock()
         self._may_read_at = 0.0
+        self._new: list[RecordedCollective] = []
+        self._lost_before_ns = 0
+        self.read_until_ns = 0
+        """Unix time in ns up to which all collectives have been read."""
         self._still: list[GroupStanding] | None = None
         """What was found at this standstill."""
 
@@ -298,12 +312,10 @@ class Recorder:
         num = sum(trace.enqueued.values())
         is_still = now - self._moved_at >= STANDSTILL_S
         is_new = any(pg_id not in self.totals.names for pg_id in trace.enqueued)
-        if num and (
-            is_still
-            or (now >= self._may_read_at and (is_new or num - self._num_at_read >= READ_AFTER))
-        ):
+        is_due = num - self._num_at_read >= READ_AFTER or now - self._read_at >= READ_EVERY_S
+        if (num and is_still) or (now >= self._may_read_at and (is_due or (num and is_new))):
             trace = self.read(with_sources=is_still)
-            if is_still:
+            if num and is_still:
                 self._still = standings(trace, self.totals)
                 return self._still
             trace = trace._replace(entries=[])
@@ -311,12 +323,24 @@ class Recorder:
 
     def read(self, *, with_sources: bool = False) -> Trace:
         """Read and count everything that is new."""
-        began = time.perf_counter()
+        began, began_ns = time.perf_counter(), time.time_ns()
         trace = self._read(includeStackTraces=with_sources)
-        self.totals.add(trace.entries)
+        num_missed = self.totals.num_missed
+        new = self.totals.add(trace.entries)
+        if self.totals.num_missed > num_missed:
+            self._lost_before_ns = new[0].created_ns
+        self._new = [*self._new, *new][-MAX_ENTRIES:]
+        self.read_until_ns = began_ns
         self._num_at_read = sum(trace.enqueued.values())
-        self._may_read_at = self._clock() + (time.perf_counter() - began) / COST_SHARE
+        self._read_at = self._clock()
+        self._may_read_at = self._read_at + (time.perf_counter() - began) / COST_SHARE
         return trace
+
+    def take_new(self) -> tuple[list[RecordedCollective], int]:
+        """Return what was read since the last call, and the unix time in ns before which some were lost
+        unread."""
+        new, self._new = self._new, []
+        return new, self._lost_before_ns
 
     def _read(self, **what: bool) -> Trace:
         # This process's own torch has just made the text: no job reaches another's.

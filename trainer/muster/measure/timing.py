@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -23,11 +24,13 @@ from muster.measure import collectives
 from muster.measure.collectives import Collective, FastestTransfers, Segment, cpu_ns, now_ns
 from muster.measure.comm_use import CommUse, comm_use, timeline_use
 from muster.measure.device_time import NO_PHASE, DeviceTimer, device_timer
+from muster.measure.intervals import merge
 from muster.measure.peaks import device_peak_flops
 from muster.measure.pipelining import Computing, OperationLog, is_noted
 from muster.measure.profiling import window
 from muster.measure.progress import watch
 from muster.measure.sampling import StepSampling
+from muster.measure.step_counts import StepSpan
 from muster.measure.step_sums import Facts, StepSums
 from muster.measure.windows import KernelWindows, SeenStep, windows_of
 from muster.sdk.run import Run, process_run, warn_once
@@ -396,6 +399,8 @@ class StepTimer:
         elif samples_of_all == "unknown":
             samples_of_all = None
         sums.add_step(step_ns, recording_ns + self._own_cost_ns, samples, samples_of_all, paused_ns)
+        if seen is None:
+            self._count_uncovered(step, segments)
         if self._windows is not None and not self._windows.is_off:
             self._add_window(self._windows, seen, step_ns, segments)
             return
@@ -446,6 +451,18 @@ class StepTimer:
             step_ns, segments = steps[-1].step_ns, seen.on_device(steps[-1].segments)
         use = timeline_use(seen.activities, segments)
         self._sums.add_parts(step_ns, segments, use, in_window=True)
+
+    def _count_uncovered(self, step: int, segments: list[Segment]) -> None:
+        """Have the collectives of a step counted by torch's flight recorder, where nothing else does."""
+        uncovered = self._run.uncovered
+        if uncovered is None or not self._run.measures_comm:
+            return
+        if self._num_steps <= 1:  # groups that are made later are found by the reporting thread
+            uncovered.notice()
+        if uncovered.is_any and (self._device is None or not self._device.sees_comm):
+            to_unix = time.time_ns() - now_ns()
+            spans = merge((s.start + to_unix, s.end + to_unix) for s in segments)
+            uncovered.add_step(StepSpan(step, tuple(spans)))
 
     def _begin_device_step(self) -> None:
         if self._device is None:

@@ -6,29 +6,74 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from muster.measure.progress import name_group
-from muster.measure.recorder import Recorder
+from muster.measure.recorder import MAX_GROUPS, Recorder
+from muster.measure.step_counts import StepCounts, StepSpan
 
 
 class UncoveredGroups:
-    """Progress of the process groups that are not measured, such as NCCL's, from the rings."""
+    """Progress of the process groups that are not measured, such as NCCL's, and what they send in each
+    step, from the rings."""
 
-    def __init__(self, *, report: Callable[..., None], warn: Callable[[str], object]) -> None:
-        """Create the view; `report` is `Run.report_group`."""
+    def __init__(
+        self,
+        *,
+        world_size: int,
+        report: Callable[..., None],
+        warn: Callable[[str], object],
+        log: Callable[[int, dict[str, float]], None],
+    ) -> None:
+        """Create the view; `report` is `Run.report_group`, and `log` takes metrics of a step."""
+        self._world_size = world_size
         self._report = report
         self._warn = warn
+        self._log = log
         self._recorders: dict[str, Recorder] | None = None
         self._reported: set[str] = set()
+        self._lock = threading.Lock()
+        self._groups: dict[str, _Group] = {}
+        """Every group that has been seen, by torch's name: those that are gone have sent something."""
+        self._steps = StepCounts()
 
-    def look(self, world_size: int) -> list[dict[str, Any]]:
+    def notice(self) -> dict[str, _Group]:
+        """Return the groups that there are now, by torch's name. From any thread."""
+        found = _uncovered()
+        self._groups.update(list(found.items())[: max(MAX_GROUPS - len(self._groups), 0)])
+        return found
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there has been such a group."""
+        return bool(self._groups)
+
+    def add_step(self, step: StepSpan) -> None:
+        """Have the collectives of a step counted. From any thread."""
+        self._steps.add_step(step)
+
+    def look(self) -> list[dict[str, Any]]:
         """Return a `wire.GroupProgress` of each. Called about once a second, by one thread, and
         costs nothing where all groups are measured. Raises what reading raises."""
-        groups = _uncovered()
+        groups = self.notice()
         if not groups:
             return []
+        with self._lock:
+            found = self._progress(groups)
+            self._count()
+        return found
+
+    def read_last(self) -> None:
+        """Count what the last steps have sent. Raises what reading raises."""
+        with self._lock:
+            if self._groups:
+                for recorder in self._open().values():
+                    recorder.read()
+                self._count()
+
+    def _open(self) -> dict[str, Recorder]:
         if self._recorders is None:
             self._recorders = {name: Recorder(dump) for name, dump in rings().items()}
             if not self._recorders:
@@ -36,12 +81,29 @@ class UncoveredGroups:
                     "torch's flight recorder is off (TORCH_FR_BUFFER_SIZE=0) or this torch has none: "
                     "if the training hangs, Muster cannot tell in which collective"
                 )
+        return self._recorders
+
+    def _count(self) -> None:
+        """Report what was sent in the steps that have been read."""
+        until_ns = min((r.read_until_ns for r in self._open().values()), default=0)
+        labels: dict[str, str] = {}
+        for recorder in self._open().values():
+            new, lost_before = recorder.take_new()
+            self._steps.add(new, lost_before=lost_before)
+        for name, group in self._groups.items():
+            named = name_group(group.description, name, group.ranks, self._world_size)
+            labels[name] = named.label
+        counted = self._steps.take(labels, until_ns=until_ns)
+        if counted is not None:
+            self._log(*counted)
+
+    def _progress(self, groups: Mapping[str, _Group]) -> list[dict[str, Any]]:
         found = []
-        for backend, recorder in self._recorders.items():
+        for backend, recorder in self._open().items():
             for standing in recorder.look():
                 group = groups.get(standing.group)
                 if group is not None:
-                    name = self._name(group, backend, world_size)
+                    name = self._name(group, backend)
                     found.append(
                         {
                             "group": name,
@@ -53,9 +115,9 @@ class UncoveredGroups:
                     )
         return found
 
-    def _name(self, group: _Group, backend: str, world_size: int) -> str:
+    def _name(self, group: _Group, backend: str) -> str:
         """Return what the group is called, and report it when it is first seen."""
-        named = name_group(group.description, group.torch_name, group.ranks, world_size)
+        named = name_group(group.description, group.torch_name, group.ranks, self._world_size)
         name = named.name
         if backend == "gloo" and "nccl" in group.backends:
             name += " (gloo)"  # the other half of a mixed group counts by itself

@@ -113,9 +113,13 @@ class Run(MediaMethods):
         self.before_checkpoint: list[Callable[[], None]] = []
         """Function called before a checkpoint is registered, so that averaged rows are sent first.
         """
-        self._uncovered: UncoveredGroups | None = UncoveredGroups(
-            report=self.report_group, warn=warn_once
+        self.uncovered: UncoveredGroups | None = UncoveredGroups(
+            world_size=self.info.world_size,
+            report=self.report_group,
+            warn=warn_once,
+            log=lambda step, values: self._sink.row(_row(step, values, None, None)),
         )
+        """Process groups that are not measured; None once their recorder cannot be read."""
         self._describe()
 
     # ------------------------------------------------ what this worker is
@@ -434,12 +438,12 @@ class Run(MediaMethods):
 
     def look_at_uncovered_groups(self) -> list[dict[str, Any]]:
         """Return the progress of the process groups that are not measured; once it fails, none."""
-        if self._uncovered is None:
+        if self.uncovered is None:
             return []
         try:
-            return self._uncovered.look(self.info.world_size)
+            return self.uncovered.look()
         except Exception as error:
-            self._uncovered = None
+            self.uncovered = None
             warn_once(
                 "torch's flight recorder cannot be read, so Muster cannot tell where collectives hang "
                 f"that it does not measure: {type(error).__name__}: {error}"
@@ -605,6 +609,9 @@ class Run(MediaMethods):
         if os.getpid() != self._pid or self._is_closed:
             return True
         window.close()
+        with contextlib.suppress(Exception):
+            if self.uncovered is not None:
+                self.uncovered.read_last()
         delivered = self.flush(timeout_s)
         sink, self._sink = self._sink, NullSink()
         self._is_closed = True

@@ -217,6 +217,7 @@ export const parts: Readonly<Record<string, string>> = {
   "bound.unexplained": "它自己的步中没有任何部分能解释这一点，请查看它所在的节点以及那里还在运行什么",
   "bound.by_turns": "没有哪个 rank 的迟到超出偶然：它们轮流互相等待，例如输入大小不同，或机器上还有其他程序",
   "measured.timeline": "通信和步骤的各部分来自 GPU 内核时间线：{{steps}} 步中的 {{num}} 步",
+  "measured.recorder": "集合通信的次数和字节数来自 torch 的 flight recorder：{{steps}} 步",
   "bound.unmeasured": "这些 rank 的通信没有被测量，等待通信的时间包含在其他部分里：请运行诊断以查看有多少",
   "scaling.one_run": "每种规模只运行一次时，无法知道各次运行相差多少。请至少重复 3 次",
   "scaling.model_off":

@@ -310,9 +310,11 @@ def _is_of_messages(found: StepAnalysis) -> bool:
     until the other sends it, which only a pipeline that marks its stages tells from moving data."""
     if found.stages:
         return False
-    in_all = math.fsum(kind.time_ms for kind in found.traffic)
+    in_all = math.fsum(kind.time_ms or 0.0 for kind in found.traffic)
     return (
-        math.fsum(k.time_ms for k in found.traffic if k.kind in ("send", "recv", "coalesced"))
+        math.fsum(
+            k.time_ms or 0.0 for k in found.traffic if k.kind in ("send", "recv", "coalesced")
+        )
         > in_all / 2
     )
 

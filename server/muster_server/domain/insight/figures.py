@@ -20,8 +20,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ..messages import Message
-from .step_rows import RankRows, Rows
+from ..messages import AnyMessage, Message, sentences
+from .step_rows import RECORDER, RankRows, Rows
 from .steps import PARTS
 
 STEP = "time/step_ms"
@@ -30,7 +30,7 @@ _OVER_TIME = ("throughput/", "time/instrumentation_pct", "comm/overhead_ratio")
 _OF_ALL = ("throughput/", "time/instrumentation_pct")
 TIMELINE = "comm/timeline_steps"
 """Number of steps of a row that a window of the profiler has seen; only in rows that have any."""
-_NO_FIGURES = ("comm/recorded_pct", TIMELINE, "pipeline/stage")
+_NO_FIGURES = ("comm/recorded_pct", TIMELINE, RECORDER, "pipeline/stage")
 """What describes a row or a rank, not the training."""
 
 
@@ -61,9 +61,19 @@ def figures(ranks: Mapping[int, Rows]) -> Figures:
     return Figures(values, min((_num_rows(rows) for rows in having), default=0))
 
 
-def timeline_note(ranks: Mapping[int, Rows]) -> Message | None:
-    """Return of how many steps communication is known, where it comes from the kernel timeline; None
-    where it does not."""
+def source_note(ranks: Mapping[int, Rows]) -> AnyMessage | None:
+    """Return where the figures of communication come from, and of how many steps they are; None where
+    it is measured as it happens."""
+    notes = [note for note in (_timeline_note(ranks), _recorder_note(ranks)) if note is not None]
+    return sentences(*notes) if notes else None
+
+
+def _recorder_note(ranks: Mapping[int, Rows]) -> Message | None:
+    nums = [sum(of[RECORDER].values()) for of in ranks.values() if of.get(RECORDER)]
+    return Message("measured.recorder", steps=round(min(nums))) if nums else None
+
+
+def _timeline_note(ranks: Mapping[int, Rows]) -> Message | None:
     samples = [
         (sum(of[TIMELINE].values()), max(of.get(STEP) or of[TIMELINE]) - min(of[TIMELINE]) + 1)
         for of in ranks.values()

@@ -20,6 +20,9 @@ PARTS_KNOWN = "time/forward_ms"
 """Metric that every row with parts has."""
 _STEP = "time/step_ms"
 _RECORDED = "comm/recorded_pct"
+RECORDER = "comm/recorder_steps"
+"""Steps whose collectives torch's flight recorder has counted; of those alone is the row's count of
+collectives and their bytes."""
 _VALIDATION = "time/validation_ms"
 _MAX_GAP = 10
 """A row stands for at most so many times the steps of the median one: step numbers that a script
@@ -99,7 +102,8 @@ class RankRows:
             return {**dict.fromkeys(self._rows.get(_STEP, {}), 0.0), **found}
         if not found or not _is_of_a_group(name):
             return found
-        return {**dict.fromkeys(self.with_comm, 0.0), **found}
+        recorded = self._rows.get(RECORDER, {}) if _is_counted(name) else {}
+        return {**dict.fromkeys(self.with_comm, 0.0), **dict.fromkeys(recorded, 0.0), **found}
 
     def num_rows_with(self, name: str) -> int:
         """Return the number of rows that have a value of a metric."""
@@ -108,7 +112,9 @@ class RankRows:
     def mean(self, name: str, of: Mapping[int, float] | None = None) -> float | None:
         """Return the mean of a metric per step, over the rows that are also in `of`. None when
         there is none."""
-        return self._mean({s: v for s, v in self.series(name).items() if of is None or s in of})
+        series = {s: v for s, v in self.series(name).items() if of is None or s in of}
+        counted = self._rows.get(RECORDER, {}) if _is_counted(name) else {}
+        return self._mean(series, counted)
 
     def mean_with(self, name: str) -> float | None:
         """Return the mean over only those rows that have a value of the metric; None if there are
@@ -127,10 +133,14 @@ class RankRows:
                 members.setdefault(bucket, {})[step] = value
         return {bucket: self._mean(rows) or 0.0 for bucket, rows in members.items()}
 
-    def _mean(self, series: Mapping[int, float]) -> float | None:
+    def _mean(
+        self, series: Mapping[int, float], counted: Mapping[int, float] | None = None
+    ) -> float | None:
+        """counted: step of a row → steps that it stands for, where that is not as for others."""
         if not series:
             return None
-        weights = [self.num_steps.get(step, 1.0) for step in series]
+        known = {**self.num_steps, **(counted or {})}
+        weights = [known.get(step, 1.0) for step in series]
         if sum(weights) <= 0:
             return statistics.fmean(series.values())
         return statistics.fmean(series.values(), weights)
@@ -145,3 +155,7 @@ def common_ends(ranks: Iterable[Rows]) -> list[int]:
 
 def _is_of_a_group(name: str) -> bool:
     return name.startswith("comm/") and name.count("/") >= 2
+
+
+def _is_counted(name: str) -> bool:
+    return _is_of_a_group(name) and name.endswith(("/count", "/bytes"))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .cost_model.collectives import moved_as
-from .step_rows import RankRows
+from .step_rows import RECORDER, RankRows
 
 POINT_TO_POINT = frozenset({"send", "recv", "coalesced", "ps_push", "ps_pull"})
 
@@ -50,12 +50,13 @@ class KindTraffic:
     ranks: tuple[int, ...]
     count: float
     num_bytes: float
-    time_ms: float
+    time_ms: float | None
+    """None where collectives are counted and not timed; so are all times and rates then."""
     num_rows: int
     """Measured rows of the member with the most of this kind."""
     num_rows_with: int
     """Number of these rows with at least one collective of this kind."""
-    time_ms_with: float
+    time_ms_with: float | None
     """`time_ms` of these rows alone."""
     transfer_ms: float | None
     """Time of the member that joined last, as a mean over buckets; None for messages between two
@@ -119,26 +120,36 @@ def traffic_of(
     """Return the traffic of every kind with a value among the rows, by group, then by name."""
     found: list[KindTraffic] = []
     for group in groups:
-        prefix = f"comm/{group.label}/"
         kinds = sorted(
             {
-                name.split("/")[2]
+                kind
                 for rank in group.ranks
-                for name in measured[rank].names
-                if name.startswith(prefix) and name.endswith("/time_ms") and name.count("/") == 3
+                for kind in _kinds(measured[rank], f"comm/{group.label}/")
             }
         )
         found += [_kind_traffic(group, kind, measured) for kind in kinds]
     return tuple(found)
 
 
+def _kinds(rows: RankRows, prefix: str) -> set[str]:
+    """Return the kinds of collectives that a rank has timed, or that the recorder has counted."""
+    ends = ("/time_ms", "/count") if RECORDER in rows else ("/time_ms",)
+    return {
+        name.split("/")[2]
+        for name in rows.names
+        if name.startswith(prefix) and name.endswith(ends) and name.count("/") == 3
+    }
+
+
 def _kind_traffic(group: PlacedGroup, kind: str, measured: Mapping[int, RankRows]) -> KindTraffic:
     prefix = f"comm/{group.label}/{kind}"
     name = f"{prefix}/time_ms"
     members = [measured[rank] for rank in group.ranks if name in measured[rank]]
+    if not members:
+        return _counted(group, kind, measured)
     most = max(members, key=lambda rows: rows.num_rows_with(name))
     time_ms = _over(members, name)
-    num_bytes = _over(members, f"{prefix}/bytes")
+    num_bytes = _timed_bytes(members, f"{prefix}/bytes")
     transfer = None if kind in POINT_TO_POINT else _of_the_last(members, name)
     moved_in = transfer if transfer is not None else time_ms
     algorithm = num_bytes / (moved_in / 1e3) if moved_in > 0 and num_bytes > 0 else None
@@ -150,7 +161,7 @@ def _kind_traffic(group: PlacedGroup, kind: str, measured: Mapping[int, RankRows
         kind=kind,
         ranks=group.ranks,
         count=_over(members, f"{prefix}/count"),
-        num_bytes=num_bytes,
+        num_bytes=_over(members, f"{prefix}/bytes"),
         time_ms=time_ms,
         num_rows=len(most.with_comm),
         num_rows_with=most.num_rows_with(name),
@@ -160,6 +171,34 @@ def _kind_traffic(group: PlacedGroup, kind: str, measured: Mapping[int, RankRows
         algorithm_bytes_per_s=algorithm,
         bus_bytes_per_s=algorithm * factor if algorithm is not None and factor else None,
     )
+
+
+def _counted(group: PlacedGroup, kind: str, measured: Mapping[int, RankRows]) -> KindTraffic:
+    """Return what torch's flight recorder alone has seen."""
+    name = f"comm/{group.label}/{kind}/count"
+    members = [measured[rank] for rank in group.ranks if name in measured[rank]]
+    most = max(members, key=lambda rows: rows.num_rows_with(name))
+    return KindTraffic(
+        group=group.name,
+        kind=kind,
+        ranks=group.ranks,
+        count=_over(members, name),
+        num_bytes=_over(members, f"comm/{group.label}/{kind}/bytes"),
+        time_ms=None,
+        num_rows=most.num_rows_with(RECORDER),
+        num_rows_with=most.num_rows_with(name),
+        time_ms_with=None,
+        transfer_ms=None,
+        wait_ms=None,
+        algorithm_bytes_per_s=None,
+        bus_bytes_per_s=None,
+    )
+
+
+def _timed_bytes(members: Sequence[RankRows], name: str) -> float:
+    """Return the mean bytes of the steps whose communication was timed."""
+    values = [v for rows in members if (v := rows.mean(name, rows.with_comm)) is not None]
+    return statistics.fmean(values) if values else 0.0
 
 
 def _of_the_last(members: Sequence[RankRows], name: str) -> float | None:

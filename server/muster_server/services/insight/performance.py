@@ -14,7 +14,7 @@ from muster_server.db.models import TrialRow
 from muster_server.db.queries import metrics as queries
 from muster_server.db.queries.metrics import SeriesRecord
 from muster_server.domain.insight.bottleneck import bottleneck, late_reason
-from muster_server.domain.insight.figures import STEP, figures, timeline_note
+from muster_server.domain.insight.figures import STEP, figures, source_note
 from muster_server.domain.insight.step_rows import PARTS_KNOWN, Rows
 from muster_server.domain.insight.steps import StepAnalysis, analyse
 from muster_server.domain.metrics import MEASURED_GROUPS
@@ -56,7 +56,7 @@ def trial_performance(
     shown = figures(rows.ranks)
     groups = process_groups(session, trial_id, attempt)
     found = analyse(rows.ranks, groups, bucket_steps=rows.bucket_steps)
-    source = timeline_note(rows.ranks)
+    source = source_note(rows.ranks)
     return PerformanceOut.model_validate(
         {
             "figures": shown.values,

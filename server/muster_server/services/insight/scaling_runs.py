@@ -89,6 +89,8 @@ def transfer_of(traffic: KindTrafficOut, *, backend: str) -> Transfer | None:
     if traffic.kind not in KINDS or len(traffic.ranks) < 2:
         return None
     moved_ms = traffic.transfer_ms if traffic.transfer_ms is not None else traffic.time_ms
+    if moved_ms is None:
+        return None
     return Transfer(
         kind=moved_as(traffic.kind, backend),
         size=len(traffic.ranks),
