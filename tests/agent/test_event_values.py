@@ -138,6 +138,35 @@ def test_models_trained_one_after_another_have_series_of_their_own(
     assert any("another run from then on, 'run-2/RMSE'" in text for text in messages(shim))
 
 
+def test_folds_that_begin_in_one_second_are_runs_of_their_own(
+    shims: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    # Two writers of one folder at a time; a third goes on where the first has ended.
+    script = WRITES + (
+        "def fold(no, steps, folder='runs'):\n"
+        "    for step in steps:\n"
+        "        event = made.event(step, made.scalar('loss', 10 * no + step))\n"
+        "        made.write(pathlib.Path(folder) / f'{made.NAME}.{no}', event)\n"
+        "for no in (1, 2): fold(no, range(2))\n"
+        "for no in (1, 2): fold(no, [0], folder='single')\n"
+        f"while not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+        "for no in (1, 2): fold(no, range(2, 4))\n"
+        "fold(3, range(4, 6))\n"
+    )
+    shim = shims(script, slots=[0], world_size=1)
+    shim.start()
+    wait_for(lambda: len(series(shim)) == 4, what="two folds in two folders")
+    go.touch()
+    assert shim.wait_exit().cause == "success"
+    assert series(shim) == {
+        (0, "loss"): {**{s: 10.0 + s for s in range(4)}, **{s: 30.0 + s for s in (4, 5)}},
+        (0, "run-2/loss"): {s: 20.0 + s for s in range(4)},
+        (0, "single/loss"): {0: 10.0},
+        (0, "run-3/single/loss"): {0: 20.0},
+    }
+
+
 def test_nothing_is_read_where_the_document_says_so(shims: Any) -> None:
     config = {"name": "x", "measure": {"capture": ["lightning"]}}
     shim = shims(WRITES + "write('runs', 1)\n", slots=[0], world_size=1, config=config)

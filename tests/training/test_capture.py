@@ -65,6 +65,16 @@ def _f32(value: float) -> Any:
     return np.float32(value)
 
 
+def test_folds_whose_writers_share_a_folder_are_runs_of_their_own(tmp_path: Path) -> None:
+    job, _ = run(tmp_path, "folds_write.py", attach="tensorboard")
+    assert job.series("loss") == {0: 0.0, 1: 0.1}
+    assert job.series("run-2/loss") == {0: 1.0, 1: 1.1}
+    assert job.series("run-3/loss") == {0: 2.0, 1: 2.1, 2: 7.0}
+    assert [job.series(f"{run}accuracy") for run in ("", "run-2/", "run-3/")] == [
+        {0: 0.0}, {0: 0.1}, {0: 0.2}
+    ]  # fmt: skip
+
+
 def test_a_name_that_the_script_logs_itself_is_its_own(tmp_path: Path) -> None:
     job, _ = run(tmp_path, "writes_scalars.py", "own", attach="tensorboard")
     assert job.series("mine") == {0: 1.0, 5: 1.0, 10: 1.0, 20: 7.0}

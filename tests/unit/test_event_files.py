@@ -222,6 +222,37 @@ def test_what_is_no_event_is_refused() -> None:
             read_event(data)
 
 
+def test_a_file_that_another_run_has_written_in_place_in_the_same_second_is_read_anew(
+    tmp_path: Path,
+) -> None:
+    def fold(number: int, num_steps: int) -> bytes:
+        head = made.event(0, wall_time=1e9)
+        steps = (
+            made.event(s, made.scalar("RMSE", number + s), wall_time=1e9) for s in range(num_steps)
+        )
+        return head + b"".join(steps)
+
+    files = new_files(tmp_path)
+    path = tmp_path / made.NAME
+    path.write_bytes(fold(1, 3))
+    assert points(files) | points(files) == {("", "RMSE"): {0: 1.0, 1: 2.0, 2: 3.0}}
+    path.write_bytes(fold(10, 5))
+    assert points(files) == {("", "RMSE"): {s: 10.0 + s for s in range(5)}}
+    path.write_bytes(fold(20, 5))
+    assert points(files) == {("", "RMSE"): {s: 20.0 + s for s in range(5)}}, "of the same size"
+    assert points(files) == {}
+
+
+def test_folders_of_one_fit_share_its_number() -> None:
+    names = TagNames()
+    first, second = "/w/logs/20261129-021057", "/w/logs/20261129-021058"
+    assert names.name(f"{first}/train", "loss") == "loss"
+    assert names.name(f"{first}/validation", "loss") == "validation/loss"
+    assert names.name(f"{second}/train", "loss") == "run-2/loss"
+    assert names.name(f"{second}/validation", "loss") == "run-2/validation/loss"
+    assert names.name("/w/logs/20261129-021059", "loss") == "run-3/loss"
+
+
 def test_the_first_folder_keeps_the_tag_and_others_put_theirs_in_front() -> None:
     names = TagNames()
     assert names.name("/w/logs/train", "loss") == "loss"

@@ -24,6 +24,9 @@ class _Steps:
     """Number of the run, from 1."""
     first: int
     last: int
+    is_reopened: bool = False
+    """Whether something else writes them from now on: a run that begins with their first step is
+    another one, even if that is their only step."""
 
 
 class RunNames:
@@ -51,12 +54,15 @@ class RunNames:
                 return name
             steps = self._steps[run, name] = _Steps(current, step, step)
         elif not is_late and (
-            step <= steps.first < steps.last or (steps.number < current and step <= steps.last)
+            (step <= steps.first and (steps.first < steps.last or steps.is_reopened))
+            or (steps.number < current and step <= steps.last)
         ):
             if steps.number == current:
                 current = self._current[run] = self._new()
             steps.number, steps.first, steps.last = current, step, step
+            steps.is_reopened = False
         else:
+            steps.is_reopened = False
             steps.first, steps.last = min(steps.first, step), max(steps.last, step)
         owner = self._owners.setdefault(name, steps.number)
         return shown_name(name, owner, steps.number)
@@ -86,6 +92,13 @@ class RunNames:
             if key == run:
                 steps.last = min(steps.last, max(step - 1, steps.first))
                 steps.first = min(steps.first, step - 1)
+
+    def is_reopened(self, run: Hashable) -> None:
+        """Note that something else writes a run's values from now on: the same run that goes on, or
+        another one that begins with its first step."""
+        for (key, _), steps in self._steps.items():
+            if key == run:
+                steps.is_reopened = True
 
     def _new(self) -> int:
         self._num_runs = min(self._num_runs + 1, RUNS_MAX)

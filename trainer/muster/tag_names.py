@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 _OF_HPARAMS = re.compile(r"\d{10}\.\d+")
-_HAS_TIME = re.compile(r"\d\d[-_:]\d\d[-_:]\d\d|\d{10,}")
+_HAS_TIME = re.compile(r"\d\d[-_:]\d\d[-_:]\d\d|\d{8}[-_T]\d{4}|\d{10,}")
 TAGS_MAX = 10_000
 """Tags whose first folder is remembered."""
 
@@ -23,12 +23,12 @@ class TagNames:
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
-        """Folder with a time in its name → its number among the writers."""
+        """Folder with a time in its name → its number."""
 
     def name(self, folder: str, tag: str) -> str:
         """Return the name of a tag in a folder, which is a path that is always spelled the same."""
         parent, _, end = folder.rpartition("/")
-        if _OF_HPARAMS.fullmatch(end):
+        if is_of_hparams(folder):
             # torch writes each `add_hparams` into a folder of its own, named by the time.
             return self.name(parent, tag)
         group = tag.replace("/", "_") + "_"
@@ -40,13 +40,26 @@ class TagNames:
             first = self._folders[tag] = folder
         if first in (folder, None):
             return tag
-        below = os.path.relpath(folder, os.path.commonpath([first, folder]))
-        below = end if below == "." else below
-        if _HAS_TIME.search(below):
-            # Nobody could compare names with a time in them: the writers are numbered instead.
-            number = self._numbers.setdefault(folder, len(self._numbers) + 2)
+        common = os.path.commonpath([first, folder])
+        below = os.path.relpath(folder, common)
+        parts = [end] if below == "." else below.split("/")
+        timed = next((i for i, part in enumerate(parts, 1) if _HAS_TIME.search(part)), 0)
+        if not timed:
+            return f"{'/'.join(parts)}/{tag}"
+        # Nobody could compare names with a time in them: such folders are numbered instead, each with
+        # all that lies in it.
+        fit = "/".join([common, *parts[:timed]])
+        number = self._numbers.setdefault(fit, len(self._numbers) + 2)
+        there = os.path.relpath(first, common).split("/")[:timed]
+        alike = os.path.normpath("/".join([common, *there, *parts[timed:]]))
+        if alike == folder or timed == len(parts):
             return f"run-{number}/{tag}"
-        return f"{below}/{tag}"
+        return f"run-{number}/{self.name(alike, tag)}"
+
+
+def is_of_hparams(folder: str) -> bool:
+    """Return whether a folder is one that torch makes for a call of `add_hparams`."""
+    return _OF_HPARAMS.fullmatch(folder.rpartition("/")[2]) is not None
 
 
 def is_placeholder(tag: str, value: Any) -> bool:

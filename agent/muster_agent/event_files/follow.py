@@ -32,8 +32,10 @@ FILES_MAX = 500
 DEPTH_MAX = 16
 BYTES_PER_POLL = 8 * 2**20
 """Most bytes read of all files together in one poll; one longer record may be read beyond it."""
-HEAD_BYTES = 64
-"""First bytes of a file that are compared; they hold the time at which it was begun."""
+KNOWN_BYTES = 64
+"""Bytes at the beginning of a file, and before what is read next, that are compared. Those at the
+beginning hold the time at which it was begun, those before hold values, which differ between runs that
+began in the same second."""
 SETTLED_S = 2.0
 """A folder that has changed within so many seconds is listed again: its time is too coarse to tell."""
 _PASSED_OVER = frozenset({"__pycache__", "node_modules", "site-packages", "mlruns"})
@@ -78,8 +80,12 @@ class _File:
     """Size at the last look."""
     is_read: bool = False
     """Whether all whole records up to that size are read."""
+    changed_ns: int = 0
+    """Time of the last change at the last look."""
     head: bytes = b""
     """First bytes; others mean that the file was written anew in its place."""
+    tail: bytes = b""
+    """Last bytes before `offset`; others mean the same."""
     is_damaged: bool = False
     num_events: int = 0
     num_bad: int = 0
@@ -105,7 +111,7 @@ class EventFiles:
                 with contextlib.suppress(OSError), self._open_file(root, path) as fd:
                     now = os.fstat(fd)
                     self._files[now.st_dev, now.st_ino] = _File(
-                        now.st_size, now.st_size, is_read=True
+                        now.st_size, now.st_size, is_read=True, changed_ns=now.st_mtime_ns
                     )
 
     def read(self, *, is_last: bool = False) -> tuple[list[FoundEvents], int]:
@@ -129,7 +135,7 @@ class EventFiles:
                         if num_read >= BYTES_PER_POLL or not self._is_known(key, is_last):
                             continue
                         left = BYTES_PER_POLL - num_read
-                        events, num = self._read_file(path, key, fd, now.st_size, left, is_last)
+                        events, num = self._read_file(path, key, fd, now, left, is_last)
                 except OSError:
                     continue  # It is gone, or no file of the folder any more.
                 num_read += num
@@ -162,14 +168,15 @@ class EventFiles:
         return True
 
     def _read_file(
-        self, path: str, key: _Key, fd: int, size: int, max_bytes: int, is_last: bool
+        self, path: str, key: _Key, fd: int, now: os.stat_result, max_bytes: int, is_last: bool
     ) -> tuple[list[LoggedEvent], int]:
-        file = self._files[key]
-        if size < file.size or (size != file.size and not self._begins_as_known(file, fd)):
+        file, size = self._files[key], now.st_size
+        is_same = size == file.size and now.st_mtime_ns == file.changed_ns
+        if size < file.size or not (is_same or self._is_as_known(file, fd)):
             self._say(f"{path} was written anew: it is read from its beginning.")
             file = self._files[key] = _File()
         is_unchanged = file.is_read and size == file.size
-        file.size, file.is_read = size, False
+        file.size, file.is_read, file.changed_ns = size, False, now.st_mtime_ns
         if file.is_damaged or file.offset >= size or (is_unchanged and not is_last):
             file.is_read = True
             return [], 0
@@ -180,6 +187,7 @@ class EventFiles:
                 data += os.pread(fd, needed - len(data), file.offset + len(data))
         begin, end = file.offset, file.offset + len(data)
         events = self._take(path, file, data)
+        file.tail = (file.tail + data[: file.offset - begin])[-KNOWN_BYTES:]
         file.is_read = end >= size
         if is_last and file.is_read and not file.is_damaged and file.offset < size:
             self._say(
@@ -189,12 +197,14 @@ class EventFiles:
         return events, file.offset - begin
 
     @staticmethod
-    def _begins_as_known(file: _File, fd: int) -> bool:
-        """Return whether a file still begins as at the last look; remember how it does."""
-        head = os.pread(fd, HEAD_BYTES, 0)
+    def _is_as_known(file: _File, fd: int) -> bool:
+        """Return whether what is known of a file is still in it; remember how it begins."""
+        head = os.pread(fd, KNOWN_BYTES, 0)
         is_same = head.startswith(file.head)
         file.head = head
-        return is_same
+        if not is_same or not file.tail:
+            return is_same
+        return os.pread(fd, len(file.tail), file.offset - len(file.tail)) == file.tail
 
     def _take(self, path: str, file: _File, data: bytes) -> list[LoggedEvent]:
         events = []

@@ -81,3 +81,16 @@ def test_processes_of_one_rank_are_told_apart_where_they_begin_anew() -> None:
     assert names.name(2, "acc", [0]) == "acc"
     assert names.name(3, "loss", [50, 51]) == "loss", "it goes on where another has stopped"
     assert names.name(4, "loss", [0]) == "run-4/loss"
+
+
+def test_a_run_of_one_step_is_told_apart_where_another_writer_begins() -> None:
+    names = RunNames()
+    shown = []
+    for _ in range(3):
+        shown.append(names.name("", "accuracy", 0))
+        names.is_reopened("")
+    assert shown == ["accuracy", "run-2/accuracy", "run-3/accuracy"]
+    goes_on = RunNames()
+    assert goes_on.name("", "loss", 0) == "loss"
+    goes_on.is_reopened("")
+    assert {goes_on.name("", "loss", step) for step in (1, 1, 2)} == {"loss"}

@@ -21,6 +21,9 @@ _names = TagNames()
 _folders: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 """Folder of each writer, without links: resolving a path asks the file system once per folder in it."""
 
+_written: set[str] = set()
+"""Folders that a writer has logged into."""
+
 
 def hook(module: ModuleType) -> None:
     before(module.FileWriter, "__init__", _open_writer)
@@ -79,7 +82,11 @@ def _name(writer: Any, tag: str) -> str:
     folder = _folders.get(writer)
     if folder is None:
         folder = os.path.realpath(getattr(writer, "logdir", None) or writer.log_dir)
+        if folder in _written:
+            # Writers of one second share a folder by default.
+            current().is_reopened(ROUTE)
         _folders[writer] = folder
+        _written.add(folder)
         goes_on_at = getattr(writer, "purge_step", None)
         if goes_on_at is not None:
             current().goes_back(ROUTE, int(goes_on_at))

@@ -411,6 +411,11 @@ class Run(MediaMethods):
         self._runs.setdefault(route, RunNames()).goes_back("", step)
 
     @_never_raises
+    def is_reopened(self, route: str) -> None:
+        """Note that another writer of a library goes on in the same place, or begins anew."""
+        self._runs.setdefault(route, RunNames()).is_reopened("")
+
+    @_never_raises
     def captures_folder(self, path: str) -> None:
         """Report that the scalars of event files in this folder are captured in this process, so that
         the agent does not read them as well.

@@ -17,10 +17,10 @@ from typing import Any, Literal, Protocol
 
 from muster.document.codec import load
 from muster.document.running import MeasureSection
-from muster.run_names import RunNames
+from muster.run_names import ProcessNames, RunNames
 from muster.sdk.metrics import MEASURED
 from muster.series_rules import clean_name, whole_step
-from muster.tag_names import TagNames, is_placeholder
+from muster.tag_names import TagNames, is_of_hparams, is_placeholder
 from muster_agent.event_files.events import BadEvent, EventValue, LoggedEvent, scalar_of
 from muster_agent.event_files.follow import EventFiles, FoundEvents
 from muster_agent.records.points import MetricPoint, NameRoutes, Route, metrics_record
@@ -81,8 +81,10 @@ class EventValues:
         self._last_steps: dict[str, int] = {}
         """Folder → greatest step of its scalars."""
         self._has_said_runs = False
-        self._runs: dict[int, RunNames] = {}
-        """Runs of each rank."""
+        self._runs: dict[tuple[int, str], RunNames] = {}
+        """Runs of each rank and file, one after another."""
+        self._writers: dict[int, ProcessNames] = {}
+        """Files of each rank, side by side."""
         self._has_said_route = False
         self._restarted: set[str] = set()
         self._left_out: set[str] = set()
@@ -152,7 +154,10 @@ class EventValues:
     def _take(self, found: FoundEvents) -> None:
         folder = f"{self._root}/{found.folder}" if found.folder else self._root
         local_rank, rank = self._place_of(found.pid)
-        runs = self._runs.setdefault(rank, RunNames())
+        # torch writes each `add_hparams` into a file and a folder of its own.
+        writer = "" if is_of_hparams(found.folder) else found.file
+        runs = self._runs.setdefault((rank, writer), RunNames())
+        writers = self._writers.setdefault(rank, ProcessNames())
         points: list[MetricPoint] = []
         for event in found.events:
             time_ms = int(event.wall_time * 1000) if 0 < event.wall_time < 1e11 else 0
@@ -176,7 +181,8 @@ class EventValues:
                     if is_placeholder(value.tag, scalar):
                         continue
                     name = self._name(folder, value.tag)
-                    shown = clean_name(runs.name("", name, event.step))
+                    shown = runs.name("", name, event.step)
+                    shown = clean_name(writers.name(writer, shown, [event.step]))
                     if shown != name:
                         self._report_run(found.file, name, shown)
                     self._last_steps[found.folder] = max(
