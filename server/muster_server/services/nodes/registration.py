@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import itertools
 import secrets
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
@@ -32,6 +34,7 @@ from muster_server.db.models import (
     NodeSlotRow,
     TrialRow,
 )
+from muster_server.domain.nodes.devices import match_slots
 from muster_server.domain.states import ALLOCATION_TRANSITIONS, AllocationState, NodeState
 from muster_server.errors import Conflict, InvalidRequest, MusterError, NotSignedIn, Superseded
 from muster_server.security.principal import Principal
@@ -348,23 +351,53 @@ def _update_slots(
         row.idx: row
         for row in session.scalars(select(NodeSlotRow).where(NodeSlotRow.node_id == node.id))
     }
-    for slot in request.inventory.slots:
-        row = known.pop(slot.index, None)
-        if row is None:
-            row = NodeSlotRow(
-                node_id=node.id, idx=slot.index, slot_type=slot.slot_type, free_since=now
-            )
-            session.add(row)
-        row.slot_type = slot.slot_type
-        row.device = dataclasses.asdict(slot)
-        row.is_gone = False
-    for row in known.values():
+    reported = {slot.index: slot for slot in request.inventory.slots}
+    former = match_slots(
+        {idx: str(row.device.get("uuid", "")) for idx, row in known.items()},
+        {index: slot.uuid for index, slot in reported.items()},
+    )
+    rows = {index: known.pop(idx) for index, idx in former.items()}
+    spare = itertools.count(max([-1, *reported, *known]) + 1)
+    for idx, row in known.items():
         if row.allocation_id is None:
             session.delete(row)
         else:
             row.is_gone = True
+            rows[next(spare) if idx in reported else idx] = row
+    _move_slots(session, rows)
+    for index, slot in reported.items():
+        if index not in rows:
+            rows[index] = NodeSlotRow(
+                node_id=node.id, idx=index, slot_type=slot.slot_type, free_since=now
+            )
+            session.add(rows[index])
+        row = rows[index]
+        row.slot_type = slot.slot_type
+        row.device = dataclasses.asdict(slot)
+        row.is_gone = False
     session.flush()
     health.hold_back(session, node)
+
+
+def _move_slots(session: Session, rows: Mapping[int, NodeSlotRow]) -> None:
+    """Give slots the indexes that are the keys of `rows`, also in the allocations that hold them."""
+    moving = {index: row for index, row in rows.items() if row.idx != index}
+    session.flush()
+    if not moving:
+        return
+    held: dict[str, dict[int, int]] = defaultdict(dict)
+    for index, row in moving.items():
+        if row.allocation_id is not None:
+            held[row.allocation_id][row.idx] = index
+        row.idx = -1 - index  # Out of the way of the others.
+    session.flush()
+    for index, row in moving.items():
+        row.idx = index
+    for allocation in session.scalars(select(AllocationRow).where(AllocationRow.id.in_(held))):
+        to = held[allocation.id]
+        allocation.slots = [to.get(idx, idx) for idx in allocation.slots]
+        allocation.spec = {**allocation.spec, "slots": allocation.slots}
+    session.flush()
 
 
 def _reconcile(
