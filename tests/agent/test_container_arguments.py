@@ -12,6 +12,7 @@ from conftest import make_spec
 from muster.document.running import EnvironmentSection
 from muster.image_names import full_name
 from muster_agent.containers.images import pull_file_command
+from muster_agent.isolation.cdi import undescribed
 from muster_agent.isolation.containers import (
     Container,
     Engine,
@@ -114,11 +115,18 @@ def test_limits_are_given_to_engines_that_keep_them_only() -> None:
     assert "--memory" not in argv_of(dataclasses.replace(limited, engine=deaf))
 
 
+def test_a_description_that_does_not_name_a_device_is_found(tmp_path: Path) -> None:
+    (tmp_path / "nvidia.yaml").write_text("devices:\n- name: '0'\n- name: GPU-b\n- name: MIG-d\n")
+    found = undescribed(["GPU-b", "GPU-c", "MIG-d"], folders=[str(tmp_path)])
+    assert found == ["GPU-c"]
+
+
 def test_gpus_are_given_by_cdi_where_they_are_described_and_by_docker_else() -> None:
-    assert '--gpus "device=1,3"' in argv_of(make_container(DOCKER, slots=[1, 3]))
+    gpus = ["GPU-b", "MIG-d"]
+    assert '--gpus "device=GPU-b,MIG-d"' in argv_of(make_container(DOCKER, gpus=gpus))
     cdi = dataclasses.replace(PODMAN, has_cdi=True)
-    text = argv_of(make_container(cdi, slots=[1, 3]), devices=("/dev/nvidia0", "/dev/infiniband"))
-    assert "--device nvidia.com/gpu=1 --device nvidia.com/gpu=3" in text
+    text = argv_of(make_container(cdi, gpus=gpus), devices=("/dev/nvidia0", "/dev/infiniband"))
+    assert "--device nvidia.com/gpu=GPU-b --device nvidia.com/gpu=MIG-d" in text
     assert "/dev/nvidia0" not in text  # All GPUs of the node, not those of its slots.
     assert "--device /dev/infiniband --ulimit memlock=-1:-1" in text
 
@@ -207,7 +215,7 @@ def test_apptainer_is_given_the_same_paths_and_marks() -> None:
         "--bind /s/tmp:/tmp:rw --bind /w:/w:rw /home/agent/images/ab.sif python3 -I x.py"
     )
     gpus = argv_of(
-        dataclasses.replace(container, slots=[1]),
+        dataclasses.replace(container, gpus=["GPU-b"]),
         is_confined=True,
         devices=["/dev/infiniband", "/dev/nvidia0", "/dev/nvidiactl"],
     )

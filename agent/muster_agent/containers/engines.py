@@ -19,6 +19,7 @@ from pathlib import Path
 
 from muster.wire import Inventory
 from muster_agent.containers.client import EngineFailed, call, call_json, last_words
+from muster_agent.isolation.cdi import cdi_files
 from muster_agent.isolation.containers import Container, Engine, EngineKind, run_argv
 from muster_agent.isolation.walls import outer_environment_of
 from muster_agent.settings import ContainerSetting
@@ -34,7 +35,6 @@ _CLIENT_VARIABLES = (
     "CONTAINER_HOST", "DOCKER_*", "APPTAINER_*", "SINGULARITY_*", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy",
     "https_proxy", "no_proxy",
 )  # fmt: skip
-_CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ def _describe(engine: Engine) -> Engine:
         version = words[-1] if words else ""
         return dataclasses.replace(engine, version=version, is_rootless=True, has_limits=False)
     info = call_json(engine, "info", "--format", "{{json .}}")
-    has_cdi = any(any(Path(folder).glob("*nvidia*")) for folder in _CDI_FOLDERS)
+    has_cdi = any(cdi_files())
     if engine.kind == "podman":
         host = info["host"]
         is_rootless = bool(host["security"]["rootless"])

@@ -100,8 +100,8 @@ class Container:
     """Size of /dev/shm; 0 for the engine's default."""
     memory_bytes: int = 0
     """Limit of memory; 0 for none."""
-    slots: list[int] = field(default_factory=list)
-    """Indexes of its NVIDIA GPUs."""
+    gpus: list[str] = field(default_factory=list)
+    """UUIDs of its NVIDIA devices: an index moves when another device is lost."""
     takes_stdin: bool = False
     is_helper: bool = False
     """Whether it is removed when it ends, because nobody asks how."""
@@ -114,7 +114,7 @@ def helper_of(container: Container, name: str, *, takes_stdin: bool = False) -> 
         name=f"{container.name}-{name}",
         takes_stdin=takes_stdin,
         is_helper=True,
-        slots=[],
+        gpus=[],
     )
 
 
@@ -187,7 +187,7 @@ def _apptainer_argv(
     ]  # fmt: skip
     if is_confined:
         found.append("--no-privs")
-    if container.slots:
+    if container.gpus:
         found.append("--nv")
     for name, value in {**container.marks, NAME_VARIABLE: container.name}.items():
         found += ["--env", f"{name}={value}"]
@@ -221,12 +221,11 @@ def _limits(container: Container) -> list[str]:
 
 def _devices(container: Container, devices: Iterable[str]) -> list[str]:
     found: list[str] = []
-    if container.slots and container.engine.has_cdi:
-        for slot in container.slots:
-            found += ["--device", f"nvidia.com/gpu={slot}"]
-    elif container.slots:
-        listed = ",".join(str(slot) for slot in container.slots)
-        found += ["--gpus", f'"device={listed}"']
+    if container.engine.has_cdi:
+        for uuid in container.gpus:
+            found += ["--device", f"nvidia.com/gpu={uuid}"]
+    elif container.gpus:
+        found += ["--gpus", f'"device={",".join(container.gpus)}"']
     for device in devices:
         if not device.startswith("/dev/nvidia"):
             found += ["--device", device]

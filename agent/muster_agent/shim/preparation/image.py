@@ -14,6 +14,7 @@ from muster.byte_sizes import parse_size
 from muster.document.running import EnvironmentSection
 from muster_agent.containers import images
 from muster_agent.containers.cache import ImageCache
+from muster_agent.isolation.cdi import undescribed
 from muster_agent.isolation.containers import Container, Engine, Mount
 from muster_agent.isolation.variables import MARK
 from muster_agent.isolation.walls import Isolation, why_not_readable
@@ -49,6 +50,7 @@ def open_image(
         )
     if engine.is_plain:
         check_plain(wanted, options.isolation)
+    gpus = _gpus_of(spec, engine, options.isolation)
     mounts = [Mount.parse(text) for text in wanted.mounts]
     for mount in mounts:
         _check_mount(mount, options.isolation)
@@ -93,9 +95,30 @@ def open_image(
         network=wanted.network,
         shm_bytes=parse_size(wanted.shm_size) if wanted.shm_size else memory_bytes // 2,
         memory_bytes=limits.memory_bytes,
-        slots=list(spec.slots) if spec.slot_type == "cuda" else [],
+        gpus=gpus,
     )
     return container, image
+
+
+def _gpus_of(spec: wire.AllocationSpec, engine: Engine, isolation: Isolation) -> list[str]:
+    """Return the UUIDs of the devices that a container is given. Raises PrepareFailed."""
+    if spec.slot_type == "cpu":
+        return []
+    gpus = list(isolation.gpus or ())
+    if not gpus:
+        raise PrepareFailed(
+            "the driver of this node does not tell the UUIDs of the job's devices, by which a container "
+            "is given NVIDIA GPUs",
+            blames="node",
+        )
+    if engine.has_cdi and (unknown := undescribed(gpus)):
+        raise PrepareFailed(
+            f"the description of this node's GPUs for containers does not name {unknown[0]}: write it "
+            "again with `nvidia-ctk cdi generate --device-name-strategy=uuid "
+            "--output=/etc/cdi/nvidia.yaml`",
+            blames="node",
+        )
+    return gpus
 
 
 def check_plain(wanted: EnvironmentSection, isolation: Isolation) -> None:
