@@ -122,6 +122,7 @@ class Machine:
         """Return what the node offers. Asks NVML and runs the training interpreter."""
         found = inventory.take_inventory(self._settings)
         self._offered, self._num_cpus = list(found.slots), found.num_cpus
+        self._usage.gpus.numbers = inventory.keep_numbers(self._home, found.slots)
         return dataclasses.replace(
             self._containers.added_to(found),
             storage_id=self._storage.id(),

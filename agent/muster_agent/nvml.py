@@ -7,8 +7,9 @@ or asks through `ask_devices`.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -89,7 +90,7 @@ class Accelerator:
     """What a job can be given: a whole device, or an instance of one in MIG mode."""
 
     index: int
-    """Its number among the accelerators of the machine. Without MIG, the index of the device."""
+    """Its number on this machine, the index of its slot. It stays, whatever happens to other devices."""
     device: Device
     instance: Instance | None
     """The instance; None for the whole device."""
@@ -103,13 +104,29 @@ class Accelerator:
         return self.whole.uuid
 
 
-def accelerators_of(devices: Iterable[Device]) -> list[Accelerator]:
-    """Return the accelerators that these devices are in their order. A device in MIG mode is none itself; one that is
-    lost keeps its number."""
-    found: list[Accelerator] = []
-    for device in devices:
-        for instance in device.instances if device.is_mig else (None,):
-            found.append(Accelerator(index=len(found), device=device, instance=instance))
+def accelerators_of(
+    devices: Iterable[Device], numbers: Mapping[str, int] | None = None
+) -> list[Accelerator]:
+    """Return the accelerators that these devices are, in their order. A device in MIG mode is none
+    itself.
+
+    numbers: those that accelerators have had so far, by UUID. They keep them; a new one gets the number
+        of its place, or the next that none of the others has.
+    """
+    parts = [
+        (device, instance)
+        for device in devices
+        for instance in (device.instances if device.is_mig else (None,))
+    ]
+    uuids = [(instance or device).uuid for device, instance in parts]
+    kept = {uuid: (numbers or {})[uuid] for uuid in uuids if uuid in (numbers or {})}
+    taken, found = set(kept.values()), []
+    for place, (device, instance) in enumerate(parts):
+        index = kept.get(uuids[place])
+        if index is None:
+            index = next(n for n in itertools.count(place) if n not in taken)
+            taken.add(index)
+        found.append(Accelerator(index=index, device=device, instance=instance))
     return found
 
 

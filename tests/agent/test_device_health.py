@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from muster.wire import SlotInfo
 from muster_agent.node.device_health import problems_of
 from muster_agent.node.gpus import GpuMeter
 from muster_agent.node.health import check_devices
@@ -62,7 +63,9 @@ def test_a_connection_is_missed_once_it_has_been_up(monkeypatch: pytest.MonkeyPa
     meter.devices()
     assert ended.wait(60)
 
+    slot = SlotInfo(index=0, slot_type="cuda", name="x", uuid="GPU-a")
+
     def blocks() -> list[bool]:
-        return [p.blocks for p in check_devices([], meter.devices()[0] or [], meter.links)]
+        return [p.blocks for p in check_devices([slot], meter.devices()[0] or [], meter.links)]
 
     wait_for(lambda: blocks() == [True])

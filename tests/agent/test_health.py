@@ -9,6 +9,7 @@ import pytest
 
 from muster.wire import ClockReading, SlotInfo
 from muster_agent.node import health
+from muster_agent.node.gpus import GpuMeter
 from muster_agent.node.health import (
     check_clock,
     check_devices,
@@ -17,7 +18,8 @@ from muster_agent.node.health import (
     find_problems,
 )
 from muster_agent.node.xid import KernelLog
-from muster_agent.nvml import Device
+from muster_agent.nvml import Device, Instance
+from support.jobs import wait_for as wait_for_it
 
 DEVICES = [
     SlotInfo(index=0, slot_type="cuda", name="NVIDIA H200", uuid="GPU-a"),
@@ -69,7 +71,9 @@ def test_a_clock_that_is_off(skew_s: float, error_ms: float, message: str | None
 
 def test_an_offered_device_that_is_not_there_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     found = check_devices(DEVICES, [Device(index=0, uuid="GPU-a")], {})
-    assert [(p.message, p.blocks) for p in found] == [("device 1 (NVIDIA H200) is gone", True)]
+    assert [(p.message, p.blocks, p.slot) for p in found] == [
+        ("device 1 (NVIDIA H200) is gone", True, 1)
+    ]
     assert (
         check_devices(DEVICES, [Device(index=1, uuid="GPU-a"), Device(index=0, uuid="GPU-b")], {})
         == []
@@ -124,6 +128,7 @@ def test_an_agent_says_once_why_it_starts_workers_cold(
         "message": "workers start cold, which takes seconds longer, because PYTHONPATH of the agent has "
         "the relative entry 'src' (use absolute paths)",
         "blocks": False,
+        "slot": None,
     }
     (line,) = [line for line in agent.words().splitlines() if "workers start cold" in line]
     assert "warning" in line
@@ -149,3 +154,34 @@ def test_errors_of_devices_in_the_kernel_log_keep_new_work_away(tmp_path: Path) 
     (problem,) = [p for p in found if "XID 79" in p.message]
     assert problem.blocks
     assert found[0].blocks
+
+
+def test_problems_of_a_device_concern_its_slots_alone(tmp_path: Path) -> None:
+    log = tmp_path / "kmsg"
+    log.write_text(
+        "4,1,5000000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=0, GPU has fallen off the bus.\n"
+        "4,2,5000000,-;NVRM: Xid (PCI:0000:77:00): 79, pid=0, GPU has fallen off the bus.\n"
+    )
+    parts = tuple(
+        Instance(uuid=f"MIG-{n}", name="1g", gpu_instance=n, compute_instance=0) for n in range(2)
+    )
+    known = [
+        Device(index=0, uuid="GPU-a", pci="00000000:3B:00.0", is_mig=True, instances=parts),
+        Device(index=1, uuid="GPU-b", pci="00000000:5E:00.0", is_lost=True),
+        Device(index=2, is_lost=True),  # and offered by nobody
+    ]
+    slots = [
+        SlotInfo(index=n, slot_type="cuda", name="x", uuid=uuid)
+        for n, uuid in enumerate(("MIG-0", "MIG-1", "GPU-b"))
+    ]
+    meter = GpuMeter(lambda: known)
+    wait_for_it(lambda: meter.devices()[0] is not None)
+    found = find_device_problems(slots, meter, KernelLog(log))
+    of_log = [(p.slot, p.blocks) for p in found if "XID 79" in p.message]
+    assert of_log == [(0, True), (1, True), (None, False)]
+    of_nvml = [(p.slot, p.blocks) for p in found if "it has fallen off" in p.message]
+    assert of_nvml == [(2, True), (None, False)]
+    (others,) = {
+        p.slot for p in find_device_problems(slots, None, KernelLog(log)) if "XID" in p.message
+    }
+    assert others is None

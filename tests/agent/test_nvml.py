@@ -11,6 +11,7 @@ import pytest
 
 from muster_agent import nvml
 from muster_agent.isolation.device_files import device_files
+from muster_agent.node.inventory import read_numbers
 from support import fake_nvml
 from support.fake_nvml import device
 
@@ -101,6 +102,21 @@ def test_a_device_that_falls_off_while_the_agent_runs(
     (problem,) = wait_for(lost, timeout_s=WAIT_S)
     assert problem["blocks"]
     assert problem["message"].startswith("GPU 1 (GPU-b): ")
+    assert problem["slot"] == 1
+
+
+def test_a_slot_keeps_its_index_while_those_of_devices_move(
+    gpu_agent: Any, plane: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    gpu_agent(TWO)
+    assert offered(plane, wait_for) == [(0, "GPU-a"), (1, "GPU-b")]
+    gpu_agent([TWO[1], device("GPU-c")])  # GPU-a is gone, so that GPU-b has the index 0
+    assert offered(plane, wait_for) == [(1, "GPU-b"), (2, "GPU-c")]
+    gpus = wait_for(
+        lambda: plane.leases and (plane.leases[-1]["usage"] or {}).get("gpus"), timeout_s=WAIT_S
+    )
+    assert [g["index"] for g in gpus] == [1, 2]
+    assert read_numbers(tmp_path / "agent") == {"GPU-a": 0, "GPU-b": 1, "GPU-c": 2}
 
 
 def in_this_process(

@@ -68,7 +68,7 @@ def change(folder: Path, devices: Sequence[Mapping[str, Any]]) -> None:
 
 def device(uuid: str, **more: Any) -> dict[str, Any]:
     """Return a healthy device; `more` changes and adds to it."""
-    found = {
+    found: dict[str, Any] = {
         "uuid": uuid,
         "name": "NVIDIA H200",
         "minor": 0,
@@ -109,7 +109,8 @@ def _find(uuid: str) -> dict[str, Any]:
             if part["uuid"] == uuid:
                 if one.get("is_lost"):
                     raise NVMLError(NVML_ERROR_GPU_IS_LOST)
-                return part
+                found: dict[str, Any] = part
+                return found
     raise NVMLError(NVML_ERROR_NOT_FOUND)
 
 

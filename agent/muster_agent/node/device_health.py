@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
+
 from muster.wire import NodeProblem
 from muster_agent.nvml import Device
 
@@ -13,6 +16,19 @@ _THROTTLING = {
 }
 """Reasons of NVML for lower clocks that somebody should act on, by bit. Running at its power limit
 (0x04) and idling are normal."""
+
+
+def on_slots(problem: NodeProblem, slots: Sequence[int] | None) -> list[NodeProblem]:
+    """Return a problem of a device once for each of its slots, so that it keeps new work off them alone.
+
+    slots: indexes of the slots that the node offers of the device; None if it is not known which device
+        it is, and then nothing is placed on the node.
+    """
+    if slots is None:
+        return [problem]
+    if not slots:  # Nothing could be placed on it anyway.
+        return [dataclasses.replace(problem, blocks=False)]
+    return [dataclasses.replace(problem, slot=slot) for slot in slots]
 
 
 def problems_of(state: Device, *, links_before: frozenset[int]) -> list[NodeProblem]:

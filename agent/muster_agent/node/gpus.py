@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from muster.wire import GpuUsage
 from muster_agent.nvml import Accelerator, Device, Nvml, NvmlAbsent, accelerators_of
@@ -23,6 +23,8 @@ class GpuMeter:
     def __init__(self, read: Callable[[], Sequence[Device]] | None = None) -> None:
         """Create the meter; `read` queries all devices and defaults to NVML."""
         self._read = read
+        self.numbers: Mapping[str, int] = {}
+        """Indexes of the slots that the devices are, by UUID."""
         self.links: dict[str, frozenset[int]] = {}
         """NVLink connections that have been up, by UUID."""
         self.is_absent = False
@@ -48,7 +50,7 @@ class GpuMeter:
     def read(self) -> tuple[list[GpuUsage] | None, str]:
         """Return the latest use of all devices, or None and the reason. Never blocks."""
         found, problem = self.devices()
-        return None if found is None else usage_of(found), problem
+        return None if found is None else usage_of(found, self.numbers), problem
 
     def _ask(self) -> None:
         read = self._read
@@ -72,12 +74,12 @@ class GpuMeter:
             time.sleep(SAMPLE_INTERVAL_S)
 
 
-def usage_of(devices: Sequence[Device]) -> list[GpuUsage]:
+def usage_of(devices: Sequence[Device], numbers: Mapping[str, int]) -> list[GpuUsage]:
     """Return the use of what jobs can be given, as far as it can be read: a device that is lost tells
     nothing."""
     return [
         _usage_of(accelerator)
-        for accelerator in accelerators_of(devices)
+        for accelerator in accelerators_of(devices, numbers)
         if not accelerator.device.is_lost
     ]
 

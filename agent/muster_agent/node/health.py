@@ -16,7 +16,7 @@ import psutil
 from muster.wire import ClockReading, NodeProblem, SlotInfo
 from muster_agent.jobs.folder import MIN_DISK_FREE_BYTES
 from muster_agent.jobs.survivors import remaining
-from muster_agent.node.device_health import problems_of
+from muster_agent.node.device_health import on_slots, problems_of
 from muster_agent.node.gpus import GpuMeter
 from muster_agent.node.inventory import ask_smi, parse_smi
 from muster_agent.node.xid import KernelLog
@@ -63,7 +63,7 @@ def find_problems(
     expected = [device for device in devices if device.slot_type == "cuda"]
     if expected:
         found += find_device_problems(expected, gpus, kernel_log)
-    unique = {problem.message: problem for problem in found}
+    unique = {(problem.message, problem.slot): problem for problem in found}
     return sorted(unique.values(), key=lambda problem: not problem.blocks)
 
 
@@ -142,8 +142,22 @@ def find_device_problems(
         found += check_devices(expected, devices, gpus.links if gpus is not None else {})
     elif gpus is None or not gpus.is_waiting:
         found.append(NodeProblem(kind="device", message=problem, blocks=True))
-    pcis = {device.pci: device.uuid for device in devices or () if device.pci and device.uuid}
-    return found + (kernel_log.read(pcis) if kernel_log is not None else [])
+    if kernel_log is not None:
+        known = [device for device in devices or () if device.pci and device.uuid]
+        slots = {device.uuid: _slots_of(device, expected) for device in known}
+        is_complete = {n for found in slots.values() for n in found} >= {s.index for s in expected}
+        found += kernel_log.read(
+            {device.pci: device.uuid for device in known},
+            slots={**{slot.uuid: [slot.index] for slot in expected}, **slots},
+            others=[] if is_complete else None,
+        )
+    return found
+
+
+def _slots_of(device: Device, offered: Sequence[SlotInfo]) -> list[int]:
+    """Return the indexes of the slots that a node offers of a device."""
+    uuids = {device.uuid, *(part.uuid for part in device.instances)}
+    return [slot.index for slot in offered if slot.uuid in uuids]
 
 
 def check_devices(
@@ -158,11 +172,16 @@ def check_devices(
     present = {a.uuid for a in accelerators_of(devices)}
     found = [
         NodeProblem(
-            kind="device", message=f"device {slot.index} ({slot.name}) is gone", blocks=True
+            kind="device",
+            message=f"device {slot.index} ({slot.name}) is gone",
+            blocks=True,
+            slot=slot.index,
         )
         for slot in expected
         if slot.uuid not in present
     ]
     for device in devices:
-        found += problems_of(device, links_before=links.get(device.uuid, frozenset()))
+        slots = _slots_of(device, expected)
+        for problem in problems_of(device, links_before=links.get(device.uuid, frozenset())):
+            found += on_slots(problem, slots)
     return found

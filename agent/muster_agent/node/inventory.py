@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import os
 import platform
@@ -20,11 +21,13 @@ import psutil
 from muster import __version__
 from muster.wire import DESCRIBES, InterfaceUsage, Inventory, NodeUsage, SlotInfo
 from muster_agent.environments.interpreters import Interpreter, InterpreterError, describe
+from muster_agent.jobs.folder import write_atomically
 from muster_agent.node.gpus import GpuMeter
 from muster_agent.node.granted import granted_accelerators, granted_cpus, granted_memory_bytes
 from muster_agent.nvml import Device, NvmlAbsent, accelerators_of, ask_devices
 from muster_agent.settings import AgentSettings
 
+_NUMBERS_FILE = "slots.json"
 _SMI_TIMEOUT_S = 20.0
 _SMI_FIELDS = "index,name,memory.total,uuid,driver_version,ecc.errors.uncorrected.volatile.total,mig.mode.current"
 
@@ -81,7 +84,7 @@ def offered_devices(devices: Sequence[Device], settings: AgentSettings) -> list[
     that is lost is none, and one in MIG mode as many as it has instances."""
     if settings.slot_type == "cpu":
         return None
-    accelerators = accelerators_of(devices)
+    accelerators = accelerators_of(devices, read_numbers(settings.home))
     if settings.is_pilot:
         accelerators = granted_accelerators(accelerators, os.environ)
     if not (accelerators if settings.is_pilot else devices) and settings.slot_type == "auto":
@@ -97,6 +100,24 @@ def offered_devices(devices: Sequence[Device], settings: AgentSettings) -> list[
         for accelerator in accelerators
         if accelerator.uuid and not accelerator.device.is_lost
     ][: settings.slots]
+
+
+def read_numbers(home: Path) -> dict[str, int]:
+    """Return the indexes of the slots that this node has offered for devices, by UUID."""
+    try:
+        return {str(k): int(v) for k, v in json.loads((home / _NUMBERS_FILE).read_text()).items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def keep_numbers(home: Path, slots: Sequence[SlotInfo]) -> dict[str, int]:
+    """Note which slots the node offers now, so that each device keeps the index of its slot although
+    another device is missing at the next start; return the indexes by UUID."""
+    before, offered = read_numbers(home), {slot.uuid: slot.index for slot in slots if slot.uuid}
+    rest = {uuid: n for uuid, n in before.items() if n not in offered.values()}
+    if {**rest, **offered} != before:
+        write_atomically(home / _NUMBERS_FILE, json.dumps({**rest, **offered}))
+    return {**rest, **offered}
 
 
 def node_address(settings: AgentSettings) -> str:

@@ -11,11 +11,12 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from muster.wire import NodeProblem
+from muster_agent.node.device_health import on_slots
 
 Action = Literal["application", "warn", "drain", "reset"]
 """What an XID asks for. `application`: the program on the device is at fault, or was ended by an
@@ -266,11 +267,18 @@ class KernelLog:
         """Why the log cannot be read, as a clause; "" if it can."""
 
     def read(
-        self, uuids: Mapping[str, str] | None = None, *, now_s: float | None = None
+        self,
+        uuids: Mapping[str, str] | None = None,
+        *,
+        slots: Mapping[str, Sequence[int]] | None = None,
+        others: Sequence[int] | None = None,
+        now_s: float | None = None,
     ) -> list[NodeProblem]:
         """Return the errors that matter now, the oldest first. Never waits.
 
-        uuids: UUIDs of the devices by PCI address, as far as they are known. now_s: seconds since
+        uuids: UUIDs of the devices by PCI address, as far as they are known. slots: indexes of the slots that
+            each of them is, by UUID. others: what other devices are; None if that is not known, and then
+            their errors concern the whole node. now_s: seconds since
             boot, without suspended time.
         """
         self._uuids |= {short_pci(pci): uuid for pci, uuid in (uuids or {}).items()}
@@ -280,7 +288,11 @@ class KernelLog:
                 self._note(line)
         now_s = _clock_s() if now_s is None else now_s
         self._kept = {key: line for key, line in self._kept.items() if not _is_over(line, now_s)}
-        return [problem_of(line, self._uuids.get(line.pci, "")) for line in self._kept.values()]
+        found = []
+        for line in self._kept.values():
+            uuid = self._uuids.get(line.pci, "")
+            found += on_slots(problem_of(line, uuid), (slots or {}).get(uuid, others))
+        return found
 
     def forget(self, pci: str) -> None:
         """Forget the errors of a device that works again."""
