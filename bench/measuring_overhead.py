@@ -119,7 +119,7 @@ def work(name: str, args: argparse.Namespace, folder: Path, rank: int) -> dict[s
             timeout=timedelta(minutes=5),
         )
         bare_group = dist.new_group(backend="gloo")
-    task = tasks.make(resolve(run.config, {}, seed=1), global_batch=args.batch)
+    task = tasks.make(resolve(run.get_config(), {}, seed=1), global_batch=args.batch)
     bare = Plain(name, task, bare_group, rank, label="bare")
     group = dist.group.WORLD if workers > 1 else None
     plain = Plain(name, task, group, rank, label="measured")

@@ -308,7 +308,9 @@ def work(name: str, args: argparse.Namespace, folder: Path, rank: int) -> dict[s
     }
     run = muster.init()
     in_turn = loop._batches = InTurn(name, args, group, seed=args.seed)  # type: ignore[assignment]
-    loop.train_in_group(run, resolve(run.config, {}, seed=1), torch.device("cpu"), rank, workers)
+    loop.train_in_group(
+        run, resolve(run.get_config(), {}, seed=1), torch.device("cpu"), rank, workers
+    )
     run.close()
     return {"pairs": in_turn.pairs, "null": in_turn.null}
 

@@ -17,7 +17,7 @@ import muster
 def main() -> None:
     run = muster.init(hparams={"lr": 2e-3, "epochs": 8, "batch_size": 32})
     dist.init_process_group(muster.backend("gloo"))  # gloo, with its collectives timed
-    train(run.hparams)
+    train(run.get_hparams())
     # The model is gone by now, as it must be: DDP holds the process group, and if it were the last
     # to do so, it would wait for gloo's threads while these wait for the interpreter (torch 2.13).
     # The first optimizer imports torch._dynamo, which keeps the functions that are then under way

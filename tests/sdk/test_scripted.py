@@ -108,3 +108,23 @@ def test_module_and_run_name_the_checkpoint_alike(folder: str | None) -> None:
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False
     )
     assert (ran.stdout.split(), ran.stderr) == ([str(folder)] * 8, "")
+
+
+def test_module_and_run_read_what_the_trial_is_given_alike() -> None:
+    forms = {
+        "get_hparams()": ["get_hparams()"] * 2,
+        "get_config()": ["get_config()"] * 2,
+        "before": ["hparams()", "hparams"],
+        "before too": ["config()", "config"],
+    }
+    given = ", ".join(f"muster.{module}, run.{value}" for module, value in forms.values())
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
+    code = (
+        "import json, muster; run = muster.init(hparams={'lr': 0.5}); "
+        f"print(json.dumps([{given}], default=repr))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False
+    )
+    assert ran.stderr == ""
+    assert json.loads(ran.stdout) == [{"lr": 0.5}, {"lr": 0.5}, {}, {}] * 2

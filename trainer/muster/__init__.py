@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from muster.sdk.shortcuts import (
         checkpoint,
         config,
+        get_config,
+        get_hparams,
         hparams,
         log,
         log_audio,
@@ -68,6 +70,8 @@ __all__ = [
     "backend",
     "checkpoint",
     "config",
+    "get_config",
+    "get_hparams",
     "hparams",
     "init",
     "log",

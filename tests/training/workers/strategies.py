@@ -72,7 +72,7 @@ def train(
     if is_stopped:
         threading.Thread(target=_stop, args=(run, folder), daemon=True).start()
     try:
-        config = resolve(run.config, run.hparams, seed=run.seed)
+        config = resolve(run.get_config(), run.get_hparams(), seed=run.seed)
         loop.train_in_group(run, config, torch.device("cpu"), rank, world)
     finally:
         run.close()

@@ -331,7 +331,7 @@ class SearcherOperation:
 
     def report_completed(self, searcher_metric: Any) -> None:
         """Report the search's metric at the end of the training."""
-        name = (self._run.config.get("search") or {}).get("metric")
+        name = (self._run.get_config().get("search") or {}).get("metric")
         if self._is_chief and name:
             self._run.log({name: searcher_metric})
 
@@ -353,12 +353,12 @@ class SearcherContext:
 
     def get_configured_units(self) -> Unit | None:
         """Return what the search's length is counted in; None for seconds, and without a length."""
-        length = (self._run.config.get("search") or {}).get("max_length") or {}
+        length = (self._run.get_config().get("search") or {}).get("max_length") or {}
         units = {"steps": Unit.BATCHES, "epochs": Unit.EPOCHS, "samples": Unit.RECORDS}
         return next((unit for name, unit in units.items() if length.get(name)), None)
 
     def _length(self) -> tuple[str, int]:
-        length = (self._run.config.get("search") or {}).get("max_length") or {}
+        length = (self._run.get_config().get("search") or {}).get("max_length") or {}
         for unit, number in length.items():
             if number:
                 return unit, int(number)

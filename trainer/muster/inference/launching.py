@@ -55,7 +55,7 @@ def run_program(kind: str, work: Callable[[ModelJob], None]) -> int:
 
 
 def _job(run: Run, kind: str) -> ModelJob:
-    config = load(ExperimentConfig, {"name": "", **run.config})
+    config = load(ExperimentConfig, {"name": "", **run.get_config()})
     section = getattr(config, kind)
     used = config.models.get(JOB_MODEL)
     folder = os.environ.get(f"{MODEL_PREFIX}{JOB_MODEL.upper()}")

@@ -92,9 +92,9 @@ class MetricReader:
 def main() -> None:
     script, *words = sys.argv[1:]
     run = muster.init()
-    resources = run.config.get("resources") or {}
+    resources = run.get_config().get("resources") or {}
     variables = variables_of(
-        run.hparams,
+        run.get_hparams(),
         os.environ,
         num_nodes=int(resources.get("nodes") or 1),
         num_cpus=os.cpu_count() or 1,
@@ -106,7 +106,7 @@ def main() -> None:
     is_first = run.info.rank == 0 and os.environ.get("MUSTER_NODE_RANK", "0") == "0"
     if definitions and is_first:
         sys.stdout = MetricReader(sys.stdout, definitions)
-    sys.argv = [script, *words, *arguments_of(run.hparams)]
+    sys.argv = [script, *words, *arguments_of(run.get_hparams())]
     sys.path[0] = str(Path(script).resolve().parent)
     runpy.run_path(script, run_name="__main__")
 

@@ -128,15 +128,23 @@ class Run(MediaMethods):
     def info(self) -> RankInfo:
         return self._around.info
 
+    def get_hparams(self) -> dict[str, Any]:
+        """Return this trial's hyperparameters, over the defaults given to `init`."""
+        return {**self._defaults, **self._trial.hparams}
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the resolved experiment document; empty without Muster."""
+        return dict(self._trial.config)
+
     @property
     def hparams(self) -> dict[str, Any]:
-        """Hyperparameters of this trial, over the defaults given to `init`."""
-        return {**self._defaults, **self._trial.hparams}
+        """`get_hparams` as a value, for scripts written before it."""
+        return self.get_hparams()
 
     @property
     def config(self) -> dict[str, Any]:
-        """Resolved experiment document; empty without Muster."""
-        return dict(self._trial.config)
+        """`get_config` as a value, for scripts written before it."""
+        return self.get_config()
 
     @property
     def seed(self) -> int:

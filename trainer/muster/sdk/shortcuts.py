@@ -51,14 +51,25 @@ def should_stop(*, agree: bool = False) -> StopNotice | None:
     return process_run().should_stop(agree=agree)
 
 
+def get_hparams() -> dict[str, Any]:
+    """Return this trial's hyperparameters, over the defaults given to `init`; see
+    `Run.get_hparams`."""
+    return process_run().get_hparams()
+
+
+def get_config() -> dict[str, Any]:
+    """Return the resolved experiment document; empty without Muster; see `Run.get_config`."""
+    return process_run().get_config()
+
+
 def hparams() -> dict[str, Any]:
-    """Return this trial's hyperparameters, over the defaults given to `init`."""
-    return process_run().hparams
+    """`get_hparams`, for scripts written before it."""
+    return get_hparams()
 
 
 def config() -> dict[str, Any]:
-    """Return the resolved experiment document; empty without Muster."""
-    return process_run().config
+    """`get_config`, for scripts written before it."""
+    return get_config()
 
 
 def report_group(

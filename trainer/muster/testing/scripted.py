@@ -64,7 +64,11 @@ def read_script(run: Run) -> list[dict[str, Any]]:
         text = sys.argv[1]
         script = json.loads(Path(text[1:]).read_text("utf-8") if text.startswith("@") else text)
     else:
-        script = run.hparams.get("script") or (run.config.get("trainer") or {}).get("script") or []
+        script = (
+            run.get_hparams().get("script")
+            or (run.get_config().get("trainer") or {}).get("script")
+            or []
+        )
         if isinstance(script, str):
             script = json.loads(script)
     return [script] if isinstance(script, dict) else list(script)
@@ -195,7 +199,7 @@ def train(
     something to find and the best trial is known beforehand. fail_at_step: exit 1 there, in the
     first attempt only.
     """
-    floor = abs(math.log10(float(run.hparams.get("lr", best_lr)) / best_lr))
+    floor = abs(math.log10(float(run.get_hparams().get("lr", best_lr)) / best_lr))
     step = 0
     if (resumed := run.resume_folder()) is not None:
         with contextlib.suppress(FileNotFoundError):

@@ -16,7 +16,7 @@ def main() -> int:
     # Before torch is imported, which takes seconds: an early stop must not look like a crash.
     signal.signal(signal.SIGTERM, lambda *_: run.request_stop("received SIGTERM"))
     try:
-        config = resolve(run.config, run.hparams, seed=run.seed)
+        config = resolve(run.get_config(), run.get_hparams(), seed=run.seed)
         from muster.training.loop import train
 
         train(run, config)
