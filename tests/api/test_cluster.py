@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from muster_server import clock
-from muster_server.db.models import AttemptRow, NodeRow, NodeSlotRow, WorkerRow
+from muster_server.db.models import AttemptRow, MetricSeriesRow, NodeRow, NodeSlotRow, WorkerRow
 from muster_server.services.core.events import add_event
 from muster_server.services.nodes import utilization
 from support.data import add_attempt, add_experiment, add_trial, add_worker
@@ -212,3 +212,29 @@ def test_a_trial_is_stuck_until_one_of_its_ranks_moves(database, viewer_client):
     with database.transaction() as session:
         session.query(WorkerRow).filter_by(rank=1).one().moved_at = noticed + MINUTE
     assert viewer_client.get("/api/v1/cluster").json()["stuck"] == []
+
+
+def test_a_diverged_run_is_named_however_old_it_is(database, viewer_client):
+    with database.transaction() as session:
+        diverged = []
+        for number in range(30):
+            experiment = add_experiment(session)
+            trial = add_trial(session, experiment)
+            value = "NaN" if number < 22 else 0.5
+            session.add(
+                MetricSeriesRow(
+                    trial_id=trial.id, attempt_no=1, rank=0, name="train/loss", count=3,
+                    last_text="NaN" if number < 22 else "",
+                )
+            )  # fmt: skip
+            trial.summary = {"train/loss": {"last": value, "step": 3, "min": 0.5, "max": 0.5}}
+            if number < 22:
+                diverged.append(experiment.id)
+        trial.state, trial.summary = "COMPLETED", {"train/loss": {"last": "NaN", "step": 3}}
+    reply = viewer_client.get("/api/v1/cluster").json()
+    shown = [one["experiment_id"] for one in reply["warnings"]]
+    assert shown == sorted(diverged, reverse=True)[:20]
+    assert reply["num_warnings"] == 22
+    first = reply["warnings"][-1]
+    assert (first["non_finite_metric"], first["standstill"]) == ("train/loss", None)
+    assert first["only_trial_id"] is not None

@@ -261,3 +261,7 @@ def test_a_standstill_is_on_the_page_and_in_the_list(database, submit, show, mon
     assert found["standstill"]["text"].startswith("This search has stood still for 3 min")
     assert found["notices"][0] == found["standstill"]
     assert show("/experiments")["items"][0]["standstill"] == found["standstill"]
+    cluster = show("/cluster")
+    (warning,) = cluster["warnings"]
+    assert (warning["experiment_id"], warning["standstill"]) == (1, found["standstill"])
+    assert (warning["non_finite_metric"], cluster["num_warnings"]) == (None, 1)

@@ -5171,6 +5171,8 @@ export interface components {
             num_trials_running: number;
             /** Num Trials Throughput */
             num_trials_throughput: number;
+            /** Num Warnings */
+            num_warnings: number;
             /** Num Workers Comm */
             num_workers_comm: number;
             /** Oldest Queued At */
@@ -5183,6 +5185,8 @@ export interface components {
             server_version: string;
             /** Stuck */
             stuck: components["schemas"]["StuckOut"][];
+            /** Warnings */
+            warnings: components["schemas"]["RunningWarningOut"][];
         };
         /**
          * CodeSpec
@@ -11373,6 +11377,21 @@ export interface components {
             num_records: number;
             /** Observed */
             observed: string;
+        };
+        /**
+         * RunningWarningOut
+         * @description A running experiment that goes wrong.
+         */
+        RunningWarningOut: {
+            /** Experiment Id */
+            experiment_id: number;
+            /** Experiment Name */
+            experiment_name: string;
+            /** Non Finite Metric */
+            non_finite_metric: string | null;
+            /** Only Trial Id */
+            only_trial_id: number | null;
+            standstill: components["schemas"]["NoticeOut"] | null;
         };
         /** SavedViewIn */
         SavedViewIn: {

@@ -180,7 +180,14 @@ test("a token's role is never above its owner's", () => {
 });
 
 const NOW = Date.parse("2026-01-02T00:00:00Z");
-const CALM = { impossible: [], num_impossible: 0, stuck: [], num_stuck: 0 } as unknown as Cluster;
+const CALM = {
+  impossible: [],
+  num_impossible: 0,
+  stuck: [],
+  num_stuck: 0,
+  warnings: [],
+  num_warnings: 0,
+} as unknown as Cluster;
 const experimentOf = (patch: Partial<Experiment>): Experiment =>
   ({
     id: 1,
@@ -207,12 +214,12 @@ test("attention: what the present nodes can never run, with how many more there 
     pending_reason: "Needs 6 cpu slots",
     pending_parts: [],
   };
-  const items = attention({ ...CALM, impossible: [one], num_impossible: 3 } as unknown as Cluster, [], [], NOW);
+  const items = attention({ ...CALM, impossible: [one], num_impossible: 3 } as unknown as Cluster, [], NOW);
   expect(items.map((item) => [item.kind, item.tone, item.to, item.name, item.detail])).toEqual([
     ["impossible", "warn", "/trials/7", "big", "Needs 6 cpu slots"],
     ["moreImpossible", "warn", "/queue", "2", ""],
   ]);
-  expect(attention(CALM, [], [], NOW)).toEqual([]);
+  expect(attention(CALM, [], NOW)).toEqual([]);
 });
 
 test("what ended last stands first, whatever was submitted last", () => {

@@ -28,6 +28,7 @@ from muster_server.services.core.paging import (
     encode_cursor,
     microseconds,
 )
+from muster_server.services.experiments import views
 from muster_server.services.nodes import management, system_metrics, utilization
 from muster_server.services.scheduling import queue, queue_order
 
@@ -44,7 +45,9 @@ ProjectFilter = Annotated[str | None, Query(max_length=128)]
 def get_cluster(database: Db) -> ClusterOut:
     """Return a summary of the cluster."""
     with database.read() as session:
-        return management.get_cluster(session, now=clock.now())
+        now = clock.now()
+        warnings = views.running_warnings(session, now)
+        return management.get_cluster(session, warnings=warnings, now=now)
 
 
 @router.get("/cluster/utilization", operation_id="get_cluster_utilization")

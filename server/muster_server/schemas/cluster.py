@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from muster.wire import IsolationLevel
 
 from .base import Input, Output, PartOut
+from .experiments import NoticeOut
 
 RowId = Annotated[int, Field(ge=1, lt=2**31)]
 
@@ -169,6 +170,19 @@ class StuckOut(Output):
     """Time when a rank last moved."""
 
 
+class RunningWarningOut(Output):
+    """A running experiment that goes wrong."""
+
+    experiment_id: int
+    experiment_name: str
+    only_trial_id: int | None
+    """ID of its trial if its document asks for one."""
+    non_finite_metric: str | None
+    """Metric whose last value is NaN or infinite."""
+    standstill: NoticeOut | None
+    """Why its search stands still."""
+
+
 class PoolSlotsOut(Output):
     """Slots of one type in one pool now."""
 
@@ -242,6 +256,11 @@ class ClusterOut(Output):
     """Running trials that do not move, the first ones noticed first, 20 at most."""
     num_stuck: int
     """Number of such trials."""
+    warnings: list[RunningWarningOut]
+    """Running experiments that report a non-finite value or stand still, however old; of more than 20 the
+    newest."""
+    num_warnings: int
+    """Number of such experiments."""
     server_version: str
     now: dt.datetime
 

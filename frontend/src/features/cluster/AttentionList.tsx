@@ -6,7 +6,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
-import { type Cluster, dismissals, type Experiment, type Node } from "../../api/queries";
+import { type Cluster, dismissals, type Node } from "../../api/queries";
 import { Reason } from "../../components/Message";
 import { ErrorNotice } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
@@ -17,14 +17,14 @@ import css from "./cluster.module.css";
 const SHOWN = 8;
 
 /** What needs somebody; each entry can be dismissed, for this user on every device. */
-export function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[]; experiments: Experiment[] }) {
+export function AttentionList(props: { cluster: Cluster | undefined; nodes: Node[] }) {
   const { t } = useTranslation();
   const now = useNow();
   const { keys, isKnown, set, error } = useDismissals();
   const [showsAll, setShowsAll] = useState(false);
   const [showsDismissed, setShowsDismissed] = useState(false);
   // Nothing that was dismissed flashes up while it is not known what that is.
-  const all = isKnown ? attention(props.cluster, props.nodes, props.experiments, now) : [];
+  const all = isKnown ? attention(props.cluster, props.nodes, now) : [];
   const open = all.filter((item) => !keys.has(item.key));
   const dismissed = all.filter((item) => keys.has(item.key));
   if (all.length === 0) return null;

@@ -55,7 +55,7 @@ export function Overview() {
   return (
     <>
       <PageHead guide="guides/dashboard#overview-what-is-the-cluster-doing" title={t("overview.title")} />
-      <AttentionList cluster={state.data} nodes={nodeList.data ?? []} experiments={activeItems} />
+      <AttentionList cluster={state.data} nodes={nodeList.data ?? []} />
       <QueryView query={state} skeleton={<Skeleton rows={3} />}>
         {(data) => <Numbers cluster={data} />}
       </QueryView>

@@ -14,6 +14,8 @@ const cluster = (change: Partial<Cluster>): Cluster =>
     num_impossible: 0,
     stuck: [],
     num_stuck: 0,
+    warnings: [],
+    num_warnings: 0,
     oldest_queued_at: null,
     ...change,
   }) as Cluster;
@@ -27,8 +29,8 @@ const failures = (endedAgo: number, count = 1): Partial<Cluster> => ({
 const kinds = (...given: Parameters<typeof attention>) => attention(...given).map(({ kind, to }) => [kind, to]);
 
 test("nothing needs anybody while all is well", () => {
-  expect(attention(cluster({}), [node({})], [], NOW)).toEqual([]);
-  expect(attention(undefined, [], [], NOW)).toEqual([]);
+  expect(attention(cluster({}), [node({})], NOW)).toEqual([]);
+  expect(attention(undefined, [], NOW)).toEqual([]);
 });
 
 test("the cluster comes first, then what can never start, what is stuck, and what has failed; each by time", () => {
@@ -50,7 +52,7 @@ test("the cluster comes first, then what can never start, what is stuck, and wha
     impossible: [impossible(4, 50), impossible(5, 40)],
     num_impossible: 2,
   });
-  expect(kinds(state, [node({ state: "LOST" })], [], NOW)).toEqual([
+  expect(kinds(state, [node({ state: "LOST" })], NOW)).toEqual([
     ["node", "/nodes/n1"],
     ["impossible", "/trials/5"],
     ["impossible", "/trials/4"],
@@ -61,9 +63,25 @@ test("the cluster comes first, then what can never start, what is stuck, and wha
   ]);
 });
 
+test("what diverges or stands still is named, with how many more there are", () => {
+  const run = { experiment_name: "x", only_trial_id: null, non_finite_metric: null, standstill: null };
+  const state = cluster({
+    warnings: [
+      { ...run, experiment_id: 9, only_trial_id: 4, non_finite_metric: "loss" },
+      { ...run, experiment_id: 2, standstill: { text: "why", parts: [] } },
+    ],
+    num_warnings: 5,
+  });
+  expect(attention(state, [], NOW).map(({ kind, to, detail, count }) => [kind, to, detail, count])).toEqual([
+    ["diverged", "/trials/4", "loss", undefined],
+    ["still", "/experiments/2", "why", undefined],
+    ["moreWarnings", "/experiments", "", 3],
+  ]);
+});
+
 test("failures for one reason are one entry with their number, and none goes uncounted", () => {
   const state = cluster({ ...failures(5, 24), num_failures: 29 });
-  expect(attention(state, [], [], NOW).map(({ kind, count, search }) => [kind, count, search])).toEqual([
+  expect(attention(state, [], NOW).map(({ kind, count, search }) => [kind, count, search])).toEqual([
     ["failures", 24, { state: "FAILED" }],
     ["moreFailed", 5, { state: "FAILED" }],
   ]);
@@ -71,15 +89,15 @@ test("failures for one reason are one entry with their number, and none goes unc
 
 test("the same problem at another time has another key, and keys are ones that the server takes", () => {
   const keys = [
-    ...attention(cluster(failures(60)), [], [], NOW),
-    ...attention(cluster(failures(30)), [], [], NOW),
-    ...attention(undefined, [node({ health: "degraded", health_reason: "disk: full" })], [], NOW),
-    ...attention(undefined, [node({ health: "degraded", health_reason: "clock: ahead" })], [], NOW),
-    ...attention(undefined, [node({ state: "SUSPECT", last_seen_at: at(3) })], [], NOW),
-    ...attention(undefined, [node({ state: "SUSPECT", last_seen_at: at(2) })], [], NOW),
+    ...attention(cluster(failures(60)), [], NOW),
+    ...attention(cluster(failures(30)), [], NOW),
+    ...attention(undefined, [node({ health: "degraded", health_reason: "disk: full" })], NOW),
+    ...attention(undefined, [node({ health: "degraded", health_reason: "clock: ahead" })], NOW),
+    ...attention(undefined, [node({ state: "SUSPECT", last_seen_at: at(3) })], NOW),
+    ...attention(undefined, [node({ state: "SUSPECT", last_seen_at: at(2) })], NOW),
   ].map(({ key }) => key);
   expect(new Set(keys).size).toBe(6);
   for (const key of keys) expect(key).toMatch(/^[A-Za-z0-9][A-Za-z0-9._:-]{0,119}$/);
-  const again = attention(cluster(failures(60)), [], [], NOW + 5000);
+  const again = attention(cluster(failures(60)), [], NOW + 5000);
   expect(again.map(({ key }) => key)).toEqual([keys[0]]);
 });

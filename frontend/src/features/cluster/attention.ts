@@ -1,5 +1,5 @@
 /** What needs a person, from what the overview already knows. Pure. */
-import type { Cluster, Experiment, Node } from "../../api/queries";
+import type { Cluster, Node } from "../../api/queries";
 import type { Part } from "../../i18n/server";
 import { parseAt } from "../../lib/time";
 
@@ -18,7 +18,8 @@ export interface Attention {
     | "moreImpossible"
     | "stuck"
     | "moreStuck"
-    | "still";
+    | "still"
+    | "moreWarnings";
   tone: "bad" | "warn";
   to: string;
   name: string;
@@ -60,6 +61,7 @@ const ORDER: Record<Attention["kind"], number> = {
   moreStuck: 2,
   diverged: 2,
   still: 2,
+  moreWarnings: 2,
   wait: 2,
   failed: 3,
   failures: 3,
@@ -67,12 +69,7 @@ const ORDER: Record<Attention["kind"], number> = {
 };
 const LONG_WAIT_MS = 30 * 60_000;
 
-export function attention(
-  cluster: Cluster | undefined,
-  nodes: readonly Node[],
-  experiments: readonly Experiment[],
-  now: number,
-): Attention[] {
+export function attention(cluster: Cluster | undefined, nodes: readonly Node[], now: number): Attention[] {
   const out: Attention[] = [];
   for (const node of nodes) {
     const to = `/nodes/${encodeURIComponent(node.id)}`;
@@ -98,32 +95,44 @@ export function attention(
       });
     }
   }
-  // In whichever list it was found.
-  for (const experiment of new Map(experiments.map((one) => [one.id, one])).values()) {
-    const to = experiment.only_trial_id ? `/trials/${experiment.only_trial_id}` : `/experiments/${experiment.id}`;
-    if (experiment.state === "RUNNING" && experiment.non_finite_metric !== null) {
+  for (const run of cluster?.warnings ?? []) {
+    const to = run.only_trial_id ? `/trials/${run.only_trial_id}` : `/experiments/${run.experiment_id}`;
+    if (run.non_finite_metric !== null) {
       out.push({
-        key: keyOf("diverged", experiment.id, textKey(experiment.non_finite_metric)),
+        key: keyOf("diverged", run.experiment_id, textKey(run.non_finite_metric)),
         kind: "diverged",
         tone: "bad",
         to,
-        name: experiment.name,
-        detail: experiment.non_finite_metric,
+        name: run.experiment_name,
+        detail: run.non_finite_metric,
         at: null,
       });
-    } else if (experiment.standstill !== null) {
+    } else if (run.standstill !== null) {
       out.push({
-        key: keyOf("still", experiment.id),
+        key: keyOf("still", run.experiment_id),
         kind: "still",
         tone: "warn",
         to,
-        name: experiment.name,
-        detail: experiment.standstill.text,
-        parts: experiment.standstill.parts,
+        name: run.experiment_name,
+        detail: run.standstill.text,
+        parts: run.standstill.parts,
         at: null,
       });
     }
   }
+  const moreWarnings = (cluster?.num_warnings ?? 0) - (cluster?.warnings.length ?? 0);
+  if (moreWarnings > 0)
+    out.push({
+      key: keyOf("warnings", "more", moreWarnings),
+      kind: "moreWarnings",
+      tone: "warn",
+      to: "/experiments",
+      search: { state: "RUNNING" },
+      name: "",
+      count: moreWarnings,
+      detail: "",
+      at: null,
+    });
   for (const { reason, count, experiment_id: id, experiment_name: name, ended_at: at } of cluster?.failures ?? []) {
     const isOne = count === 1;
     out.push({

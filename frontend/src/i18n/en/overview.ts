@@ -65,6 +65,8 @@ export const overview = {
     hideDismissed_other: "Hide dismissed",
     diverged: "{{name}} reports a non-finite value:",
     still: "{{name}} stands still:",
+    moreWarnings_one: "{{count}} more running experiment reports a non-finite value or stands still.",
+    moreWarnings_other: "{{count}} more running experiments report a non-finite value or stand still.",
   },
   first: {
     title: "First steps",

@@ -67,6 +67,8 @@ export const overview: Same<typeof english> = {
     hideDismissed_other: "隐藏已忽略",
     diverged: "{{name}} 上报了非有限的值：",
     still: "{{name}} 停滞：",
+    moreWarnings_one: "另有 {{count}} 个运行中的实验上报了非有限的值或停滞。",
+    moreWarnings_other: "另有 {{count}} 个运行中的实验上报了非有限的值或停滞。",
   },
   first: {
     title: "开始使用",

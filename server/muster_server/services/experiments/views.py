@@ -7,11 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Row, Select, case, func, select
+from sqlalchemy import Row, Select, and_, case, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from muster.document.codec import dump
-from muster_server.db.models import ExperimentRow, ProjectRow, TrialRow, UserRow
+from muster_server.db.models import (
+    ExperimentRow,
+    MetricSeriesRow,
+    ProjectRow,
+    TrialRow,
+    UserRow,
+)
 from muster_server.domain.lifecycle.outcomes import DOUBTFUL
 from muster_server.domain.messages import AnyMessage, from_columns
 from muster_server.domain.metrics import headline_of
@@ -20,6 +26,7 @@ from muster_server.domain.search.ranking import RungEntry
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
 from muster_server.errors import NotFound
 from muster_server.schemas.base import Page, parts_out
+from muster_server.schemas.cluster import RunningWarningOut
 from muster_server.schemas.experiments import (
     ExperimentColumnOut,
     ExperimentColumnsOut,
@@ -40,7 +47,7 @@ from ..runtime import notices as trial_notices
 from ..runtime import quiet
 from ..scheduling import held_slots
 from ..search import notices
-from ..search.standstill import standstill
+from ..search.standstill import AT_REST, standstill
 from . import columns as experiment_columns
 from . import forks, order
 from .filters import ExperimentFilter, conditions
@@ -49,6 +56,7 @@ from .unsaved import unsaved_work
 RUNG_TRIALS_MAX = 300
 """Trials shown per rung; of more, the best RUNG_BEST and others evenly by rank. All are counted."""
 RUNG_BEST = 150
+WARNINGS_SHOWN = 20
 BEFORE_SHOWN = 20
 """Experiments shown that wait for another; all are counted."""
 
@@ -97,6 +105,49 @@ def columns_out(session: Session, project: str | None) -> ExperimentColumnsOut:
         items=[ExperimentColumnOut(column=c, num_experiments=n) for c, n in found.items()],
         num_searched=num,
     )
+
+
+def running_warnings(session: Session, now: dt.datetime) -> tuple[list[RunningWarningOut], int]:
+    """Return the newest WARNINGS_SHOWN running experiments that report a non-finite value or stand still, and
+    how many there are."""
+    is_running = (
+        ExperimentRow.state == ExperimentState.RUNNING,
+        ExperimentRow.deleting_at.is_(None),
+    )
+    # Few of what runs: whose summaries are read, and which searches are asked.
+    diverges = exists().where(
+        TrialRow.experiment_id == ExperimentRow.id,
+        TrialRow.state == TrialState.RUNNING,
+        MetricSeriesRow.trial_id == TrialRow.id,
+        MetricSeriesRow.last_text != "",
+    )
+    moves = exists().where(
+        TrialRow.experiment_id == ExperimentRow.id, TrialRow.state.not_in(AT_REST)
+    )
+    may_stand = and_(ExperimentRow.search_state.is_not(None), ~moves)
+    rows = session.scalars(
+        select(ExperimentRow)
+        .where(*is_running, or_(diverges, may_stand))
+        .order_by(ExperimentRow.id.desc())
+    ).all()
+    ids = [row.id for row in rows]
+    trials, shown = _count_trials(session, ids), _shown_trials(session, ids)
+    found = []
+    for row in rows:
+        counted = trials.get(row.id, _Trials())
+        metric = _non_finite_metric(row, shown.get(row.id))
+        still = standstill(session, row, counted.by_state, now) if counted.by_state else None
+        if metric is not None or still is not None:
+            found.append(
+                RunningWarningOut(
+                    experiment_id=row.id,
+                    experiment_name=row.name,
+                    only_trial_id=_only_trial_id(row, counted),
+                    non_finite_metric=metric,
+                    standstill=_notice_out(still) if still is not None else None,
+                )
+            )
+    return found[:WARNINGS_SHOWN], len(found)
 
 
 def experiment_out(session: Session, experiment_id: int, now: dt.datetime) -> ExperimentOut:
@@ -385,12 +436,16 @@ def _experiment(
         "pool": resources.pool,
         "priority": row.priority,
         "progress": _progress(row.state, planned, trials),
-        "only_trial_id": trials.first_id if planned == 1 else None,
+        "only_trial_id": _only_trial_id(row, trials),
         "created_at": row.created_at,
         "started_at": row.started_at,
         "ended_at": row.ended_at,
         "archived_at": row.archived_at,
     }
+
+
+def _only_trial_id(row: ExperimentRow, trials: _Trials) -> int | None:
+    return trials.first_id if row.config.search.trials == 1 else None
 
 
 def _progress(state: str, planned: int | None, trials: _Trials) -> float | None:

@@ -37,6 +37,7 @@ from muster_server.schemas.cluster import (
     EventOut,
     NodeAllocationOut,
     NodeOut,
+    RunningWarningOut,
     SlotOut,
 )
 
@@ -63,8 +64,13 @@ REMOVABLE_AFTER = dt.timedelta(seconds=60)
 becomes LOST."""
 
 
-def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
-    """Return the cluster in a handful of numbers."""
+def get_cluster(
+    session: Session, *, warnings: tuple[list[RunningWarningOut], int], now: dt.datetime
+) -> ClusterOut:
+    """Return the cluster in a handful of numbers.
+
+    warnings: as `services.experiments.views.running_warnings` returns them.
+    """
     nodes = dict(session.execute(select(NodeRow.state, func.count()).group_by(NodeRow.state)).all())
     is_led = liveness.is_led(session, now=now)
     if not is_led:
@@ -101,6 +107,8 @@ def get_cluster(session: Session, *, now: dt.datetime) -> ClusterOut:
         num_impossible=num_impossible,
         stuck=stuck,
         num_stuck=num_stuck,
+        warnings=warnings[0],
+        num_warnings=warnings[1],
         num_nodes=sum(nodes.values()),
         num_nodes_online=nodes.get(NodeState.ONLINE, 0),
         pools=pools,

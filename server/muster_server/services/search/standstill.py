@@ -17,7 +17,7 @@ LEAST_S = 60.0
 """Seconds that a search may stand still however short its trials are: the loops take some."""
 ATTEMPTS_READ = 1_000
 """Attempts that are looked at for how long a trial of the search runs, the newest."""
-_AT_REST = (*TERMINAL_TRIAL, TrialState.PAUSED)
+AT_REST = (*TERMINAL_TRIAL, TrialState.PAUSED)
 
 
 def standstill(
@@ -31,7 +31,7 @@ def standstill(
     is_going_on = experiment.state == ExperimentState.RUNNING and experiment.desired == "run"
     if not is_going_on or experiment.config.search.method == "single":
         return None
-    if experiment.search_state is None or any(state not in _AT_REST for state in by_state):
+    if experiment.search_state is None or any(state not in AT_REST for state in by_state):
         return None
     if Searcher.from_state(experiment.search_state).expects_points:
         return None
