@@ -91,7 +91,9 @@ def test_a_problem_of_a_slot_keeps_new_work_off_that_slot_alone(controller, agen
     controller.tick()
     (assignment,) = node.poll().values()
     assert assignment.spec.slots == [0]
-    assert "GPU 1 of node-1 is used by ann (pid 4242, 31 GiB) outside Muster" in waiting_reason(show)
+    assert "GPU 1 of node-1 is used by ann (pid 4242, 31 GiB) outside Muster" in waiting_reason(
+        show
+    )
     assert (node_of(show)["num_slots_free"], show("/cluster")["num_slots_free"]) == (0, 0)
 
     node.beat(problems=[])

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from sqlalchemy import update
 
+from muster import wire
 from muster.wire import GroupProgress, ProgressRecord, StacksRecord, WorkerProgress, WorkerRecord
 from muster_server import clock
 from muster_server.db.models import NodeRow
@@ -113,6 +114,39 @@ def test_the_rank_that_holds_up_the_others_is_named_and_stacks_are_kept_once(
     assert "Rank 1 on node-1 has not called collective 8 of world" in shown.output.replace(
         "\n", " "
     )
+
+
+def test_what_nccl_and_the_stacks_say_is_one_verdict_with_the_counts(
+    running, controller, show, time_machine, muster
+):
+    node, allocation_id, trial_id = running
+    node.send(allocation_id, ProgressRecord(workers=[progress(0, 8, 7), progress(1, 8, 7)]))
+    elapse(time_machine, controller, node, 60)
+    found = show(f"/trials/{trial_id}/progress")
+    assert (found["blamed"], found["evidence"]) == ([], [])
+    status = (
+        "#0-0 (ab12cd34) MISMATCH\n  1 rank has launched up to operation 8\n"
+        "  1 rank has launched up to operation 7: rank 1 (GPU 1 managed by process 9 on node n)\n"
+    )
+    stack = 'Current thread 0x1 (most recent call first):\n  File "/job/train.py", line 9 in f\n'
+    for rank, text in ((wire.RAS_RANK, status), (0, stack), (1, stack)):
+        record = StacksRecord(no=1, local_rank=rank, rank=rank, text=text, problem="")
+        node.send(allocation_id, record)
+    found = show(f"/trials/{trial_id}/progress")
+    assert [(b["rank"], b["kind"]) for b in found["blamed"]] == [(1, "absent")]
+    assert [(e["witness"], e["text"]) for e in found["evidence"]] == [
+        ("nccl", "By NCCL's own status, rank 1 has launched operation 7, others 8."),
+        ("stacks", "Rank 1 stands at train.py:9 in f."),
+    ]
+    assert found["evidence"][1]["text_parts"][0]["code"] == "stuck.by_stack"
+    shown = muster("stuck", f"{show(f'/trials/{trial_id}')['experiment_id']}.1")
+    assert shown.exit_code == 0
+    assert "Stacks: Rank 1 stands at train.py:9 in f." in shown.output
+    # Once they move again, what was seen before says nothing.
+    node.send(allocation_id, ProgressRecord(workers=[progress(0, 9, 8), progress(1, 9, 8)]))
+    elapse(time_machine, controller, node, 60)
+    found = show(f"/trials/{trial_id}/progress")
+    assert (found["state"], found["blamed"], found["evidence"]) == ("still", [], [])
 
 
 def test_once_it_has_ended_it_is_said_who_held_up_the_others(

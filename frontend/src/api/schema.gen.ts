@@ -6047,6 +6047,21 @@ export interface components {
             type: string;
         };
         /**
+         * EvidenceOut
+         * @description What one witness says of a trial that stands still.
+         */
+        EvidenceOut: {
+            /** Text */
+            text: string;
+            /** Text Parts */
+            text_parts: components["schemas"]["PartOut"][];
+            /**
+             * Witness
+             * @enum {string}
+             */
+            witness: "counts" | "nccl" | "devices" | "stacks";
+        };
+        /**
          * ExitInfo
          * @description How an allocation ended. `cause` is for programs, `message` is one sentence for people.
          */
@@ -10711,6 +10726,8 @@ export interface components {
             attempt_no: number;
             /** Blamed */
             blamed: components["schemas"]["BlameOut"][];
+            /** Evidence */
+            evidence: components["schemas"]["EvidenceOut"][];
             /** Ranks */
             ranks: components["schemas"]["RankProgressOut"][];
             /** Reason */

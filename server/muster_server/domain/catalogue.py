@@ -373,6 +373,16 @@ SENTENCES: Mapping[str, str] = {
     "measured.recorder": (
         "Counts and bytes of collectives come from torch's flight recorder: {steps:step}."
     ),
+    # What is known of a training that stands still.
+    "stuck.by_counts": "Rank {rank:#} has called {num:#} collectives of {group}, others {most:#}.",
+    "stuck.by_nccl": "By NCCL's own status, rank {rank:#} has launched operation {num:#}, others {most:#}.",
+    "stuck.by_busy_device": (
+        "The device of rank {rank:#} is {pct}% in use and nothing finishes: a kernel hangs, or waits for other ranks."
+    ),
+    "stuck.by_idle_device": (
+        "The device of rank {rank:#} is {pct}% in use: nothing was launched on it that still runs."
+    ),
+    "stuck.by_stack": "Rank {rank:#} stands at {line}.",
     # Scaling reports.
     "scaling.one_run": (
         "With one run per size, nobody knows how much runs differ: measure with at least 3 repeats."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
-from .base import Output
+from .base import Output, PartOut
 
 
 class GroupCountOut(Output):
@@ -50,6 +50,16 @@ class BlameOut(Output):
     reason: str
 
 
+class EvidenceOut(Output):
+    """What one witness says of a trial that stands still."""
+
+    witness: Literal["counts", "nccl", "devices", "stacks"]
+    """`counts`: of collectives, by each rank; `nccl`: NCCL's own status; `devices`: how busy they are;
+    `stacks`: the line of the script at which a rank stands."""
+    text: str
+    text_parts: list[PartOut]
+
+
 class ProgressOut(Output):
     trial_id: int
     attempt_no: int
@@ -61,6 +71,8 @@ class ProgressOut(Output):
     blamed: list[BlameOut]
     """Ranks that hold up the others, at most 16. Empty if all is well or no rank can be blamed."""
     reason: str
+    evidence: list[EvidenceOut]
+    """What the verdict rests on, and what else has been seen; empty while something moves."""
     ranks: list[RankProgressOut]
     """Ranks that are alive, in ascending order; once none is, those of an attempt that ended while it
     stood still."""

@@ -26,6 +26,7 @@ COMMANDS = {
     "scaling": ("scaling", "scaling"),
     "plan": ("plan", "plan"),
     "progress": ("progress", "progress"),
+    "stuck": ("progress", "progress"),
     "stacks": ("progress", "stacks"),
     "doctor": ("doctor", "doctor"),
     "profile": ("profile", "profile"),

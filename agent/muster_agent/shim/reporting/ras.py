@@ -1,8 +1,8 @@
 """What NCCL itself knows of a job: its RAS threads, which every process of a job runs, answer at a port.
 
 By default all jobs of a node share port 28028, and whoever came first answers. Each attempt has a port
-of its own. The answer is text for people, of whoever listens there: it is bounded, and nothing
-is decided by it.
+of its own. The answer is text of whoever listens there: it is bounded, and all that is decided by it is
+whom the view of the same job names.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import { type TrialDetail, type TrialProgress, trialProgress, type TrialStacks, 
 import { Notice, Section } from "../../components/basics";
 import { DataTable } from "../../components/DataTable";
 import { QueryView } from "../../components/QueryView";
-import { errorLine } from "../../components/Message";
+import { errorLine, Reason } from "../../components/Message";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
@@ -75,6 +75,12 @@ function Ranks({ data }: { data: TrialProgress }) {
         ) : data.state === "over" ? null : (
           <p className="dim">{t(`stuck.${data.state}`)}</p>
         )}
+        {data.evidence.map((one) => (
+          <p key={one.text} className="dim" data-testid="progress-evidence">
+            {`${t(`stuck.witness.${one.witness}`)}: `}
+            <Reason text={one.text} parts={one.text_parts} />
+          </p>
+        ))}
       </div>
       {data.ranks.length > 0 ? (
         <DataTable

@@ -106,6 +106,7 @@ export const performance = {
       data: "Rank {{rank}} on {{node}} waits for its data, and others wait for it.",
       busy: "Rank {{rank}} on {{node}} is not in a collective.",
     },
+    witness: { counts: "Collectives", nccl: "NCCL", devices: "Devices", stacks: "Stacks" },
     process: { runs: "running", sleeps: "sleeping", blocked: "blocked in a system call", stopped: "stopped" },
     processName: "Process",
     phase: "Phase",

@@ -102,6 +102,7 @@ export const performance: Same<typeof english> = {
       data: "{{node}} 上的 rank {{rank}} 在等待数据，其他进程在等待它。",
       busy: "{{node}} 上的 rank {{rank}} 不在任何集合通信中。",
     },
+    witness: { counts: "集合通信", nccl: "NCCL 状态", devices: "设备", stacks: "调用栈" },
     process: { runs: "运行", sleeps: "休眠", blocked: "阻塞在系统调用中", stopped: "已暂停" },
     processName: "进程",
     phase: "阶段",

@@ -136,7 +136,9 @@ class RankRows:
     def _mean(
         self, series: Mapping[int, float], counted: Mapping[int, float] | None = None
     ) -> float | None:
-        """counted: step of a row → steps that it stands for, where that is not as for others."""
+        """Return the mean per step; None without a value.
+
+        counted: step of a row → steps that it stands for, where that is not as for others."""
         if not series:
             return None
         known = {**self.num_steps, **(counted or {})}

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from muster.wire import ProgressRecord, StacksRecord
+from muster.wire import RAS_RANK, ProgressRecord, StacksRecord
 from muster_server.db.engine import touch
 from muster_server.db.models import (
     AllocationRow,
@@ -32,11 +32,14 @@ from muster_server.domain.runtime.stuck import (
     judge,
     judge_end,
 )
+from muster_server.domain.runtime.witnesses import Evidence, Witnesses, conclude
 from muster_server.domain.states import AllocationState, AttemptState, NodeState
 from muster_server.errors import Conflict
+from muster_server.schemas.base import parts_out
 from muster_server.schemas.cluster import StuckOut
 from muster_server.schemas.progress import (
     BlameOut,
+    EvidenceOut,
     GroupCountOut,
     ProgressOut,
     RankProgressOut,
@@ -128,13 +131,16 @@ def trial_progress(session: Session, trial_id: int, *, now: dt.datetime) -> Prog
     """Return the progress of the ranks of the current attempt. Raises NotFound."""
     trial = get_trial(session, trial_id)
     views = _views(session, trial)
+    evidence: tuple[Evidence, ...] = ()
     if views:
-        found = _judge(session, trial, views, now=now)
+        found, evidence = _judge(session, trial, views, now=now)
     else:
         ended = [_view(worker, NodeState.ONLINE) for worker in _ended(session, trial)]
         over = StuckVerdict(state="over", still_s=None, blamed=(), reason="No rank is alive.")
         found = judge_end(ended, process_groups(session, trial.id, trial.attempt_no)) or over
-        views = ended if found is not over else []
+        if found is not over:
+            views = ended
+            found, evidence = conclude(found, views, _witnesses(session, trial, views))
     return ProgressOut(
         trial_id=trial_id,
         attempt_no=trial.attempt_no,
@@ -142,6 +148,10 @@ def trial_progress(session: Session, trial_id: int, *, now: dt.datetime) -> Prog
         still_s=found.still_s,
         blamed=[BlameOut.model_validate(dataclasses.asdict(b)) for b in found.blamed],
         reason=found.reason,
+        evidence=[
+            EvidenceOut(witness=one.witness, text=one.text.english, text_parts=parts_out(one.text))
+            for one in evidence
+        ],
         ranks=[_rank_out(view) for view in views],
     )
 
@@ -288,9 +298,46 @@ def _view(worker: WorkerRow, node_state: str) -> RankView:
 
 def _judge(
     session: Session, trial: TrialRow, views: list[RankView], *, now: dt.datetime
-) -> StuckVerdict:
+) -> tuple[StuckVerdict, tuple[Evidence, ...]]:
     groups: list[ProcessGroup] = process_groups(session, trial.id, trial.attempt_no)
-    return judge(views, groups, now=now)
+    verdict = judge(views, groups, now=now)
+    if verdict.state != "still":
+        return verdict, ()
+    return conclude(verdict, views, _witnesses(session, trial, views))
+
+
+def _witnesses(session: Session, trial: TrialRow, views: Sequence[RankView]) -> Witnesses:
+    """Return what has been seen of an attempt since its ranks moved last."""
+    since = max(view.moved_at for view in views)
+    mine = (StacksRow.trial_id == trial.id, StacksRow.attempt_no == trial.attempt_no)
+    last = select(func.max(StacksRow.no)).where(*mine).scalar_subquery()
+    taken = session.scalars(
+        select(StacksRow).where(*mine, StacksRow.no == last, StacksRow.at > since)
+    )
+    stacks = {row.rank: row.text for row in taken}
+    nccl = stacks.pop(RAS_RANK, "")
+    return Witnesses(nccl=nccl, stacks=stacks, devices=_devices(session, trial))
+
+
+def _devices(session: Session, trial: TrialRow) -> dict[int, float]:
+    """Return how busy the GPU of each living rank was at the newest heartbeat of its node."""
+    rows = session.execute(
+        select(WorkerRow.rank, WorkerRow.slot, AllocationRow.spec, NodeRow.usage)
+        .join(AllocationRow, AllocationRow.id == WorkerRow.allocation_id)
+        .join(NodeRow, NodeRow.id == AllocationRow.node_id)
+        .where(
+            WorkerRow.trial_id == trial.id,
+            WorkerRow.attempt_no == trial.attempt_no,
+            WorkerRow.ended_at.is_(None),
+        )
+    )
+    found: dict[int, float] = {}
+    for rank, slot, spec, usage in rows:
+        for gpu in (usage or {}).get("gpus") or ():
+            is_own = spec.get("slot_type") != "cpu" and gpu.get("index") == slot
+            if is_own and gpu.get("use_pct") is not None:
+                found[rank] = float(gpu["use_pct"])
+    return found
 
 
 def _rank_out(view: RankView) -> RankProgressOut:
@@ -338,7 +385,7 @@ def find_stuck(session: Session, *, after_s: float, now: dt.datetime) -> list[St
         if not all(view.is_heard for view in views):
             continue  # of a node that is not heard nobody knows whether its ranks move
         decided = decide_stuck(
-            _judge(session, trial, views, now=now),
+            _judge(session, trial, views, now=now)[0],
             noted_at=noted_at,
             say_after_s=after_s,
             end_after_s=end_after_s,

@@ -16,6 +16,12 @@ from ..trials import TrialArgument, address, find_trial
 WAIT_S = 30.0
 """Seconds to wait for the answers of all ranks."""
 POLL_S = 0.5
+WITNESSES = {
+    "counts": "Collectives",
+    "nccl": "NCCL",
+    "devices": "Devices",
+    "stacks": "Stacks",
+}
 
 
 def progress(trial: TrialArgument, as_json: JsonOption = False) -> None:
@@ -30,6 +36,8 @@ def progress(trial: TrialArgument, as_json: JsonOption = False) -> None:
         f"Trial {address(chosen)} ({chosen['experiment_name']}), attempt {found['attempt_no']}: "
         f"{found['reason']}"
     )
+    for evidence in found["evidence"]:
+        say(f"{WITNESSES.get(evidence['witness'], evidence['witness'])}: {evidence['text']}")
     if found["ranks"]:
         console().print(_ranks(found["ranks"]))
 
