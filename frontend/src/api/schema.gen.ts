@@ -11719,6 +11719,8 @@ export interface components {
             finish_reason: string;
             /** Finished */
             finished: boolean;
+            /** Has Fixed Trials */
+            has_fixed_trials: boolean;
             /** Method */
             method: string;
             /** Metric Goal */
@@ -12709,6 +12711,8 @@ export interface components {
             last_report_at: string | null;
             /** Logs Complete */
             logs_complete: boolean;
+            /** May Be Sent On */
+            may_be_sent_on: boolean;
             /** Metric */
             metric: number | ("NaN" | "Infinity" | "-Infinity") | null;
             /** Metric Goal */

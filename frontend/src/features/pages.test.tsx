@@ -242,6 +242,7 @@ const search = (metrics: (number | "NaN" | null)[]): Search => ({
   metric_goal: "min",
   unit: "epochs",
   num_trials_planned: 4,
+  has_fixed_trials: false,
   num_trials_created: 4,
   concurrent: 4,
   finished: false,

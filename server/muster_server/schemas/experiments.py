@@ -168,7 +168,7 @@ class ExperimentOut(Output):
     termination: str | None
     """Reason why the experiment as a whole ended, such as "budget_exhausted"; null without one."""
     searcher: str
-    """"single", "grid", "random", "asha", "hyperband", "median"."""
+    """`search.method` of the document; "single" is one trial and no search."""
     metric_name: str | None
     metric_goal: str | None
     best_metric: WireFloat | None
@@ -395,6 +395,8 @@ class TrialDetail(TrialOut):
     estimate, and for other states."""
     seed: int
     searcher: str
+    may_be_sent_on: bool
+    """Whether it waits at a rung of its search and can be sent on before the search decides."""
     metric_name: str | None
     metric_goal: str | None
     attempts: list[AttemptOut]
@@ -530,7 +532,8 @@ class RungOut(Output):
 class SearchOut(Output):
     method: str
     rule: str
-    """Rule applied at a rung: "none", "stopping", "promotion", "synchronous" or "median"."""
+    """Rule applied at a rung: "none", "stopping", "promotion", "synchronous", "median" or
+    "population"."""
     sampler: str
     finish_reason: str
     """Why the search creates no more trials; empty while it does."""
@@ -539,6 +542,8 @@ class SearchOut(Output):
     unit: str | None
     """"steps" | "epochs"."""
     num_trials_planned: int | None
+    has_fixed_trials: bool
+    """Whether the number of trials follows from the document and cannot be changed."""
     num_trials_created: int
     concurrent: int | None
     """Maximum number of parallel trials; null for as many as fit."""

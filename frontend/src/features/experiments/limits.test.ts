@@ -2,12 +2,12 @@ import { expect, test } from "vitest";
 
 import { changedLimits, limitsOf } from "./limits";
 
-const search = { method: "asha", num_trials_planned: 40, concurrent: 4, rungs: [] };
+const search = { has_fixed_trials: false, num_trials_planned: 40, concurrent: 4 };
 
 test("limits are those of the document and of what is planned", () => {
   expect(limitsOf({}, search)).toEqual({ trials: 40, concurrent: 4, fixed: false, external: false });
   expect(limitsOf({}, { ...search, concurrent: null }).concurrent).toBe("auto");
-  expect(limitsOf({}, { ...search, method: "grid" }).fixed).toBe(true);
+  expect(limitsOf({}, { ...search, has_fixed_trials: true }).fixed).toBe(true);
   expect(limitsOf({ search: { runner: "external" } }, search).external).toBe(true);
 });
 
@@ -18,5 +18,5 @@ test("only what differs is asked for", () => {
   expect(changedLimits(before, 40, "auto")).toEqual({ concurrent: "auto" });
   expect(changedLimits(before, "60", "8")).toEqual({ trials: 60, concurrent: 8 });
   expect(changedLimits(before, 60, "")).toBeNull();
-  expect(changedLimits(limitsOf({}, { ...search, method: "grid" }), 60, 4)).toBeNull();
+  expect(changedLimits(limitsOf({}, { ...search, has_fixed_trials: true }), 60, 4)).toBeNull();
 });

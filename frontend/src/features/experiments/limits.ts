@@ -3,8 +3,6 @@ import type { Schemas } from "../../api/client";
 import type { Search } from "../../api/queries";
 
 export const TRIALS_MAX = 100_000;
-/** Methods whose document says how many trials there are. */
-const FIXED = new Set(["single", "grid", "hyperband", "pbt"]);
 
 export interface Limits {
   trials: number | null;
@@ -17,13 +15,13 @@ export interface Limits {
 
 export function limitsOf(
   config: Readonly<Record<string, unknown>>,
-  search: Pick<Search, "method" | "num_trials_planned" | "concurrent" | "rungs">,
+  search: Pick<Search, "has_fixed_trials" | "num_trials_planned" | "concurrent">,
 ): Limits {
   const given = (config["search"] ?? {}) as { runner?: string };
   return {
     trials: search.num_trials_planned,
     concurrent: search.concurrent ?? "auto",
-    fixed: FIXED.has(search.method) || search.rungs.some((rung) => rung.bracket > 0),
+    fixed: search.has_fixed_trials,
     external: given.runner === "external",
   };
 }

@@ -18,8 +18,6 @@ import { isTerminal } from "../../lib/states";
 import { SendOnDialog } from "./SendOnDialog";
 import { StopDialog } from "./StopDialog";
 
-/** Methods that let a trial wait at its rung. */
-const WITH_RUNGS: ReadonlySet<string> = new Set(["asha", "hyperband"]);
 const HPARAMS_SHOWN = 6;
 const HPARAM_CHARS = 40;
 
@@ -56,9 +54,6 @@ function TrialActions({ trial: data, experiment: whole, isOnly }: Props) {
   const { t } = useTranslation();
   const [asked, setAsked] = useState<"stop" | "promote" | null>(null);
   const isMine = mayChange(useQuery(me).data, whole?.owner ?? null);
-  // Paused by its search, not by somebody with the whole experiment: it waits at a rung.
-  const mayWait =
-    data.state === "PAUSED" && data.desired === "pause" && WITH_RUNGS.has(data.searcher) && whole?.desired === "run";
   const about = { id: data.id, no: data.no, name: data.experiment_name, slots: data.num_slots };
   const more = (
     <>
@@ -85,7 +80,7 @@ function TrialActions({ trial: data, experiment: whole, isOnly }: Props) {
   if (isOnly) return whole ? <ExperimentActions experiment={whole} more={more} /> : null;
   return (
     <>
-      {mayWait && isMine ? (
+      {data.may_be_sent_on && isMine ? (
         <Button
           variant="default"
           leftSection={<IconPlayerTrackNext size={14} aria-hidden />}

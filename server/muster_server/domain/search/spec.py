@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from muster.document.searching import Goal, Method, SamplerName, Unit
 
+from .methods import Rule, method_of
 from .population import Explore
 from .rungs import Bracket
 
-Rule = Literal["none", "stopping", "promotion", "synchronous", "median", "population"]
-"""What follows when a trial reaches a rung."""
 PROGRESS: dict[Unit, str] = {"samples": "progress/samples", "seconds": "progress/seconds"}
 """Unit → the metric that says how far a trial is, for those no report carries beside its values."""
 CARRIERS: dict[Unit, str] = {**PROGRESS, "epochs": "epoch"}
@@ -82,7 +81,12 @@ class SearchSpec:
         A grid has no others, brackets of hyperband and populations are counted out, and points of a
         program outside are its own business.
         """
-        return self.method in ("random", "asha", "median") and self.sampler != "external"
+        return method_of(self.method).is_counted_by_document and self.sampler != "external"
+
+    @property
+    def has_fixed_trials(self) -> bool:
+        """Whether the number of trials follows from the document, and stays."""
+        return not method_of(self.method).is_counted_by_document or len(self.brackets) > 1
 
     @property
     def rungs(self) -> tuple[int, ...]:

@@ -8,10 +8,8 @@ from .bundles import check_entry_file, check_line_ends, check_requirements
 from .entrypoints import default_launcher, planned_command
 from .reading import Unreadable, read_document
 from .resolving import Resolved, resolve, search_spec
-from .searching import STOPPING
 
 __all__ = [
-    "STOPPING",
     "Resolved",
     "Unreadable",
     "check_entry_file",

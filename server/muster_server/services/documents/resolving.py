@@ -14,11 +14,9 @@ from muster.document.experiment import ExperimentConfig
 from muster.document.running import CodeSection
 from muster.document.searching import SearchSection, Unit
 from muster.document.train_config import DEFAULT_EPOCHS
-from muster_server.domain.search import Bracket, SearchSpec, sampling
-from muster_server.domain.search.constraints import Constraint
-from muster_server.domain.search.population import Explore, copied
-from muster_server.domain.search.rungs import asha_brackets, hyperband_brackets
-from muster_server.domain.search.spec import Rule
+from muster_server.domain.search import SearchSpec, sampling
+from muster_server.domain.search.methods import interval_or_default, method_of
+from muster_server.domain.search.population import copied
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document
 
@@ -27,7 +25,6 @@ from .arrays import with_array
 from .explaining import explain
 from .overrides import apply_overrides
 from .reading import Unreadable, read_document
-from .searching import STOPPING
 
 MAX_PROBLEMS = 50
 CONCURRENT_OUTSIDE = 16
@@ -78,7 +75,7 @@ def search_spec(config: ExperimentConfig) -> SearchSpec:
     if search.max_length is not None:
         unit, max_units = search.max_length.unit, search.max_length.units
     assert search.trials is not None, "checked, or filled in"
-    brackets, rule = _brackets(search)
+    method = method_of(search.method)
     return SearchSpec(
         method=search.method,
         space=config.hyperparameters,
@@ -90,8 +87,8 @@ def search_spec(config: ExperimentConfig) -> SearchSpec:
         unit=unit,
         max_units=max_units,
         divisor=search.divisor,
-        brackets=brackets,
-        rule=rule,
+        brackets=method.brackets(search) if method.brackets else (),
+        rule=method.rule(search),
         sampler=search.sampler,
         constraints=search.constraints,
         target=search.target,
@@ -99,56 +96,8 @@ def search_spec(config: ExperimentConfig) -> SearchSpec:
         max_failures=search.max_failures,
         independent=bool(config.array),
         max_invalid=search.max_invalid,
-        explore=_explore(search),
+        explore=method.explore(search) if method.explore else None,
         objectives=tuple((o.metric, o.goal) for o in search.objectives or ()),
-    )
-
-
-def _brackets(search: SearchSection) -> tuple[tuple[Bracket, ...], Rule]:
-    if search.method not in STOPPING:
-        return (), "none"
-    full, trials = _full(search), search.trials
-    if search.method == "hyperband":
-        return hyperband_brackets(full, divisor=search.divisor), "synchronous"
-    assert trials is not None, "checked, or filled in"
-    if search.method == "median":
-        return (Bracket(trials=trials, rungs=_marks(search)),), "median"
-    if search.method == "pbt":
-        return (Bracket(trials=trials, rungs=_marks(search)),), "population"
-    brackets = asha_brackets(
-        full,
-        divisor=search.divisor,
-        max_rungs=search.rungs,
-        trials=trials,
-        breadth=search.brackets,
-    )
-    return brackets, search.variant
-
-
-def _full(search: SearchSection) -> int:
-    """Return the training length of a search that compares by it."""
-    full = search.max_length.units if search.max_length is not None else None
-    assert full is not None, f"checked: {search.method} needs max_length"
-    return full
-
-
-def _marks(search: SearchSection) -> tuple[int, ...]:
-    """Return every `interval` and the end, for the methods that compare at regular lengths."""
-    full, interval = _full(search), search.every
-    assert interval is not None, "filled in"
-    return (*range(interval, full, interval), full)
-
-
-def _explore(search: SearchSection) -> Explore | None:
-    if search.method != "pbt":
-        return None
-    assert search.population is not None, "checked: pbt needs a population"
-    return Explore(
-        size=search.population,
-        quantile=search.quantile,
-        resample=search.resample,
-        factors=search.factors,
-        names=search.explore,
     )
 
 
@@ -249,7 +198,7 @@ def _filled_in(
         length = document.search.max_length or Length(epochs=DEFAULT_EPOCHS)
         trainer = replace(trainer, epochs=length.epochs, steps=length.steps)
     search = _filled_in_search(document.search, parameters)
-    if search.method == "pbt" and search.explore is None:
+    if method_of(search.method).explore and search.explore is None:
         kept = copied(parameters, recipes.structural(document, parameters))
         changed = (p.name for p in parameters if p.kind != "const" and p.name not in kept)
         search = replace(search, explore=tuple(changed))
@@ -268,28 +217,10 @@ def _filled_in_search(
         search = replace(search, concurrent=1)
     elif search.concurrent is None and search.runner == "external":
         search = replace(search, concurrent=CONCURRENT_OUTSIDE)
-    if search.method in ("median", "pbt") and search.interval is None:
-        search = replace(search, interval=max(_full(search) // 10, 1))
-    return replace(search, trials=_num_trials(search, parameters))
-
-
-def _num_trials(search: SearchSection, parameters: list[sampling.SearchParameter]) -> int | None:
-    """Return the number of trials where it follows from other values, else `search.trials`, which
-    may be None."""
-    match search.method:
-        case "single":
-            return 1
-        case "grid":
-            constraints = [Constraint(text) for text in search.constraints]
-            return sampling.grid_size(parameters, constraints)
-        case "hyperband":
-            brackets = hyperband_brackets(_full(search), divisor=search.divisor)
-            return sum(bracket.trials for bracket in brackets)
-        case "pbt":
-            explored = _explore(search)
-            assert explored is not None, "checked: pbt needs a population"
-            return explored.num_trials(len(_marks(search)))
-    return search.trials
+    method = method_of(search.method)
+    if method.has_interval and search.interval is None:
+        search = replace(search, interval=interval_or_default(search))
+    return replace(search, trials=method.num_trials(search, parameters))
 
 
 def _origins(

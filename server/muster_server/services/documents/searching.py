@@ -11,6 +11,11 @@ from muster.document.searching import MAX_TRIALS, UNITS, SearchLength, SearchSec
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
 from muster_server.domain.search.constraints import Constraint
+from muster_server.domain.search.methods import (
+    COUNTED_BY_DOCUMENT,
+    interval_or_default,
+    method_of,
+)
 from muster_server.domain.search.population import Explore, copied
 from muster_server.domain.search.rungs import hyperband_brackets
 from muster_server.domain.search.spec import LEARNING
@@ -18,8 +23,6 @@ from muster_server.errors import FieldProblem
 
 from .recipes import structural
 
-STOPPING = ("asha", "hyperband", "median", "pbt")
-"""Methods that stop trials before their end."""
 CONSTRAINT_DRAWS = 1_000
 """Constraints of which not one draw in so many fulfils all are refused."""
 MEDIAN_MARKS = 1_000
@@ -32,7 +35,8 @@ def check_search(
     """Yield the problems of `search`, and of the space where the search cannot use it."""
     search = document.search
     spaces = [p for p in parameters if p.kind != "const"]
-    stops, learns = search.method in STOPPING, search.sampler in LEARNING
+    method = method_of(search.method)
+    stops, learns = method.compares, search.sampler in LEARNING
     needed = {
         "metric": "say which reported metric is compared, for example `metric: val/loss`",
         "max_length": "say how long a trial trains at most, for example {epochs: 9}",
@@ -66,7 +70,7 @@ def check_search(
                 Message("field.needed_by", by=field),
                 needed["metric"],
             )
-    if search.method in ("random", "asha", "median") and search.trials is None:
+    if method.is_counted_by_document and search.trials is None:
         yield FieldProblem(
             "search.trials",
             Message("field.needed_by", by=search.method),
@@ -76,7 +80,7 @@ def check_search(
     yield from _warm_start(search)
     yield from _sampler(search, parameters)
     yield from _constraints(search, parameters)
-    if search.method in ("median", "pbt") and search.max_length is not None:
+    if method.has_interval and search.max_length is not None:
         yield from _interval(search)
     yield from _population(document, spaces)
     if search.method == "hyperband":
@@ -103,8 +107,8 @@ def _warm_start(search: SearchSection) -> Iterator[FieldProblem]:
     if warm is None:
         return
     where = "search.warm_start"
-    if search.method not in ("random", "asha", "median"):
-        hint = "use random, asha or median"
+    if not method_of(search.method).is_counted_by_document:
+        hint = f"use {', '.join(COUNTED_BY_DOCUMENT[:-1])} or {COUNTED_BY_DOCUMENT[-1]}"
         yield FieldProblem(
             where, Message("field.no_effect", other=f"search.method: {search.method}"), hint
         )
@@ -124,8 +128,8 @@ def _warm_start(search: SearchSection) -> Iterator[FieldProblem]:
 
 
 def _external(search: SearchSection) -> Iterator[FieldProblem]:
-    """Yield the problems of an external sampler or runner in a search with method pbt."""
-    if search.method != "pbt":
+    """Yield the problems of an external sampler or runner in a search that clones trials."""
+    if method_of(search.method).explore is None:
         return
     if search.sampler == "external":
         yield FieldProblem(
@@ -146,7 +150,7 @@ def _sampler(
 ) -> Iterator[FieldProblem]:
     if search.sampler == "random":
         return
-    if search.method in ("single", "grid"):
+    if not method_of(search.method).draws:
         yield FieldProblem(
             "search.sampler",
             f"is {search.sampler}, but method {search.method} draws nothing",
@@ -177,7 +181,7 @@ def _objectives(search: SearchSection) -> Iterator[FieldProblem]:
                 "for example [{metric: val/loss, goal: min}, {metric: size, goal: min}]",
             )
         return
-    if search.method not in ("random", "grid"):
+    if search.method == "single" or method_of(search.method).compares:
         yield FieldProblem(
             "search.objectives",
             f"is for trials that run to their end, and {search.method} compares by one metric",
@@ -264,7 +268,7 @@ def _population(
 ) -> Iterator[FieldProblem]:
     """Yield the problems of the settings of pbt, including their use with another method."""
     search = document.search
-    if search.method != "pbt":
+    if method_of(search.method).explore is None:
         if search.population is not None or search.explore is not None:
             field = "population" if search.population is not None else "explore"
             yield FieldProblem(
@@ -274,7 +278,7 @@ def _population(
     if search.population is None:
         yield FieldProblem(
             "search.population",
-            Message("field.needed_by", by="pbt"),
+            Message("field.needed_by", by=search.method),
             "say how many trials train at the same time",
         )
     if search.trials is not None:
@@ -316,7 +320,7 @@ def _population(
     if search.population is None or search.max_length is None:
         return
     full = search.max_length.units or 1
-    interval = search.every or max(full // 10, 1)
+    interval = interval_or_default(search)
     explore = Explore(size=search.population, quantile=search.quantile)
     num = explore.num_trials(-(-full // interval))
     if num > MAX_TRIALS:

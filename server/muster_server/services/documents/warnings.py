@@ -10,11 +10,10 @@ from muster.launch.variables import is_replaced, not_replaced
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
 from muster_server.domain.search.constraints import Constraint
+from muster_server.domain.search.methods import method_of
 from muster_server.domain.secrets import looks_secret
 from muster_server.errors import FieldProblem
 
-DRAWN = ("random", "asha", "median")
-"""Methods whose trials are drawn one by one, whatever was drawn before."""
 PLAIN_OPTIMIZERS = frozenset({"sgd"})
 """Their updates are as small as the gradient is. All others normalize the gradient first."""
 
@@ -36,7 +35,8 @@ def _repeats(
 ) -> Iterator[FieldProblem]:
     """Yield a warning if a search makes more trials than its space has points."""
     search = document.search
-    if search.method not in DRAWN or search.sampler == "external" or search.trials is None:
+    is_drawn = method_of(search.method).is_counted_by_document and search.sampler != "external"
+    if not is_drawn or search.trials is None:
         return
     constraints = [Constraint(text) for text in search.constraints]
     num = sampling.num_points(parameters, constraints)

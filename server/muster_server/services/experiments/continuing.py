@@ -26,6 +26,7 @@ from muster_server.domain.durations import parse_duration
 from muster_server.domain.lifecycle.time_limit import ran_for
 from muster_server.domain.messages import Message
 from muster_server.domain.search import Searcher, SearchSpec
+from muster_server.domain.search.methods import method_of
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest
 from muster_server.schemas.experiments import ExperimentIn
@@ -317,14 +318,17 @@ def _resolve(
         )
         if not any(path == c or path.startswith(f"{c}.") for c in CHANGEABLE)
     ]
-    method, stored = config.search.method, experiment.config.search
-    if config.search.trials != stored.trials and method != "random":
+    stored, name = experiment.config.search, config.search.method
+    method = method_of(name)
+    may_grow = method.is_counted_by_document and not method.compares
+    if config.search.trials != stored.trials and not may_grow:
         problems.append(
-            FieldProblem("search.trials", Message("field.fixed_for_method", method=method), _FORK)
+            FieldProblem("search.trials", Message("field.fixed_for_method", method=name), _FORK)
         )
-    if method == "asha" and config.search.max_length != stored.max_length:
+    has_rungs = method.compares and not method.has_interval
+    if has_rungs and config.search.max_length != stored.max_length:
         problems.append(
-            FieldProblem("search.max_length", "decides where the rungs of asha are", _FORK)
+            FieldProblem("search.max_length", f"decides where the rungs of {name} are", _FORK)
         )
     if problems:
         raise invalid_document(problems)

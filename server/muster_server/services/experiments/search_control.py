@@ -25,6 +25,7 @@ from muster_server.domain.search import (
     Searcher,
     sampling,
 )
+from muster_server.domain.search.methods import WAITING, method_of
 from muster_server.domain.states import TERMINAL_EXPERIMENT
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
 from muster_server.schemas.ask_tell import PointOut
@@ -49,7 +50,7 @@ def set_limits(session: Session, experiment_id: int, body: SearchLimitsIn, calle
     if body.trials is not None and body.trials != searcher.spec.trials:
         _require_trials(searcher, body.trials)
         search = replace(search, trials=body.trials)
-        if search.method == "asha":
+        if searcher.spec.rule in ("stopping", "promotion"):
             # More trials make room for more rungs; those of a search that goes on stay.
             search = replace(search, rungs=len(searcher.spec.rungs))
         if search_spec(replace(config, search=search)).rungs != searcher.spec.rungs:
@@ -81,17 +82,17 @@ def enqueue(session: Session, experiment_id: int, body: EnqueueIn, caller: Calle
         return point
     experiment, searcher = _going_on(session, experiment_id, caller)
     is_external = searcher.spec.sampler == "external"
-    if searcher.spec.method in ("single", "grid", "hyperband", "pbt") and not is_external:
+    if not method_of(searcher.spec.method).is_counted_by_document and not is_external:
         raise Conflict(
             "search.fixed",
             f"A search by {searcher.spec.method} makes the trials it makes, and no others.",
             hint="Submit the point as an experiment of its own, or fork this one.",
         )
-    if searcher.num_enqueued + _num_unheard(session, experiment) >= ENQUEUED_MAX:
+    waiting = searcher.num_enqueued + _num_unheard(session, experiment)
+    if waiting >= ENQUEUED_MAX:
         raise Conflict(
             "search.too_many_enqueued", f"{ENQUEUED_MAX} points are waiting to be tried already."
         )
-    waiting = searcher.num_enqueued + _num_unheard(session, experiment)
     if is_external and searcher.num_created + waiting >= searcher.spec.trials:
         raise Conflict(
             "search.all_points_given",
@@ -123,7 +124,7 @@ def close(session: Session, experiment_id: int, caller: Caller) -> None:
     if state is not None and Searcher.from_state(state).is_finished:
         return
     experiment, searcher = _going_on(session, experiment_id, caller)
-    if searcher.spec.method in ("hyperband", "pbt") and searcher.spec.sampler != "external":
+    if not method_of(searcher.spec.method).may_close and searcher.spec.sampler != "external":
         raise Conflict(
             "search.fixed",
             f"A search by {searcher.spec.method} makes the trials it makes, and no fewer.",
@@ -197,7 +198,7 @@ def promote(session: Session, trial_id: int, caller: Caller) -> None:
     """Send a trial on that waits at its rung. Raises NotFound, Forbidden and Conflict."""
     trial = get_trial(session, trial_id)
     experiment, searcher = _going_on(session, trial.experiment_id, caller)
-    if trial.no not in searcher.waiting or searcher.spec.rule == "population":
+    if trial.no not in searcher.waiting or searcher.spec.rule not in WAITING:
         raise Conflict(
             "search.not_waiting",
             f"Trial {trial.no} does not wait at a rung: it is {trial.state}.",
@@ -233,7 +234,7 @@ def _going_on(
 
 def _require_trials(searcher: Searcher, trials: int) -> None:
     spec = searcher.spec
-    if spec.method in ("single", "grid", "hyperband", "pbt") or len(spec.brackets) > 1:
+    if spec.has_fixed_trials:
         brackets = " with several brackets" if len(spec.brackets) > 1 else ""
         raise _invalid(
             "trials", f"of a search by {spec.method}{brackets} follow from its document", "fork it"

@@ -26,6 +26,7 @@ from muster_server.domain.lifecycle.outcomes import FAILURES
 from muster_server.domain.messages import from_columns
 from muster_server.domain.metrics import headline_of, is_headline
 from muster_server.domain.scheduling.unsatisfiable import is_impossible
+from muster_server.domain.search.methods import WAITING, method_of
 from muster_server.domain.states import TERMINAL_TRIAL, TERMINATIONS, RetryClass, TrialState
 from muster_server.errors import NotFound
 from muster_server.schemas.base import Page, parts_out
@@ -124,6 +125,7 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
         estimated_start_at=trial.estimated_start_at if trial.state == TrialState.QUEUED else None,
         seed=trial.seed,
         searcher=experiment.config.search.method,
+        may_be_sent_on=_may_be_sent_on(trial, experiment),
         metric_name=experiment.metric_name,
         metric_goal=experiment.metric_goal,
         attempts=_attempts(session, trial.id),
@@ -134,6 +136,17 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
             for notice in notices.notices(session, trial, experiment.config)
         ],
         prediction=predictions.get_progress(session, trial.id),
+    )
+
+
+def _may_be_sent_on(trial: TrialRow, experiment: ExperimentRow) -> bool:
+    search = experiment.config.search
+    # Not paused by somebody with the whole experiment.
+    is_resting = trial.state == TrialState.PAUSED and trial.desired == "pause"
+    return (
+        is_resting
+        and experiment.desired == "run"
+        and method_of(search.method).rule(search) in WAITING
     )
 
 

@@ -31,6 +31,7 @@ from muster_server.db.models import (
 )
 from muster_server.domain.quota.budgets import slot_seconds
 from muster_server.domain.scheduling import NodeShare
+from muster_server.domain.search.methods import method_of
 from muster_server.domain.states import AllocationState
 from muster_server.services.core.writes import Outdated
 
@@ -41,7 +42,7 @@ from ..checkpoints.lookup import (
     trial_folder,
     url_of,
 )
-from ..documents import STOPPING, default_launcher, search_spec
+from ..documents import default_launcher, search_spec
 from ..outputs.sources import outputs_spec
 from ..quota.spending import Used, lock_accounts, settle
 
@@ -254,7 +255,7 @@ def _with_hold(config: ExperimentConfig) -> dict[str, Any]:
     """Return the configuration as JSON, with where the built-in trainer waits for what its search
     decides."""
     plain: dict[str, Any] = dump(config)
-    if config.trainer is None or config.search.method not in STOPPING:
+    if config.trainer is None or not method_of(config.search.method).compares:
         return plain
     spec = search_spec(config)
     if spec.rule not in HOLD_S:

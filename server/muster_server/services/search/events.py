@@ -29,6 +29,7 @@ from muster_server.domain.search import (
     event_to_json,
 )
 from muster_server.domain.search.events import Outcome
+from muster_server.domain.search.methods import method_of
 from muster_server.domain.states import TERMINAL_TRIAL, Termination, TrialState
 
 from ..core.events import add_event
@@ -165,7 +166,7 @@ def on_trial_paused(session: Session, trial: NotedTrial | TrialRow, now: dt.date
     config = session.scalar(
         select(ExperimentRow.config).where(ExperimentRow.id == trial.experiment_id)
     )
-    if config is None or config.search.method != "pbt":
+    if config is None or method_of(config.search.method).explore is None:
         return
     kind = f"rested:{trial.no}:"
     before = select(func.count()).where(
