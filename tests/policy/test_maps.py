@@ -1,0 +1,45 @@
+"""The maps of the code are right: each part's README names every folder, and no module that is not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MAPS = {
+    "server/README.md": "server/muster_server",
+    "server/muster_server/services/README.md": "server/muster_server/services",
+    "agent/README.md": "agent/muster_agent",
+    "trainer/README.md": "trainer/muster",
+    "frontend/README.md": "frontend/src",
+}
+
+
+def rows_of(page: str) -> list[str]:
+    return [line for line in (ROOT / page).read_text().splitlines() if line.startswith("| ")]
+
+
+@pytest.mark.parametrize("page", MAPS)
+def test_every_folder_is_on_its_map(page: str) -> None:
+    folders = {
+        folder.name
+        for folder in (ROOT / MAPS[page]).iterdir()
+        if folder.is_dir()
+        and folder.name not in {"__pycache__", "static"}
+        and any(folder.iterdir())
+    }
+    named = re.findall(r"[\w/.]+", " ".join(row.split("|")[1] for row in rows_of(page)))
+    missing = folders - {name.rstrip("/").split("/")[-1] for name in named}
+    assert not missing, f"{page} does not say what {', '.join(sorted(missing))} is"
+
+
+@pytest.mark.parametrize("page", MAPS)
+def test_every_module_of_a_map_is_there(page: str) -> None:
+    text = (ROOT / page).read_text()
+    named = set(re.findall(r"`([\w/]+/[\w./]+\.(?:py|tsx?)|\w+\.py)`", text))
+    assert named or page == "server/muster_server/services/README.md"
+    places = [ROOT / MAPS[page], (ROOT / page).parent]
+    gone = {name for name in named if not any((place / name).exists() for place in places)}
+    assert not gone, f"{page} names {', '.join(sorted(gone))}"
