@@ -32,6 +32,7 @@ import { parseAt } from "../../lib/time";
 import { Panels } from "../../common/panels/Panels";
 import type { Around } from "../../common/panels/PanelView";
 import { kindsOf, useGrowing } from "../../common/series/growing";
+import { isIdle } from "../../common/series/idle";
 import { singleValue } from "../../common/series/singleValue";
 import { useSeriesStore } from "../../common/series/useSeriesStore";
 import { useWindow } from "../../common/series/useWindow";
@@ -56,8 +57,11 @@ export function Metrics({ trial }: { trial: TrialDetail }) {
   );
 }
 
-function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string[]; ranks: number[] }) {
+function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: string[]; ranks: number[] }) {
   const { t } = useTranslation();
+  const whole = useWhole(trial, all.length);
+  const summary = (whole ?? trial).summary;
+  const names = useMemo(() => all.filter((name) => !isIdle(summary, name, ranks.length)), [all, summary, ranks.length]);
   const [search, set] = useTrialSearch();
   const store = useSeriesStore(trial.id);
   const rankKey = search.rank ?? String(ranks[0] ?? 0);
@@ -86,7 +90,6 @@ function MetricGrid({ trial, names, ranks }: { trial: TrialDetail; names: string
     [store, many, rankLine, startMs, hasGrowing, labels, first],
   );
   const want = useCallback((wanted: string[]) => wantAll(store, wanted), [store]);
-  const whole = useWhole(trial, names.length);
   const single = ({ names: ofChart }: ChartSpec): Tile[] | null => {
     if (many || !whole) return null;
     const at = (step: number): string => t("chart.atStep", { step: format.count(step) });

@@ -21,6 +21,7 @@ import { PipelineFigure } from "./PipelineFigure";
 import { Profiles } from "./Profiles";
 import { MemoryTable, RankTable, StageTable, TrafficTable } from "./PerformanceTables";
 import { Staleness } from "./Staleness";
+import { isIdle } from "../../common/series/idle";
 import { useSeriesStore } from "../../common/series/useSeriesStore";
 import layout from "../../components/layout.module.css";
 
@@ -68,6 +69,7 @@ export function Performance({ trial }: { trial: TrialDetail }) {
     );
   }
   const ranks = measured.data?.ranks ?? [];
+  const drawn = costs.split(" ").filter((name) => name && !isIdle(trial.summary, name, ranks.length));
   return (
     <>
       <div className={layout["belowXl"]}>{actions}</div>
@@ -95,9 +97,9 @@ export function Performance({ trial }: { trial: TrialDetail }) {
       >
         <StackedSteps store={bars} title={t("perf.stepTime")} />
       </Section>
-      {costs ? (
+      {drawn.length > 0 ? (
         <Section title={t("perf.cost")}>
-          <CostCharts curves={curves} measured={costs.split(" ")} />
+          <CostCharts curves={curves} measured={drawn} />
         </Section>
       ) : null}
       <QueryView query={measured}>
