@@ -147,6 +147,7 @@ class Machine:
             cold_reason=self._cold_reason(),
             kernel_log=self._kernel_log,
             gpus=self._usage.gpus,
+            needs_devices=self._settings.slot_type == "cuda",
         )
 
     def usage(self) -> wire.NodeUsage:

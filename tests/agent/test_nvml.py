@@ -119,6 +119,58 @@ def test_a_slot_keeps_its_index_while_those_of_devices_move(
     assert read_numbers(tmp_path / "agent") == {"GPU-a": 0, "GPU-b": 1, "GPU-c": 2}
 
 
+def test_lowered_clocks_travel_with_their_reasons(
+    gpu_agent: Any, plane: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    gpu_agent([device("GPU-a"), {"uuid": "GPU-poor"}])
+
+    def clocks() -> list[Any]:
+        gpus = (plane.leases and (plane.leases[-1]["usage"] or {}).get("gpus")) or []
+        return [(g["clock_mhz"], g["max_clock_mhz"], g["throttle_reasons"]) for g in gpus]
+
+    wait_for(lambda: clocks() == [(1980.0, 1980.0, []), (None, None, None)], timeout_s=WAIT_S)
+    hot = device("GPU-a", clock_mhz=1200, throttle_reasons=0x40 | 0x04 | 0x01)
+    fake_nvml.change(tmp_path, [hot])
+    wait_for(lambda: clocks() == [(1200.0, 1980.0, ["power_cap", "heat"])], timeout_s=WAIT_S)
+    wait_for(
+        lambda: any("because it is too hot" in p["message"] for p in plane.leases[-1]["problems"]),
+        timeout_s=WAIT_S,
+    )
+    assert not any(p["blocks"] for p in plane.leases[-1]["problems"] if "hot" in p["message"])
+
+
+def test_without_nvml_a_node_that_is_to_offer_devices_says_why_it_has_no_slots(
+    agent: Any, plane: Any, wait_for: Any, tmp_path: Path
+) -> None:
+    agent.kill()
+    agent.environment |= fake_nvml.install(tmp_path, [])
+    agent.environment |= {"MUSTER_AGENT_SLOT_TYPE": "cuda", "PATH": "/usr/bin:/bin"}
+    (tmp_path / "devices.json").unlink()  # as without a driver
+    plane.registrations.clear()
+    plane.leases.clear()
+    agent.start()
+    assert offered(plane, wait_for) == []
+
+    def problems() -> list[str]:
+        found = plane.leases[-1]["problems"] or [] if plane.leases else []
+        return [p["message"] for p in found if p["kind"] == "device"]
+
+    (problem,) = wait_for(problems, timeout_s=WAIT_S)
+    assert problem.startswith(
+        "MUSTER_AGENT_SLOT_TYPE is cuda, but neither NVML nor nvidia-smi tells of"
+    )
+    usage = wait_for(
+        lambda: (
+            plane.leases[-1]["usage"]
+            if "no NVIDIA" in plane.leases[-1]["usage"]["gpu_problem"]
+            else None
+        ),
+        timeout_s=WAIT_S,
+    )
+    assert usage["gpus"] is None
+    assert usage["gpu_problem"] == "there is no NVIDIA driver: Driver Not Loaded"
+
+
 def in_this_process(
     monkeypatch: pytest.MonkeyPatch, folder: Path, devices: list[dict[str, Any]]
 ) -> None:

@@ -47,7 +47,7 @@ def test_some_heartbeats_are_kept_for_some_hours_with_the_ranks_that_run(
     )  # fmt: skip
     gpu = GpuUsage(
         index=1, name="x", use_pct=None, memory_used_bytes=7, memory_total_bytes=8, power_w=9.0,
-        temperature_c=40.0,
+        temperature_c=40.0, clock_mhz=1200.0, max_clock_mhz=1980.0, throttle_reasons=["heat"],
     )  # fmt: skip
     node.beat(usage=usage(10.0, gpu_problem="nvidia-ml-py is not installed for the agent"))
     for seconds, cpu_pct in ((5, 20.0), (10, 30.0)):  # the first of them comes too soon
@@ -59,6 +59,9 @@ def test_some_heartbeats_are_kept_for_some_hours_with_the_ranks_that_run(
         assert found["series"]["cpu_pct"] == [10.0, 30.0]
         assert found["series"]["net/eth0/received_bytes_per_s"] == [6.0, 6.0]
         assert found["series"]["gpu/1/power_w"] == [None, 9.0]
+        assert found["series"]["gpu/1/clock_mhz"] == [None, 1200.0]
+        assert found["series"]["gpu/1/throttled_pct/heat"] == [None, 100.0]
+        assert found["series"]["gpu/1/throttled_pct/board"] == [None, 0.0]
         assert "gpu/1/use_pct" not in found["series"]
         assert found["gpu_problem"] == ""
         (rank,) = found["ranks"]

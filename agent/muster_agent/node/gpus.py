@@ -11,12 +11,21 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from muster.wire import GpuUsage
+from muster.wire import GpuUsage, ThrottleReason
 from muster_agent.nvml import Accelerator, Device, Nvml, NvmlAbsent, accelerators_of
 
 SAMPLE_INTERVAL_S = 5.0
 TOO_OLD_S = 30.0
 """Age in seconds beyond which a reading is no longer reported."""
+
+
+_REASONS: tuple[tuple[ThrottleReason, int], ...] = (
+    ("power_cap", 0x04),
+    ("heat", 0x60),
+    ("board", 0x08),
+    ("power_supply", 0x80),
+)
+"""Reasons for lower clocks, with NVML's bits."""
 
 
 class GpuMeter:
@@ -96,4 +105,12 @@ def _usage_of(accelerator: Accelerator) -> GpuUsage:
         memory_total_bytes=whole.memory_total_bytes,
         power_w=device.power_w if is_whole else None,
         temperature_c=device.temperature_c,
+        clock_mhz=device.clock_mhz,
+        max_clock_mhz=device.max_clock_mhz,
+        throttle_reasons=_reasons(device),
     )
+
+
+def _reasons(device: Device) -> list[ThrottleReason] | None:
+    bits = device.throttle_reasons
+    return None if bits is None else [reason for reason, mask in _REASONS if bits & mask]

@@ -31,6 +31,7 @@ MAX_CLOCK_SKEW_S = 5.0
 """Seconds of clock skew beyond which log lines and files of different nodes cannot be ordered by
 time."""
 MAX_PIDS_SHOWN = 5
+AMD_DEVICE = Path("/dev/kfd")
 
 
 def find_problems(
@@ -43,6 +44,7 @@ def find_problems(
     cold_reason: str = "",
     kernel_log: KernelLog | None = None,
     gpus: GpuMeter | None = None,
+    needs_devices: bool = False,
 ) -> list[NodeProblem]:
     """Run all checks and return the problems, blocking ones first. Waits for nvidia-smi where there is
     no NVML.
@@ -53,6 +55,7 @@ def find_problems(
     cold_reason: why no worker is forked from a warm parent, as one clause; "" if there is no reason.
     kernel_log: where the driver tells of errors of its devices.
     gpus: what the devices tell of themselves; None where there is no NVML.
+    needs_devices: whether the node is to offer CUDA devices.
     """
     found = [problem for path in folders for problem in check_disk(path)]
     found += check_memory() + check_clock(clock)
@@ -63,6 +66,8 @@ def find_problems(
     expected = [device for device in devices if device.slot_type == "cuda"]
     if expected:
         found += find_device_problems(expected, gpus, kernel_log)
+    elif needs_devices:
+        found.append(NodeProblem(kind="device", message=_none_found(AMD_DEVICE.exists())))
     unique = {(problem.message, problem.slot): problem for problem in found}
     return sorted(unique.values(), key=lambda problem: not problem.blocks)
 
@@ -126,6 +131,15 @@ def check_clock(reading: ClockReading | None) -> list[NodeProblem]:
     way = "ahead of" if reading.skew_s > 0 else "behind"
     message = f"its clock is {abs(reading.skew_s):.0f} s {way} the server's"
     return [NodeProblem(kind="clock", message=message)]
+
+
+def _none_found(has_amd: bool) -> str:
+    """Return why a node that is to offer CUDA devices offers none."""
+    amd = "; the AMD devices of this machine are not offered" if has_amd else ""
+    return (
+        "MUSTER_AGENT_SLOT_TYPE is cuda, but neither NVML nor nvidia-smi tells of an NVIDIA device that "
+        f"works, so that the node has no slots{amd}"
+    )
 
 
 def find_device_problems(

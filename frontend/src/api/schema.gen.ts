@@ -6753,11 +6753,15 @@ export interface components {
         };
         /**
          * GpuUsage
-         * @description Use of an NVIDIA device, by NVML; None is what it does not report.
+         * @description Use of an NVIDIA device or a MIG instance, by NVML; None is what it does not report.
          */
         GpuUsage: {
+            /** Clock Mhz */
+            clock_mhz?: number | null;
             /** Index */
             index: number;
+            /** Max Clock Mhz */
+            max_clock_mhz?: number | null;
             /** Memory Total Bytes */
             memory_total_bytes: number;
             /** Memory Used Bytes */
@@ -6768,6 +6772,8 @@ export interface components {
             power_w: number | null;
             /** Temperature C */
             temperature_c: number | null;
+            /** Throttle Reasons */
+            throttle_reasons?: ("power_cap" | "heat" | "board" | "power_supply")[] | null;
             /** Use Pct */
             use_pct: number | null;
         };

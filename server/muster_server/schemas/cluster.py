@@ -393,8 +393,9 @@ class SystemMetricsOut(Output):
     series: dict[str, list[float | None]]
     """cpu_pct (0..100), memory_used_bytes, memory_total_bytes, disk_free_bytes, disk_read_bytes_per_s,
     disk_written_bytes_per_s, net/INTERFACE/sent_bytes_per_s and …/received_bytes_per_s;
-    gpu/INDEX/use_pct (0..100), …/memory_used_bytes, …/memory_total_bytes, …/power_w and
-    …/temperature_c."""
+    gpu/INDEX/use_pct (0..100), …/memory_used_bytes, …/memory_total_bytes, …/power_w, …/temperature_c,
+    …/clock_mhz, …/max_clock_mhz and …/throttled_pct/REASON (100 while the device is slowed down by
+    power_cap, heat, board or power_supply, else 0). INDEX is that of the slot."""
     gpu_problem: str
     """Why no GPU data is available; empty if it is."""
     ranks: list[NodeRankOut]

@@ -89,6 +89,7 @@ from .nodes import (
     RegisterRequest,
     RunningAllocation,
     SlotInfo,
+    ThrottleReason,
     leaving_problem,
 )
 from .outputs import (
@@ -325,6 +326,7 @@ __all__ = [
     "SlotInfo",
     "StacksRecord",
     "StateRecord",
+    "ThrottleReason",
     "TrackedRunRecord",
     "Tunnel",
     "TunnelChannel",

@@ -146,11 +146,17 @@ class InterfaceUsage:
     received_bytes_per_s: float
 
 
+ThrottleReason = Literal["power_cap", "heat", "board", "power_supply"]
+"""Why a device runs slower than it could: it is at its power limit (normal under load), too hot, or its
+board or the power supply asks it to."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GpuUsage:
-    """Use of an NVIDIA device, by NVML; None is what it does not report."""
+    """Use of an NVIDIA device or a MIG instance, by NVML; None is what it does not report."""
 
     index: int
+    """Index of its slot."""
     name: str
     use_pct: float | None
     """Share of the last sample period in which a kernel ran."""
@@ -158,6 +164,10 @@ class GpuUsage:
     memory_total_bytes: int
     power_w: float | None
     temperature_c: float | None
+    clock_mhz: float | None = None
+    """Clock of its multiprocessors now."""
+    max_clock_mhz: float | None = None
+    throttle_reasons: list[ThrottleReason] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,10 @@ test("rows come in order, with scales of their own, and gaps stay gaps", () => {
     data({
       "gpu/10/power_w": [null, 300],
       "gpu/2/use_pct": [0, null],
+      "gpu/2/clock_mhz": [1980, 1200],
+      "gpu/2/max_clock_mhz": [2000, 2000],
+      "gpu/2/throttled_pct/heat": [0, 100],
+      "gpu/2/throttled_pct/board": [0, 0],
       "net/lo/sent_bytes_per_s": [0, 0],
       "net/lo/received_bytes_per_s": [0, null],
       "net/eth0/sent_bytes_per_s": [1, 4],
@@ -31,6 +35,8 @@ test("rows come in order, with scales of their own, and gaps stay gaps", () => {
     ["sent", "eth0", null, 4, 4, 4],
     ["received", "eth0", null, 2, 2, 2],
     ["gpuUse", "", 2, null, 0, 100],
+    ["gpuClock", "", 2, 1200, 1980, 2000],
+    ["throttled_heat", "", 2, 100, 100, 100],
     ["gpuPower", "", 10, 300, 300, 300],
   ]);
 });

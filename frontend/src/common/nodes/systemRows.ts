@@ -11,7 +11,12 @@ type Label =
   | "gpuUse"
   | "gpuMemory"
   | "gpuPower"
-  | "gpuTemperature";
+  | "gpuTemperature"
+  | "gpuClock"
+  | "throttled_power_cap"
+  | "throttled_heat"
+  | "throttled_board"
+  | "throttled_power_supply";
 
 export interface SystemRow {
   name: string;
@@ -20,7 +25,7 @@ export interface SystemRow {
   of: string;
   /** Of a GPU. */
   index: number | null;
-  unit: "pct" | "bytes" | "bytes_per_s" | "W" | "°C";
+  unit: "pct" | "bytes" | "bytes_per_s" | "W" | "°C" | "MHz";
   values: (number | null)[];
   last: number | null;
   most: number | null;
@@ -40,10 +45,15 @@ const OF_GPU: [string, Label, SystemRow["unit"]][] = [
   ["memory_used_bytes", "gpuMemory", "bytes"],
   ["power_w", "gpuPower", "W"],
   ["temperature_c", "gpuTemperature", "°C"],
+  ["clock_mhz", "gpuClock", "MHz"],
+  ["throttled_pct/power_cap", "throttled_power_cap", "pct"],
+  ["throttled_pct/heat", "throttled_heat", "pct"],
+  ["throttled_pct/board", "throttled_board", "pct"],
+  ["throttled_pct/power_supply", "throttled_power_supply", "pct"],
 ];
 
 /** The series of a node in the order they are shown: the node's, its interfaces', its GPUs'. Interfaces
- * that carried nothing are left out. */
+ * that carried nothing, and reasons that never slowed a GPU, are left out. */
 export function rowsOf(data: SystemMetrics): SystemRow[] {
   const rows: SystemRow[] = [];
   const add = (
@@ -53,11 +63,11 @@ export function rowsOf(data: SystemMetrics): SystemRow[] {
     more: { of?: string; index?: number } = {},
   ): void => {
     const values = data.series[name];
-    if (!values) return;
+    if (!values || (name.includes("/throttled_pct/") && values.every((v) => !v))) return;
     const told = values.filter((v) => v !== null);
     const most = told.length > 0 ? Math.max(...told) : null;
-    const total = data.series[name.replace("_used_", "_total_")];
-    const top = unit === "pct" ? 100 : name.includes("_used_") ? (total?.at(-1) ?? most ?? 0) : (most ?? 0);
+    const limit = name.replace("_used_", "_total_").replace("/clock_", "/max_clock_");
+    const top = unit === "pct" ? 100 : ((limit === name ? null : data.series[limit]?.at(-1)) ?? most ?? 0);
     rows.push({
       name,
       label,

@@ -24,6 +24,8 @@ test("each GPU and interface of a node is a curve, and what carried nothing is n
       item("n1", 1, {
         "gpu/0/use_pct": [1, 2],
         "gpu/1/use_pct": [null, 4],
+        "gpu/1/throttled_pct/heat": [0, 100],
+        "gpu/1/throttled_pct/board": [0, 0],
         "net/lo/sent_bytes_per_s": [0, null],
         "net/eth0/sent_bytes_per_s": [5, 6],
         cpu_pct: [50, 60],
@@ -33,12 +35,19 @@ test("each GPU and interface of a node is a curve, and what carried nothing is n
   );
   expect(store.specs().map(({ id, group }) => [id, group])).toEqual([
     ["gpu/use_pct", "gpu"],
+    ["gpu/throttled_pct", "gpu"],
     ["cpu/cpu_pct", "cpu"],
     ["network/sent_bytes_per_s", "network"],
   ]);
   const [first, second] = store.source(["gpu/use_pct"]).lines();
   expect([first?.label, [...(first?.columns.last ?? [])]]).toEqual(["0", [1, 2]]);
   expect([second?.label, [...(second?.columns.last ?? [])]]).toEqual(["1", [4]]);
+  expect(
+    store
+      .source(["gpu/throttled_pct"])
+      .lines()
+      .map(({ label }) => label),
+  ).toEqual(["1 heat"]);
   expect([...(second?.columns.timeMs ?? [])]).toEqual([START + 15_000]);
   expect(store.source(["cpu/cpu_pct"]).lines()[0]?.label).toBe("n1");
 });

@@ -9,6 +9,8 @@ const CHARTS: readonly { id: string; series: RegExp }[] = [
   { id: "gpu/memory_used_bytes", series: /^gpu\/(\d+)\/memory_used_bytes$/ },
   { id: "gpu/power_w", series: /^gpu\/(\d+)\/power_w$/ },
   { id: "gpu/temperature_c", series: /^gpu\/(\d+)\/temperature_c$/ },
+  { id: "gpu/clock_mhz", series: /^gpu\/(\d+)\/clock_mhz$/ },
+  { id: "gpu/throttled_pct", series: /^gpu\/(\d+)\/throttled_pct\/(.+)$/ },
   { id: "cpu/cpu_pct", series: /^()cpu_pct$/ },
   { id: "cpu/memory_used_bytes", series: /^()memory_used_bytes$/ },
   { id: "network/sent_bytes_per_s", series: /^net\/(.+)\/sent_bytes_per_s$/ },
@@ -39,7 +41,7 @@ export class UsageStore {
     for (const listener of this.listeners) listener();
   }
 
-  /** The charts that have curves; interfaces that carried nothing have none. */
+  /** The charts that have curves; interfaces that carried nothing and reasons that slowed no GPU have none. */
   specs(): ChartSpec[] {
     return CHARTS.filter(({ id }) => this.linesOf(id).length > 0).map(({ id }) => ({
       id,
@@ -76,8 +78,8 @@ function linesOf(data: TrialSystemMetrics, series: RegExp, startMs: number): Lin
   const attempts = new Set(data.items.map((item) => item.attempt_no));
   return data.items.flatMap((item) =>
     Object.entries(item.series).flatMap(([name, values]) => {
-      const part = series.exec(name)?.[1];
-      if (part === undefined || (name.startsWith("net/") && values.every((value) => !value))) return [];
+      const part = series.exec(name)?.slice(1).join(" ");
+      if (part === undefined || (/^net\/|\/throttled_pct\//.test(name) && values.every((value) => !value))) return [];
       const of = [data.shown.length > 1 || part === "" ? item.node_name : "", part].filter(Boolean).join(" ");
       if (!colors.has(of)) colors.set(of, colors.size);
       return [

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from muster.wire import ThrottleReason
 from muster_server.db.models import AllocationRow, NodeSampleRow, WorkerRow
 from muster_server.domain.states import AllocationState
 from muster_server.schemas.cluster import (
@@ -36,7 +37,15 @@ _OF_NODE = (
     "disk_written_bytes_per_s",
 )
 _OF_INTERFACE = ("sent_bytes_per_s", "received_bytes_per_s")
-_OF_GPU = ("use_pct", "memory_used_bytes", "memory_total_bytes", "power_w", "temperature_c")
+_OF_GPU = (
+    "use_pct",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "power_w",
+    "temperature_c",
+    "clock_mhz",
+    "max_clock_mhz",
+)
 
 
 def is_due(sampled_at: dt.datetime | None, now: dt.datetime) -> bool:
@@ -160,6 +169,10 @@ def _flat(usage: Mapping[str, Any]) -> dict[str, float]:
         found |= {f"net/{interface['name']}/{name}": interface.get(name) for name in _OF_INTERFACE}
     for gpu in usage.get("gpus") or []:
         found |= {f"gpu/{gpu['index']}/{name}": gpu.get(name) for name in _OF_GPU}
+        reasons = gpu.get("throttle_reasons")
+        for reason in get_args(ThrottleReason) if reasons is not None else ():
+            # 100 or 0, so that the mean of several samples is a share of the time.
+            found[f"gpu/{gpu['index']}/throttled_pct/{reason}"] = 100.0 * (reason in reasons)
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
