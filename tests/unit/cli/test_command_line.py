@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer
 
-from muster.cli.app import command_line
+from muster.cli.app import command_line, listing
 from muster.cli.trials import parse_experiment, parse_trial
 
 
@@ -168,6 +168,23 @@ def test_a_command_is_started_without_loading_the_others(command: str) -> None:
     loaded = {name.rpartition(".")[2] for name in result.stdout.split()}
     assert "notifications" not in loaded
     assert {"local"} <= loaded if command == "status" else {"models"} <= loaded
+
+
+def test_the_list_of_commands_is_that_of_the_commands_without_loading_them() -> None:
+    def listed(app: typer.Typer) -> list[tuple[str, str]]:
+        group: Any = typer.main.get_command(app)
+        return [(name, c.get_short_help_str(1_000)) for name, c in group.commands.items()]
+
+    assert listed(listing()) == listed(command_line())
+    assert all(about for _, about in listed(listing()))
+    code = (
+        "import sys; from muster.cli.app import listing; listing()\n"
+        "print(*(name for name in sys.modules if name.startswith('muster.cli.commands.')))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split() == ["muster.cli.commands.operations"]
 
 
 def test_every_command_that_takes_an_experiment_or_a_trial_takes_its_name() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from .exit_codes import EXIT_ERROR, EXIT_INTERRUPTED
@@ -12,7 +13,7 @@ def main() -> None:
     # httpx goes on without a command line of its own, whose imports take longer than httpx.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     try:
-        from .app import command_line
+        from .app import command_line, listing
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] in ("muster", "muster_server"):
             raise
@@ -25,8 +26,12 @@ def main() -> None:
 
     as_json = "--json" in sys.argv
     try:
+        words = sys.argv[1:]
+        # A shell that asks for completions says in variables what has been typed.
+        is_list = words in ([], ["--help"]) and "_MUSTER_COMPLETE" not in os.environ
+        app = listing() if is_list else command_line(words)
         # Not standalone: wrong use raises, so that it can be reported as JSON, too.
-        code = command_line(sys.argv[1:])(standalone_mode=not as_json)
+        code = app(standalone_mode=not as_json)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
     except Exception as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -114,14 +116,7 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
 
     Loading all commands takes longer than most of them run.
     """
-    app = typer.Typer(
-        name="muster",
-        cls=CommandGroup,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        callback=_main,
-    )
+    app = _empty()
     named = set(words[:1]) & {*COMMANDS, *GROUPS}
     for name, (module, function) in COMMANDS.items():
         if not named or name in named:
@@ -131,6 +126,44 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
         if not named or name in named:
             app.add_typer(_load(module, group), name=name)
     return app
+
+
+def listing() -> typer.Typer:
+    """Return the command line that `muster --help` lists, in a fifth of the time: what each command does is
+    read from its source, and nothing of it can be run."""
+    app = _empty()
+    for name, (module, function) in COMMANDS.items():
+        about = _found(module, rf'^def {function}\(.*?\n    """(.*?)(?:\n\n|""")')
+        # A command that is made by a function is written in no source.
+        app.command(name, help=about or None)(_no_more if about else _load(module, function))
+    for name, (module, group) in GROUPS.items():
+        about = _found(module, rf'^{group} = typer\.Typer\(.*?help="(.*?)"')
+        app.add_typer(typer.Typer(help=about), name=name)
+    return app
+
+
+def _no_more() -> None:
+    """Stand for a command in a list."""
+
+
+def _found(module: str, pattern: str) -> str:
+    """Return the text that the pattern finds in the source of a module, in one line; "" for none."""
+    source = Path(__file__).parent / "commands" / module
+    if source.is_dir():
+        source /= "__init__"
+    found = re.search(pattern, source.with_suffix(".py").read_text(), re.DOTALL | re.MULTILINE)
+    return " ".join(found[1].split()) if found else ""
+
+
+def _empty() -> typer.Typer:
+    return typer.Typer(
+        name="muster",
+        cls=CommandGroup,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        callback=_main,
+    )
 
 
 def _load(module: str, name: str) -> Any:
