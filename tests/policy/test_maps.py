@@ -1,4 +1,4 @@
-"""The maps of the code are right: each part's README names every folder, and no module that is not there."""
+"""What is written twice is the same: maps of the code and its folders, rules in two languages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+
+from muster.code.bundle import ALWAYS_LEFT_OUT, EDITOR_LOCKS
 
 ROOT = Path(__file__).resolve().parents[2]
 MAPS = {
@@ -43,3 +45,10 @@ def test_every_module_of_a_map_is_there(page: str) -> None:
     places = [ROOT / MAPS[page], (ROOT / page).parent]
     gone = {name for name in named if not any((place / name).exists() for place in places)}
     assert not gone, f"{page} names {', '.join(sorted(gone))}"
+
+
+def test_the_browser_leaves_out_of_code_what_the_command_line_does() -> None:
+    source = (ROOT / "frontend/src/features/submit/code/ignore.ts").read_text()
+    listed = re.search(r"const ALWAYS = \[(.*?)\];", source, re.DOTALL)
+    assert listed is not None
+    assert re.findall(r'"(.*?)"', listed[1]) == [*ALWAYS_LEFT_OUT, *EDITOR_LOCKS]

@@ -1,8 +1,9 @@
 /** Which files of a folder are sent: the rules of .gitignore, as the command line applies them. Pure. */
 import type { CodeFile, FolderContents, LeftOut } from "./files";
 
+/** The same as ALWAYS_LEFT_OUT and EDITOR_LOCKS of the command line; a test of the whole project compares them. */
 const ALWAYS = [
-  ".git/",
+  ".git",
   ".hg/",
   ".svn/",
   "__pycache__/",
@@ -16,6 +17,9 @@ const ALWAYS = [
   ".ipynb_checkpoints/",
   ".muster/",
   ".DS_Store",
+  ".#*",
+  ".*.sw[a-p]",
+  ".~lock.*#",
 ];
 
 interface Rule {
