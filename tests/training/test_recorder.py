@@ -100,7 +100,13 @@ def test_the_recorder_agrees_with_the_measured_group(
         assert counted["measured"]
 
 
-@pytest.mark.parametrize("script", ["ddp.py", "fsdp.py", "every_call.py", str(EXAMPLE)])
+SCRIPTS = (
+    *("ddp.py", "fsdp.py", "every_call.py", str(EXAMPLE), "accumulates.py", "fsdp_clipped.py"),
+    *("evaluates.py", "pipeline.py", "zero.py", "own_groups.py"),
+)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_the_recorder_agrees_with_the_measured_group_in_an_unchanged_script(
     tmp_path: Path, script: str
 ) -> None:
