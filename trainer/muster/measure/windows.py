@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from muster.measure.collectives import Segment, now_ns
+from muster.measure.collectives import POINT_TO_POINT, Segment, now_ns
 from muster.measure.profiling import window as profile_window
 from muster.measure.progress import name_group
 from muster.measure.recorder import parse
@@ -388,10 +388,13 @@ def read_gloo(
     runs.sort()
     # gloo begins the collectives of a process in the order of their launches. One that gloo does by means
     # of another is called by its own name where torch's dispatcher launches it.
-    known = recorded[-len(runs) :] if len(recorded) >= len(runs) else []
+    # Messages between two ranks are not recorded.
+    num = sum(op not in POINT_TO_POINT for _, op in runs)
+    known = iter(recorded[-num:] if 0 < num <= len(recorded) else ())
     begins = launches if len(launches) == len(runs) else runs
-    for no, ((begin, op), (run, _)) in enumerate(zip(begins, runs, strict=True)):
-        group, num_bytes = known[no] if known else ("", 0)
+    for (begin, op), (run, run_op) in zip(begins, runs, strict=True):
+        is_message = run_op in POINT_TO_POINT
+        group, num_bytes = ("", None) if is_message else next(known, ("", None))
         told = CollectiveInfo(op, label(group), num_bytes, None)
         found.append(Activity("communication", op, begin[0], run[1], "", told))
     return SeenStep(found, last_ns)

@@ -11,7 +11,10 @@ model = nn.parallel.DistributedDataParallel(nn.Linear(8, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for epoch in range(3):
     for _ in range(3):
-        nn.functional.cross_entropy(model(torch.randn(4, 8)), torch.randint(3, (4,))).backward()
+        loss: torch.Tensor = nn.functional.cross_entropy(
+            model(torch.randn(4, 8)), torch.randint(3, (4,))
+        )
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     with torch.no_grad():

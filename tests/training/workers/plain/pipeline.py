@@ -20,12 +20,16 @@ for _ in range(4):
             y.backward(gradient)
         else:
             x = torch.empty(4, 16)
-            dist.irecv(x, src=0).wait()
+            received = dist.irecv(x, src=0)
+            assert received is not None
+            received.wait()
             x.requires_grad_()
             loss = stage(x).square().mean().reshape(1)
             loss.backward()
             assert x.grad is not None
-            dist.isend(x.grad, dst=0).wait()
+            sent = dist.isend(x.grad, dst=0)
+            assert sent is not None
+            sent.wait()
     optimizer.step()
     optimizer.zero_grad()
     shown = loss.detach().clone()
