@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,20 @@ def test_the_browser_leaves_out_of_code_what_the_command_line_does() -> None:
     listed = re.search(r"const ALWAYS = \[(.*?)\];", source, re.DOTALL)
     assert listed is not None
     assert re.findall(r'"(.*?)"', listed[1]) == [*ALWAYS_LEFT_OUT, *EDITOR_LOCKS]
+
+
+def test_every_benchmark_is_listed_with_its_question() -> None:
+    scripts = {script.stem: script.read_text() for script in (ROOT / "bench").glob("[a-z]*.py")}
+    listed = subprocess.run(
+        [sys.executable, "-m", "bench", "--list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    questions = {line.split()[0]: line for line in listed}
+    assert all(line.endswith("?") or "? " in line for line in listed)
+    assert questions.keys() <= scripts.keys()
+    # Others are parts of those, which name them.
+    for name in scripts.keys() - questions.keys():
+        assert any(name in text for other, text in scripts.items() if other != name), name
