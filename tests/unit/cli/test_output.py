@@ -1,8 +1,11 @@
-"""How the command writes figures."""
+"""How the command writes figures and tables."""
+
+import io
 
 import pytest
+from rich.console import Console
 
-from muster.cli.output import duration, number
+from muster.cli.output import duration, number, table
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,14 @@ def test_a_duration_has_at_most_two_units(seconds: float, text: str) -> None:
 )
 def test_a_number_is_written_out_up_to_a_quadrillion(value: float | str | None, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize("columns", [("name", "state", "health"), ("name", "state", "reason")])
+def test_a_long_sentence_takes_no_room_of_the_names(columns: tuple[str, ...]) -> None:
+    shown, text = table(*columns), io.StringIO()
+    sentence = "GPU 1 is used by ann (pid 4242, 31 GiB) outside Muster; " * 5
+    shown.add_row("a-node-with-a-name", "QUARANTINED", sentence)
+    Console(file=text, width=60).print(shown)
+    lines = text.getvalue().splitlines()
+    assert lines[1].startswith("a-node-with-a-name  QUARANTINED  GPU 1")
+    assert " ".join(" ".join(line[32:] for line in lines[1:]).split()) == sentence.strip()

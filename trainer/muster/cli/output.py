@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -131,12 +131,19 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 240)
 
 
+SENTENCES = frozenset({"error", "health", "message", "note", "outcome", "reason", "why"})
+"""Columns of tables whose cells are sentences."""
+
+
 def table(*columns: str, right: Sequence[str] = ()) -> Table:
+    """Return an empty table. Where the terminal is too narrow, columns of sentences are wrapped first:
+    without them, a long reason would take the room of every name."""
     from rich.table import Table
 
     result = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for column in columns:
-        result.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        result.add_column(column, justify=justify, no_wrap=column not in SENTENCES)
     return result
 
 
