@@ -9,7 +9,7 @@ import pytest
 
 from support.preloaded import COMMANDS, run
 
-CHECKS = ["scripts", "hang", "warm", "walls"]
+CHECKS = ["reference", "others", "scripts", "hang", "warm", "walls"]
 """The others train what the tests of strategies, of restarts and of compiled models train."""
 
 
@@ -30,7 +30,7 @@ def test_checks_are_made_on_processors(tmp_path: Path) -> None:
     assert found == json.loads((tmp_path / "found" / "doctor.json").read_text())
     assert found["backend"] == "gloo"
     assert found["summary"] == (
-        "3 passed, 0 failed, 1 not done; over gloo on processors, not on a GPU"
+        "4 passed, 0 failed, 2 not done; over gloo on processors, not on a GPU"
     )
     by_name = {finding["name"]: finding for finding in found["findings"]}
     assert list(by_name) == CHECKS

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from typer.testing import CliRunner
 
 from muster.cli.all_commands import app
+from muster.cli.doctor import checks
 from muster.cli.doctor.report import CheckFinding, DoctorReport, as_json, as_markdown
+from muster.cli.doctor.stack import NotPossibleHere
 
 
 def finding(outcome: str, **more: object) -> CheckFinding:
@@ -26,6 +31,31 @@ def test_a_report_counts_and_says_what_it_did_not_run_on() -> None:
     assert "- rate: 2.5" in page
     on_gpu = DoctorReport(machine={}, backend="nccl", findings=findings[:1])
     assert on_gpu.summary == "1 passed, 0 failed, 0 not done"
+
+
+@pytest.mark.torch
+def test_a_step_is_compared_with_one_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    patient: Any = None
+    sentence, figures = checks.reference(patient)
+    assert sentence.endswith("which is rounding")
+    assert 0 < figures["weights"] < checks.MAX_STEP_ERROR
+    monkeypatch.setattr(checks, "MAX_STEP_ERROR", figures["weights"] / 10)
+    with pytest.raises(checks.Wrong, match=r"off$"):
+        checks.reference(patient)
+
+
+def test_whoever_uses_the_device_outside_muster_is_named() -> None:
+    problems = [
+        {"kind": "disk", "message": "Less than 5% is free."},
+        {"kind": "used", "message": "GPU 0 is used by ann (pid 4242, 31 GiB) outside Muster."},
+    ]
+    client: Any = SimpleNamespace(nodes=lambda: [{"problems": []}, {"problems": problems}])
+    with pytest.raises(AssertionError, match="ann"):
+        checks.others(checks.Patient(client=client, slot_type="cuda", ends=0))
+    with pytest.raises(NotPossibleHere):
+        checks.others(checks.Patient(client=client, slot_type="cpu", ends=0))
+    del problems[1]
+    assert checks.others(checks.Patient(client=client, slot_type="cuda", ends=0))[1] == {}
 
 
 @pytest.mark.parametrize(

@@ -323,6 +323,59 @@ def memory(on: Patient) -> Answer:
     return f"the memory was free again {after_s:g} s after the order to kill", figures
 
 
+def others(on: Patient) -> Answer:
+    """Nobody outside Muster uses the device: it would slow down everything that is measured here."""
+    if on.backend != "nccl":
+        raise NotPossibleHere("there is no GPU that somebody else could use")
+    used = [
+        problem["message"]
+        for node in on.client.nodes()
+        for problem in node["problems"]
+        if problem["kind"] == "used"
+    ]
+    if used:
+        raise AssertionError(used[0])
+    return "no other process uses the device", {}
+
+
+_STEP = """
+import copy, json, torch
+torch.manual_seed(0)
+torch.set_float32_matmul_precision("highest")
+device = "cuda" if torch.cuda.is_available() else "cpu"
+model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.LayerNorm(64), torch.nn.Linear(64, 8))
+x, y = torch.randn(32, 64), torch.randint(8, (32,))
+
+def step(device, dtype):
+    trained = copy.deepcopy(model).to(device, dtype)
+    loss = torch.nn.functional.cross_entropy(trained(x.to(device, dtype)), y.to(device))
+    loss.backward()
+    torch.optim.SGD(trained.parameters(), lr=0.1).step()
+    return torch.cat([p.detach().cpu().double().flatten() for p in trained.parameters()]), loss.item()
+
+truth, loss = step("cpu", torch.float64)
+found, own = step(device, torch.float32)
+print(json.dumps([device, abs(own / loss - 1), ((found - truth).norm() / truth.norm()).item()]))
+"""
+MAX_STEP_ERROR = 1e-5
+"""Relative difference of a step in single precision to one in double precision: rounding alone is below
+a tenth of that."""
+
+
+def reference(on: Patient) -> Answer:
+    """A training step of the device has the loss and the weights of one in double precision on the processor."""
+    done = subprocess.run(
+        [sys.executable, "-c", _STEP], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"the step fails: {done.stderr.strip()[-400:]}")
+    device, of_loss, of_weights = json.loads(done.stdout.splitlines()[-1])
+    figures = {"device": device, "loss": of_loss, "weights": of_weights}
+    if not max(of_loss, of_weights) < MAX_STEP_ERROR:
+        raise Wrong(f"loss {of_loss:.1e} and weights {of_weights:.1e} off", figures)
+    return f"loss {of_loss:.1e} and weights {of_weights:.1e} off, which is rounding", figures
+
+
 SLACK_BYTES = 64 << 20
 
 
@@ -338,6 +391,8 @@ def _free_bytes() -> int:
 
 
 CHECKS: tuple[tuple[str, Callable[[Patient], Answer]], ...] = (
+    ("reference", reference),
+    ("others", others),
     ("strategies", strategies),
     ("scripts", unchanged_scripts),
     ("hang", hang),
