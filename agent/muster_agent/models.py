@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -24,6 +23,7 @@ from muster_agent.client import (
     Session,
     SessionSuperseded,
 )
+from muster_agent.shim.failures import goes_by_itself
 
 WAIT_S = 600.0
 """Longest wait in seconds for a node that has to read a part of a file."""
@@ -99,12 +99,11 @@ class ModelCache:
         except RequestRefused as error:
             raise ModelUnavailable(f"{title}: {error.message}", blames="document") from error
         except OSError as error:
-            is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             raise ModelUnavailable(
                 f"{title} cannot be written to {error.filename or self._folder}: "
                 f"{error.strerror or error}",
                 blames="node",
-                passes=is_full,
+                passes=goes_by_itself(error),
             ) from error
 
     def _require_room(self, into: Path, reply: wire.ModelFilesReply) -> None:

@@ -24,6 +24,7 @@ from muster_agent.jobs.folder import ShimOptions
 from muster_agent.machine import Machine
 from muster_agent.models import ModelCache, ModelUnavailable
 from muster_agent.records.logs import launcher_log
+from muster_agent.shim.failures import goes_by_itself
 from muster_agent.shim.preparation.fetch import FetchResult
 
 log = structlog.get_logger("muster.agent")
@@ -106,7 +107,11 @@ class Preparation:
                 programs=self.machine.programs,
             )
         except OSError as error:
-            raise _Failed(f"the shim could not be started: {error}", blames="node") from error
+            raise _Failed(
+                f"the shim could not be started: {error}",
+                blames="node",
+                passes=goes_by_itself(error),
+            ) from error
 
     async def _fetch_secrets(self, spec: wire.AllocationSpec) -> list[wire.SecretValue]:
         """Return the values of an allocation's secrets. Waits while the server is out of reach."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from muster import wire
 
 
@@ -9,7 +11,7 @@ class PrepareFailed(Exception):
     """This node cannot run the allocation; the message is one clear sentence.
 
     blames: "placement" unless said otherwise: what was looked for is not here. passes: of a node,
-    what its health checks find as well; see wire.StateRecord.
+    what goes by itself; see wire.StateRecord.
     """
 
     def __init__(
@@ -22,3 +24,10 @@ class PrepareFailed(Exception):
         super().__init__(message)
         self.blames = blames
         self.passes = passes
+
+
+def goes_by_itself(error: OSError) -> bool:
+    """Return whether an error is no sign of a sick node: a disk that is full, which the health checks
+    find as well, or something of ours that took too long, as on a busy machine."""
+    is_ours = isinstance(error, TimeoutError) and error.errno is None
+    return is_ours or error.errno in (errno.ENOSPC, errno.EDQUOT)

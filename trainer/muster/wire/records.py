@@ -514,9 +514,9 @@ class StateRecord:
     blames: Blame = ""
     """Blame, sent with PREPARE_FAILED."""
     passes: bool = False
-    """Whether the node's health checks find the same problem, and when it is over (a full disk);
-    with PREPARE_FAILED that blames the node. They keep new work away meanwhile, so it is no
-    reason to quarantine it."""
+    """Whether it goes by itself, with PREPARE_FAILED that blames the node: a full disk, which the health
+    checks find as well and keep new work away from, or something that took too long. It is no
+    reason to quarantine the node."""
 
 
 Record = (

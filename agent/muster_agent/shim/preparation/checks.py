@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
 import os
 import shlex
@@ -70,7 +69,7 @@ from muster_agent.jobs.process import OWNER_VARIABLE, TOKEN_VARIABLE
 from muster_agent.outputs.storage import RefusedPath, Storage
 from muster_agent.outputs.work import OUTPUT_FOLDER, TrialWork
 from muster_agent.records.logs import launcher_log
-from muster_agent.shim.failures import PrepareFailed
+from muster_agent.shim.failures import PrepareFailed, goes_by_itself
 from muster_agent.shim.preparation.code_hash import hash_code
 from muster_agent.shim.preparation.image import open_image
 from muster_agent.shim.preparation.work import PreparedWork, Tell, prepare_work
@@ -584,7 +583,7 @@ def _make_checkpoint_dir(
         raise PrepareFailed(
             f"the checkpoint folder {path} cannot be made: {error.strerror}",
             blames="node",
-            passes=error.errno in (errno.ENOSPC, errno.EDQUOT),
+            passes=goes_by_itself(error),
         ) from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise PrepareFailed(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import secrets
@@ -38,7 +37,7 @@ from muster_agent.outputs.restore import (
 from muster_agent.outputs.storage import Storage
 from muster_agent.outputs.store import BucketOutputs, FolderOutputs, is_absent, why
 from muster_agent.outputs.work import ASIDE, ASIDE_KEPT_DAYS, TrialWork, WorkUse
-from muster_agent.shim.failures import PrepareFailed
+from muster_agent.shim.failures import PrepareFailed, goes_by_itself
 from muster_agent.shim.preparation.bundle import ExtractionError, extract_bundle
 
 USED_WAIT_S = 120.0
@@ -89,11 +88,10 @@ def prepare_work(
             blames="document",
         ) from error
     except OSError as error:
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise PrepareFailed(
             f"the work folder {work.path} cannot be prepared: {why(error)}",
             blames="node",
-            passes=is_full,
+            passes=goes_by_itself(error),
         ) from error
     return PreparedWork(work=work, lock=lock)
 

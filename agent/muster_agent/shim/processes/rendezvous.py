@@ -119,7 +119,11 @@ class RendezvousHost:
             return wire.Rendezvous(host=self._host, port=port, run_id=self._run_id)
         if self._store.has_ended or time.monotonic() > self._give_up_at:
             words = self._last_words() or "it did not answer in time"
-            raise PrepareFailed(f"the rendezvous host did not come up: {words}", blames="node")
+            raise PrepareFailed(
+                f"the rendezvous host did not come up: {words}",
+                blames="node",
+                passes=not self._store.has_ended,
+            )
         return None
 
     def failure(self) -> str:
