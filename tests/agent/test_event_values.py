@@ -165,6 +165,7 @@ def test_folds_that_begin_in_one_second_are_runs_of_their_own(
         (0, "single/loss"): {0: 10.0},
         (0, "run-3/single/loss"): {0: 20.0},
     }
+    assert [run.label for run in shim.of(wire.TrackedRunRecord)] == ["run-2", "run-3"]
 
 
 def test_nothing_is_read_where_the_document_says_so(shims: Any) -> None:

@@ -1,6 +1,7 @@
 """Runs of a script's tracking client, from an agent's record to the answer of the API."""
 
 from muster.wire import TrackedRunRecord
+from support.data import metrics_record
 
 
 def reported(**more):
@@ -37,3 +38,24 @@ def test_params_and_tags_are_put_together(controller, agent, submit, show):
     assert [run["name"] for run in first["items"]] == ["main"]
     rest = show(f"{path}?limit=1&cursor={first['next']}")
     assert ([run["name"] for run in rest["items"]], rest["next"]) == (["fold"], None)
+
+
+def test_a_child_run_is_known_by_its_record_and_not_by_a_number(
+    controller, agent, submit, show, muster
+):
+    node = agent(slots=1)
+    experiment_id = submit(slots=1)
+    controller.tick()
+    allocation_id = node.only().spec.allocation_id
+    points = {"loss": [(4, 0.5)], "alpha/val/loss": [(5, 0.1)], "run-2/score": [(5, 1.0)]}
+    node.send(allocation_id, metrics_record(points))
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    assert trial["headline"] == "alpha/val/loss", "a name of the script's own"
+    assert show(f"/trials/{trial['id']}")["child_runs"] == []
+
+    node.send(allocation_id, reported(name="alpha", label="alpha"))
+    assert show(f"/trials/{trial['id']}")["child_runs"] == ["alpha"]
+    (trial,) = show(f"/experiments/{experiment_id}/trials")["items"]
+    (listed,) = show("/experiments")["items"]
+    assert (trial["headline"], listed["headline"]["name"]) == ("loss", "loss")
+    assert "loss 0.5 at step 4" in " ".join(muster("show", str(experiment_id)).stdout.split())

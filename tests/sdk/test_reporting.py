@@ -415,6 +415,7 @@ def test_a_second_run_in_the_process_has_its_own_series(tmp_path: Path, make_run
     ]
     (said,) = [line["text"] for line in lines if line["type"] == "message"]
     assert "such as 'run-2/loss', from step 0 on" in said
+    assert [line["label"] for line in lines if line["type"] == "child_run"] == ["run-2"]
 
 
 def test_another_init_begins_another_run_where_no_steps_are_given(tmp_path: Path) -> None:

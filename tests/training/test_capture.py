@@ -70,6 +70,7 @@ def test_folds_whose_writers_share_a_folder_are_runs_of_their_own(tmp_path: Path
     assert job.series("loss") == {0: 0.0, 1: 0.1}
     assert job.series("run-2/loss") == {0: 1.0, 1: 1.1}
     assert job.series("run-3/loss") == {0: 2.0, 1: 2.1, 2: 7.0}
+    assert [line["label"] for line in job.lines("child_run")] == ["run-2", "run-3"]
     assert [job.series(f"{run}accuracy") for run in ("", "run-2/", "run-3/")] == [
         {0: 0.0}, {0: 0.1}, {0: 0.2}
     ]  # fmt: skip

@@ -24,6 +24,8 @@ class TagNames:
         self._folders: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
         """Folder with a time in its name → its number."""
+        self.runs: set[str] = set()
+        """What the names of these folders begin with."""
 
     def name(self, folder: str, tag: str) -> str:
         """Return the name of a tag in a folder, which is a path that is always spelled the same."""
@@ -49,12 +51,13 @@ class TagNames:
         # Nobody could compare names with a time in them: such folders are numbered instead, each with
         # all that lies in it.
         fit = "/".join([common, *parts[:timed]])
-        number = self._numbers.setdefault(fit, len(self._numbers) + 2)
+        run = f"run-{self._numbers.setdefault(fit, len(self._numbers) + 2)}"
+        self.runs.add(run)
         there = os.path.relpath(first, common).split("/")[:timed]
         alike = os.path.normpath("/".join([common, *there, *parts[timed:]]))
         if alike == folder or timed == len(parts):
-            return f"run-{number}/{tag}"
-        return f"run-{number}/{self.name(alike, tag)}"
+            return f"{run}/{tag}"
+        return f"{run}/{self.name(alike, tag)}"
 
 
 def is_of_hparams(folder: str) -> bool:

@@ -41,6 +41,7 @@ from muster_agent.jobs.process import Identity, descendants, identify, send_sign
 from muster_agent.jobs.survivors import note
 from muster_agent.outputs.work import OUTPUT_FOLDER
 from muster_agent.plan import TERMINAL
+from muster_agent.records.child_runs import ChildRuns
 from muster_agent.records.logs import (
     LogFile,
     find_logs,
@@ -162,10 +163,12 @@ class Shim:
             mask=self.mask,
         )
         self.names = NameRoutes()
+        self.child_runs = ChildRuns(f"{self.spec.cluster_id}/{self.spec.trial_id}", self._on_report)
         self.reports = ReportServer(
             record=self._on_report,
             reported=lambda names: self.names.report(names, Route.PROCESS),
             captured_folder=lambda path: self.event_values.captures(path),
+            child_run=self.child_runs.note,
             hello=self._on_hello,
             warn=self._warn,
             media=self.media,
@@ -229,12 +232,14 @@ class Shim:
             warn=self._warn,
             members=self.processes.members,
             names=self.names,
+            child_runs=self.child_runs,
             uid=self.options.isolation.uid,
             min_free_bytes=self.options.min_disk_free_bytes,
         )
         self.commands.take_registration = self.tracker.take_registration
         self.event_values = EventValues(
             self.spec.config,
+            child_runs=self.child_runs,
             place_of=self._place_of_process,
             names=self.names,
             record=self._on_report,

@@ -40,6 +40,7 @@ from muster.tracking import (
     series_name,
 )
 from muster_agent.clock import unix_ms
+from muster_agent.records.child_runs import ChildRuns
 from muster_agent.records.points import MetricPoint, NameRoutes, Route, metrics_record
 from muster_agent.tracking.artifacts import FOLDER, ArtifactStore
 from muster_agent.tracking.http import (
@@ -81,6 +82,7 @@ class JobTracker:
         warn: Callable[[str], None],
         members: Callable[[], Iterable[Any]],
         names: NameRoutes,
+        child_runs: ChildRuns,
         uid: int | None = None,
         min_free_bytes: int = 0,
     ) -> None:
@@ -95,6 +97,7 @@ class JobTracker:
         self._record = record
         self._members = members
         self._names = names
+        self._child_runs = child_runs
         self._uid = uid
         self._min_free_bytes = min_free_bytes
         self._runs = RunNames()
@@ -302,7 +305,9 @@ class JobTracker:
     def _take_points(self, run: TrackedRun, points: list[TrackedPoint]) -> None:
         new = []
         for p in points:
-            name = self._runs.name(run.run_id, series_name(run.label, p.key), p.step)
+            own = series_name(run.label, p.key)
+            name = self._runs.name(run.run_id, own, p.step)
+            self._child_runs.note_of(name, own)
             time_ms = sane_time(p.time_ms, run.started_ms)
             new.append(MetricPoint(clean_name(name), p.step, time_ms, p.value))
         # What the script's own process has reported already is in the run, and once in the charts.

@@ -12676,6 +12676,8 @@ export interface components {
             attempt_no: number;
             /** Attempts */
             attempts: components["schemas"]["AttemptOut"][];
+            /** Child Runs */
+            child_runs: string[];
             /** Config */
             config: {
                 [key: string]: unknown;

@@ -4,13 +4,14 @@ import { expect, test } from "vitest";
 import { lineLabels, NO_LABELS, splitRun } from "./runs";
 
 // The first run has no label.
-const LABELS = new Set(["", "fold-1", "train"]);
+const LABELS = new Set(["", "fold-1", "train", "run-2"]);
 
 test("a series belongs to the run whose label it begins with", () => {
   expect(splitRun("fold-1/train/loss", LABELS)).toEqual({ run: "fold-1", metric: "train/loss" });
   expect(splitRun("run-2/fold-1/loss", LABELS)).toEqual({ run: "run-2/fold-1", metric: "loss" });
   expect(splitRun("fold-2/loss", LABELS)).toEqual({ run: "", metric: "fold-2/loss" });
   expect(splitRun("train/loss", LABELS), "a group of metrics is no run").toEqual({ run: "", metric: "train/loss" });
+  expect(splitRun("run-3/loss", LABELS), "nothing has recorded it").toEqual({ run: "", metric: "run-3/loss" });
   expect(splitRun("run-2", LABELS)).toEqual({ run: "", metric: "run-2" });
 });
 

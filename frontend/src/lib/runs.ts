@@ -1,9 +1,8 @@
 /**
- * The runs of one trial. The first has its metrics as they are called; those of the others begin with a label: that of
- * a child run (`fold-1/loss`), or `run-2/` for one that a script has started without a name. Pure.
+ * The runs of one trial. The first has its metrics as they are called; those of the others begin with the label of what
+ * was recorded as a run: `fold-1/loss`, or `run-2/loss` for one that a script has started without a name. Pure.
  */
 
-const NUMBERED = /^run-\d+$/;
 /** What metrics themselves begin with: no child is taken for it. */
 const OWN = new Set(["train", "val", "test", "throughput", "comm", "time", "pipeline", "network", "memory"]);
 
@@ -16,7 +15,7 @@ export function splitRun(name: string, labels: Labels): { run: string; metric: s
   let metric = name;
   for (;;) {
     const head = metric.slice(0, Math.max(0, metric.indexOf("/")));
-    const isRun = head !== "" && !OWN.has(head) && (NUMBERED.test(head) || labels.has(head));
+    const isRun = head !== "" && !OWN.has(head) && labels.has(head);
     if (!isRun) return { run: run.join("/"), metric };
     run.push(head);
     metric = metric.slice(head.length + 1);

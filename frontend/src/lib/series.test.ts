@@ -144,16 +144,21 @@ test("charts: loss first, validation on its training chart, groups in order", ()
 });
 
 test("compare: further runs of a trial are on the chart of their metric", () => {
-  const specs = compareSpecs(["run-10/loss", "val/loss", "run-2/loss", "loss", "run-2/only"]);
+  const logged = ["run-10/loss", "val/loss", "run-2/loss", "loss", "run-2/only"];
+  const specs = compareSpecs(logged, new Set(["run-2", "run-10"]));
   expect(specs.map(({ id, names }) => [id, names.join("+")])).toEqual([
     ["val/loss", "val/loss"],
     ["loss", "loss+run-2/loss+run-10/loss"],
     ["only", "run-2/only"],
   ]);
+  expect(
+    compareSpecs(logged).map(({ names }) => names.length),
+    "names of the script's own are no runs",
+  ).toEqual([1, 1, 1, 1, 1]);
 });
 
 test("charts: all runs of a metric are on one chart, at most 24 lines on each", () => {
-  const runs = new Set(["fold-1", "fold-2", "fold-10"]);
+  const runs = new Set(["fold-1", "fold-2", "fold-10", "run-2"]);
   const logged = ["fold-10/loss", "loss", "fold-2/loss", "fold-1/loss", "run-2/fold-1/loss", "fold-1/only", "a/b"];
   expect(chartSpecs(logged, runs).map((s) => [s.id, s.group, s.names.join("+")])).toEqual([
     ["loss", UNGROUPED, "loss+fold-1/loss+fold-2/loss+fold-10/loss+run-2/fold-1/loss"],
@@ -161,13 +166,14 @@ test("charts: all runs of a metric are on one chart, at most 24 lines on each", 
     ["a/b", "a", "a/b"],
   ]);
   const both = ["train/loss", "val/loss", "run-2/train/loss", "run-2/val/loss"];
-  const [chart] = chartSpecs(both);
+  const [chart] = chartSpecs(both, runs);
   expect([chart?.title, chart?.names]).toEqual([
     "train/loss · val/loss",
     ["train/loss", "run-2/train/loss", "val/loss", "run-2/val/loss"],
   ]);
   const many = Array.from({ length: 30 }, (_, no) => `run-${no + 2}/loss`);
-  expect(chartSpecs(many).map((s) => [s.id, s.names.length])).toEqual([
+  const labels = new Set(many.map((name) => name.slice(0, name.indexOf("/"))));
+  expect(chartSpecs(many, labels).map((s) => [s.id, s.names.length])).toEqual([
     ["loss", 24],
     ["loss (2)", 6],
   ]);

@@ -346,10 +346,10 @@ export function chartSpecs(names: readonly string[], labels: Labels = NO_LABELS)
 }
 
 /** One chart per metric, for several trials on each, with the further runs of each trial. */
-export function compareSpecs(names: readonly string[]): ChartSpec[] {
+export function compareSpecs(names: readonly string[], labels: Labels = NO_LABELS): ChartSpec[] {
   const runs = new Map<string, string[]>();
   for (const name of new Set(names)) {
-    const { metric } = splitRun(name, NO_LABELS);
+    const { metric } = splitRun(name, labels);
     runs.set(metric, [...(runs.get(metric) ?? []), name]);
   }
   return inOrder(

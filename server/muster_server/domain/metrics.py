@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -88,12 +88,21 @@ def headline_name(names: Iterable[str]) -> str | None:
     return min(ranked)[-1] if ranked else None
 
 
-def headline_of(steps: Mapping[str, int], compared: str | None) -> str | None:
+def is_of_child(name: str, labels: Collection[str]) -> bool:
+    """Return whether a metric is one of a further run in the job, whose metrics begin with its label."""
+    head, slash, _ = name.partition("/")
+    return slash != "" and head in labels
+
+
+def headline_of(
+    steps: Mapping[str, int], compared: str | None, child_runs: Collection[str] = ()
+) -> str | None:
     """Return the metric that stands for a trial wherever one value is shown of it; None if there is
     none.
 
     steps: name → step of the newest value. compared: the metric that its search compares by, which
-    is always the one once it was reported. Otherwise it is the first by `headline_name` of the
+    is always the one once it was reported. child_runs: what the metrics of its further runs begin
+    with. Otherwise it is the first by `headline_name` of the
     losses and errors that still move: those reported in the second half of the steps so far.
     Whatever is reported at regular intervals from the start is among them, however long these are;
     what a script printed once at its beginning is not. Those of further runs in the same job, such as
@@ -103,7 +112,11 @@ def headline_of(steps: Mapping[str, int], compared: str | None) -> str | None:
     if compared in steps:
         return compared
     losses = {name: step for name, step in steps.items() if _rank(name) is not None}
-    own = {name: step for name, step in losses.items() if _number_of_run(name) < 0}
+    own = {
+        name: step
+        for name, step in losses.items()
+        if _number_of_run(name) < 0 and not is_of_child(name, child_runs)
+    }
     losses = own or losses
     newest = max(losses.values(), default=0)
     moving = [name for name, step in losses.items() if 2 * step >= newest]

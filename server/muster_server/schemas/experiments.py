@@ -387,6 +387,8 @@ class TrialOut(Output):
 
 
 class TrialDetail(TrialOut):
+    child_runs: list[str]
+    """What the metrics of further runs of the script in this trial begin with, before a slash."""
     desired: str
     """What the trial is meant to do: run, pause, stop or kill. If the experiment is to run, a
     PAUSED trial waits for its search while this is `pause`, and for slots once it is `run`."""

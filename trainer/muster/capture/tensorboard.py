@@ -90,4 +90,7 @@ def _name(writer: Any, tag: str) -> str:
         goes_on_at = getattr(writer, "purge_step", None)
         if goes_on_at is not None:
             current().goes_back(ROUTE, int(goes_on_at))
-    return _names.name(folder, tag)
+    name = _names.name(folder, tag)
+    for run in _names.runs:
+        current().tell_child_run(run)
+    return name

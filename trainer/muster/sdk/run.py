@@ -106,6 +106,8 @@ class Run(MediaMethods):
         """Next step of each run of each route by which values are captured."""
         self._routes: set[str] = set()
         """Routes by which values have been captured."""
+        self._child_runs: set[str] = set()
+        """Labels of further runs that were told."""
         self._runs: dict[str, RunNames] = {}
         """Runs in this process, by route; "" is that of `log`."""
         self._captured_names: set[str] = set()
@@ -368,6 +370,7 @@ class Run(MediaMethods):
             return
         self._pid = os.getpid()
         self._runs = {}
+        self._child_runs = set()
         self._described = None
         self._sink = _make_sink(self._around, is_child=True)
         if "multiprocessing.util" in sys.modules:  # Its processes leave without `atexit`.
@@ -385,6 +388,8 @@ class Run(MediaMethods):
             for name in values
         }
         for name, series in shown.items():
+            if name != series:
+                self.tell_child_run(series.removesuffix(f"/{name}"))
             if name != series and not self._has_said_runs:
                 self._has_said_runs = True
                 self.message(
@@ -417,6 +422,14 @@ class Run(MediaMethods):
     def goes_back(self, route: str, step: int) -> None:
         """Note that a library goes on from a step at which it has been before, in the same run."""
         self._runs.setdefault(route, RunNames()).goes_back("", step)
+
+    @_never_raises
+    def tell_child_run(self, label: str) -> None:
+        """Report, once, that metrics which begin with a label are those of a further run."""
+        if label not in self._child_runs:
+            self._child_runs.add(label)
+            self._describe()
+            self._sink.record({"type": "child_run", "label": label})
 
     @_never_raises
     def is_reopened(self, route: str) -> None:

@@ -23,6 +23,7 @@ from muster.series_rules import clean_name, whole_step
 from muster.tag_names import TagNames, is_of_hparams, is_placeholder
 from muster_agent.event_files.events import BadEvent, EventValue, LoggedEvent, scalar_of
 from muster_agent.event_files.follow import EventFiles, FoundEvents
+from muster_agent.records.child_runs import ChildRuns
 from muster_agent.records.points import MetricPoint, NameRoutes, Route, metrics_record
 
 POLL_S = 2.0
@@ -55,6 +56,7 @@ class EventValues:
         names: NameRoutes,
         record: Callable[[str, bool], None],
         say: Say,
+        child_runs: ChildRuns,
         media: TakesMedia | None = None,
     ) -> None:
         """Create the reader; it reads from `start` to `close`.
@@ -71,6 +73,7 @@ class EventValues:
         self._names = names
         self._record = record
         self._say = say
+        self._child_runs = child_runs
         self._media = media
         self._files: EventFiles | None = None
         self._root = ""
@@ -181,8 +184,11 @@ class EventValues:
                     if is_placeholder(value.tag, scalar):
                         continue
                     name = self._name(folder, value.tag)
-                    shown = runs.name("", name, event.step)
-                    shown = clean_name(writers.name(writer, shown, [event.step]))
+                    of_run = runs.name("", name, event.step)
+                    shown = writers.name(writer, of_run, [event.step])
+                    self._child_runs.note_of(of_run, name)
+                    self._child_runs.note_of(shown, of_run)
+                    shown = clean_name(shown)
                     if shown != name:
                         self._report_run(found.file, name, shown)
                     self._last_steps[found.folder] = max(
@@ -214,6 +220,8 @@ class EventValues:
 
     def _name(self, folder: str, tag: str) -> str:
         name = clean_name(self._tags.name(folder, tag))
+        for run in self._tags.runs:
+            self._child_runs.note(run)
         return f"tensorboard/{name}" if name.startswith(MEASURED) else name
 
     def _plugin_of(self, folder: str, value: EventValue) -> str:

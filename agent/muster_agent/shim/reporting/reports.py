@@ -115,6 +115,7 @@ class ReportServer:
         media: MediaKeeper | None = None,
         reported: Callable[[list[str]], None] = lambda names: None,
         captured_folder: Callable[[str], None] = lambda path: None,
+        child_run: Callable[[str], None] = lambda label: None,
         uid: int | None = None,
     ) -> None:
         """Create the server.
@@ -124,6 +125,7 @@ class ReportServer:
         media: takes the media that workers log; None ignores them.
         reported: takes the names of metrics that a worker has reported.
         captured_folder: takes a folder of event files whose scalars a worker reports itself.
+        child_run: takes the label of a further run of the script.
         uid: user of the workers, the only one who is listened to; None for that of this process."""
         self._uid = os.getuid() if uid is None else uid
         self._record = record
@@ -133,6 +135,7 @@ class ReportServer:
         self._media = media
         self._reported = reported
         self._captured_folder = captured_folder
+        self._child_run = child_run
         self._control = wire.Control(should_stop=False)
         self._reporters: set[ConnectedWorker] = set()
         self._handlers: set[asyncio.Task[None]] = set()
@@ -299,6 +302,8 @@ class ReportServer:
             self._media.take_drops(drops.rank, drops.num)
         elif kind == "captured_folder":
             self._captured_folder(_path(message.get("path")))
+        elif kind == "child_run":
+            self._child_run(clean_name(str(message.get("label"))))
         elif kind in _RARE_RECORDS:
             self._record(wire.dump(wire.load(_RARE_RECORDS[kind], message)), False)
         # Any other message comes from a newer SDK and is ignored.
@@ -317,6 +322,8 @@ class ReportServer:
             if each["name"].startswith(MEASURED):
                 continue
             shown = names.name(reporter.worker.pid, each["name"], each["steps"])
+            if shown != each["name"]:
+                self._child_run(shown.removesuffix(f"/{each['name']}"))
             if shown != each["name"] and not self._has_said_processes:
                 self._has_said_processes = True
                 self._warn(

@@ -18,7 +18,7 @@ import { Empty } from "../../components/basics";
 import { type Growing, SAMPLES_METRIC, X_KINDS, xOf } from "../../lib/axis";
 import * as format from "../../lib/format";
 import { subscribeAll } from "../../lib/perFrame";
-import { NO_LABELS, splitRun } from "../../lib/runs";
+import { splitRun } from "../../lib/runs";
 import { type ChartSpec, compareSpecs } from "../../lib/series";
 import { isTerminal } from "../../lib/states";
 import { parseAt } from "../../lib/time";
@@ -110,13 +110,22 @@ export function CompareCharts({ compared }: { compared: Compared[] }) {
   );
 }
 
+/** What the metrics of their further runs begin with. */
+const labelsOf = (compared: readonly Compared[]): string[] => [
+  ...new Set(compared.flatMap(({ trial }) => trial.child_runs)),
+];
+
 /** A chart for each metric of any of them. */
 function useSpecs(compared: readonly Compared[]): ChartSpec[] {
   const names = [...new Set(compared.flatMap(({ trial }) => Object.keys(trial.summary)))].toSorted().join("\n");
+  const labels = labelsOf(compared).join("\n");
   return useMemo(
     () =>
-      compareSpecs(names.split("\n").filter((name) => name && !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC)),
-    [names],
+      compareSpecs(
+        names.split("\n").filter((name) => name && !/^comm\/.+\//.test(name) && name !== SAMPLES_METRIC),
+        new Set(labels.split("\n")),
+      ),
+    [names, labels],
   );
 }
 
@@ -146,7 +155,7 @@ function singles(shown: readonly Compared[], spec: ChartSpec, at: (step: number)
     shown
       .filter(({ trial }) => metric in trial.summary)
       .map(({ id, name, trial }) => {
-        const { run } = splitRun(metric, NO_LABELS);
+        const { run } = splitRun(metric, new Set(trial.child_runs));
         const tile = singleValue(trial, metric, run ? `${name} · ${run}` : name, at);
         return tile ? { ...tile, key: `${metric}@${id}` } : null;
       }),
@@ -239,8 +248,9 @@ function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], lat
     const { compared, groups, search, growingOf, label } = latest();
     const shown = compared.filter((one) => !one.hidden);
     const start = (id: number): number => parseAt(compared.find((one) => one.id === id)?.trial.started_at) ?? 0;
+    const labels = new Set(labelsOf(shown));
     return names.flatMap((name) => {
-      const { run } = splitRun(name, NO_LABELS);
+      const { run } = splitRun(name, labels);
       const ofRun = (whose: string): string => (run ? `${whose} · ${run}` : whose);
       const curve = (id: number) => stores.get(id)?.get(name)[0];
       if (!groups) {

@@ -146,7 +146,7 @@ function MetricGrid({ trial, names: all, ranks }: { trial: TrialDetail; names: s
 function useRuns(trial: TrialDetail): { labels: Labels; first: string } {
   const { t } = useTranslation();
   const runs = useQuery(trackedRuns(trial.id)).data?.items;
-  const labels = useMemo(() => new Set(runs?.map((run) => run.label)), [runs]);
+  const labels = useMemo(() => new Set(trial.child_runs), [trial.child_runs]);
   return { labels, first: runs?.find((run) => run.label === "" && run.folder !== "")?.name ?? t("metrics.firstRun") };
 }
 

@@ -16,7 +16,10 @@ export function TrackedRuns({ trial }: { trial: TrialDetail }) {
   if (page === undefined || page.items.length === 0) return null;
   // MLflow's, and what TensorBoard's `add_hparams` has recorded.
   const own = page.items.filter((run) => run.label === "");
-  const children = page.items.filter((run) => run.label !== "");
+  // A run that the script has begun without a client has a curve, and nothing to list.
+  const children = page.items.filter(
+    (run) => run.label !== "" && (run.folder !== "" || Object.keys(run.params).length > 0),
+  );
   const tags = own.flatMap((run) => Object.entries(run.tags)).filter(([key]) => !key.startsWith("mlflow."));
   return (
     <>

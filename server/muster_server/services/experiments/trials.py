@@ -48,7 +48,7 @@ from ..core.events import add_event
 from ..core.lookup import get_experiment
 from ..core.ownership import require_charge
 from ..core.paging import decode_cursor, encode_cursor, read_page, read_page_of_tuples
-from ..runtime import notices, predictions
+from ..runtime import notices, predictions, tracked_runs
 from ..scheduling import held_slots
 from . import trial_columns
 from .operations import require_managed
@@ -130,6 +130,7 @@ def trial_detail(session: Session, trial_id: int, *, headline: bool = False) -> 
         metric_goal=experiment.metric_goal,
         attempts=_attempts(session, trial.id),
         exit_code=_exit_code(session, trial),
+        child_runs=tracked_runs.child_labels(session, [trial.id]).get(trial.id, []),
         config=dump(experiment.config),
         notices=[
             NoticeOut(text=notice.english, parts=parts_out(notice))
@@ -284,6 +285,7 @@ def _trials(session: Session, rows: Sequence[Found], *, headline: bool = False) 
     ids = [trial.id for trial, _ in rows]
     reported, restarted = _last_reports(session, ids), _num_restarts(session, ids)
     held = held_slots.of_trials(session, ids)
+    child_runs = tracked_runs.child_labels(session, ids)
     return [
         _trial(
             trial,
@@ -291,6 +293,7 @@ def _trials(session: Session, rows: Sequence[Found], *, headline: bool = False) 
             reported.get(trial.id),
             restarted.get(trial.id, 0),
             held.get(trial.id, 0),
+            child_runs.get(trial.id, []),
             headline,
         )
         for trial, experiment in rows
@@ -338,10 +341,11 @@ def _trial(
     reported: dt.datetime | None,
     num_restarts: int,
     num_slots_held: int,
+    child_runs: Sequence[str],
     headline: bool,
 ) -> TrialOut:
     steps = {name: entry["step"] for name, entry in trial.summary.items()}
-    name_shown = headline_of(steps, experiment.metric_name)
+    name_shown = headline_of(steps, experiment.metric_name, child_runs)
     return TrialOut.from_row(
         trial,
         experiment_id=experiment.id,

@@ -44,7 +44,7 @@ from ..core.lookup import get_experiment
 from ..lifecycle import dependencies
 from ..quota import budgets, spending
 from ..runtime import notices as trial_notices
-from ..runtime import quiet
+from ..runtime import quiet, tracked_runs
 from ..scheduling import held_slots
 from ..search import notices
 from ..search.standstill import AT_REST, standstill
@@ -352,6 +352,7 @@ class _Shown:
     id: int
     state: TrialState
     summary: Mapping[str, Any]
+    child_runs: Sequence[str]
 
 
 def _shown_trials(session: Session, experiment_ids: Sequence[int]) -> dict[int, _Shown]:
@@ -362,9 +363,11 @@ def _shown_trials(session: Session, experiment_ids: Sequence[int]) -> dict[int, 
         .join(shown, experiment_columns.shown_trial())
         .where(ExperimentRow.id.in_(experiment_ids))
     )
+    found = session.execute(query).all()
+    child_runs = tracked_runs.child_labels(session, [id for _, id, _, _ in found])
     return {
-        experiment_id: _Shown(id, TrialState(state), summary)
-        for experiment_id, id, state, summary in session.execute(query)
+        experiment_id: _Shown(id, TrialState(state), summary, child_runs.get(id, ()))
+        for experiment_id, id, state, summary in found
     }
 
 
@@ -372,7 +375,7 @@ def _headline(row: ExperimentRow, shown: _Shown | None) -> HeadlineOut | None:
     if shown is None:
         return None
     steps = {name: entry["step"] for name, entry in shown.summary.items()}
-    name = headline_of(steps, row.metric_name)
+    name = headline_of(steps, row.metric_name, shown.child_runs)
     if name is None:
         return None
     entry = shown.summary[name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -75,6 +75,20 @@ def record(
     row.tags = _merged({k: v for k, v in tags.items() if k not in removed}, reported.tags)
     session.flush()
     touch(session, f"trial:{trial.id}")
+
+
+def child_labels(session: Session, trial_ids: Collection[int]) -> dict[int, list[str]]:
+    """Return what the metrics of trials' further runs begin with, oldest first, by trial; trials
+    without such runs are left out."""
+    found: dict[int, list[str]] = {}
+    query = (
+        select(TrackedRunRow.trial_id, TrackedRunRow.label)
+        .where(TrackedRunRow.trial_id.in_(trial_ids), TrackedRunRow.label != "")
+        .order_by(TrackedRunRow.id)
+    )
+    for trial_id, label in session.execute(query):
+        found.setdefault(trial_id, []).append(label)
+    return found
 
 
 def list_runs(
