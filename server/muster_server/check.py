@@ -17,6 +17,7 @@ from .db.engine import Database, parsed_url, sqlite_file
 from .db.state import is_disk_full
 from .db.tables import schema_of
 from .errors import Conflict
+from .live.writes import why_refused
 from .services.secrets.encryption import key_ring
 from .settings import Settings, variables_of_settings
 
@@ -142,10 +143,12 @@ def _check_redis(settings: Settings, say: Callable[[str], None]) -> bool:
         say("redis: not configured (live pages poll)")
         return True
     try:
-        with redis.Redis.from_url(url, socket_timeout=3, socket_connect_timeout=3) as connection:
-            connection.ping()
+        refusal = why_refused(url, timeout_s=3.0)
     except (redis.RedisError, OSError, ValueError) as error:
         say(f"redis: FAILED ({_masked_place(url)}: {reason_of(error)})")
+        return False
+    if refusal:
+        say(f"redis: FAILED ({_masked_place(url)} refuses writes: {refusal})")
         return False
     say("redis: ok")
     return True

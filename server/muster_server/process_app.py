@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import redis
 import structlog
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Response
@@ -26,7 +25,7 @@ from muster_server.middleware.browser import BrowserGuard
 from muster_server.middleware.context import RequestContext
 from muster_server.middleware.headers import SecurityHeaders
 from muster_server.middleware.limits import RequestLimits
-from muster_server.schemas.health import ProcessReady, RedisState
+from muster_server.schemas.health import ProcessReady
 from muster_server.serve import listen_on, server_config
 from muster_server.settings import Settings
 from muster_server.telemetry.process import ControllerTelemetry, WorkerTelemetry
@@ -34,7 +33,6 @@ from muster_server.telemetry.process import ControllerTelemetry, WorkerTelemetry
 log = structlog.get_logger(__name__)
 
 START_TIMEOUT_S = 10.0
-REDIS_TIMEOUT_S = 2.0
 
 
 def create_process_app(
@@ -62,7 +60,7 @@ def create_process_app(
     @router.get("/readyz", operation_id="readyz")
     def readyz(response: Response) -> ProcessReady:
         state, working = state_of(database), is_working()
-        redis_state = _redis_state(settings)
+        redis_state = health.redis_state(settings)
         is_ready = state == "ok" and working
         if telemetry.process == "worker" and redis_state != "ok":
             is_ready = False  # its jobs come from there
@@ -109,17 +107,3 @@ def answering(app: FastAPI, settings: Settings, port: int, setting: str) -> Iter
         finally:
             server.should_exit = True
             thread.join(START_TIMEOUT_S)
-
-
-def _redis_state(settings: Settings) -> RedisState:
-    url = settings.resolved_redis_url()
-    if url is None:
-        return "not_configured"
-    try:
-        with redis.Redis.from_url(
-            url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
-        ) as connection:
-            connection.ping()
-    except (redis.RedisError, OSError):
-        return "unreachable"
-    return "ok"

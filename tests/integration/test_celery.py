@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from sqlalchemy import func, select, update
 
 from muster.launch.forkserver import ForkedProgram
 from muster_server import clock
+from muster_server.api.health import redis_state
 from muster_server.db.engine import Database
 from muster_server.db.models import (
     AllocationRow,
@@ -360,3 +362,54 @@ def test_messages_are_json(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> N
     assert message["content-type"] == "application/json"
     assert app.conf.accept_content == ["json"]
     app.close()
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_worker_waits_while_redis_takes_no_writes_and_says_why(
+    valkey: Valkey,
+    start_worker: Callable[..., ForkedProgram],
+    report: Callable[[int], None],
+    num_compacted: Callable[[], int],
+    database_url: str,
+    tmp_path: Path,
+) -> None:
+    report(1)
+    valkey.client.config_set("min-replicas-to-write", 1)
+    worker = start_worker(MUSTER_LOG_FORMAT="json")
+    output = tmp_path / "worker-0.txt"
+
+    def times_said() -> int:
+        return output.read_text().count("redis_refuses_writes")
+
+    wait_until(lambda: times_said() > 0 or worker.poll() is not None, "the worker to say why")
+    assert worker.poll() is None, output.read_text()
+    assert "NOREPLICAS" in output.read_text()
+    environment = {
+        **os.environ,
+        "MUSTER_DATABASE_URL": database_url,
+        "MUSTER_REDIS_URL": f"unix://{valkey.socket}",
+    }
+    command = [sys.executable, "-m", "muster_server.cli", "check"]
+    checked = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    (line,) = [one for one in checked.stdout.splitlines() if one.startswith("redis:")]
+    assert checked.returncode == 1
+    assert "FAILED" in line
+    assert "refuses writes: NOREPLICAS" in line
+
+    settings = Settings(redis_url=SecretStr(f"unix://{valkey.socket}"))
+    assert redis_state(settings) == "refuses_writes"
+
+    valkey.client.config_set("min-replicas-to-write", 0)
+    assert redis_state(settings) == "ok"
+    wait_until(lambda: num_compacted() == 1, "a sweep once Redis takes writes")
+
+    # A replica after a failover, in the middle of the work.
+    before = times_said()
+    valkey.client.replicaof("127.0.0.1", "1")
+    wait_until(lambda: times_said() > before, "the worker to say why again")
+    assert worker.poll() is None, output.read_text()
+    report(2)
+    valkey.client.replicaof("NO", "ONE")
+    wait_until(lambda: worker.poll() is not None or num_compacted() == 2, "the worker to go on")
+    assert worker.poll() is None, output.read_text()
+    assert "READONLY" in output.read_text()

@@ -11150,7 +11150,7 @@ export interface components {
              * Redis
              * @enum {string}
              */
-            redis: "ok" | "unreachable" | "not_configured";
+            redis: "ok" | "unreachable" | "refuses_writes" | "not_configured";
             /**
              * Status
              * @enum {string}

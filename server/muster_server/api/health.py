@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
+from redis import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.state import state_of
 from muster_server.live.hub import Hub
+from muster_server.live.writes import why_refused
 from muster_server.schemas.health import Healthy, PartState, Ready, RedisState
 from muster_server.services.core.liveness import ControlPlaneStatus, parts_alive, stuck_after
 from muster_server.settings import Settings
 
 from .http.deps import Config, Db
+
+REDIS_TIMEOUT_S = 2.0
 
 router = APIRouter(tags=["health"])
 
@@ -37,9 +41,7 @@ def readyz(request: Request, response: Response, db: Db, config: Config) -> Read
         response.headers["X-Muster-Instance"] = config.instance
     database = state_of(db)
     hub: Hub = request.app.state.hub
-    redis: RedisState = "not_configured"
-    if config.resolved_redis_url() is not None:
-        redis = "ok" if hub.is_connected else "unreachable"
+    redis = redis_state(config, is_reached=hub.is_connected)
     if database != "ok":
         response.status_code = 503
     parts = _parts(db, config) if database in ("ok", "disk_full") else None
@@ -54,6 +56,19 @@ def readyz(request: Request, response: Response, db: Db, config: Config) -> Read
         failing_loop=None if parts is None else parts.failing_loop,
         worker=worker,
     )
+
+
+def redis_state(settings: Settings, *, is_reached: bool = True) -> RedisState:
+    """Return the state of Redis; is_reached: False if it is known that it does not answer."""
+    url = settings.resolved_redis_url()
+    if url is None:
+        return "not_configured"
+    if not is_reached:
+        return "unreachable"
+    try:
+        return "refuses_writes" if why_refused(url, timeout_s=REDIS_TIMEOUT_S) else "ok"
+    except (RedisError, OSError):
+        return "unreachable"
 
 
 def _parts(database: Database, settings: Settings) -> ControlPlaneStatus | None:

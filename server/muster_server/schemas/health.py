@@ -10,7 +10,8 @@ DatabaseState = Literal["ok", "unreachable", "not_migrated", "schema_mismatch", 
 """State of the database. `not_migrated`: the tables are an older version's until you run
 `muster-server migrate`. `schema_mismatch`: they are a newer version's, or something else has
 changed them. `disk_full` (SQLite only): almost nothing can be written."""
-RedisState = Literal["ok", "unreachable", "not_configured"]
+RedisState = Literal["ok", "unreachable", "refuses_writes", "not_configured"]
+"""State of Redis. `refuses_writes`: it is a replica, or has no room: hints arrive, background jobs wait."""
 PartState = Literal["ok", "absent", "unknown"]
 """State of a process. `absent`: it has not been heard of lately. `unknown`: the database, which
 records it, does not respond."""

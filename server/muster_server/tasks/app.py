@@ -18,11 +18,12 @@ from celery import Celery  # type: ignore[import-untyped]
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.live.publisher import Publisher
+from muster_server.live.writes import KEY_PREFIX
 from muster_server.services.core.liveness import worker_sweeps
 from muster_server.services.metrics import compaction
 from muster_server.services.notifications import sending
 from muster_server.settings import Settings, get_settings
-from muster_server.tasks.names import KEY_PREFIX, QUEUE
+from muster_server.tasks.names import QUEUE
 from muster_server.tasks.sweep import sweep_once
 
 COMPACT_MAX_PARTS = 128
@@ -63,6 +64,8 @@ def make_celery(settings: Settings) -> Celery:
         task_default_queue=QUEUE,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
+        broker_channel_error_retry=True,  # as where Redis refuses a write
+        worker_consumer="muster_server.tasks.consumer:PatientConsumer",
         broker_transport_options={
             "visibility_timeout": VISIBILITY_TIMEOUT_S,
             "socket_keepalive": True,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from muster_server.live.writes import KEY_PREFIX
+
 QUEUE = "muster"
-KEY_PREFIX = "muster-celery:"
 QUEUE_KEY = KEY_PREFIX + QUEUE
 """Key of the Redis list of waiting jobs."""

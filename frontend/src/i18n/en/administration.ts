@@ -110,6 +110,7 @@ export const administration = {
       not_migrated: "Needs an upgrade",
       schema_mismatch: "Unknown schema",
       disk_full: "Disk full",
+      refuses_writes: "Refuses writes",
       failing: "Failing",
       absent: "Not running",
       unknown: "Unknown",

@@ -108,6 +108,7 @@ export const administration: Same<typeof english> = {
       not_migrated: "需要升级",
       schema_mismatch: "结构未知",
       disk_full: "磁盘已满",
+      refuses_writes: "拒绝写入",
       failing: "出错",
       absent: "未运行",
       unknown: "未知",
