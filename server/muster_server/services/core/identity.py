@@ -62,29 +62,14 @@ def describe_refused(session: Session, secret: str, *, now: dt.datetime) -> tupl
     secret_hash = hash_secret(secret)
     match kind_of(secret):
         case "usr":
-            found = session.scalar(
-                select(ApiTokenRow).where(ApiTokenRow.secret_hash == secret_hash)
-            )
+            found = _find_api_token(session, secret_hash)
             if found is not None:
-                return f"token:{found.id}", (
-                    "revoked"
-                    if found.revoked_at is not None
-                    else "expired"
-                    if found.expires_at is not None and found.expires_at <= now
-                    else "the user is deactivated"
-                )
+                token, _ = found
+                return f"token:{token.id}", _why_void(token, now) or "the user is deactivated"
         case "join":
-            token = session.scalar(
-                select(JoinTokenRow).where(JoinTokenRow.secret_hash == secret_hash)
-            )
-            if token is not None:
-                return f"join_token:{token.id}", (
-                    "revoked"
-                    if token.revoked_at is not None
-                    else "expired"
-                    if token.expires_at <= now
-                    else "used up"
-                )
+            joining = _find_join_token(session, secret_hash)
+            if joining is not None:
+                return f"join_token:{joining.id}", _why_void(joining, now) or "used up"
             return "join_token:unknown", "unknown"
         case "agt":
             return "agent:unknown", "unknown"
@@ -220,17 +205,32 @@ def principal_of_live_ticket(
     return principal if still_valid(session, [principal], now=now) else None
 
 
-def _of_api_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
+def _find_api_token(session: Session, secret_hash: str) -> tuple[ApiTokenRow, UserRow] | None:
     found = session.execute(
         select(ApiTokenRow, UserRow)
         .join(UserRow, UserRow.id == ApiTokenRow.user_id)
         .where(ApiTokenRow.secret_hash == secret_hash)
     ).one_or_none()
+    return None if found is None else (found[0], found[1])
+
+
+def _find_join_token(session: Session, secret_hash: str) -> JoinTokenRow | None:
+    return session.scalar(select(JoinTokenRow).where(JoinTokenRow.secret_hash == secret_hash))
+
+
+def _why_void(token: ApiTokenRow | JoinTokenRow, now: dt.datetime) -> str:
+    """Return why a token is not valid by itself; "" if it is."""
+    if token.revoked_at is not None:
+        return "revoked"
+    return "expired" if token.expires_at is not None and token.expires_at <= now else ""
+
+
+def _of_api_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
+    found = _find_api_token(session, secret_hash)
     if found is None:
         return None
     token, user = found
-    expired = token.expires_at is not None and token.expires_at <= now
-    if expired or token.revoked_at is not None or not user.is_active:
+    if _why_void(token, now) or not user.is_active:
         return None
     return Principal(
         kind="user",
@@ -299,8 +299,8 @@ def is_hash_of(agent: Principal, present: str | None) -> bool:
 
 
 def _of_join_token(session: Session, secret_hash: str, now: dt.datetime) -> Principal | None:
-    token = session.scalar(select(JoinTokenRow).where(JoinTokenRow.secret_hash == secret_hash))
-    if token is None or token.revoked_at is not None or token.expires_at <= now:
+    token = _find_join_token(session, secret_hash)
+    if token is None or _why_void(token, now):
         return None
     if token.uses_left < 1 and not _is_joining(session, token.id):
         return None
