@@ -142,7 +142,7 @@ def _check(settings: AgentSettings) -> int:
     from muster_agent.isolation.variables import passed, withheld
     from muster_agent.node.inventory import take_inventory
 
-    inventory = take_inventory(settings)
+    inventory, _ = take_inventory(settings)
     try:
         isolation = choose_isolation(settings)
         level, reason = isolation.level, isolation.reason

@@ -47,6 +47,7 @@ from muster_agent.jobs.warm import WarmParents
 from muster_agent.node import descriptions, health, inventory
 from muster_agent.node.preflights import PreflightCommand
 from muster_agent.node.xid import KernelLog
+from muster_agent.nvml import Device
 from muster_agent.outputs.downloads import (
     WithUncollected,
     checkpoint_file,
@@ -79,6 +80,8 @@ class Machine:
         self._address = inventory.node_address(settings)
         self._sdk_path = _make_sdk_folder(self._home)
         self._offered: list[wire.SlotInfo] = []
+        self._devices: Sequence[Device] = ()
+        """Devices as of the latest inventory."""
         self._num_cpus = inventory.num_usable_cpus()
         self._inherited = environment.passed(os.environ, settings.pass_environment)
         """Part of the agent's environment that jobs see."""
@@ -120,7 +123,7 @@ class Machine:
 
     def inventory(self) -> wire.Inventory:
         """Return what the node offers. Asks NVML and runs the training interpreter."""
-        found = inventory.take_inventory(self._settings)
+        found, self._devices = inventory.take_inventory(self._settings)
         self._offered, self._num_cpus = list(found.slots), found.num_cpus
         self._usage.gpus.numbers = inventory.keep_numbers(self._home, found.slots)
         return dataclasses.replace(
@@ -355,6 +358,7 @@ class Machine:
             images=str(self._home / IMAGES_FOLDER),
             images_limit_bytes=settings.images_limit_bytes,
             memory_share_bytes=self._memory_share(spec),
+            device_numbers=self._numbers_of(spec),
             num_threads=self._threads_of(spec),
         )
 
@@ -398,6 +402,14 @@ class Machine:
         known = {d.index: d.uuid for d in self._offered}
         found = [known.get(slot, "") for slot in slots]
         return found if all(found) else []
+
+    def _numbers_of(self, spec: wire.AllocationSpec) -> list[int]:
+        """Return the numbers by which the driver counts the devices of an allocation now; nothing if
+        those of all are not known."""
+        devices = self._usage.gpus.devices()[0] or self._devices
+        numbers = {device.uuid: device.index for device in devices if not device.is_mig}
+        uuids = self._gpus_of(spec.slots, spec.slot_type) or []
+        return [numbers[u] for u in uuids] if all(u in numbers for u in uuids) else []
 
     async def fetch_work(self, allocation: Allocation, options: ShimOptions) -> FetchResult:
         """Restore an allocation's work folder if it lies in an object store, for which the shim has

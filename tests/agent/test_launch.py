@@ -442,9 +442,13 @@ def test_launchers_of_a_command_are_given_numbers_of_devices(make_spec: Any) -> 
     spec = make_spec(
         launcher="shell", entrypoint=["bash", "run.sh"], slot_type="cuda", slots=[3, 1]
     )
-    place = dataclasses.replace(PLACE, gpus=("GPU-d", "GPU-b"))
+    # The driver counts otherwise than the slots since a device has been missing.
+    place = dataclasses.replace(PLACE, gpus=("GPU-d", "GPU-b"), device_numbers=(2, 0))
     (command,) = build_commands(spec, place, rendezvous=MEETING)
-    assert command.environment["CUDA_VISIBLE_DEVICES"] == "3,1"
+    assert command.environment["CUDA_VISIBLE_DEVICES"] == "2,0"
+    unknown = dataclasses.replace(place, device_numbers=())
+    (command,) = build_commands(spec, unknown, rendezvous=MEETING)
+    assert command.environment["CUDA_VISIBLE_DEVICES"] == "GPU-d,GPU-b"
 
 
 def test_users_variables_win_over_defaults_but_not_over_ranks(make_spec: Any) -> None:

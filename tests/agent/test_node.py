@@ -50,7 +50,7 @@ def test_inventory_of_this_machine(tmp_path: Path) -> None:
     settings = AgentSettings(
         server_url="http://127.0.0.1:1", home=tmp_path, slots=3, slot_type="cpu"
     )  # type: ignore[call-arg]
-    inventory = take_inventory(settings)
+    inventory, _ = take_inventory(settings)
     assert [s.index for s in inventory.slots] == [0, 1, 2]
     assert inventory.address == "127.0.0.1"
     assert inventory.python_version == ".".join(map(str, sys.version_info[:3]))

@@ -119,6 +119,46 @@ def test_a_slot_keeps_its_index_while_those_of_devices_move(
     assert read_numbers(tmp_path / "agent") == {"GPU-a": 0, "GPU-b": 1, "GPU-c": 2}
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "launcher", "visible"),
+    [
+        ([device("GPU-a", instances=PARTS)], None, "plain", "MIG-1"),
+        (TWO, [TWO[1], device("GPU-c")], "plain", "GPU-b"),
+        (TWO, [TWO[1], device("GPU-c")], "shell", "0"),  # launchers read numbers
+    ],
+)
+def test_a_job_gets_the_device_of_its_slot(
+    gpu_agent: Any,
+    plane: Any,
+    wait_for: Any,
+    make_spec: Any,
+    code: Any,
+    first: list[dict[str, Any]],
+    then: list[dict[str, Any]] | None,
+    launcher: str,
+    visible: str,
+) -> None:
+    agent = gpu_agent(first)
+    offered(plane, wait_for)
+    if then is not None:
+        gpu_agent(then)
+        offered(plane, wait_for)
+    script = "import os\nprint('visible', os.environ['CUDA_VISIBLE_DEVICES'], flush=True)\n"
+    entrypoint = ["python", "main.py"] if launcher == "shell" else ["main.py"]
+    plane.want(
+        make_spec(
+            code=code(script),
+            entrypoint=entrypoint,
+            launcher=launcher,
+            slots=[1],
+            world_size=1,
+            slot_type="cuda",
+        )
+    )
+    agent.wait_exit("a1", timeout_s=100.0)
+    assert f"visible {visible}\n".encode() in b"".join(plane.of("a1").logs.values())
+
+
 def test_lowered_clocks_travel_with_their_reasons(
     gpu_agent: Any, plane: Any, wait_for: Any, tmp_path: Path
 ) -> None:

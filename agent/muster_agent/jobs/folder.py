@@ -90,6 +90,9 @@ class ShimOptions:
     images_limit_bytes: int = IMAGES_LIMIT_BYTES
     memory_share_bytes: int = 0
     """Limit of memory of a document that declares none; 0: no limit."""
+    device_numbers: list[int] = field(default_factory=list)
+    """Numbers by which the driver counts the devices of its slots now, in their order; empty where they
+    are not known, or where they are MIG instances, which have none."""
     num_threads: int = 0
     """Number of cores for a job of one process; 0: as many as there are."""
 

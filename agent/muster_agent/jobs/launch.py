@@ -5,7 +5,7 @@ The exact commands are pinned by golden tests, because users reproduce them by h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -104,6 +104,8 @@ class LaunchContext:
     """Where scripts find the shim's tracking server; "" for none."""
     tracking_token: str = ""
     loopback_interface: str = "lo"
+    device_numbers: tuple[int, ...] = ()
+    """Numbers by which the driver counts these devices; see ShimOptions."""
     num_threads: int = 0
     """Threads of a job of one process; 0: as many as the libraries count cores."""
     inherited: Mapping[str, str] = field(default_factory=dict)
@@ -433,14 +435,20 @@ def _device_ids(spec: AllocationSpec, place: LaunchContext) -> tuple[str, ...]:
     """Return the numbers of its devices as the job sees them."""
     if spec.slot_type != "cuda":
         return ()
-    slots = range(len(spec.slots)) if place.has_own_devices else spec.slots
-    return tuple(str(slot) for slot in slots)
+    numbers: Sequence[int] = place.device_numbers or spec.slots
+    if place.has_own_devices:
+        numbers = range(len(spec.slots))
+    return tuple(str(number) for number in numbers)
 
 
 def _visible_devices(spec: AllocationSpec, place: LaunchContext) -> tuple[str, ...]:
     """Return the names of its devices. Launchers that a command brings along, such as deepspeed, count
-    devices and read nothing but numbers."""
-    return place.gpus if place.gpus and spec.launcher != "shell" else _device_ids(spec, place)
+    devices and read nothing but numbers, unless these are not known: the index of a slot is that of its
+    device at first, and stays when other devices are missing."""
+    has_numbers = bool(place.has_own_devices or place.device_numbers)
+    if place.gpus and not (spec.launcher == "shell" and has_numbers):
+        return place.gpus
+    return _device_ids(spec, place)
 
 
 def helps_launchers(spec: AllocationSpec) -> bool:

@@ -32,8 +32,9 @@ _SMI_TIMEOUT_S = 20.0
 _SMI_FIELDS = "index,name,memory.total,uuid,driver_version,ecc.errors.uncorrected.volatile.total,mig.mode.current"
 
 
-def take_inventory(settings: AgentSettings) -> Inventory:
-    """Return the inventory for registration. Asks NVML and runs the training interpreter."""
+def take_inventory(settings: AgentSettings) -> tuple[Inventory, Sequence[Device]]:
+    """Return the inventory for registration, and the devices of the machine. Asks NVML and runs the
+    training interpreter."""
     found, driver_version = find_devices() if settings.slot_type != "cpu" else ([], "")
     devices = offered_devices(found, settings)
     given = os.environ if settings.is_pilot else {}
@@ -48,7 +49,7 @@ def take_inventory(settings: AgentSettings) -> Inventory:
         interpreter = describe(settings.python, cache=settings.home / "interpreters")
     except InterpreterError:
         interpreter = Interpreter(python_version="", torch_version="", cuda_version="", packages=[])
-    return Inventory(
+    inventory = Inventory(
         chores=[DESCRIBES],
         hostname=socket.gethostname(),
         address=node_address(settings),
@@ -63,6 +64,7 @@ def take_inventory(settings: AgentSettings) -> Inventory:
         driver_version=driver_version,
         agent_version=__version__,
     )
+    return inventory, found
 
 
 def find_devices() -> tuple[Sequence[Device], str]:

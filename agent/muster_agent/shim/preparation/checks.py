@@ -200,6 +200,7 @@ def prepare(
                 sdk_folder=options.sdk_path,
                 attach_path=str(Path(muster.__file__).parent / "launch" / "attach_site"),
                 loopback_interface=LOOPBACK_INTERFACE,
+                device_numbers=tuple(options.device_numbers),
                 num_threads=options.num_threads,
                 inherited=inherited,
                 has_own_devices=(
