@@ -107,6 +107,29 @@ def test_a_problem_of_a_slot_keeps_new_work_off_that_slot_alone(controller, agen
     assert events(show, node_of(show), "node.health") == []
 
 
+def test_a_pool_may_ignore_who_else_uses_a_device(controller, agent, submit, show, admin_client):
+    node = agent(slots=2)
+    node.beat(problems=[USED])
+    submit(slots=2)
+    controller.tick()
+    assert node.poll() == {}
+    url = "/api/v1/pools/default"
+    pool = admin_client.put(url, json={"foreign_processes": "ignore"}).json()
+    assert pool["foreign_processes"] == "ignore"
+    assert node_of(show)["num_slots_free"] == 2
+    assert node_of(show)["problems"] == [USED], "it is told all the same"
+    controller.tick()
+    assert len(node.poll()) == 1
+
+    lost = USED | {"kind": "device", "message": "GPU 1 is lost"}
+    node.beat(problems=[lost])  # that is not ignored
+    assert node_of(show)["slots"][1]["problem"] == "GPU 1 is lost"
+    node.beat(problems=[USED])
+    assert node_of(show)["slots"][1]["problem"] == ""
+    admin_client.put(url, json={"foreign_processes": "wait"})
+    assert node_of(show)["slots"][1]["problem"] == USED["message"]
+
+
 def test_a_device_that_is_lost_is_told_with_its_slot(agent, show):
     node = agent(slots=2)
     node.beat(problems=[USED | {"kind": "device", "message": "GPU 1 is lost"}])

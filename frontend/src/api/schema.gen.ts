@@ -10207,6 +10207,8 @@ export interface components {
         PoolIn: {
             /** Allowed Images */
             allowed_images?: string[] | null;
+            /** Foreign Processes */
+            foreign_processes?: ("wait" | "ignore") | null;
             /** Min Isolation */
             min_isolation?: ("none" | "user" | "sandbox") | null;
             /** Price Per Slot Hour */
@@ -10222,6 +10224,11 @@ export interface components {
             changed_at: string | null;
             /** Currency */
             currency: string;
+            /**
+             * Foreign Processes
+             * @enum {string}
+             */
+            foreign_processes: "wait" | "ignore";
             /**
              * Min Isolation
              * @enum {string}

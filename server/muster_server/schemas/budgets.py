@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from muster.wire import IsolationLevel
+from muster_server.domain.nodes.availability import ForeignProcesses
 
 from .base import Identifier, Input, Output, PartOut, SafeStr, WireFloat
 from .document import BudgetIn
@@ -137,6 +138,9 @@ class PoolIn(Input):
     allowed_images: Annotated[list[ImagePrefix], Field(max_length=64)] | None = None
     """Registries, parts of registries and repositories whose images may run in the pool, such as
     `ghcr.io/acme`; an empty list allows all images."""
+    foreign_processes: ForeignProcesses | None = None
+    """What to do about devices that somebody uses outside Muster: `wait` until they are free, or
+    `ignore` it and share them."""
 
 
 class PoolOut(Output):
@@ -151,6 +155,8 @@ class PoolOut(Output):
     """Whether only jobs with an image may run in it."""
     allowed_images: list[str]
     """What images may begin with; empty for all images."""
+    foreign_processes: ForeignProcesses
+    """What is done about devices that somebody uses outside Muster: `wait` or `ignore`."""
     num_nodes: int
     num_nodes_online: int
     num_nodes_too_weak: int
@@ -159,4 +165,4 @@ class PoolOut(Output):
     """Slot type → slots of all its nodes."""
     num_slots_used: int
     changed_at: dt.datetime | None
-    """When the price or a requirement was last set."""
+    """When a setting of the pool was last changed."""

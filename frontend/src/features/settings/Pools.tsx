@@ -1,4 +1,4 @@
-import { Button, NumberInput, Select } from "@mantine/core";
+import { Button, Checkbox, NumberInput, Select } from "@mantine/core";
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
@@ -177,12 +177,18 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   const [price, setPrice] = useState<number | string>(pool.price_per_slot_hour);
   const [level, setLevel] = useState(pool.min_isolation);
   const [rules, setRules] = useState(rulesOf(pool));
+  const [foreign, setForeign] = useState(pool.foreign_processes);
   const save = useMutation({
     mutationFn: () =>
       unwrap(
         client.PUT("/api/v1/pools/{name}", {
           params: { path: { name: pool.name } },
-          body: { price_per_slot_hour: Number(price), min_isolation: level, ...bodyOf(rules) },
+          body: {
+            price_per_slot_hour: Number(price),
+            min_isolation: level,
+            foreign_processes: foreign,
+            ...bodyOf(rules),
+          },
         }),
       ),
     onSuccess: async () => {
@@ -220,6 +226,12 @@ function PoolDialog({ pool, onClose }: { pool: Pool; onClose: () => void }) {
         data={LEVELS.map((one) => ({ value: one, label: t(`pools.level.${one}`) }))}
       />
       <PoolContainersFields rules={rules} onChange={setRules} />
+      <Checkbox
+        label={t("pools.ignoreForeign")}
+        description={t("pools.ignoreForeignHint")}
+        checked={foreign === "ignore"}
+        onChange={(event) => setForeign(event.currentTarget.checked ? "ignore" : "wait")}
+      />
     </FormDialog>
   );
 }

@@ -97,6 +97,8 @@ export const settings = {
     changed: "Changed",
     settingsOf: "Settings of pool {{name}}",
     isolation: "Isolation",
+    ignoreForeign: "Share GPUs that are in use outside Muster",
+    ignoreForeignHint: "Otherwise they get no trials until the other processes have ended.",
     minIsolation: "Least isolation",
     minIsolationHint: "Trials are placed only on nodes of this level or a stronger one. Running trials continue.",
     level: { none: "Any", user: "Separate users", sandbox: "Sandbox" },

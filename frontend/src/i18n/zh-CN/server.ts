@@ -327,6 +327,7 @@ export const events: Readonly<Record<string, string>> = {
   "node.prepare_failed": "节点准备失败",
   "node.quarantined": "节点已隔离",
   "node.registered": "节点已加入",
+  "node.used": "设备被 Muster 之外的进程使用",
   "node.released": "节点解除隔离",
   "node.scheduling": "节点调度变化",
   "provider.failed": "临时节点未能启动",

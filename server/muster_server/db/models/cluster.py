@@ -150,7 +150,7 @@ class NodeSlotRow(Base):
     it again."""
     problem: Mapped[str] = mapped_column(default="")
     """What keeps new work off this slot alone, from the node's `problems` and the settings of its pool
-    (services.nodes.health.hold_back); "" for nothing."""
+    (services.core.slot_problems); "" for nothing."""
 
 
 class PreflightRow(Base):

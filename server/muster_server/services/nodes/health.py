@@ -10,13 +10,12 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.wire import NodeProblem
 from muster_server.db.engine import touch
-from muster_server.db.models import NodeRow, NodeSlotRow, PoolRow
-from muster_server.domain.nodes.availability import USED, slots_held_back
+from muster_server.db.models import NodeRow
+from muster_server.domain.nodes.availability import USED
 from muster_server.domain.nodes.health import (
     MAX_MESSAGE_CHARS,
     MAX_PROBLEMS,
@@ -31,6 +30,7 @@ from muster_server.domain.nodes.health import (
 
 from ..core import audit
 from ..core.events import add_event
+from ..core.slot_problems import hold_back
 
 
 def note_problems(
@@ -50,15 +50,6 @@ def note_problems(
     _assess(session, node)
     _tell_of_health(session, node, before, problems, now=now)
     _tell_of_use(session, node, before, problems, now=now)
-
-
-def hold_back(session: Session, node: NodeRow) -> None:
-    """Note at each slot of a node what keeps new work off it, by the node's problems and its pool."""
-    setting = session.scalar(select(PoolRow.foreign_processes).where(PoolRow.name == node.pool))
-    held_back = slots_held_back(node.problems, foreign_processes=setting or "wait")
-    for slot in session.scalars(select(NodeSlotRow).where(NodeSlotRow.node_id == node.id)):
-        slot.problem = held_back.get(slot.idx, "")
-    session.flush()
 
 
 def _tell_of_health(

@@ -42,6 +42,7 @@ from muster_server.settings import Settings
 
 from ..core.assignments import lock_nodes
 from ..core.events import add_event, was_told
+from ..core.slot_problems import hold_back
 from ..scheduling.allocations import clean, lock_what_may_be_freed
 from . import credentials, health
 from .leases import heard_in_time
@@ -376,7 +377,7 @@ def _update_slots(
         row.device = dataclasses.asdict(slot)
         row.is_gone = False
     session.flush()
-    health.hold_back(session, node)
+    hold_back(session, node)
 
 
 def _move_slots(session: Session, rows: Mapping[int, NodeSlotRow]) -> None:

@@ -18,6 +18,7 @@ from muster_server.schemas.budgets import PoolIn, PoolOut
 from muster_server.settings import get_settings
 
 from ..core.paging import decode_cursor, encode_cursor
+from ..core.slot_problems import hold_back
 
 
 def list_pools(session: Session, *, cursor: str | None, limit: int) -> Page[PoolOut]:
@@ -57,6 +58,10 @@ def change_pool(session: Session, name: str, changes: PoolIn, now: dt.datetime) 
         setattr(row, field, value)
     row.changed_at = now
     session.flush()
+    if changes.foreign_processes is not None:
+        for node in session.scalars(select(NodeRow).where(NodeRow.pool == name)):
+            hold_back(session, node)
+        touch(session, "loops")
     touch(session, "cluster")
 
 
@@ -125,6 +130,7 @@ def _show(session: Session, names: list[str]) -> list[PoolOut]:
             provider=providers.get(name),
             requires_containers=name in settings and settings[name].requires_containers,
             allowed_images=settings[name].allowed_images if name in settings else [],
+            foreign_processes=settings[name].foreign_processes if name in settings else "wait",
             num_nodes=sum(nodes[name].values()),
             num_nodes_online=nodes[name].get(NodeState.ONLINE, 0),
             num_nodes_too_weak=too_weak[name],

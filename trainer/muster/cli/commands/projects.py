@@ -346,6 +346,24 @@ def pool_containers(
     report(pool, f"Pool {name}: {_container_rule(pool)}", as_json=as_json)
 
 
+@pool_app.command("foreign-processes")
+def pool_foreign_processes(
+    name: NameArgument,
+    rule: Annotated[
+        Literal["wait", "ignore"],
+        typer.Argument(help="Wait until such a device is free, or ignore its use and share it."),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Set what to do about GPUs that somebody uses outside Muster (administrators)."""
+    pool = _change_pool(name, foreign_processes=rule)
+    rules = {
+        "wait": "GPUs that somebody uses outside Muster get no trials until they are free",
+        "ignore": "GPUs that somebody uses outside Muster get trials as well",
+    }
+    report(pool, f"Pool {name}: {rules[rule]}", as_json=as_json)
+
+
 # ---------------------------------------------------------------- helpers
 
 
