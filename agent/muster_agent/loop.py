@@ -69,6 +69,9 @@ LATE_ANSWER_S = 3.0
 """An answer to a poll that the server has given for so long was lost on its way."""
 CREATE_RETRY_S = 5.0
 TELL_AGAIN_S = 0.1
+MEMORY_WAIT_S = 3.0
+"""Seconds that the end of a job waits for the memory of its devices before it is reported."""
+MEMORY_LOOK_S = 0.2
 
 
 class Agent:
@@ -116,6 +119,10 @@ class Agent:
         self._polled_index: int | None = None
         """Ends the poll under way."""
         self._wake = asyncio.Event()
+        self._beat_soon = asyncio.Event()
+        """Ends the pause before the next heartbeat."""
+        self._told_at = 0.0
+        """When the problems of the last heartbeat that has arrived were found, by the boot clock."""
         self._is_leaving = False
         self._is_gone = False
         """The server is told that this node is gone: what it refuses from now on is no failure."""
@@ -254,7 +261,9 @@ class Agent:
         is_away = False
         self._renew()
         while True:
+            await self._machine.read_devices()
             asked_at = self._machine.boot_clock()
+            self._beat_soon.clear()
             try:
                 # Forgotten allocations stay in the list until they are dead and deleted.
                 reply = await self._plane.lease(
@@ -265,7 +274,7 @@ class Agent:
                         running=list(self._allocations),
                         accepts_credential=True,
                         clock=self._machine.clock_reading(),
-                        problems=self._problems(),
+                        problems=await self._problems(),
                     )
                 )
             except ServerUnreachable as error:
@@ -285,15 +294,49 @@ class Agent:
             # Counted from before the request: the lease of a slow answer may have expired on its
             # way.
             self._deadline_boot_s = asked_at + reply.lease_s
+            self._told_at = asked_at
             self._renew()
-            await asyncio.sleep(heartbeat_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(heartbeat_s):
+                    await self._beat_soon.wait()
 
-    def _problems(self) -> list[wire.NodeProblem] | None:
+    async def _problems(self) -> list[wire.NodeProblem] | None:
         problems = self._housekeeping.problems
+        if of_slots := await asyncio.to_thread(self._slot_problems):
+            problems = [*of_slots, *(problems or ())]
         if self._is_leaving and not self._settings.is_pilot:
             # Nothing new is placed here until the next agent says otherwise.
             return [*(problems or ()), wire.leaving_problem(TOLD_TO_END)]
         return problems
+
+    def _slot_problems(self) -> list[wire.NodeProblem]:
+        """Return what keeps new work off single slots now. Blocks."""
+        holders = {
+            allocation_id: a.spec.slots
+            for allocation_id, a in list(self._allocations.items())
+            if a.spec.slot_type != "cpu" and not (a.has_ended or a.is_end_reported)
+        }
+        return self._machine.slot_problems(holders)
+
+    async def _release(self, allocation: Allocation) -> None:
+        """Wait until the memory of a job's devices is free, before the server hears of its end and gives
+        its slots to others; if that takes long, until the server knows that they are to wait."""
+        slots = allocation.spec.slots if allocation.spec.slot_type != "cpu" else []
+        deadline = time.monotonic() + MEMORY_WAIT_S
+        is_free = not slots
+        while not is_free and time.monotonic() < deadline:
+            await self._machine.read_devices()
+            await asyncio.to_thread(self._slot_problems)
+            is_free = not self._machine.waits_for_memory(slots)
+            if not is_free:
+                await asyncio.sleep(MEMORY_LOOK_S)
+        if is_free:
+            return
+        log.warning("device_memory_left", allocation_id=allocation.allocation_id, slots=slots)
+        began = self._machine.boot_clock()
+        self._beat_soon.set()
+        while self._told_at < began:  # noqa: ASYNC110
+            await asyncio.sleep(TELL_AGAIN_S)
 
     def _take_credential(self, credential: str) -> None:
         try:
@@ -407,7 +450,7 @@ class Agent:
 
         async def upload(allocation: Allocation) -> None:
             try:
-                await Uploader(allocation, self._plane, session).run()
+                await Uploader(allocation, self._plane, session, release=self._release).run()
             finally:
                 uploading.discard(allocation.allocation_id)
 
@@ -527,6 +570,7 @@ class Agent:
             log.error("allocation_not_created", allocation_id=spec.allocation_id, error=str(error))
             return None
         self._allocations[spec.allocation_id] = allocation
+        self._machine.hold(spec)
         return allocation
 
     def _present_session(self) -> Session:

@@ -8,7 +8,9 @@ import dataclasses
 import os
 import secrets
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -45,6 +47,7 @@ from muster_agent.jobs.orphans import end_orphans
 from muster_agent.jobs.programs import Programs
 from muster_agent.jobs.warm import WarmParents
 from muster_agent.node import descriptions, health, inventory
+from muster_agent.node.foreign import DeviceUsers, SlotWatch
 from muster_agent.node.preflights import PreflightCommand
 from muster_agent.node.xid import KernelLog
 from muster_agent.nvml import Device
@@ -82,6 +85,8 @@ class Machine:
         self._offered: list[wire.SlotInfo] = []
         self._devices: Sequence[Device] = ()
         """Devices as of the latest inventory."""
+        self._watch = SlotWatch()
+        self._looking = threading.Lock()
         self._num_cpus = inventory.num_usable_cpus()
         self._inherited = environment.passed(os.environ, settings.pass_environment)
         """Part of the agent's environment that jobs see."""
@@ -152,6 +157,56 @@ class Machine:
             gpus=self._usage.gpus,
             needs_devices=self._settings.slot_type == "cuda",
         )
+
+    async def read_devices(self) -> None:
+        """Have the GPUs that are slots of this node read now."""
+        if self._gpu_slots:
+            await self._usage.gpus.refresh()
+
+    def slot_problems(self, holders: Mapping[str, Sequence[int]]) -> list[wire.NodeProblem]:
+        """Return what keeps new work off single slots, by the latest reading of the GPUs. May wait for
+        the container engine.
+
+        holders: allocations that have not ended, id → slots.
+        """
+        devices, _ = self._usage.gpus.devices() if self._gpu_slots else (None, "")
+        if devices is None:
+            return []
+        held = frozenset(slot for slots in holders.values() for slot in slots)
+        with self._looking:
+            readings = self._processes.readings(
+                devices,
+                self._gpu_slots,
+                held=held | self._watch.claimed,
+                allocation_ids=holders,
+            )
+            return self._watch.look(readings, held=held, now=time.monotonic())
+
+    def hold(self, spec: wire.AllocationSpec) -> None:
+        """Note that the job of an allocation is about to begin on its slots."""
+        if spec.slot_type != "cpu":
+            self._watch.hold(spec.slots)
+
+    def waits_for_memory(self, slots: Collection[int]) -> bool:
+        """Return whether the job that one of these slots had last has left memory on its device."""
+        return not self._watch.waiting.isdisjoint(slots)
+
+    @property
+    def _gpu_slots(self) -> list[wire.SlotInfo]:
+        return [slot for slot in self._offered if slot.slot_type == "cuda"]
+
+    @cached_property
+    def _processes(self) -> DeviceUsers:
+        owner = process.owner_of(self._home)
+        return DeviceUsers(owner, lambda: self._container_ids(owner.partition("@")[0]))
+
+    def _container_ids(self, mark: str) -> list[str]:
+        if self._containers.engine is None:
+            return []
+        try:
+            return upkeep.ids(self._containers.engine, owner=mark)
+        except EngineFailed:
+            return []
 
     def usage(self) -> wire.NodeUsage:
         """Return the node's use since the previous call."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -36,7 +37,17 @@ UNACCEPTABLE = frozenset({400, 413, 422})
 
 
 class Uploader:
-    def __init__(self, allocation: Allocation, plane: ControlPlane, session: Session) -> None:
+    def __init__(
+        self,
+        allocation: Allocation,
+        plane: ControlPlane,
+        session: Session,
+        *,
+        release: Callable[[Allocation], Awaitable[None]],
+    ) -> None:
+        """Create the uploader; `release` is awaited before the end of the allocation is sent, with which
+        its slots become free."""
+        self._release = release
         self._allocation = allocation
         self._plane = plane
         self._session = session
@@ -90,6 +101,7 @@ class Uploader:
         )
         if lines and lines[0].is_exit():
             allocation.is_end_reported = True
+            await self._release(allocation)
             await self._send(lines)
             allocation.is_delivered = allocation.acked_seq >= lines[0].seq
 

@@ -440,3 +440,19 @@ def sandbox(tmp_path: Path) -> Isolation:
     except CannotIsolate as error:
         pytest.skip(str(error))
     return dataclasses.replace(offer, home=str(home / "homes" / "p1"))
+
+
+@pytest.fixture
+def gpu_agent(agent: Any, plane: Any, tmp_path: Path) -> Callable[[list[dict[str, Any]]], Any]:
+    """Start the agent on these devices, in the place of the one that runs on processors."""
+
+    def start(devices: list[dict[str, Any]]) -> Any:
+        agent.kill()
+        agent.environment |= fake_nvml.install(tmp_path, devices)
+        agent.environment |= {"MUSTER_AGENT_SLOTS": "8", "MUSTER_AGENT_ISOLATION": "none"}
+        plane.registrations.clear()
+        plane.leases.clear()
+        agent.start()
+        return agent
+
+    return start

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +28,6 @@ PARTS = [
     }
     for n in range(2)
 ]
-
-
-@pytest.fixture
-def gpu_agent(agent: Any, plane: Any, tmp_path: Path) -> Callable[[list[dict[str, Any]]], Any]:
-    """Start the agent on these devices, in the place of the one that runs on processors."""
-
-    def start(devices: list[dict[str, Any]]) -> Any:
-        agent.kill()
-        agent.environment |= fake_nvml.install(tmp_path, devices)
-        agent.environment |= {"MUSTER_AGENT_SLOTS": "8", "MUSTER_AGENT_ISOLATION": "none"}
-        plane.registrations.clear()
-        plane.leases.clear()
-        agent.start()
-        return agent
-
-    return start
 
 
 def offered(plane: Any, wait_for: Any) -> list[tuple[int, str]]:

@@ -139,6 +139,11 @@ def remove_orphans(engine: Engine, *, owner: str, is_kept: Callable[[str], bool]
     return removed
 
 
+def ids(engine: Engine, *, owner: str) -> list[str]:
+    """Return the ids of the containers of an agent. Blocks. Raises EngineFailed."""
+    return [] if engine.is_plain else _list(engine, OWNER_LABEL, owner)
+
+
 def _list(engine: Engine, *labels: str) -> list[str]:
     """Return the ids of containers with all of these labels, given as names and values. Raises
     EngineFailed."""

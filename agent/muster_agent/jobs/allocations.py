@@ -82,7 +82,7 @@ class Allocation:
         self.is_delivered = False
         """The server holds every record and log byte, the last record included."""
         self.is_end_reported = False
-        """The server was sent the last record, maybe before the shim has shown the state."""
+        """The server is sent the last record, maybe before the shim has shown the state."""
         self.uploads: asyncio.Task[None] | None = None
         self.mask: Mask | None = None if spec.secrets else folder.mask()
         """Hides the job's secrets in its logs; None until the values are known."""

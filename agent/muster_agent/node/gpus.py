@@ -7,6 +7,7 @@ what it last heard, and is told when that is old.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,8 @@ from muster.wire import GpuUsage, ThrottleReason
 from muster_agent.nvml import Accelerator, Device, Nvml, NvmlAbsent, accelerators_of
 
 SAMPLE_INTERVAL_S = 5.0
+REFRESH_TIMEOUT_S = 1.0
+"""Seconds that a heartbeat waits for devices that are slow to answer."""
 TOO_OLD_S = 30.0
 """Age in seconds beyond which a reading is no longer reported."""
 
@@ -44,6 +47,8 @@ class GpuMeter:
         self._at = time.monotonic()
         self._problem = "they have not been asked yet"
         self._thread: threading.Thread | None = None
+        self._read_now = threading.Event()
+        self._num_readings = 0
 
     def devices(self) -> tuple[Sequence[Device] | None, str]:
         """Return the latest reading of all devices, or None and the reason. Never blocks."""
@@ -55,6 +60,14 @@ class GpuMeter:
             self.is_waiting = False
             return None, f"NVML has not answered for {age_s:.0f} s"
         return self._found, self._problem
+
+    async def refresh(self, *, timeout_s: float = REFRESH_TIMEOUT_S) -> None:
+        """Have the devices read now, and wait until that is done, for `timeout_s` seconds at most."""
+        self.devices()
+        before, deadline = self._num_readings, time.monotonic() + timeout_s
+        self._read_now.set()
+        while not self.is_absent and self._num_readings == before and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
     def read(self) -> tuple[list[GpuUsage] | None, str]:
         """Return the latest use of all devices, or None and the reason. Never blocks."""
@@ -80,7 +93,9 @@ class GpuMeter:
             except Exception as error:
                 self._found, self._problem = None, f"NVML failed: {error}"
             self._at, self.is_waiting = time.monotonic(), False
-            time.sleep(SAMPLE_INTERVAL_S)
+            self._num_readings += 1
+            self._read_now.wait(SAMPLE_INTERVAL_S)
+            self._read_now.clear()
 
 
 def usage_of(devices: Sequence[Device], numbers: Mapping[str, int]) -> list[GpuUsage]:

@@ -12,7 +12,7 @@ import contextvars
 import os
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -236,6 +236,18 @@ class SimulatedMachine(Machine):
 
     def problems(self) -> list[wire.NodeProblem]:
         return []
+
+    async def read_devices(self) -> None:
+        return
+
+    def slot_problems(self, holders: Mapping[str, Sequence[int]]) -> list[wire.NodeProblem]:
+        return []
+
+    def hold(self, spec: wire.AllocationSpec) -> None:
+        return
+
+    def waits_for_memory(self, slots: Collection[int]) -> bool:
+        return False
 
     def was_here(self, allocation_id: str) -> bool:
         return allocation_id in self._computer.history

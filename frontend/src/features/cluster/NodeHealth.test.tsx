@@ -7,7 +7,7 @@ import { NodeHealth } from "./NodeHealth";
 
 beforeAll(() => showTexts("en"));
 afterEach(cleanup);
-const well = { quarantine_reason: "", problems: [], strikes: 0, strike_reason: "" };
+const well = { quarantine_reason: "", problems: [], slots: [], strikes: 0, strike_reason: "" };
 const show = (node: Parameters<typeof NodeHealth>[0]["node"]) =>
   render(
     <MantineProvider withCssVariables={false} withGlobalClasses={false}>
@@ -34,6 +34,30 @@ test("each problem says whether it keeps new work away", () => {
   );
   expect(screen.getByTestId("node-health")).toHaveTextContent("7 s aheadClock: trials are still placed here.");
   expect(screen.getByTestId("node-health")).toHaveTextContent("loudfans: trials are still placed here.");
+});
+
+test("a device that others use keeps new work off its slot, unless the pool ignores that", () => {
+  const used = "GPU 1 is used by ann (pid 4242, 31 GiB) outside Muster";
+  const slot = {
+    index: 1,
+    slot_type: "cuda",
+    name: "",
+    memory_bytes: 0,
+    allocation_id: null,
+    experiment_id: null,
+    experiment_name: null,
+    trial_id: null,
+    rank: null,
+    problem: used,
+  };
+  const problems = [{ kind: "used", message: used, blocks: true, slot: 1 }];
+  show({ ...well, problems, slots: [slot] });
+  expect(screen.getByRole("alert")).toHaveTextContent(
+    `${used}In use outside Muster: no new trials are placed on slot 1 until this is over.`,
+  );
+  cleanup();
+  show({ ...well, problems, slots: [{ ...slot, problem: "" }] });
+  expect(screen.getByTestId("node-health")).toHaveTextContent("In use outside Muster: trials are still placed here.");
 });
 
 test("failures to prepare are counted until they lead to a quarantine, which names its reason", () => {

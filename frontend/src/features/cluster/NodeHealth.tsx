@@ -7,7 +7,7 @@ import { Notice } from "../../components/basics";
 export function NodeHealth({
   node,
 }: {
-  node: Pick<Node, "quarantine_reason" | "problems" | "strikes" | "strike_reason">;
+  node: Pick<Node, "quarantine_reason" | "problems" | "slots" | "strikes" | "strike_reason">;
 }) {
   const { t } = useTranslation();
   return (
@@ -17,13 +17,20 @@ export function NodeHealth({
           {node.quarantine_reason} <span>{t("nodes.quarantinedHint")}</span>
         </Notice>
       ) : null}
-      {node.problems.map((problem) => (
-        <Notice key={problem.kind + problem.message} tone={problem.blocks ? "bad" : "warn"} title={problem.message}>
-          {t(problem.blocks ? "nodes.problemBlocks" : "nodes.problemOpen", {
-            kind: t(`nodes.problem.${problem.kind}` as "nodes.problem.disk", { defaultValue: problem.kind }),
-          })}
-        </Notice>
-      ))}
+      {node.problems.map((problem) => {
+        const slot = problem.slot ?? null;
+        // A pool may have devices that others use given out all the same.
+        const isKept = problem.blocks && (slot === null || node.slots.some((one) => one.index === slot && one.problem));
+        const text = !isKept ? "nodes.problemOpen" : slot === null ? "nodes.problemBlocks" : "nodes.problemBlocksSlot";
+        return (
+          <Notice key={problem.kind + problem.message} tone={isKept ? "bad" : "warn"} title={problem.message}>
+            {t(text, {
+              kind: t(`nodes.problem.${problem.kind}` as "nodes.problem.disk", { defaultValue: problem.kind }),
+              slot: slot ?? "",
+            })}
+          </Notice>
+        );
+      })}
       {node.strikes > 0 && !node.quarantine_reason ? (
         <Notice tone="warn" title={t("nodes.strikes", { count: node.strikes })}>
           {node.strike_reason} <span>{t("nodes.strikesHint")}</span>

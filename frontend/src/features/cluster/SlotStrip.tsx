@@ -78,7 +78,7 @@ export function SlotCell({ node, slot }: { node: Node; slot: Slot }) {
   const { t } = useTranslation();
   const where = t("slot.where", { node: node.name, index: slot.index, name: slot.name || slot.slot_type });
   if (slot.trial_id === null || slot.experiment_id === null) {
-    const closed = unavailableWord(t, node);
+    const closed = unavailableWord(t, node) ?? (slot.problem || null);
     const word = closed === null ? t("slot.free") : t("slot.closed", { why: closed });
     return (
       <Tooltip label={`${where} · ${word}`}>

@@ -88,10 +88,7 @@ def show(name: NodeArgument, as_json: JsonOption = False) -> None:
         lines.append(("pilot", _pilot(node)))
     if node["quarantine_reason"]:
         lines.append(("quarantined", node["quarantine_reason"]))
-    lines += [
-        (p["kind"], p["message"] + (" (no new work until it is gone)" if p["blocks"] else ""))
-        for p in node["problems"]
-    ]
+    lines += [(p["kind"], p["message"] + _keeps_off(node, p)) for p in node["problems"]]
     if node["strikes"]:
         lines.append(("not prepared", f"{node['strikes']} in a row: {node['strike_reason']}"))
     if node["clock_skew_s"] is not None:
@@ -249,8 +246,21 @@ def _some(names: list[str]) -> str:
 
 
 def _health(node: dict[str, Any]) -> str:
-    reason = node["health_reason"]
+    used = [problem["message"] for problem in node["problems"] if problem["kind"] == "used"]
+    reason = "; ".join([*filter(None, [node["health_reason"]]), *used])
     return f"{node['health']}: {reason}" if reason else str(node["health"])
+
+
+def _keeps_off(node: dict[str, Any], problem: dict[str, Any]) -> str:
+    """Return what a problem keeps new work off, as a remark behind it; "" for nothing."""
+    if not problem["blocks"]:
+        return ""
+    slot = problem.get("slot")
+    if slot is None:
+        return " (no new work until it is gone)"
+    # A pool may have devices that others use given out all the same.
+    is_kept = any(one["index"] == slot and one["problem"] for one in node["slots"])
+    return f" (no new work on slot {slot} until it is gone)" if is_kept else ""
 
 
 def _versions(node: dict[str, Any]) -> str:
