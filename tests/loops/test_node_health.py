@@ -130,6 +130,32 @@ def test_a_pool_may_ignore_who_else_uses_a_device(controller, agent, submit, sho
     assert node_of(show)["slots"][1]["problem"] == USED["message"]
 
 
+def test_who_comes_to_a_device_while_a_trial_runs_is_named_on_the_trial_and_ends_nothing(
+    controller, agent, submit, show
+):
+    node = agent(slots=2)
+    submit(slots=2)
+    controller.tick()
+    (allocation_id,) = node.poll()
+    trial = show("/experiments/1/trials")["items"][0]["id"]
+    assert show(f"/trials/{trial}/performance")["foreign"] == []
+    node.beat(problems=[USED])
+    said = "GPU 1 of node-1 is used by ann (pid 4242, 31 GiB) outside Muster"
+    found = show(f"/trials/{trial}/events")["items"]
+    (event,) = [e for e in found if e["type"] == "attempt.device_shared"]
+    assert (event["message"], event["level"]) == (f"{said}.", "warning")
+    assert show(f"/trials/{trial}/performance")["foreign"] == [said]
+    more = USED | {"message": "GPU 1 is used by ann (pid 4242, 40 GiB) outside Muster"}
+    node.beat(problems=[more])
+    assert show(f"/trials/{trial}/performance")["foreign"] == [said.replace("31", "40")]
+    controller.tick()
+    assert node.poll()[allocation_id].desired == "prepare"
+    node.beat(problems=[])
+    assert show(f"/trials/{trial}/performance")["foreign"] == [said]
+    controller.tick()
+    assert node.poll()[allocation_id].desired == "prepare"
+
+
 def test_a_device_that_is_lost_is_told_with_its_slot(agent, show):
     node = agent(slots=2)
     node.beat(problems=[USED | {"kind": "device", "message": "GPU 1 is lost"}])

@@ -9946,6 +9946,8 @@ export interface components {
             };
             /** First Step */
             first_step: number | null;
+            /** Foreign */
+            foreign: string[];
             /** Imbalance */
             imbalance: number | null;
             /** Last Step */

@@ -168,6 +168,9 @@ class PerformanceOut(FiguresOut):
     """Sentences that say of how many steps communication and parts are known, where they come from
     the timeline of the GPU's kernels or from torch's flight recorder; null where they do not."""
     source_parts: list[PartOut]
+    foreign: list[str]
+    """Who uses, or used while it ran, devices of the attempt outside Muster, a sentence without its full
+    stop for each device: a possible cause of slower steps."""
     ranks: list[RankStepsOut]
     """Ranks in ascending order, the first 256 at most."""
     traffic: list[KindTrafficOut]

@@ -181,6 +181,11 @@ function Measured({ trial, data, nodes }: { trial: TrialDetail; data: TrialPerfo
             <Reason text={data.source} parts={data.source_parts} />
           </p>
         )}
+        {data.foreign.length > 0 ? (
+          <Notice tone="warn" title={t("perf.foreign")}>
+            {data.foreign.join(" · ")}
+          </Notice>
+        ) : null}
         <RankTable ranks={data.ranks} nodes={nodes} />
         {data.ranks.length < data.num_ranks ? (
           <p className="dim">{t("perf.someRanks", { shown: data.ranks.length, all: data.num_ranks })}</p>

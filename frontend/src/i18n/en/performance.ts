@@ -29,6 +29,7 @@ export const performance = {
     throughput: "Throughput (samples/s)",
     ranks: "By rank",
     ranksNote: "Means over steps {{first}} to {{last}}. All bars use the same scale.",
+    foreign: "Devices of this attempt were used outside Muster, which may have slowed its steps",
     someRanks: "The first {{shown}} of {{all}} ranks.",
     rank: "Rank",
     mfu: "Model FLOPs utilization (MFU)",

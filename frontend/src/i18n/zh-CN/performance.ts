@@ -29,6 +29,7 @@ export const performance: Same<typeof english> = {
     throughput: "吞吐量（样本/秒）",
     ranks: "各 rank",
     ranksNote: "第 {{first}} 到 {{last}} 步的平均值；条形使用同一比例",
+    foreign: "此次尝试的设备同时被 Muster 之外的进程使用，步可能因此变慢",
     someRanks: "{{all}} 个 rank 中的前 {{shown}} 个。",
     rank: "所示的 rank",
     mfu: "模型算力利用率（MFU）",

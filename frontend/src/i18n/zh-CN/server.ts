@@ -295,6 +295,7 @@ export const terminations: Readonly<Record<string, string>> = {
 /** What happened, by the type of the event. */
 export const events: Readonly<Record<string, string>> = {
   "allocation.refused": "节点拒绝了分配",
+  "attempt.device_shared": "设备同时被 Muster 之外的进程使用",
   "attempt.preflight": "启动前预检",
   "attempt.state": "尝试状态变化",
   "attempt.warning": "尝试警告",

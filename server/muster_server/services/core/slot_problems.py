@@ -8,6 +8,9 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import NodeRow, NodeSlotRow, PoolRow
 from muster_server.domain.nodes.availability import slots_held_back
 
+DEVICE_SHARED = "attempt.device_shared"
+"""Type of the event of a trial one of whose devices somebody began to use outside Muster."""
+
 
 def hold_back(session: Session, node: NodeRow) -> None:
     """Note at each slot of a node what keeps new work off it, by the node's problems and its pool."""

@@ -25,6 +25,7 @@ from muster_server.services.runtime.process_groups import process_groups
 from ..core.lookup import get_experiment, get_trial
 from ..core.paging import read_page
 from ..metrics import loading
+from .foreign_use import foreign_uses
 
 ROWS = 100
 """Newest rows of each rank behind every figure, unless a request says how many."""
@@ -74,6 +75,7 @@ def trial_performance(
             "bucket_steps": rows.bucket_steps,
             "num_ranks": rows.num_ranks,
             "source": None if source is None else source.english,
+            "foreign": foreign_uses(session, trial_id, attempt),
             "source_parts": [] if source is None else parts_out(source),
         }
     )

@@ -10,12 +10,13 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from muster.wire import NodeProblem
 from muster_server.db.engine import touch
-from muster_server.db.models import NodeRow
-from muster_server.domain.nodes.availability import USED
+from muster_server.db.models import AllocationRow, NodeRow, NodeSlotRow, TrialRow
+from muster_server.domain.nodes.availability import USED, on_node
 from muster_server.domain.nodes.health import (
     MAX_MESSAGE_CHARS,
     MAX_PROBLEMS,
@@ -30,7 +31,7 @@ from muster_server.domain.nodes.health import (
 
 from ..core import audit
 from ..core.events import add_event
-from ..core.slot_problems import hold_back
+from ..core.slot_problems import DEVICE_SHARED, hold_back
 
 
 def note_problems(
@@ -95,6 +96,35 @@ def _tell_of_use(
             else f"Nobody uses GPU {slot} outside Muster any more."
         )
         add_event(session, "node.used", message, now=now, node_id=node.id, data={"slot": slot})
+        if slot in used and slot is not None:
+            _tell_holder(session, node, slot, used[slot].message, now=now)
+
+
+def _tell_holder(
+    session: Session, node: NodeRow, slot: int, message: str, *, now: dt.datetime
+) -> None:
+    """Tell the trial that holds a slot who has begun to use its device. It goes on."""
+    holder = session.execute(
+        select(AllocationRow.trial_id, AllocationRow.attempt_no, TrialRow.experiment_id)
+        .join(NodeSlotRow, NodeSlotRow.allocation_id == AllocationRow.id)
+        .join(TrialRow, TrialRow.id == AllocationRow.trial_id)
+        .where(NodeSlotRow.node_id == node.id, NodeSlotRow.idx == slot)
+    ).first()
+    if holder is None:
+        return
+    add_event(
+        session,
+        DEVICE_SHARED,
+        f"{on_node(message, slot=slot, node=node.name)}.",
+        now=now,
+        level="warning",
+        experiment_id=holder.experiment_id,
+        trial_id=holder.trial_id,
+        attempt_no=holder.attempt_no,
+        node_id=node.id,
+        data={"slot": slot},
+    )
+    touch(session, f"trial:{holder.trial_id}")
 
 
 def are_known(known: Sequence[Any], found: Sequence[NodeProblem]) -> bool:

@@ -54,6 +54,8 @@ def performance(
     say(_in_short(found) + ".")
     if found.get("source"):
         say(found["source"])
+    for use in found.get("foreign", []):
+        say(f"{use}, which may have slowed its steps.")
     if found["bottleneck"] is not None:
         say(f"{found['bottleneck']['headline']} {found['bottleneck']['reason']}")
     out = console()
