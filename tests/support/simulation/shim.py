@@ -72,7 +72,7 @@ class SimulatedShim(Shim):
         self.spool = RecordWriter(folder.records)
         self.was_asked = False
         self.is_forced = False
-        self.is_signalled = False
+        self.signalled_at_ms = 0
         self.has_reported_failure = False
         self.script = world.script_of(spec)
         self.gang: Gang = world.gang_of(spec)
