@@ -40,3 +40,11 @@ def test_lists_pages_and_commands_show_the_metric_that_still_moves(
     assert "loss 3.5 210 samples/s 18% 0" in shown, (
         "36 of 200 ms and 42 samples in them, not the newest row"
     )
+    assert "kernel timeline" not in shown
+    node.send(
+        allocation_id,
+        metrics_record({"comm/timeline_steps": [(10, 1.0), (20, 1.0)]}),
+    )
+    for named in (str(experiment_id), f"{experiment_id}.1"):
+        shown = " ".join(muster("show", named).stdout.split())
+        assert "come from the kernel timeline: 2 of 11 steps." in shown

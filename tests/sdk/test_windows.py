@@ -267,8 +267,8 @@ def test_kernels_are_told_apart_and_collectives_named() -> None:
     assert seen.last_ns == 32 * MS
     assert [(one.kind, one.start_ns, one.end_ns, one.collective) for one in seen.activities] == [
         ("computation", 0, 10 * MS, None),
-        ("communication", 5 * MS, 25 * MS, ("all_gather", "mesh_dp", 2000, None)),
-        ("communication", 26 * MS, 30 * MS, ("reduce_scatter", "unknown", None, None)),
+        ("communication", 5 * MS, 25 * MS, ("all_gather", "mesh_dp", 2000, None, None)),
+        ("communication", 26 * MS, 30 * MS, ("reduce_scatter", "unknown", None, None, None)),
         ("copy", 30 * MS, 32 * MS, None),
     ]
     assert read_device([Event("aten::mm", 0, 50, device="CPU")], 0, str) is None

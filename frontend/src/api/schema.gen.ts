@@ -12575,6 +12575,28 @@ export interface components {
             /** Step */
             step: number;
         };
+        /**
+         * TracedBandwidthOut
+         * @description Collectives of one kind in one group of which every member was traced.
+         */
+        TracedBandwidthOut: {
+            /** Algorithm Bytes Per S */
+            algorithm_bytes_per_s: number | null;
+            /** Bus Bytes Per S */
+            bus_bytes_per_s: number | null;
+            /** Bytes */
+            bytes: number;
+            /** Collectives */
+            collectives: number;
+            /** Group */
+            group: string;
+            /** Kind */
+            kind: string;
+            /** Ranks */
+            ranks: number;
+            /** Transfer Us */
+            transfer_us: number;
+        };
         /** TracedRankOut */
         TracedRankOut: {
             /** Last */
@@ -12595,6 +12617,8 @@ export interface components {
         };
         /** TracedWaitsOut */
         TracedWaitsOut: {
+            /** Bandwidths */
+            bandwidths: components["schemas"]["TracedBandwidthOut"][];
             /** Collectives */
             collectives: number;
             /** Pairs */

@@ -109,6 +109,21 @@ class TracedRankOut(Output):
     """Number of collectives that it was the last to come to."""
 
 
+class TracedBandwidthOut(Output):
+    """Collectives of one kind in one group of which every member was traced."""
+
+    group: str
+    kind: str
+    ranks: int
+    collectives: int
+    bytes: int
+    transfer_us: float
+    """Sum of the shortest time of each over the ranks."""
+    algorithm_bytes_per_s: float | None
+    bus_bytes_per_s: float | None
+    """Bus bandwidth as nccl-tests defines it; null for kinds that have no such figure."""
+
+
 class TracedWaitsOut(Output):
     collectives: int
     """Number of collectives that are in the traces of all their ranks."""
@@ -116,6 +131,8 @@ class TracedWaitsOut(Output):
     ranks: list[TracedRankOut]
     pairs: list[TracedWaitOut]
     """Most waiting first."""
+    bandwidths: list[TracedBandwidthOut]
+    """Longest transfers first."""
 
 
 class ProfileSummaryOut(Output):

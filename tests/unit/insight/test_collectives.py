@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.timeline.ranks import bus_factor
 from muster_server.domain.insight.cost_model.collectives import (
     KINDS,
     Network,
@@ -9,7 +10,6 @@ from muster_server.domain.insight.cost_model.collectives import (
     link_bytes,
     num_messages,
 )
-from muster_server.domain.insight.step_traffic import bus_factor
 
 
 def ring_all_reduce(size, num_bytes):

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from muster.timeline.ranks import bus_factor
 from muster_server.domain.insight.step_rows import Rows
-from muster_server.domain.insight.step_traffic import ProcessGroup, bus_factor
+from muster_server.domain.insight.step_traffic import ProcessGroup
 from muster_server.domain.insight.steps import analyse
 
 STEPS = range(1, 41)

@@ -134,6 +134,26 @@ def test_four_ranks_of_which_one_comes_late_by_a_known_time(has_numbers: bool) -
     assert found.waits_for == {(0, 2): 1500, (1, 2): 1500, (3, 2): 1500}
 
 
+def test_bandwidth_is_of_the_shortest_time_where_every_member_is_seen() -> None:
+    def reduced(
+        no: int, ns: int, *, size: int | None = 2, num_bytes: int | None = 1000
+    ) -> Activity:
+        one = comm(100 * no, 100 * no + ns, seq=no, num_bytes=num_bytes)
+        assert one.collective is not None
+        return one._replace(collective=one.collective._replace(size=size))
+
+    found = rank_waits({0: [reduced(1, 10), reduced(2, 90)], 1: [reduced(1, 50), reduced(2, 30)]})
+    kind = found.by_kind["world", "all_reduce"]
+    assert (kind.count, kind.num_bytes, kind.transfer, kind.size) == (2, 2000, 40, 2)
+    assert kind.algorithm_bytes_per_s == 50e9
+    assert kind.bus_bytes_per_s("all_reduce") == 50e9  # 2(n-1)/n of two
+    assert kind.bus_bytes_per_s("all_gather") == 25e9
+    assert kind.bus_bytes_per_s("barrier") is None
+    for missing in ({"size": 4}, {"size": None}, {"num_bytes": None}):
+        part: dict[int, list[Activity]] = {r: [reduced(1, 10, **missing)] for r in (0, 1)}
+        assert rank_waits(part).by_kind == {}
+
+
 def test_a_coalesced_call_of_several_kernels_is_compared_kernel_by_kernel() -> None:
     ranks = {
         rank: [comm(n * 50, n * 50 + 10 + 5 * rank, op="all_gather", seq=8) for n in range(2)]

@@ -37,6 +37,8 @@ class CollectiveInfo(NamedTuple):
     """Bytes of the payload: for gathers the output, for all others the input."""
     seq: int | None
     """Number of the collective within its group, the same on all ranks."""
+    size: int | None = None
+    """Number of members of the group."""
 
 
 class Activity(NamedTuple):

@@ -281,7 +281,8 @@ class _Collected:
         found.activities = [one for one, on_device in self._communication if on_device == device]
         groups = info.get("pg_config")
         if isinstance(groups, list) and len(groups) == 1:
-            found.activities = [_in_world(one) for one in found.activities]
+            size = _whole(info.get("world_size"))
+            found.activities = [_in_world(one, size) for one in found.activities]
         for kind, spans in self._device.items():
             found.activities += _joined(kind, spans)
         training = self._training_thread()
@@ -297,12 +298,12 @@ class _Collected:
         return max(self._threads, key=lambda t: len(self._threads[t].all), default=None)
 
 
-def _in_world(one: Activity) -> Activity:
+def _in_world(one: Activity, size: int | None) -> Activity:
     """Return the same activity in the only group that its process has, if the trace does not say it."""
     told = one.collective
     if told is None or told.group != UNKNOWN_GROUP:
         return one
-    return one._replace(collective=told._replace(group="world"))
+    return one._replace(collective=told._replace(group="world", size=size))
 
 
 def _joined(kind: Kind, spans: _Spans) -> Iterator[Activity]:
@@ -342,6 +343,7 @@ def _kernel_info(name: str, args: dict[str, Any]) -> CollectiveInfo:
         group=_group(args),
         num_bytes=None if num is None or size is None else num * size,
         seq=_whole(args.get("Seq")),
+        size=_whole(args.get("Group size")),
     )
 
 

@@ -123,6 +123,21 @@ def _waiting(communication: dict[int, list[Activity]]) -> Summary:
             {"rank": rank, "waiting_us": found.waiting[rank] / 1000, "last": found.last[rank]}
             for rank in sorted(communication)
         ],
+        "bandwidths": [
+            {
+                "group": group,
+                "kind": op,
+                "ranks": kind.size,
+                "collectives": kind.count,
+                "bytes": kind.num_bytes,
+                "transfer_us": kind.transfer / 1000,
+                "algorithm_bytes_per_s": kind.algorithm_bytes_per_s,
+                "bus_bytes_per_s": kind.bus_bytes_per_s(op),
+            }
+            for (group, op), kind in sorted(found.by_kind.items(), key=lambda of: -of[1].transfer)[
+                :MAX_KINDS
+            ]
+        ],
         "pairs": [
             {"rank": rank, "waits_for": culprit, "waiting_us": ns / 1000}
             for (rank, culprit), ns in pairs

@@ -37,6 +37,7 @@ test("a window's figures, what could not be read, and who waited for whom", () =
       collectives: 3,
       transfer_us: 20_000,
       ranks: [],
+      bandwidths: [],
       pairs: [{ rank: 0, waits_for: 2, waiting_us: 30_000 }],
     },
   });

@@ -10,6 +10,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from muster.timeline.ranks import bus_factor
+
 from .cost_model.collectives import moved_as
 from .step_rows import RECORDER, RankRows
 
@@ -65,22 +67,6 @@ class KindTraffic:
     """`time_ms` less `transfer_ms`."""
     algorithm_bytes_per_s: float | None
     bus_bytes_per_s: float | None
-
-
-def bus_factor(kind: str, size: int) -> float | None:
-    """Return the ratio of bus bandwidth to algorithm bandwidth in a group of `size` ranks; None if
-    there is no such figure.
-
-    As in nccl-tests' PERFORMANCE.md: the traffic of the slowest link over the payload, so that the
-    figure can be compared with what a link can do, whatever the number of ranks.
-    """
-    if kind == "all_reduce":
-        return 2 * (size - 1) / size
-    if kind in ("all_gather", "reduce_scatter", "all_to_all"):
-        return (size - 1) / size
-    if kind in ("broadcast", "reduce") or kind in POINT_TO_POINT:
-        return 1.0
-    return None
 
 
 def placed_groups(

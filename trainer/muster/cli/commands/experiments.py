@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -31,6 +31,9 @@ from ..sending import (
 )
 from ..tracked import show_tracked_runs, tracked_runs
 from ..trials import ExperimentOrTrialArgument, address, find_trial
+
+if TYPE_CHECKING:
+    from muster.client import Client
 
 ExperimentState = Literal[
     "QUEUED", "RUNNING", "PAUSED", "STOPPING", "COMPLETED", "CANCELED", "FAILED"
@@ -183,10 +186,12 @@ def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
         if of.no is not None:
             trial = client.get(f"/trials/{find_trial(client, of)['id']}")
             runs = tracked_runs(client, trial["id"])
+            source = "" if as_json else _source_text(client, trial["id"])
             if as_json:
                 print_json({**trial, "tracked_runs": runs})
             else:
                 _show_trial(trial)
+                _show_source(source)
                 show_tracked_runs(runs)
             return
         detail = client.experiment(of.experiment)
@@ -195,12 +200,25 @@ def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
             figures = client.figures(of.experiment)
             for trial in trials:
                 trial["figures"] = figures.get(trial["id"], {})
-        runs = tracked_runs(client, trials[0]["id"]) if len(trials) == 1 else []
+        is_single = len(trials) == 1
+        runs = tracked_runs(client, trials[0]["id"]) if is_single else []
+        source = _source_text(client, trials[0]["id"]) if is_single and not as_json else ""
     if as_json:
         print_json({**detail, "trials": trials})
     else:
         _show_experiment(detail, trials)
+        _show_source(source)
         show_tracked_runs(runs)
+
+
+def _source_text(client: Client, trial_id: int) -> str:
+    """Return of how many steps the figures of communication are, where that is not all of them."""
+    return str(client.get(f"/trials/{trial_id}/performance")["source"] or "")
+
+
+def _show_source(source: str) -> None:
+    if source:
+        console().print(escape(source), highlight=False)
 
 
 def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> None:

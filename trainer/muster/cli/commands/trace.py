@@ -78,6 +78,16 @@ def _show_waiting(waiting: dict[str, Any] | None) -> None:
     for rank in waiting["ranks"]:
         shown.add_row(str(rank["rank"]), _ms(rank["waiting_us"]), str(rank["last"]))
     console().print(shown)
+    if waiting["bandwidths"]:
+        columns = ("COUNT", "BYTES", "TRANSFER", "ALGORITHM", "BUS")
+        rates = table("GROUP", "KIND", "RANKS", *columns, right=("RANKS", *columns))
+        for kind in waiting["bandwidths"]:
+            rates.add_row(
+                escape(kind["group"]), kind["kind"], str(kind["ranks"]), str(kind["collectives"]),
+                byte_size(kind["bytes"]), _ms(kind["transfer_us"]),
+                _rate(kind["algorithm_bytes_per_s"]), _rate(kind["bus_bytes_per_s"]),
+            )  # fmt: skip
+        console().print(rates)
     num = waiting["collectives"]
     of = "a collective" if num == 1 else f"{num} collectives"
     for pair in waiting["pairs"][:5]:
@@ -87,6 +97,10 @@ def _show_waiting(waiting: dict[str, Any] | None) -> None:
 
 def _row(times: dict[str, Any]) -> list[str]:
     return [_ms(times[f"{name}_us"]) for name in ("span", *_TIMES)]
+
+
+def _rate(bytes_per_s: float | None) -> str:
+    return "-" if bytes_per_s is None else f"{bytes_per_s / 1e9:.3f} GB/s"
 
 
 def _ms(us: float) -> str:
