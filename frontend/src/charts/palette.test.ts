@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
 
-import { SERIES_ORDER } from "./palette";
+import { lineOfRun, lineStyle, type Palette, SERIES_ORDER } from "./palette";
 
 const SOURCES = path.resolve(import.meta.dirname, "..");
 const THEME = readFileSync(path.join(SOURCES, "app/theme.css"), "utf8");
@@ -139,4 +139,11 @@ test("every color comes from the theme", () => {
     return [...found].map((match) => `${file}: ${match[1] ?? match[0]}`);
   });
   expect(own.filter((line) => !line.endsWith(WITHOUT_THEME))).toEqual([]);
+});
+
+test("the runs of one trial share its hue and differ in their dashes", () => {
+  const palette = { series: ["#a", "#b", "#c", "#d", "#e", "#f"], text: "#0", line: "#1" } as unknown as Palette;
+  const styles = [0, 1, 2, 3].map((no) => lineStyle(lineOfRun(4, no), palette));
+  expect(new Set(styles.map(({ stroke }) => stroke)).size).toBe(1);
+  expect(new Set(styles.map(({ dash }) => String(dash))).size).toBe(4);
 });

@@ -62,6 +62,10 @@ export function lineStyle(index: number, palette: Palette): { stroke: string; da
   };
 }
 
+/** The line of the n-th further run beside the line `index`: the same hue, dashed in another way. */
+export const lineOfRun = (index: number, n: number): number =>
+  (index + SERIES_ORDER.length * n) % (SERIES_ORDER.length * DASHES.length);
+
 /** "#rrggbb" with an alpha. */
 export function alpha(hex: string, opacity: number): string {
   const byte = Math.round(opacity * 255)

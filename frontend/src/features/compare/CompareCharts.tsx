@@ -10,6 +10,7 @@ import { experiment } from "../../api/queries";
 import { ChartGrid } from "../../charts/ChartGrid";
 import type { ChartSearch } from "../../charts/chartSearch";
 import { ChartToolbar } from "../../charts/ChartToolbar";
+import { lineOfRun } from "../../charts/palette";
 import type { Line, Source } from "../../charts/SeriesChart";
 import { SeriesStore } from "../../charts/SeriesStore";
 import type { Tile } from "../../charts/Tiles";
@@ -249,8 +250,10 @@ function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], lat
     const shown = compared.filter((one) => !one.hidden);
     const start = (id: number): number => parseAt(compared.find((one) => one.id === id)?.trial.started_at) ?? 0;
     const labels = new Set(labelsOf(shown));
+    const runs = [...new Set(names.map((name) => splitRun(name, labels).run))];
     return names.flatMap((name) => {
       const { run } = splitRun(name, labels);
+      const no = runs.indexOf(run);
       const ofRun = (whose: string): string => (run ? `${whose} · ${run}` : whose);
       const curve = (id: number) => stores.get(id)?.get(name)[0];
       if (!groups) {
@@ -262,7 +265,7 @@ function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], lat
                   key: `${name}@${id}`,
                   label: ofRun(trialName),
                   columns,
-                  color,
+                  color: lineOfRun(color, no),
                   along: { startMs: start(id), growing: growingOf(id) },
                 },
               ]
@@ -289,7 +292,7 @@ function sourceOf(stores: ReadonlyMap<number, SeriesStore>, names: string[], lat
             key: `${name}@${group.label}`,
             label: label(ofRun(group.label), members.length),
             columns: groupCurve(members, sinceStart),
-            color: colors.get(i) ?? i,
+            color: lineOfRun(colors.get(i) ?? i, no),
             band: members.length > 1,
             along: { startMs: 0, growing: ITSELF },
           },
