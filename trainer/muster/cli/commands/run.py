@@ -79,7 +79,8 @@ def run(
     ] = None,
     pool: Annotated[str | None, typer.Option(help="Pool of nodes to run in.")] = None,
     slot_type: Annotated[
-        Literal["cpu", "cuda"] | None, typer.Option(help="Kind of slot. Default: cpu.")
+        Literal["cpu", "cuda"] | None,
+        typer.Option(help="Kind of slot. Default: the pool's, or cpu if it has several."),
     ] = None,
     launcher: LauncherOption = None,
     python: Annotated[
@@ -147,6 +148,12 @@ def run(
     document = _document(
         parsed, slots=slots, nodes=nodes, name=name, launcher=launcher, overrides=overrides
     )
+    if slot_type is None and not any(text.startswith("resources.slot_type") for text in overrides):
+        slot_type = _only_kind(pool or "default")
+        if slot_type == "cuda":
+            say(
+                "Every slot of this pool is a GPU, and so is each that this job gets (--slot-type cuda)."
+            )
     document["resources"] |= _given(pool=pool, slot_type=slot_type)
     document["environment"] = _given(
         python=python or parsed.python, variables=_variables(env), secrets=secret
@@ -205,6 +212,14 @@ def start(
                 client, made["only_trial_id"], as_json=as_json, hide_launcher=hide_launcher
             )
     raise typer.Exit(code_of_job)
+
+
+def _only_kind(pool: str) -> Any:
+    """Return the kind of all slots of a pool; None where there are several kinds, or no slots yet."""
+    with client_of_environment() as client:
+        pools = client.get("/cluster")["pools"]
+    kinds = {row["slot_type"] for row in pools if row["pool"] == pool}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _run_batch_script(
