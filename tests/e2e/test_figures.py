@@ -39,6 +39,7 @@ for step in range(1, {NUM_ROWS} + 1):
     if rank == 0:
         values |= {{"throughput/samples_per_s": {BATCH} / took * 1e3, "loss": 1 / step}}
     muster.log(values, step=step)
+time.sleep(2)  # below a second a duration has a decimal
 while not run.should_stop():
     time.sleep(0.1)
 """
@@ -111,7 +112,7 @@ def test_the_figures_of_a_run_are_equal_everywhere(
         for one in (trial, experiment)
     ]
     duration = in_words(int(took[0].total_seconds()))
-    assert in_words(int(took[1].total_seconds())) == duration
+    assert took[1] == took[0]
 
     # The page.
     page.goto(f"{stack.url}/experiments/{made['id']}")
