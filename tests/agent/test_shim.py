@@ -559,3 +559,29 @@ def _wait_for_records(shim: Any, kind: type, count: int) -> None:
             return
         time.sleep(0.02)
     pytest.fail(f"fewer than {count} {kind.__name__}")
+
+
+DUMPS = """
+import os, time
+path = os.environ["TORCH_FR_DUMP_TEMP_FILE"] + os.environ["RANK"]
+for number in range(12):
+    with open(path, "a") as file:
+        file.write("part ")
+    if number == 0:
+        print("up", flush=True)
+    time.sleep(0.25)
+with open(path, "a") as file:
+    file.write("whole")
+time.sleep(600)
+"""
+
+
+def test_a_stop_lets_torch_finish_the_dump_that_says_where_it_hangs(shims: Any) -> None:
+    shim = shims(DUMPS, stop_grace_s=60.0)
+    shim.start()
+    for rank in (0, 1):
+        _wait_for_text(shim.log(rank), "up")
+    shim.command("stop", reason="it hangs")
+    assert shim.wait_exit().cause == "stopped"
+    dumps = sorted(shims.home.parent.rglob("flight-recorder-1-rank-*"))
+    assert [dump.read_text().endswith("whole") for dump in dumps] == [True, True]

@@ -80,6 +80,8 @@ LAUNCHER_LINGER_S = 2.0
 """Seconds a launcher may outlive its workers in a stop; otherwise it may wait minutes for other
 nodes."""
 DRAIN_TIMEOUT_S = 5.0
+DUMP_SETTLES_S = 2.0
+"""Seconds without a write after which a dump of torch's flight recorder is whole."""
 AGENT_WAIT_S = 5.0
 """Seconds that an agent is given to say what a signal to all processes of the node means: longer than it
 waits for the server."""
@@ -576,7 +578,8 @@ class Shim:
 
         Where all processes of the node have got a SIGTERM already, the word that it means them stands
         for the one from here: a script that handles it may be saving. For those that have not heard of
-        it, SIGTERM follows when half of the rest is over.
+        it, SIGTERM follows when half of the rest is over. It waits, within the grace, for a dump that is
+        being written: that says where a training hangs.
         """
         self.standing.enter("STOPPING", message=self.commands.reason)
         is_urgent = self.commands.stop_kind == "gang"
@@ -607,7 +610,7 @@ class Shim:
             if elapsed_s >= patience_s:
                 self._leave_word(site_signals.SHIM)
             signal_at_s = (patience_s + grace_s) / 2 if self.is_signalled else patience_s
-            if not was_terminated and elapsed_s >= signal_at_s:
+            if not was_terminated and elapsed_s >= signal_at_s and not self._is_dumping():
                 was_terminated = True
                 targets = {w.identity for w in alive if w.identity is not None}
                 if self.processes.is_script or not targets:
@@ -625,6 +628,19 @@ class Shim:
                     send_signal(target, signal.SIGTERM)
                 workers_gone_at = time.monotonic()
             await self._tick(0.05)
+
+    def _is_dumping(self) -> bool:
+        """Return whether torch has written to a dump of its flight recorder a moment ago."""
+        if not self.work_dir:
+            return False
+        prefix = Path(dump_prefix(f"{self.work_dir}/{OUTPUT_FOLDER}", self.spec.attempt_no))
+        now = time.time()
+        with contextlib.suppress(OSError):  # a file may go meanwhile
+            return any(
+                abs(now - file.lstat().st_mtime) < DUMP_SETTLES_S
+                for file in prefix.parent.glob(f"{prefix.name}*")
+            )
+        return False
 
     async def _exit(self) -> None:
         """End what is left, then report how it ended."""
