@@ -53,15 +53,23 @@ WAITING = {"world": (4, 3)}
 BEHIND = {"world": (3, 3)}
 
 
-def test_the_rank_that_has_not_called_what_the_others_wait_in_is_named() -> None:
+@pytest.mark.parametrize("kind", ["all_reduce", "broadcast"])
+def test_the_rank_that_has_not_called_what_the_others_wait_in_is_named(kind: str) -> None:
+    kinds, article = {"world": kind}, "an" if kind == "all_reduce" else "a"
     verdict = judge(
-        [rank(0, WAITING), rank(1, BEHIND, phase="forward"), rank(2, WAITING)], [], now=NOW
+        [
+            rank(0, WAITING, kinds=kinds),
+            rank(1, BEHIND, kinds=kinds, phase="forward"),
+            rank(2, WAITING, kinds=kinds),
+        ],
+        [],
+        now=NOW,
     )
     assert named(verdict) == [(1, "absent", "world")]
     assert verdict.still_s == STILL_AFTER_S
     assert verdict.reason == (
-        "Nothing has moved for 30 s. Rank 1 on n0 has not called collective 4 of world, an "
-        "all_reduce in which 2 others wait: it is in its forward pass."
+        f"Nothing has moved for 30 s. Rank 1 on n0 has not called collective 4 of world, {article} "
+        f"{kind} in which 2 others wait: it is in its forward pass."
     )
 
 

@@ -327,6 +327,7 @@ def _absent(rank: RankView, absence: _Absence | None) -> Blame:
         reason = f"Rank {rank.rank} on {rank.node_name} is waited for by others: {says}."
         return Blame(rank=rank.rank, kind="absent", group="", reason=reason)
     last = f"; the last one it called is at {absence.last_source}" if absence.last_source else ""
+    article = "an" if absence.kind.startswith("a") else "a"
     others = "1 other waits" if absence.num_waiting == 1 else f"{absence.num_waiting} others wait"
     return Blame(
         rank=rank.rank,
@@ -334,7 +335,7 @@ def _absent(rank: RankView, absence: _Absence | None) -> Blame:
         group=absence.group,
         reason=(
             f"Rank {rank.rank} on {rank.node_name} has not called collective {absence.no} of "
-            f"{absence.group}, an {absence.kind} in which {others}"
+            f"{absence.group}, {article} {absence.kind} in which {others}"
             f"{_at(absence.source)}: {says}{last}."
         ),
     )
