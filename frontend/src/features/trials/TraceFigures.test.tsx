@@ -37,8 +37,20 @@ test("a window's figures, what could not be read, and who waited for whom", () =
       collectives: 3,
       transfer_us: 20_000,
       ranks: [],
-      bandwidths: [],
+
       pairs: [{ rank: 0, waits_for: 2, waiting_us: 30_000 }],
+      bandwidths: [
+        {
+          group: "world",
+          kind: "all_reduce",
+          ranks: 2,
+          collectives: 3,
+          bytes: 3_000_000,
+          transfer_us: 20_000,
+          algorithm_bytes_per_s: 150e6,
+          bus_bytes_per_s: null,
+        },
+      ],
     },
   });
   render(
@@ -55,5 +67,6 @@ test("a window's figures, what could not be read, and who waited for whom", () =
   expect(screen.getByTestId("trace-kinds")).toHaveTextContent("all_reduce");
   expect(screen.getByText("Rank 1: The trace is truncated.")).toBeVisible();
   expect(screen.getByTestId("trace-waits")).toHaveTextContent(/Rank 0 waited 30\sms for rank 2/u);
+  expect(screen.getByTestId("trace-bandwidths")).toHaveTextContent(/150\sMB\/s–/u);
   expect(screen.getByText(/no GPU activity/u)).toBeVisible();
 });

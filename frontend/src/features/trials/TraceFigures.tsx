@@ -11,6 +11,8 @@ import * as format from "../../lib/format";
 const TIMES = ["communication", "computation", "overlap", "exposed", "copy", "idle"] as const;
 const MAX_PAIRS = 3;
 
+const rate = (value: number | null) => (value === null ? format.MISSING : format.si(value, "B/s", 3));
+
 interface Row {
   key: string;
   label: string;
@@ -116,6 +118,51 @@ export function TraceFigures({ trial, no }: { trial: number; no: number }) {
                       align: "right",
                       cell: (kind) => ms(kind.exposed_us),
                     },
+                  ]}
+                />
+              </Section>
+            ) : null}
+            {(waiting?.bandwidths ?? []).length > 0 ? (
+              <Section title={t("profiles.figures.bandwidth")} note={t("profiles.figures.bandwidthNote")}>
+                <DataTable
+                  rows={waiting?.bandwidths ?? []}
+                  rowKey={(kind) => `${kind.group}.${kind.kind}.${kind.ranks}`}
+                  label={t("profiles.figures.bandwidth")}
+                  testId="trace-bandwidths"
+                  columns={[
+                    { id: "kind", header: t("profiles.figures.kind"), lead: true, cell: (kind) => kind.kind },
+                    { id: "group", header: t("profiles.figures.group"), cell: (kind) => kind.group },
+                    {
+                      id: "ranks",
+                      header: t("ranks.members"),
+                      align: "right",
+                      cell: (kind) => format.count(kind.ranks),
+                    },
+                    {
+                      id: "count",
+                      header: t("profiles.figures.count"),
+                      align: "right",
+                      cell: (kind) => format.count(kind.collectives),
+                    },
+                    {
+                      id: "bytes",
+                      header: t("profiles.size"),
+                      align: "right",
+                      cell: (kind) => format.bytes(kind.bytes),
+                    },
+                    {
+                      id: "transfer",
+                      header: t("perf.transfer"),
+                      align: "right",
+                      cell: (kind) => ms(kind.transfer_us),
+                    },
+                    {
+                      id: "algorithm",
+                      header: t("perf.algorithm"),
+                      align: "right",
+                      cell: (kind) => rate(kind.algorithm_bytes_per_s),
+                    },
+                    { id: "bus", header: t("perf.bus"), align: "right", cell: (kind) => rate(kind.bus_bytes_per_s) },
                   ]}
                 />
               </Section>

@@ -40,6 +40,8 @@ export const profiles = {
       cpu: "This trace has no GPU activity: it shows operations of the training thread and gloo.",
       waits: "Rank {{rank}} waited {{time}} for rank {{other}} (collectives compared: {{n}}).",
       shorterWaits: "Shorter waits of {{n}} other pairs of ranks are not listed.",
+      bandwidth: "Bandwidth of collectives",
+      bandwidthNote: "From the shortest time of each collective over its ranks",
     },
     perfetto: {
       blocked: "The browser blocked the new tab. Allow pop-ups for this page, or download the trace.",

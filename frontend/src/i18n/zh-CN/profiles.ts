@@ -41,6 +41,8 @@ export const profiles: Same<typeof english> = {
       cpu: "该轨迹没有 GPU 活动：显示的是训练线程和 gloo 的操作。",
       waits: "rank {{rank}} 等待 rank {{other}} 共 {{time}}（比较的集合通信：{{n}} 次）。",
       shorterWaits: "另有 {{n}} 对 rank 的等待较短，未列出。",
+      bandwidth: "集合通信带宽",
+      bandwidthNote: "按每次集合通信在各 rank 中的最短时间计算",
     },
     perfetto: {
       blocked: "浏览器没有打开标签页。请允许本页弹出窗口，或下载轨迹。",
