@@ -15,6 +15,6 @@ def match_slots(known: Mapping[int, str], reported: Mapping[int, str]) -> dict[i
     found = {index: former.pop(uuid) for index, uuid in reported.items() if uuid in former}
     for index, uuid in reported.items():
         is_other = bool(uuid and known.get(index))
-        if index in known and index not in found and not is_other:
+        if index in known and index not in found and index not in found.values() and not is_other:
             found[index] = index
     return found
