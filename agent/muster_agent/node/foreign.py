@@ -1,6 +1,6 @@
 """Devices that others use, and memory that a job has left: what keeps new work off single slots.
 
-DeviceUsers on a device that belong to no allocation of this agent are foreign. After a job its slots take
+Processes on a device that belong to no allocation of this agent are foreign. After a job its slots take
 no new work until the memory of their devices is back at what it was before.
 """
 
@@ -22,7 +22,7 @@ MEMORY_TOLERANCE_BYTES = 2**30
 QUARANTINE_AFTER_S = 60.0
 """Seconds after a job's end until its device counts as quarantined."""
 MAX_NAMED = 2
-"""DeviceUsers that are named; the others are counted."""
+"""Processes that are named; the others are counted."""
 _NOBODYS = frozenset({"nvidia-cuda-mps-server"})
 """Names of processes of the driver itself."""
 
@@ -51,7 +51,7 @@ class DeviceReading:
     memory_used_bytes: int | None
     foreign: tuple[ForeignProcess, ...] = ()
     own_pids: tuple[int, ...] = ()
-    """DeviceUsers of this agent's jobs."""
+    """Processes of this agent's jobs."""
 
     @property
     def held_bytes(self) -> int | None:
