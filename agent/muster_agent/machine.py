@@ -68,6 +68,9 @@ from muster_agent.shim.preparation.fetch import FetchResult, needs_fetch
 
 log = structlog.get_logger("muster.agent")
 
+ENGINE_PATIENCE_S = 2.0
+"""Seconds that a heartbeat waits for the container engine to name its containers."""
+
 
 class Machine:
     """This computer. The agent's loop uses it through this class alone, so that the loop can also
@@ -200,13 +203,13 @@ class Machine:
         owner = process.owner_of(self._home)
         return DeviceUsers(owner, lambda: self._container_ids(owner.partition("@")[0]))
 
-    def _container_ids(self, mark: str) -> list[str]:
+    def _container_ids(self, mark: str) -> list[str] | None:
         if self._containers.engine is None:
             return []
         try:
-            return upkeep.ids(self._containers.engine, owner=mark)
+            return upkeep.ids(self._containers.engine, owner=mark, timeout_s=ENGINE_PATIENCE_S)
         except EngineFailed:
-            return []
+            return None
 
     def usage(self) -> wire.NodeUsage:
         """Return the node's use since the previous call."""

@@ -212,6 +212,25 @@ def test_a_process_that_cannot_be_seen_is_foreign_unless_a_job_runs_there() -> N
     assert look(processes, [nobody], held=True).foreign == ()
 
 
+def test_a_process_in_a_container_is_known_by_its_engine_which_is_asked_once(
+    orphan: Callable[..., int],
+) -> None:
+    pids = [orphan(), orphan(), orphan()]
+    ids = {pid: f"{number}" * 64 for number, pid in enumerate(pids)}
+    answers: list[list[str] | None] = [None, [ids[pids[0]]]]
+
+    def group_of(pid: int) -> str:
+        return f"0::/system.slice/docker-{ids[pid]}.scope" if pid in ids else "0::/user.slice"
+
+    processes = DeviceUsers("mark@host", lambda: answers.pop(0), group_of=group_of)
+    # An engine that does not answer says of nobody that it is foreign, and of nobody that it is ours.
+    silent = look(processes, pids)
+    assert (silent.own_pids, silent.foreign, len(answers)) == ((), (), 1)
+    found = look(processes, pids)
+    assert (found.own_pids, len(answers)) == ((pids[0],), 0)
+    assert [process.pid for process in found.foreign] == pids[1:]
+
+
 # ---------------------------------------------------------------- a real agent
 
 

@@ -139,12 +139,12 @@ def remove_orphans(engine: Engine, *, owner: str, is_kept: Callable[[str], bool]
     return removed
 
 
-def ids(engine: Engine, *, owner: str) -> list[str]:
+def ids(engine: Engine, *, owner: str, timeout_s: float) -> list[str]:
     """Return the ids of the containers of an agent. Blocks. Raises EngineFailed."""
-    return [] if engine.is_plain else _list(engine, OWNER_LABEL, owner)
+    return [] if engine.is_plain else _list(engine, OWNER_LABEL, owner, timeout_s=timeout_s)
 
 
-def _list(engine: Engine, *labels: str) -> list[str]:
+def _list(engine: Engine, *labels: str, timeout_s: float = REMOVE_TIMEOUT_S) -> list[str]:
     """Return the ids of containers with all of these labels, given as names and values. Raises
     EngineFailed."""
     filters = [
@@ -153,5 +153,5 @@ def _list(engine: Engine, *labels: str) -> list[str]:
         for word in ("--filter", f"label={name}={value}")
     ]
     return call(
-        engine, "ps", "--all", "--quiet", "--no-trunc", *filters, timeout_s=REMOVE_TIMEOUT_S
+        engine, "ps", "--all", "--quiet", "--no-trunc", *filters, timeout_s=timeout_s
     ).split()

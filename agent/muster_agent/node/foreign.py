@@ -6,6 +6,7 @@ no new work until the memory of their devices is back at what it was before.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -174,9 +175,17 @@ def _and(words: Sequence[str]) -> str:
 class DeviceUsers:
     """Tells processes of this agent from others, by ancestry, mark, cgroup and container."""
 
-    def __init__(self, owner: str, containers: Callable[[], Collection[str]]) -> None:
-        """Create it; `owner` is the agent's mark, and `containers` returns the ids of its containers,
-        which may take a while."""
+    def __init__(
+        self,
+        owner: str,
+        containers: Callable[[], Collection[str] | None],
+        *,
+        group_of: Callable[[int], str] | None = None,
+    ) -> None:
+        """Create it; `owner` is the agent's mark, and `containers` returns the ids of its containers, or
+        None if the engine does not say: then nothing is said of a process in a container either.
+        `group_of` returns the control groups of a process, by default those in /proc."""
+        self._group_of = group_of or cgroup_of
         self._mark = owner.partition("@")[0]
         self._containers = containers
         self._known: dict[Identity, bool] = {}
@@ -196,7 +205,8 @@ class DeviceUsers:
         counts as its own: a job in a container has other pids.
         """
         by_uuid = {found.uuid: found for found in accelerators_of(devices)}
-        seen: dict[Identity, bool] = {}
+        seen: dict[Identity, bool | None] = {}
+        containers = functools.cache(self._containers)  # asked once, and only if it matters
         readings = []
         for slot in slots:
             found = by_uuid.get(slot.uuid)
@@ -213,11 +223,11 @@ class DeviceUsers:
                     continue
                 is_ours = self._known.get(identity)
                 if is_ours is None:
-                    is_ours = self._is_ours(process.pid, allocation_ids)
+                    is_ours = self._is_ours(process.pid, allocation_ids, containers)
                 seen[identity] = is_ours
                 if is_ours:
                     own.append(process.pid)
-                elif (one := _foreign(process)) is not None:
+                elif is_ours is not None and (one := _foreign(process)) is not None:
                     foreign.append(one)
             readings.append(
                 DeviceReading(
@@ -230,7 +240,13 @@ class DeviceUsers:
         self._known = {identity: True for identity, is_ours in seen.items() if is_ours}
         return readings
 
-    def _is_ours(self, pid: int, allocation_ids: Collection[str]) -> bool:
+    def _is_ours(
+        self,
+        pid: int,
+        allocation_ids: Collection[str],
+        containers: Callable[[], Collection[str] | None],
+    ) -> bool | None:
+        """Return whether a process is one of this agent; None if that cannot be told now."""
         try:
             process = psutil.Process(pid)
             if pid == os.getpid() or any(p.pid == os.getpid() for p in process.parents()):
@@ -239,13 +255,13 @@ class DeviceUsers:
                 return True
         except psutil.Error:
             pass
-        group = _cgroup(pid)
+        group = self._group_of(pid)
         if any(f"/muster-{allocation_id}" in group for allocation_id in allocation_ids):
             return True
-        # The engine is asked only about what looks like a process of a container.
-        return any(len(part) >= 64 for part in _words(group)) and any(
-            container in group for container in self._containers()
-        )
+        if all(len(part) < 64 for part in _words(group)):
+            return False  # It does not look like a process of a container.
+        known = containers()
+        return None if known is None else any(container in group for container in known)
 
     def _is_marked(self, process: psutil.Process) -> bool:
         try:
@@ -265,7 +281,8 @@ def _foreign(process: DeviceProcess) -> ForeignProcess | None:
     return ForeignProcess(pid=process.pid, user=user, used_bytes=process.used_bytes)
 
 
-def _cgroup(pid: int) -> str:
+def cgroup_of(pid: int) -> str:
+    """Return the control groups of a process as /proc tells them; "" if it has gone."""
     try:
         return Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
