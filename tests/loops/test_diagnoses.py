@@ -217,8 +217,12 @@ def test_a_script_of_one_s_own_is_judged_by_what_it_has_measured(
     (placed,) = node.poll().values()
     for rank in (0, 1):
         node.send(placed.spec.allocation_id, rows(100.0, rank))
+    told = "GPU 0 is used by ann (pid 4242, 31 GiB) outside Muster"
+    node.beat(problems=[{"kind": "used", "message": told, "blocks": True, "slot": 0}])
     found = member_client.post(path, json={}).json()
     assert (found["method"], found["verdict"]) == ("observed", "communication")
+    (note,) = (note for note in found["notes"] if "outside Muster" in note)
+    assert note == f"{told.replace('GPU 0', 'GPU 0 of node-1')}: its steps may be slower for that."
     assert found["shares"]["communication"]["value"] == pytest.approx(0.38)
     (advice,) = found["advice"]
     assert (advice["is_bound"], advice["overrides"]) == (True, [])

@@ -44,6 +44,7 @@ from ..experiments.submission import create_experiment
 from ..runtime.process_groups import process_groups
 from ..scheduling.rows import NODES, node_view
 from .diagnosis_views import diagnosis_out
+from .foreign_use import SHOWN_MAX, foreign_uses
 from .performance import MeasuredRows, newest_rows
 from .probes import launch_probe
 from .throughput import samples_per_s
@@ -76,7 +77,8 @@ def start(
     )
     if experiment.config.trainer is None:
         session.add(row)
-        _end(row, _judge_observed(session, trial, experiment), by.now)
+        found = _judge_observed(session, trial, experiment)
+        _end(row, _with_foreign(session, [trial], found), by.now)
     else:
         _launch(session, row, trial, experiment, body, by, settings)
     session.flush()
@@ -197,7 +199,8 @@ def finish(session: Session, decision: Due, *, now: dt.datetime) -> None:
     trial = session.get_one(TrialRow, row.trial_id)
     experiment = session.get_one(ExperimentRow, trial.experiment_id)
     runs = _runs(session, row)
-    _end(row, _judge(session, row, trial, experiment, runs), now)
+    found = _judge(session, row, trial, experiment, runs)
+    _end(row, _with_foreign(session, probe_trials(session, row), found), now)
     row.baseline = _baseline(session, row)
     assert row.result is not None
     add_event(
@@ -391,6 +394,13 @@ def _judge_observed(session: Session, trial: TrialRow, experiment: ExperimentRow
     return diagnosis.judge_observed(
         blocks, slots=experiment.config.resources.slots, nodes=_nodes(session, trial)
     )
+
+
+def _with_foreign(session: Session, trials: Sequence[TrialRow], found: Diagnosis) -> Diagnosis:
+    """Return a diagnosis that also says who used the devices of what was measured."""
+    uses = [use for trial in trials for use in foreign_uses(session, trial.id, trial.attempt_no)]
+    notes = [f"{use}: its steps may be slower for that." for use in dict.fromkeys(uses)]
+    return replace(found, notes=(*found.notes, *notes[:SHOWN_MAX]))
 
 
 def _edges(rows: MeasuredRows) -> list[tuple[int, int]]:
