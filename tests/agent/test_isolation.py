@@ -517,7 +517,7 @@ pathlib.Path.home().joinpath("made").write_text("by setup")
 
 
 def test_an_environment_is_built_behind_walls_for_its_project_alone(
-    shims: Any, sandbox: Isolation, tmp_path: Path
+    shims: Any, sandbox: Isolation, tmp_path: Path, wait_for: Any
 ) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
@@ -589,8 +589,14 @@ def test_an_environment_is_built_behind_walls_for_its_project_alone(
     built = [p for p in environments.glob("project-*/*") if marker_of(p).exists()]
     assert len(built) == 2
     assert {p.stat().st_uid for b in built for p in (b, *b.rglob("*.pth"))} == {os.getuid()}
-    assert set(collect(environments, limit_bytes=0)) == {b.parent for b in built}
-    assert not any(b.exists() for b in built)
+    collected: set[Path] = set()
+
+    def are_gone() -> bool:
+        collected.update(collect(environments, limit_bytes=0))
+        return not any(b.exists() for b in built)
+
+    wait_for(are_gone, what="an environment is in use until its shim has ended")
+    assert collected == {b.parent for b in built}
 
 
 def test_a_stop_ends_a_build_behind_walls(shims: Any, sandbox: Isolation, wait_for: Any) -> None:
