@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from muster.cli.output import CommandFailure
-from muster.client import ClientError
+from muster.client import Client, ClientError, Target
 from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow
 from muster_server.domain.states import TrialState
 from muster_server.services.logs import storage
@@ -256,6 +256,46 @@ def test_wrong_use_is_said_before_anything_is_asked_of_the_server(muster, argume
     assert isinstance(result.exception, CommandFailure), result.output
     assert result.exception.exit_code == 2
     assert words in result.exception.message
+
+
+def test_a_line_whose_end_comes_later_is_followed_once(member_client, database):
+    with database.transaction() as session:
+        trial = add_trial(session, add_experiment(session))
+        trial.state = TrialState.RUNNING
+        (allocation,) = add_attempt(session, trial)
+        trial_id, allocation_id = trial.id, allocation.id
+    sent = [b"begun", b", ended\nlast ", b"without an end"]
+
+    def write(number):
+        with database.transaction() as session:
+            storage.append(
+                session,
+                allocation=session.get_one(AllocationRow, allocation_id),
+                local_rank=0,
+                stream="stdout",
+                offset=len(b"".join(sent[:number])),
+                data=sent[number],
+                now=NOW,
+            )
+
+    client = Client(Target("http://localhost:8470", "unused", "the test"))
+    client._http.close()
+    client._http = member_client
+    write(0)
+    assert [line["text"] for line in client.log_lines(trial_id)] == ["begun"]
+    said, rounds = [], 0
+    for batch in client.log_batches(trial_id, follow=True):
+        if not isinstance(batch, float):
+            said += [line["text"] for line in batch]
+            continue
+        rounds += 1
+        assert rounds < 10
+        if rounds in (1, 2):
+            write(rounds)
+        elif rounds == 3:
+            with database.transaction() as session:
+                session.execute(update(TrialRow).values(state="COMPLETED", logs_complete=True))
+    assert said == ["begun, ended", "last without an end"]
 
 
 def test_what_an_age_would_free_is_said_before_it_is_set(muster, database):

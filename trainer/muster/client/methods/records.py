@@ -56,7 +56,8 @@ class RecordMethods(ExperimentMethods):
         poll_s: float = 0.7,
     ) -> Iterator[list[Json] | float]:
         """Yield lists of log lines of a trial, or of an experiment, in order, and in between the
-        seconds to wait before looking again; `log_lines` yields the lines one by one.
+        seconds to wait before looking again; `log_lines` yields the lines one by one. Each comes once: a
+        last line without an end only when the log is complete, or when nothing is followed.
 
         tail: only that many lines (at least 1) from the end. follow: until the log is complete (see
             `patience`); otherwise what is there now.
@@ -94,9 +95,12 @@ class RecordMethods(ExperimentMethods):
         else:
             page = self._last_lines(page_at, max(1, tail))
         while True:
-            yield page["lines"]
+            # The beginning of a line comes with every page until its end has come.
+            whole = [line for line in page["lines"] if not line.get("partial")]
             # Without lines a search may only have used up its time, and goes on.
-            if not page["lines"] and not page.get("search_stopped"):
+            is_end = not whole and not page.get("search_stopped")
+            yield page["lines"] if is_end and not follow else whole
+            if is_end:
                 if page["complete"] or not follow:
                     return
                 yield poll_s
