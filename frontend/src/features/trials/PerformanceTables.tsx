@@ -124,7 +124,6 @@ export function TrafficTable({ traffic, perStep }: { traffic: TrialPerformance["
   if (traffic.length === 0) return <Empty title={t("perf.noTraffic")}>{t("perf.noTrafficHint")}</Empty>;
   type Kind = TrialPerformance["traffic"][number];
   const hinted = (text: string, hint: string) => <span title={hint}>{text}</span>;
-  const rate = (value: number | null) => (value === null ? format.MISSING : format.si(value, "B/s", 3));
   const columns: Column<Kind>[] = [
     { id: "kind", header: t("ranks.kind"), lead: true, cell: (k) => <b className="mono">{k.kind}</b> },
     { id: "group", header: t("ranks.group"), cell: (k) => <span className="mono">{k.group}</span> },
@@ -170,13 +169,13 @@ export function TrafficTable({ traffic, perStep }: { traffic: TrialPerformance["
       id: "algorithm",
       header: t("perf.algorithm"),
       align: "right",
-      cell: (k) => hinted(rate(k.algorithm_bytes_per_s), t("perf.algorithmHint")),
+      cell: (k) => hinted(format.si(k.algorithm_bytes_per_s, "B/s", 3), t("perf.algorithmHint")),
     },
     {
       id: "bus",
       header: t("perf.bus"),
       align: "right",
-      cell: (k) => hinted(rate(k.bus_bytes_per_s), t("perf.busHint")),
+      cell: (k) => hinted(format.si(k.bus_bytes_per_s, "B/s", 3), t("perf.busHint")),
     },
   ];
   return (

@@ -11,8 +11,6 @@ import * as format from "../../lib/format";
 const TIMES = ["communication", "computation", "overlap", "exposed", "copy", "idle"] as const;
 const MAX_PAIRS = 3;
 
-const rate = (value: number | null) => (value === null ? format.MISSING : format.si(value, "B/s", 3));
-
 interface Row {
   key: string;
   label: string;
@@ -104,7 +102,7 @@ export function TraceFigures({ trial, no }: { trial: number; no: number }) {
                       id: "bytes",
                       header: t("profiles.size"),
                       align: "right",
-                      cell: (kind) => (kind.bytes === null ? format.MISSING : format.bytes(kind.bytes)),
+                      cell: (kind) => format.bytes(kind.bytes),
                     },
                     {
                       id: "time",
@@ -160,9 +158,14 @@ export function TraceFigures({ trial, no }: { trial: number; no: number }) {
                       id: "algorithm",
                       header: t("perf.algorithm"),
                       align: "right",
-                      cell: (kind) => rate(kind.algorithm_bytes_per_s),
+                      cell: (kind) => format.si(kind.algorithm_bytes_per_s, "B/s", 3),
                     },
-                    { id: "bus", header: t("perf.bus"), align: "right", cell: (kind) => rate(kind.bus_bytes_per_s) },
+                    {
+                      id: "bus",
+                      header: t("perf.bus"),
+                      align: "right",
+                      cell: (kind) => format.si(kind.bus_bytes_per_s, "B/s", 3),
+                    },
                   ]}
                 />
               </Section>
