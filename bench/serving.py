@@ -25,8 +25,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from muster_server.domain.deployments import routing
-from muster_server.domain.deployments.routing import RoutedServer, Routes
+from muster_models.domain.deployments import routing
+from muster_models.domain.deployments.routing import RoutedServer, Routes
 from muster_server.local.home import free_port
 from muster_server.local.parts import find_router_binary
 

@@ -37,6 +37,7 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
+PARTS = sorted(ROOT.glob("parts/*/pyproject.toml"))
 DISK_NEEDED_GB = 2.5
 """Measured: 1.8 GB with torch's CPU build and 0.3 GB for the dashboard's packages, and some air."""
 CUDA_SIZE = "2.7 GB to download, and about twice as much on the disk"
@@ -288,6 +289,7 @@ def install_packages(python: Path, runner: Runner, *, torch: str, test: bool) ->
     locked = ["--require-hashes", "-c", str(LOCK), "-r", str(folder / "pins.txt")]
     runner.run("installing the packages", uv("install", *locked))
     checkout = ["--no-deps", "--no-build-isolation", "-e", "."]
+    checkout += [word for part in PARTS for word in ("-e", str(part.parent))]
     runner.run("installing the checkout", uv("install", *checkout))
     if torch != "skip":
         install_torch(python, runner, uv, torch)
@@ -367,7 +369,7 @@ def main() -> None:
     started = time.monotonic()
     stamps = Stamps(venv / ".bootstrap" / hashlib.sha256(str(ROOT).encode()).hexdigest()[:12])
     runner = Runner(venv / "bootstrap.log")
-    wanted = digest([ROOT / "pyproject.toml", LOCK], torch, str(ROOT))
+    wanted = digest([ROOT / "pyproject.toml", *PARTS, LOCK], torch, str(ROOT))
     # An environment made for the tests also serves to run.
     steps = ["packages-test"] if arguments.test else ["packages", "packages-test"]
     if not any(stamps.is_current(step, wanted) for step in steps):

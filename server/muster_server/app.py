@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from muster import __version__
+from muster_models.api import deployments, models
 from muster_server.api import (
     agents,
     ask_tell,
@@ -21,7 +22,6 @@ from muster_server.api import (
     blobs,
     checkpoints,
     cluster,
-    deployments,
     diagnoses,
     dismissals,
     experiments,
@@ -32,7 +32,6 @@ from muster_server.api import (
     media,
     metrics,
     mlflow,
-    models,
     notifications,
     operations,
     outputs,

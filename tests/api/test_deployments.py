@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from muster_server.services.deployments.routing import load_routes
+from muster_models.services.deployments.routing import load_routes
 from support.data import NOW
 
 API = "/api/v1"

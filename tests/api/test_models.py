@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select, update
 
 from muster.wire import OutputFile
+from muster_models.services.registry import uploads
 from muster_server.db.models import (
     AuditRow,
     CheckpointRow,
@@ -21,7 +22,6 @@ from muster_server.db.models import (
 )
 from muster_server.services.checkpoints import cleaning
 from muster_server.services.core.output_lists import encode_files
-from muster_server.services.registry import uploads
 from support.data import NOW, add_experiment, add_trial
 
 API = "/api/v1"

@@ -7,6 +7,11 @@ import datetime as dt
 from sqlalchemy import select
 
 from muster.wire import EndpointRecord
+from muster_models.domain.deployments.deciding import DeploymentPolicy, decide
+from muster_models.domain.deployments.routing import SeenServer
+from muster_models.schemas.deployments import DeploymentIn, ScaleIn
+from muster_models.services.deployments import applying, management, views
+from muster_models.services.deployments.routing import load_routes, note_seen
 from muster_server.db.models import (
     DeploymentReplicaRow,
     ExperimentRow,
@@ -15,14 +20,9 @@ from muster_server.db.models import (
     ModelVersionRow,
     TrialRow,
 )
-from muster_server.domain.deployments.deciding import DeploymentPolicy, decide
-from muster_server.domain.deployments.routing import SeenServer
 from muster_server.domain.states import TrialState
-from muster_server.schemas.deployments import DeploymentIn, ScaleIn
 from muster_server.security.principal import Principal
 from muster_server.services.core.callers import Caller
-from muster_server.services.deployments import applying, management, views
-from muster_server.services.deployments.routing import load_routes, note_seen
 from muster_server.services.quota.projects import find_or_make
 from muster_server.services.runtime import endpoints
 from muster_server.settings import Settings

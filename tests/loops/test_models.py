@@ -383,8 +383,8 @@ def test_the_commands_show_what_there_is(registered, muster, tmp_path):
 def test_large_outputs_are_pulled_in_parts(
     ended_on_one, muster, member_client, tmp_path, monkeypatch
 ):
+    from muster_models.services.registry import fetching
     from muster_server.services.outputs import downloads
-    from muster_server.services.registry import fetching
 
     for module in (downloads, fetching):
         monkeypatch.setattr(module, "OUTPUT_PART_BYTES", 1000)

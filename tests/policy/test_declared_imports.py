@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
     "optional-dependencies"
 ]
-OWN = {"muster", "muster_agent", "muster_server"}
+OWN = {"muster", "muster_agent", "muster_server", "muster_models"}
 OF_A_SCRIPT = {
     "IPython", "accelerate", "keras", "lightgbm", "lightning", "onnxruntime", "pandas", "polars", "tensorboard",
     "transformers", "wandb", "xgboost",
@@ -70,6 +70,7 @@ def imported(folder: Path) -> Iterator[tuple[str, Path]]:
             for path in sorted((ROOT / "server/muster_server").iterdir())
             if path.suffix == ".py" or (path.is_dir() and path.name != "static")
         ),
+        ("parts/models/muster_models", {"server", "cli"}),
         ("agent/muster_agent", {"agent", "gpu"}),
         # What server and agent share is below it, too.
         ("trainer/muster", {"cli", "train", "serve", "s3", "agent"}),

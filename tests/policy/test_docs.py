@@ -31,7 +31,7 @@ from muster_server.services.documents import resolve
 from muster_server.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("server", "agent", "trainer", "scripts", "bench")
+SOURCES = ("server", "agent", "trainer", "parts", "scripts", "bench")
 LISTED = subprocess.run(
     ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
     cwd=ROOT, capture_output=True, text=True, check=True,
@@ -114,6 +114,7 @@ PLACES = {
     "server/muster_server/services/README.md": "server/muster_server/services",
     "agent/README.md": "agent/muster_agent",
     "trainer/README.md": "trainer/muster",
+    "parts/models/README.md": "parts/models/muster_models",
     "frontend/README.md": "frontend",
     "CONTRIBUTING.md": "",
     "docs/concepts/architecture.md": "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grimp
 
-PACKAGES = ("muster_server", "muster_agent", "muster")
+PACKAGES = ("muster_server", "muster_agent", "muster", "muster_models")
 
 
 def test_no_import_cycles() -> None:

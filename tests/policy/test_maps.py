@@ -17,6 +17,7 @@ MAPS = {
     "server/muster_server/services/README.md": "server/muster_server/services",
     "agent/README.md": "agent/muster_agent",
     "trainer/README.md": "trainer/muster",
+    "parts/models/README.md": "parts/models/muster_models",
     "frontend/README.md": "frontend/src",
 }
 

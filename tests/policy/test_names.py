@@ -7,7 +7,12 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("agent/muster_agent", "server/muster_server", "trainer/muster")
+PACKAGES = (
+    "agent/muster_agent",
+    "server/muster_server",
+    "trainer/muster",
+    "parts/models/muster_models",
+)
 
 
 def test_no_class_name_is_defined_twice() -> None:

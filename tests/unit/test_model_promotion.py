@@ -9,13 +9,13 @@ import pytest
 from muster.document.codec import dump
 from muster.document.training import TrainerSection
 from muster.wire import content_digest
-from muster_server.domain.registry.card import CardFacts, model_card, recipe_of
-from muster_server.domain.registry.contents import (
+from muster_models.domain.registry.card import CardFacts, model_card, recipe_of
+from muster_models.domain.registry.contents import (
     clash,
     path_problem,
     warning_of,
 )
-from muster_server.domain.registry.promotion import (
+from muster_models.domain.registry.promotion import (
     AliasHolder,
     PromotionCandidate,
     decide_promotion,

@@ -16,7 +16,7 @@ from muster.inference.scores import (
     percentile,
     wilson_interval,
 )
-from muster_server.domain.registry.leaderboard import Evaluated, leaderboards
+from muster_models.domain.registry.leaderboard import Evaluated, leaderboards
 
 
 def test_the_interval_of_wilson_is_that_of_the_textbook() -> None:

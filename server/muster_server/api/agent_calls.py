@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from sqlalchemy.orm import Session
 
 from muster.wire import LeaseReply, RegisterReply
+from muster_models.services.registry import within_jobs
 from muster_server import clock
 from muster_server.db.batching import Batcher, Reply
 from muster_server.errors import MusterError
@@ -15,7 +16,6 @@ from muster_server.services.nodes.assignments import AssignmentsCall
 from muster_server.services.nodes.leases import LeaseCall
 from muster_server.services.nodes.records import RecordsCall, StoredRecords
 from muster_server.services.nodes.registration import RegisterCall
-from muster_server.services.registry import within_jobs
 from muster_server.settings import Settings
 
 

@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 
 from muster.tracking import answer, invalid, no_endpoint, registry_call
+from muster_models.services.registry.mlflow import MlflowRegistry
 from muster_server.api.http.deps import By, Config, Db
 from muster_server.api.http.races import raced
 from muster_server.db.engine import Database
@@ -25,7 +26,6 @@ from muster_server.middleware.strict_json import Unstorable, check_texts
 from muster_server.services.core.callers import Caller
 from muster_server.services.tracking import artifacts
 from muster_server.services.tracking.models import DatabaseShelf
-from muster_server.services.tracking.registry import MlflowRegistry
 from muster_server.services.tracking.store import DatabaseStore
 from muster_server.settings import Settings
 

@@ -19,6 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from muster.launch import lifeline
+from muster_models.loops.deployments import DeploymentLoop, RouterWorker
+from muster_models.loops.registry import RegistryLoop
 from muster_server import clock, longlived
 from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
@@ -49,12 +51,10 @@ from .batch_systems import choosing
 from .budgets import BudgetLoop
 from .cleaning import CleaningLoop
 from .dependencies import DependencyLoop
-from .deployments import DeploymentLoop, RouterWorker
 from .diagnoses import DiagnosisLoop
 from .heartbeats import Sightings
 from .lifecycle import LifecycleLoop, lifecycle_policy
 from .providers import PilotWorker, ProviderLoop
-from .registry import RegistryLoop
 from .scaling import ScalingLoop
 from .scheduler import SchedulerLoop
 from .search import RoomLoop, SearchLoop

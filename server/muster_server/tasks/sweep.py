@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from sqlalchemy.orm import Session
 
+from muster_models.services.registry import uploads
 from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
 from muster_server.services.core import blobs, retention
 from muster_server.services.metrics import compaction
 from muster_server.services.metrics import retention as metrics_retention
 from muster_server.services.notifications import retention as notification_retention
-from muster_server.services.registry import uploads
 
 PART_S = 5.0
 """Seconds after which a part stops; the next sweep goes on."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster_server.domain.deployments.deciding import (
+from muster_models.domain.deployments.deciding import (
     Abort,
     DeploymentDecision,
     DeploymentPolicy,

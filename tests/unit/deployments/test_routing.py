@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster_server.domain.deployments.routing import (
+from muster_models.domain.deployments.routing import (
     RoutedServer,
     Routes,
     SeenServer,

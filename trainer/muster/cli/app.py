@@ -65,8 +65,8 @@ GROUPS = {
     "checkpoint": ("checkpoints", "app"),
     "outputs": ("outputs", "app"),
     "media": ("media", "app"),
-    "model": ("models", "app"),
-    "deploy": ("deployments", "app"),
+    "model": ("muster_models.cli.models", "app"),
+    "deploy": ("muster_models.cli.deployments", "app"),
     "agent": ("cluster", "agent_app"),
     "token": ("cluster", "token_app"),
     "trace": ("trace", "app"),
@@ -148,7 +148,12 @@ def _no_more() -> None:
 
 def _found(module: str, pattern: str) -> str:
     """Return the text that the pattern finds in the source of a module, in one line; "" for none."""
-    source = Path(__file__).parent / "commands" / module
+    if "." in module:
+        package, _, rest = module.partition(".")
+        (folder,) = import_module(package).__path__
+        source = Path(folder, rest.replace(".", "/"))
+    else:
+        source = Path(__file__).parent / "commands" / module
     if source.is_dir():
         source /= "__init__"
     found = re.search(pattern, source.with_suffix(".py").read_text(), re.DOTALL | re.MULTILINE)
@@ -167,4 +172,5 @@ def _empty() -> typer.Typer:
 
 
 def _load(module: str, name: str) -> Any:
-    return getattr(import_module(f"muster.cli.commands.{module}"), name)
+    full = module if "." in module else f"muster.cli.commands.{module}"
+    return getattr(import_module(full), name)

@@ -51,7 +51,7 @@ class ModelVersionRow(Base):
     experiment_id: Mapped[int | None] = mapped_column(BigId, index=True)
     step: Mapped[int | None] = mapped_column(BigInteger)
     lineage: Mapped[dict[str, Any]]
-    """services.registry.lineage: as it was known when the version was registered."""
+    """muster_models.services.registry.lineage: as it was known when the version was registered."""
     metrics: Mapped[dict[str, Any]]
     """name → wire number."""
     signature: Mapped[dict[str, Any] | None]
@@ -84,7 +84,7 @@ class ModelFileRow(Base):
     size_bytes: Mapped[int | None] = mapped_column(BigInteger)
     """Null for a file of a checkpoint of which only the total is known."""
     place: Mapped[dict[str, Any] | None]
-    """services.registry.places: where an agent finds it; null for bytes in the database."""
+    """muster_models.services.registry.places: where an agent finds it; null for bytes in the database."""
     blob_sha256: Mapped[str | None] = mapped_column(
         String(64), ForeignKey("model_blobs.sha256"), index=True
     )

@@ -16,6 +16,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from muster.tracking import TrackingError, invalid, missing
+from muster_models.services.registry import fetching
 from muster_server.db.engine import Database
 from muster_server.db.models import (
     LoggedModelRow,
@@ -30,7 +31,6 @@ from muster_server.settings import Settings
 
 from ..core import chunks
 from ..core.callers import Caller
-from ..registry import fetching
 from .store import DatabaseStore
 
 CHUNK_BYTES = 1 << 20

@@ -1,0 +1,105 @@
+"""Deployments: versions of models that answer requests; see docs/guides/deployments.md."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from muster_models.schemas.deployments import (
+    DEPLOYMENT_NAME,
+    AddressOut,
+    DeploymentIn,
+    DeploymentItem,
+    DeploymentOut,
+    DeploymentUpdateIn,
+    RollbackIn,
+    ScaleIn,
+)
+from muster_models.services.deployments import management, views
+from muster_server.api.http.deps import By, Config, Cursor, Db, Limit, Me
+from muster_server.db.queries.metrics import begin_snapshot
+from muster_server.schemas.base import Page
+
+router = APIRouter(tags=["deployments"])
+
+Deployment = Annotated[str, Path(pattern=DEPLOYMENT_NAME, description="Name of the deployment.")]
+
+
+@router.get("/deployments", operation_id="list_deployments")
+def list_deployments(
+    db: Db, me: Me, settings: Config, cursor: Cursor = None, limit: Limit = 50
+) -> Page[DeploymentItem]:
+    """List deployments by name."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return views.list_deployments(session, me, settings, cursor=cursor, limit=limit)
+
+
+@router.post("/deployments", status_code=202, operation_id="create_deployment")
+def create_deployment(body: DeploymentIn, db: Db, by: By, settings: Config) -> DeploymentOut:
+    """Deploy a version of a model. 503 if the server has no router."""
+    with db.transaction() as session:
+        row = management.create_deployment(session, body, by, settings=settings)
+        return views.deployment_out(session, by.principal, settings, row.name)
+
+
+@router.get("/deployments/{name}", operation_id="get_deployment")
+def get_deployment(name: Deployment, db: Db, me: Me, settings: Config) -> DeploymentOut:
+    """Return a deployment with its revisions and replicas."""
+    with db.read() as session:
+        begin_snapshot(session)
+        return views.deployment_out(session, me, settings, name)
+
+
+@router.get("/deployments/{name}/address", operation_id="get_deployment_address")
+def get_deployment_address(name: Deployment, db: Db, settings: Config) -> AddressOut:
+    """Return where a deployment answers requests. 409 while it does not."""
+    with db.read() as session:
+        return views.address_of(session, settings, name)
+
+
+@router.post("/deployments/{name}:update", status_code=202, operation_id="update_deployment")
+def update_deployment(
+    name: Deployment, body: DeploymentUpdateIn, db: Db, by: By, settings: Config
+) -> DeploymentOut:
+    """Roll out another version: replicas are replaced one by one, and requests answered meanwhile."""
+    with db.transaction() as session:
+        management.update_deployment(session, name, body, by)
+        return views.deployment_out(session, by.principal, settings, name)
+
+
+@router.post("/deployments/{name}:rollback", status_code=202, operation_id="roll_back_deployment")
+def roll_back_deployment(
+    name: Deployment, body: RollbackIn, db: Db, by: By, settings: Config
+) -> DeploymentOut:
+    """Roll out the version that served before, or that of a revision."""
+    with db.transaction() as session:
+        management.roll_back(session, name, body, by)
+        return views.deployment_out(session, by.principal, settings, name)
+
+
+@router.post("/deployments/{name}:scale", status_code=202, operation_id="scale_deployment")
+def scale_deployment(
+    name: Deployment, body: ScaleIn, db: Db, by: By, settings: Config
+) -> DeploymentOut:
+    """Change the number of replicas."""
+    with db.transaction() as session:
+        management.scale(session, name, body, by)
+        return views.deployment_out(session, by.principal, settings, name)
+
+
+@router.post("/deployments/{name}:stop", status_code=202, operation_id="stop_deployment")
+def stop_deployment(name: Deployment, db: Db, by: By, settings: Config) -> DeploymentOut:
+    """Stop a deployment: its replicas answer what they have begun, and end."""
+    with db.transaction() as session:
+        management.stop(session, name, by)
+        return views.deployment_out(session, by.principal, settings, name)
+
+
+@router.delete("/deployments/{name}", status_code=204, operation_id="delete_deployment")
+def delete_deployment(name: Deployment, db: Db, by: By) -> Response:
+    """Delete a stopped deployment with its history."""
+    with db.transaction() as session:
+        management.delete_deployment(session, name, by)
+    return Response(status_code=204)
