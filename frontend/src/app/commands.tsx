@@ -28,7 +28,7 @@ import { experimentColumns, me, nodes, savedViews, wholeTrial } from "../api/que
 import { DOCS, docSections, languageOf, titleOf } from "../common/docs/docs";
 import { searchDocs } from "../common/docs/searchDocs";
 import { stateWord } from "../components/StateBadge";
-import { added, readColumns, writeColumns } from "../features/experiments/tableColumns";
+import { added, readColumns, writeColumns } from "../features/experiments/list/tableColumns";
 import { recentPlaces } from "../lib/recentPlaces";
 import { settingsTabs } from "../lib/settingsTabs";
 import { matching, named } from "./commandFilter";

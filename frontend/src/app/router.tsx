@@ -3,7 +3,7 @@ import { createRootRouteWithContext, createRoute, createRouter, notFound, redire
 
 import { ApiError } from "../api/client";
 import { authState, me, trial, trialMetrics } from "../api/queries";
-import { askForFirstRows } from "../features/experiments/asked";
+import { askForFirstRows } from "../features/experiments/list/asked";
 import { NotFound, PageError, PagePending } from "./fallbacks";
 import { type Early, lazyPage, type LazyPage } from "./lazyPage";
 import { beginAtTop, scrollKey } from "./scrolling";
@@ -110,7 +110,7 @@ const experimentsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/experiments",
   validateSearch: experimentsSearch,
-  component: lazyPage(() => import("../features/experiments/Experiments"), "Experiments"),
+  component: lazyPage(() => import("../features/experiments/list/Experiments"), "Experiments"),
   ...asksEarly(askForFirstRows),
 });
 

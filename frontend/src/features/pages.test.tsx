@@ -18,7 +18,7 @@ import type { Part } from "../i18n/server";
 import { safeTarget } from "./auth/SignIn";
 import { attention } from "./cluster/attention";
 import { lastEnded } from "./cluster/recent";
-import { layoutRungs, LINKS_MAX, roundTicks } from "./experiments/rungs";
+import { layoutRungs, LINKS_MAX, roundTicks } from "./experiments/search/rungs";
 import { rolesUpTo } from "./settings/roles";
 
 beforeAll(() => showTexts("en"));

@@ -20,7 +20,7 @@ import { CleaningDialog } from "../../common/checkpoints/CleaningDialog";
 import { FromScript } from "../../common/checkpoints/FromScript";
 import { Pinned, usePin } from "../../common/checkpoints/PinButton";
 import { RegisterDialog } from "../../common/models/RegisterDialog";
-import css from "./table.module.css";
+import css from "./list/table.module.css";
 import layout from "../../components/layout.module.css";
 
 const STATES: CheckpointState[] = ["complete", "deleting", "deleted"];

@@ -28,10 +28,10 @@ import { UnmanagedBadge } from "../../common/experiments/UnmanagedBadge";
 import { Origin } from "../../common/experiments/Origin";
 import { Settings } from "../../common/experiments/Settings";
 import layout from "../../components/layout.module.css";
-import { LearningCurves } from "./LearningCurves";
+import { LearningCurves } from "./search/LearningCurves";
 import { LogsTab } from "./LogsTab";
 import type { Early } from "../../app/lazyPage";
-import { preloadSearchTab, SearchTab } from "./SearchTab";
+import { preloadSearchTab, SearchTab } from "./search/SearchTab";
 import { TopTrials } from "./TopTrials";
 import { TrialsTab } from "./TrialsTab";
 

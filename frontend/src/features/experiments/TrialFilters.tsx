@@ -5,8 +5,8 @@ import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import filterCss from "../../components/filters.module.css";
-import css from "./table.module.css";
-import { MAX_CONDITIONS } from "./Conditions";
+import css from "./list/table.module.css";
+import { MAX_CONDITIONS } from "./list/Conditions";
 import { canSort, conditionsOf, isNamed, MAX_SHOWN, TRIAL_BUILT_INS, trialColumnName } from "./trialColumns";
 
 export function trialColumnText(t: TFunction, id: string, metricName: string | null): string {

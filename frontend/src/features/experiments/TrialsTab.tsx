@@ -20,7 +20,7 @@ import { reasonText } from "../../components/Message";
 import * as format from "../../lib/format";
 import { pickStates, TRIAL_STATES } from "../../lib/states";
 import layout from "../../components/layout.module.css";
-import { readConditions, writeConditions } from "./tableColumns";
+import { readConditions, writeConditions } from "./list/tableColumns";
 import {
   canSort,
   firstColumns,
