@@ -5,7 +5,7 @@ import { beforeAll, expect, test, vi } from "vitest";
 import { showTexts } from "../testing/texts";
 import type { ChartSpec } from "../lib/series";
 import { ChartGrid } from "./ChartGrid";
-import type { Source } from "./SeriesChart";
+import type { Source } from "./series/SeriesChart";
 
 beforeAll(() => showTexts("en"));
 

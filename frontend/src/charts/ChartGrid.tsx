@@ -9,13 +9,13 @@ import { usePref } from "../lib/prefs";
 import { type ChartSpec, UNGROUPED } from "../lib/series";
 import css from "./chart.module.css";
 import { arranged, pinned, PINNED, placed, readLayout } from "./chartLayout";
-import type { Arranging } from "./ChartMenu";
+import type { Arranging } from "./series/ChartMenu";
 import type { ChartSearch } from "./chartSearch";
-import { type Command, FullScreen, SeriesChart, type Source } from "./SeriesChart";
+import { type Command, FullScreen, SeriesChart, type Source } from "./series/SeriesChart";
 import { type Tile, Tiles } from "./Tiles";
 import { useLook } from "./useLook";
 import { chunked, firstCharts, type Want, Wanted, WhenNear, WhenSeen } from "./whenSeen";
-import { readRanges, withRange, type YRange } from "./yRanges";
+import { readRanges, withRange, type YRange } from "./series/yRanges";
 
 interface Props {
   specs: ChartSpec[];

@@ -8,8 +8,8 @@ import { useTyped } from "../components/useTyped";
 import { type OfferedKind, X_KINDS } from "../lib/axis";
 import css from "./chart.module.css";
 import type { ChartSearch } from "./chartSearch";
-import { xText } from "./plotOptions";
-import { SMOOTHING, useSmoothing } from "./smoothing";
+import { xText } from "./series/plotOptions";
+import { SMOOTHING, useSmoothing } from "./series/smoothing";
 
 /** The settings of a page of charts; all of them stand in the address. `kinds`: the axes there are curves along. `children` come first. */
 export function ChartToolbar({

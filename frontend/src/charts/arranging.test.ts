@@ -3,9 +3,9 @@ import { describe, expect, test } from "vitest";
 
 import type { ChartSpec } from "../lib/series";
 import { arranged, pinned, PINNED, placed, readLayout } from "./chartLayout";
-import { pressed } from "./legendKeys";
-import { isUnderTitle } from "./plotOptions";
-import { MAX_RANGES, rangeOf, readRanges, withRange } from "./yRanges";
+import { pressed } from "./series/legendKeys";
+import { isUnderTitle } from "./series/plotOptions";
+import { MAX_RANGES, rangeOf, readRanges, withRange } from "./series/yRanges";
 
 const specs = ["train/loss", "train/acc", "comm/ms"].map((id): ChartSpec => ({
   id,

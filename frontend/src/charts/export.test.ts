@@ -3,9 +3,9 @@ import { expect, test } from "vitest";
 
 import type { Columns } from "../lib/series";
 import { fileName, toCsv, toJson, toSvg } from "./export";
-import { lay, type Line, type View } from "./lines";
+import { lay, type Line, type View } from "./series/lines";
 import type { Palette } from "./palette";
-import { roundTicks, wallTick } from "./ticks";
+import { roundTicks, wallTick } from "./series/ticks";
 
 const palette: Palette = {
   series: ["#111111", "#222222", "#333333", "#444444", "#555555", "#666666"],

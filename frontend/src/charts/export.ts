@@ -4,10 +4,10 @@ import type uPlot from "uplot";
 import * as format from "../lib/format";
 import type { TimeZone } from "../lib/time";
 import { cutRange, yRange } from "../lib/axis";
-import { lay, type Line, type View } from "./lines";
+import { lay, type Line, type View } from "./series/lines";
 import { alpha, lineStyle, type Palette } from "./palette";
-import { isUnderTitle, xText } from "./plotOptions";
-import { roundTicks } from "./ticks";
+import { isUnderTitle, xText } from "./series/plotOptions";
+import { roundTicks } from "./series/ticks";
 
 const COLUMNS = ["step", "time_ms", "mean", "min", "max", "last", "count"] as const;
 

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 
 import { pictureOf, toSvg } from "./export";
-import type { Line } from "./lines";
+import type { Line } from "./series/lines";
 import { pageFile } from "./pageFile";
 import type { Palette } from "./palette";
 

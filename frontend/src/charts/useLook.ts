@@ -1,6 +1,6 @@
 import type { ChartSearch } from "./chartSearch";
-import type { Command } from "./SeriesChart";
-import { SMOOTHING, useSmoothing } from "./smoothing";
+import type { Command } from "./series/SeriesChart";
+import { SMOOTHING, useSmoothing } from "./series/smoothing";
 
 /** How a page looks at its charts: the smoothing factor, and what the keys of a chart change. `id` is the chart's. */
 export function useLook(

@@ -1,7 +1,7 @@
 import { useTranslation } from "react-i18next";
 
 import { SvgFigure } from "../../charts/SvgFigure";
-import { roundTicks } from "../../charts/ticks";
+import { roundTicks } from "../../charts/series/ticks";
 import * as format from "../../lib/format";
 import { areaOf, type CurveContent, type HistogramContent, pointsOf } from "./mediaData";
 

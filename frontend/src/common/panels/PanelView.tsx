@@ -4,9 +4,9 @@ import { useTranslation } from "react-i18next";
 
 import { mediaOverview, type Panel } from "../../api/queries";
 import type { ChartSearch } from "../../charts/chartSearch";
-import { type Command, SeriesChart, type Source } from "../../charts/SeriesChart";
+import { type Command, SeriesChart, type Source } from "../../charts/series/SeriesChart";
 import { type Want, Wanted, WhenSeen } from "../../charts/whenSeen";
-import type { YRange } from "../../charts/yRanges";
+import type { YRange } from "../../charts/series/yRanges";
 import { Markdown } from "../../components/Markdown";
 import { readExpression } from "../../lib/expression";
 import { MediaCard } from "../media/MediaCard";

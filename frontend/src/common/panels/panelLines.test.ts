@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
-import type { Line, Source } from "../../charts/lines";
+import type { Line, Source } from "../../charts/series/lines";
 import type { Columns } from "../../lib/series";
 import { expressionSource, heatOf, pairs, readAll, summed } from "./panelLines";
 

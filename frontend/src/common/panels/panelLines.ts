@@ -1,5 +1,5 @@
 /** From what a page draws of metrics to what a panel draws of expressions. Pure but for the sources it reads. */
-import type { Line, Source } from "../../charts/lines";
+import type { Line, Source } from "../../charts/series/lines";
 import { curveOf, type Expression, readExpression, together } from "../../lib/expression";
 import { subscribeAll } from "../../lib/perFrame";
 import type { Columns } from "../../lib/series";

@@ -5,7 +5,7 @@ import { coalesce } from "../../api/live";
 import { live } from "../../api/liveHooks";
 import type { TrialDetail } from "../../api/queries";
 import type { ChartSearch } from "../../charts/chartSearch";
-import { SeriesStore } from "../../charts/SeriesStore";
+import { SeriesStore } from "../../charts/series/SeriesStore";
 import { type Growing, type OfferedKind, SAMPLES_METRIC } from "../../lib/axis";
 import { fetchTrialSeries } from "./useSeriesStore";
 

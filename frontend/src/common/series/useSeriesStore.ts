@@ -4,7 +4,7 @@ import { askedAhead } from "../../api/ahead";
 import { client, unwrap } from "../../api/client";
 import { coalesce } from "../../api/live";
 import { live } from "../../api/liveHooks";
-import { type Ask, POINTS_MAX, type SeriesReply, SeriesStore } from "../../charts/SeriesStore";
+import { type Ask, POINTS_MAX, type SeriesReply, SeriesStore } from "../../charts/series/SeriesStore";
 
 /** Says all that an answer depends on. */
 export const seriesQuestion = (trialId: number, ask: Ask): string =>

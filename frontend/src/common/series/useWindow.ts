@@ -1,7 +1,7 @@
 import { useEffect } from "react";
 
 import type { ChartSearch } from "../../charts/chartSearch";
-import type { SeriesStore } from "../../charts/SeriesStore";
+import type { SeriesStore } from "../../charts/series/SeriesStore";
 import { type Growing, stepOfGrown } from "../../lib/axis";
 
 /**

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type PoolSlots, type PoolUtilization, utilization, type Utilization as Data } from "../../api/queries";
 import { SvgFigure } from "../../charts/SvgFigure";
-import { wallTick } from "../../charts/ticks";
+import { wallTick } from "../../charts/series/ticks";
 import { Section, Skeleton } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
 import { useTimeZone } from "../../components/Time";

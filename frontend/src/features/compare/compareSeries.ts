@@ -1,6 +1,6 @@
 /** The curves of many trials, asked for one by one and fetched together. */
 import { client, unwrap } from "../../api/client";
-import type { Ask, SeriesReply } from "../../charts/SeriesStore";
+import type { Ask, SeriesReply } from "../../charts/series/SeriesStore";
 
 const TOGETHER_MS = 20;
 /** As many curves as the server has in one answer. */

@@ -4,7 +4,7 @@ import type { ScalingReport } from "../../api/scaling";
 import type { FigureTable } from "../../charts/Figure";
 import { SvgFigure } from "../../charts/SvgFigure";
 import type { Key } from "../../charts/svgFile";
-import { roundTicks } from "../../charts/ticks";
+import { roundTicks } from "../../charts/series/ticks";
 import * as format from "../../lib/format";
 import { type Curve, curves, efficiencyTop, MEASURED, times } from "../../common/scaling/scalingData";
 

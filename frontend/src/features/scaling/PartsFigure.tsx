@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 import type { ScalingSize } from "../../api/scaling";
 import type { FigureTable } from "../../charts/Figure";
 import { SvgFigure } from "../../charts/SvgFigure";
-import { roundTicks } from "../../charts/ticks";
+import { roundTicks } from "../../charts/series/ticks";
 import * as format from "../../lib/format";
 import { LEAST_SHARE } from "../../lib/perf";
 import { type Part, PARTS } from "../../common/scaling/scalingData";

@@ -15,8 +15,8 @@ import {
 import { ChartGrid } from "../../charts/ChartGrid";
 import type { ChartSearch } from "../../charts/chartSearch";
 import { ChartToolbar } from "../../charts/ChartToolbar";
-import type { Line, Source } from "../../charts/SeriesChart";
-import type { SeriesStore } from "../../charts/SeriesStore";
+import type { Line, Source } from "../../charts/series/SeriesChart";
+import type { SeriesStore } from "../../charts/series/SeriesStore";
 import type { Tile } from "../../charts/Tiles";
 import { useLook } from "../../charts/useLook";
 import { Empty } from "../../components/basics";

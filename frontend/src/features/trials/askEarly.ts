@@ -5,7 +5,7 @@ import type { Early } from "../../app/lazyPage";
 import type { TrialSearch } from "../../app/search";
 import { arranged, readLayout } from "../../charts/chartLayout";
 import { firstCharts } from "../../charts/whenSeen";
-import { NAMES_PER_REQUEST, POINTS_MAX } from "../../charts/SeriesStore";
+import { NAMES_PER_REQUEST, POINTS_MAX } from "../../charts/series/SeriesStore";
 import { askForLog } from "../../common/logs/logQuery";
 import { fetchTrialSeries, seriesQuestion } from "../../common/series/useSeriesStore";
 import { readPref } from "../../lib/prefs";

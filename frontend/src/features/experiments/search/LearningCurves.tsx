@@ -8,7 +8,7 @@ import { client, unwrap } from "../../../api/client";
 import { coalesce } from "../../../api/live";
 import { live } from "../../../api/liveHooks";
 import { type ExperimentDetail, type Search, searchResults, trialMetrics } from "../../../api/queries";
-import { type Line, SeriesChart, type Source } from "../../../charts/SeriesChart";
+import { type Line, SeriesChart, type Source } from "../../../charts/series/SeriesChart";
 import { Empty, Section } from "../../../components/basics";
 import type { Growing, XKind } from "../../../lib/axis";
 import { type Columns, toColumns } from "../../../lib/series";

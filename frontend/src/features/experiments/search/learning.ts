@@ -1,6 +1,6 @@
 /** Learning curves of a search: which are told apart, and what is known of trials that run elsewhere. Pure. */
 import type { Search } from "../../../api/queries";
-import type { Line } from "../../../charts/lines";
+import type { Line } from "../../../charts/series/lines";
 import { fromWire } from "../../../lib/format";
 import type { Columns } from "../../../lib/series";
 import { byMetric, metrics, type Results } from "./searchData";

@@ -5,9 +5,9 @@ import { useTranslation } from "react-i18next";
 
 import { type TrialDetail, trialPerformance, type TrialPerformance, trialWorkers } from "../../../api/queries";
 import chartCss from "../../../charts/chart.module.css";
-import { SeriesChart } from "../../../charts/SeriesChart";
-import type { SeriesStore } from "../../../charts/SeriesStore";
-import { StackedSteps } from "../../../charts/StackedSteps";
+import { SeriesChart } from "../../../charts/series/SeriesChart";
+import type { SeriesStore } from "../../../charts/series/SeriesStore";
+import { StackedSteps } from "../../../charts/series/StackedSteps";
 import { Empty, Notice, Section } from "../../../components/basics";
 import { LinkButton } from "../../../components/LinkButton";
 import { QueryView } from "../../../components/QueryView";

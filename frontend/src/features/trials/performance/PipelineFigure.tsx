@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 import type { TrialDetail, TrialPerformance } from "../../../api/queries";
 import type { FigureTable } from "../../../charts/Figure";
 import { SvgFigure } from "../../../charts/SvgFigure";
-import { roundTicks } from "../../../charts/ticks";
+import { roundTicks } from "../../../charts/series/ticks";
 import * as format from "../../../lib/format";
 import { isTerminal } from "../../../lib/states";
 import {

@@ -1,11 +1,11 @@
 import uPlot from "uplot";
 
-import { cutRange, type XKind, yRange } from "../lib/axis";
-import * as format from "../lib/format";
-import { logTicks } from "../lib/series";
-import type { TimeZone } from "../lib/time";
+import { cutRange, type XKind, yRange } from "../../lib/axis";
+import * as format from "../../lib/format";
+import { logTicks } from "../../lib/series";
+import type { TimeZone } from "../../lib/time";
 import { hasDots, type Laid, type Line, type View } from "./lines";
-import { alpha, lineStyle, type Palette } from "./palette";
+import { alpha, lineStyle, type Palette } from "../palette";
 import { wallTick } from "./ticks";
 
 export interface Mark {

@@ -1,8 +1,8 @@
 import i18next from "i18next";
 import { beforeAll, expect, test } from "vitest";
 
-import { showTexts } from "../testing/texts";
-import { type Columns, gapsOf } from "../lib/series";
+import { showTexts } from "../../testing/texts";
+import { type Columns, gapsOf } from "../../lib/series";
 import { extentText, nonFiniteText, type Shown, spokenText } from "./chartWords";
 import { lay, type Line } from "./lines";
 

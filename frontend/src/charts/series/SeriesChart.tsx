@@ -4,8 +4,8 @@ import { IconAlertTriangle, IconChartLine, IconMaximize, IconTable } from "@tabl
 import { type KeyboardEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import type { XKind } from "../lib/axis";
-import css from "./chart.module.css";
+import type { XKind } from "../../lib/axis";
+import css from "../chart.module.css";
 import { keyPressed } from "./chartKeys";
 import { type Arranging, ChartMenu } from "./ChartMenu";
 import { pressed } from "./legendKeys";

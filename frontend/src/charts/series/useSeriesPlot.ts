@@ -2,12 +2,12 @@ import { type RefObject, useCallback, useEffect, useRef, useState } from "react"
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 
-import { useTimeZone } from "../components/Time";
-import { placeOf, type XKind } from "../lib/axis";
-import * as format from "../lib/format";
+import { useTimeZone } from "../../components/Time";
+import { placeOf, type XKind } from "../../lib/axis";
+import * as format from "../../lib/format";
 import { footText, nonFiniteText, type Shown, spokenText, summaryText, writeLegend } from "./chartWords";
 import { hasDots, type Laid, lay, type Line, type Source, type View } from "./lines";
-import { readPalette } from "./palette";
+import { readPalette } from "../palette";
 import { makeOptions, type Mark, type Window, xText } from "./plotOptions";
 import { type Drawing, usePlot } from "./usePlot";
 

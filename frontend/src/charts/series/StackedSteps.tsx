@@ -3,11 +3,11 @@ import { useCallback, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 
-import * as format from "../lib/format";
-import { LEAST_SHARE, STEP_PARTS, type StepPart } from "../lib/perf";
-import { type Columns, indexAt } from "../lib/series";
-import css from "./chart.module.css";
-import { type Palette, readPalette } from "./palette";
+import * as format from "../../lib/format";
+import { LEAST_SHARE, STEP_PARTS, type StepPart } from "../../lib/perf";
+import { type Columns, indexAt } from "../../lib/series";
+import css from "../chart.module.css";
+import { type Palette, readPalette } from "../palette";
 import type { SeriesStore } from "./SeriesStore";
 import { type Drawing, usePlot } from "./usePlot";
 

@@ -4,7 +4,7 @@ import { useComputedColorScheme } from "@mantine/core";
 import { type RefObject, useEffect, useRef } from "react";
 import uPlot from "uplot";
 
-import { type Palette, readPalette } from "./palette";
+import { type Palette, readPalette } from "../palette";
 
 export interface Drawing {
   /** Equal signatures keep the plot and only replace its data. */

@@ -3,9 +3,9 @@
  * a chart subscribes, and is told to draw what is there now: at once what it waits for, and of what is
  * reported later at most every NOTIFY_MS.
  */
-import type { Schemas } from "../api/client";
-import { stepsWithin } from "../lib/axis";
-import { type Columns, mergeTail, tailStart, toColumns } from "../lib/series";
+import type { Schemas } from "../../api/client";
+import { stepsWithin } from "../../lib/axis";
+import { type Columns, mergeTail, tailStart, toColumns } from "../../lib/series";
 
 export interface Range {
   from?: number;

@@ -1,6 +1,6 @@
 /** The keys of a chart's legend: elements that are made once and then only filled, since they are written at each move of
  * the pointer and somebody may be about to press one. */
-import css from "./chart.module.css";
+import css from "../chart.module.css";
 
 export interface LegendKey {
   /** Of the line. */

@@ -1,6 +1,6 @@
 /** Ticks of axes that are drawn without uPlot, and words for instants. Pure. */
-import { logTicks } from "../lib/series";
-import { stamp, type TimeZone } from "../lib/time";
+import { logTicks } from "../../lib/series";
+import { stamp, type TimeZone } from "../../lib/time";
 
 const DAY_START = "00:00:00";
 

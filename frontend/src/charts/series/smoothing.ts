@@ -1,5 +1,5 @@
-import { usePref } from "../lib/prefs";
-import type { ChartSearch } from "./chartSearch";
+import { usePref } from "../../lib/prefs";
+import type { ChartSearch } from "../chartSearch";
 
 /** Factors to choose from; 0 = raw. */
 export const SMOOTHING = [0, 0.6, 0.9, 0.97] as const;

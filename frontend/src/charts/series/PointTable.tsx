@@ -1,11 +1,11 @@
 import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { useTimeZone } from "../components/Time";
-import { type XKind, xOf } from "../lib/axis";
-import * as format from "../lib/format";
-import { indexAt, union } from "../lib/series";
-import css from "./chart.module.css";
+import { useTimeZone } from "../../components/Time";
+import { type XKind, xOf } from "../../lib/axis";
+import * as format from "../../lib/format";
+import { indexAt, union } from "../../lib/series";
+import css from "../chart.module.css";
 import { extentText } from "./chartWords";
 import type { Source } from "./lines";
 import { xText } from "./plotOptions";

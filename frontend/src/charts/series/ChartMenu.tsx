@@ -3,12 +3,12 @@ import { type ReactNode, type RefObject, useState } from "react";
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 
-import { useTimeZone } from "../components/Time";
-import { download, fileName, toCsv, toJson, toPng, toSvg } from "./export";
+import { useTimeZone } from "../../components/Time";
+import { download, fileName, toCsv, toJson, toPng, toSvg } from "../export";
 import type { Line, View } from "./lines";
-import { readPalette } from "./palette";
+import { readPalette } from "../palette";
 import { RangeDialog } from "./RangeDialog";
-import { type FileKind, SaveMenu } from "./SaveMenu";
+import { type FileKind, SaveMenu } from "../SaveMenu";
 import type { YRange } from "./yRanges";
 
 /** How a chart's place on its page is changed. */
