@@ -34,7 +34,7 @@ import { Cuts } from "../components/Cuts";
 import { DiskFull } from "../components/DiskFull";
 import { ErrorBoundary } from "../components/ErrorBoundary";
 import { LinkButton } from "../components/LinkButton";
-import { Mark } from "../components/Mark";
+import { Mark } from "../components/text/Mark";
 import { useTimeZone } from "../components/Time";
 import { LANGUAGES, type Language, setLanguage, withTexts } from "../i18n";
 import { readPref, writePref } from "../lib/prefs";

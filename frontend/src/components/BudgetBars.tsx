@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 import type { Schemas } from "../api/client";
 import { fromWire, MISSING } from "../lib/format";
 import * as format from "../lib/format";
-import { Reason } from "./Message";
+import { Reason } from "./text/Message";
 import { KeyValues, Notice } from "./basics";
 import { Stamp, Until } from "./Time";
 import css from "./figures.module.css";

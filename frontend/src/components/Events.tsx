@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import type { EventItem } from "../api/queries";
 import { Empty, LoadMore } from "./basics";
 import { QueryView } from "./QueryView";
-import { Message } from "./Message";
+import { Message } from "./text/Message";
 import { inWords } from "./StateBadge";
 import { Stamp } from "./Time";
 import css from "./ui.module.css";

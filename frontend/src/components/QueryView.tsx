@@ -6,7 +6,7 @@ import { ApiError, isUnreachable } from "../api/client";
 import { messageOf } from "../i18n/server";
 import { stamp } from "../lib/time";
 import { Notice, PageHead, Skeleton } from "./basics";
-import { FieldMessage, Original } from "./Message";
+import { FieldMessage, Original } from "./text/Message";
 import { Forbidden, NotThere, Unreachable } from "./Obstacles";
 import { useTimeZone } from "./Time";
 import css from "./ui.module.css";

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { count, pct } from "../lib/format";
 import { lookOf, TRIAL_STATES } from "../lib/states";
-import { GuideLink } from "./GuideLink";
+import { GuideLink } from "./text/GuideLink";
 import { stateWord } from "./StateBadge";
 import figureCss from "./figures.module.css";
 import css from "./ui.module.css";

@@ -7,9 +7,9 @@ import { beforeAll, expect, test, vi } from "vitest";
 
 import { type Cluster, type Experiment, me, type Search } from "../api/queries";
 import { TrialsBar } from "../components/basics";
-import { DataTable } from "../components/DataTable";
+import { DataTable } from "../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../components/QueryView";
-import { errorLine, fieldText, Reason, Message } from "../components/Message";
+import { errorLine, fieldText, Reason, Message } from "../components/text/Message";
 import { inWords, StateBadge } from "../components/StateBadge";
 import { ApiError, toApiError } from "../api/client";
 import { setLanguage } from "../i18n";

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../api/client";
 import { Notice } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";

@@ -4,7 +4,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
-import { errorLine } from "../../components/Message";
+import { errorLine } from "../../components/text/Message";
 import layout from "../../components/layout.module.css";
 
 interface Checkpoint {

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { DELETING } from "../../api/liveHooks";
 import { me } from "../../api/queries";
 import { Notice } from "../../components/basics";
-import { Confirm } from "../../components/Confirm";
+import { Confirm } from "../../components/dialogs/Confirm";
 import layout from "../../components/layout.module.css";
 import { ErrorNotice } from "../../components/QueryView";
 import { demoExperiments, loadDemo, removeDemo } from "./demo";

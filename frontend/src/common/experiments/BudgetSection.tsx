@@ -7,7 +7,7 @@ import { client, type Schemas, unwrap } from "../../api/client";
 import { type ExperimentDetail, me } from "../../api/queries";
 import { Section } from "../../components/basics";
 import { BudgetBars } from "../../components/BudgetBars";
-import { BudgetDialog } from "../../components/BudgetDialog";
+import { BudgetDialog } from "../../components/dialogs/BudgetDialog";
 import { mayChange } from "../../lib/access";
 import { isTerminal } from "../../lib/states";
 

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import { continuation, type ExperimentDetail } from "../../api/queries";
 import { Lines, Notice } from "../../components/basics";
-import { Confirm } from "../../components/Confirm";
+import { Confirm } from "../../components/dialogs/Confirm";
 import { useIdempotency } from "../../lib/idempotency";
 import { lengthOf } from "./length";
 import { goingOn } from "./operations";

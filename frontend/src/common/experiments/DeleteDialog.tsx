@@ -8,7 +8,7 @@ import { client, unwrap } from "../../api/client";
 import { DELETING } from "../../api/liveHooks";
 import { deletionPlan, type ExperimentDetail } from "../../api/queries";
 import { Notice } from "../../components/basics";
-import { Confirm } from "../../components/Confirm";
+import { Confirm } from "../../components/dialogs/Confirm";
 import { QueryView } from "../../components/QueryView";
 import { Freed } from "./Freed";
 import layout from "../../components/layout.module.css";

@@ -7,7 +7,7 @@ import { client, unwrap } from "../../api/client";
 import { type ExperimentDetail, me } from "../../api/queries";
 import { Section } from "../../components/basics";
 import layout from "../../components/layout.module.css";
-import { Markdown } from "../../components/Markdown";
+import { Markdown } from "../../components/text/Markdown";
 import { ErrorNotice } from "../../components/QueryView";
 import { mayChange } from "../../lib/access";
 import css from "./notes.module.css";

@@ -2,7 +2,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import type { ExperimentDetail } from "../../api/queries";
-import { ConfirmAction } from "../../components/ConfirmAction";
+import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import { Lines, Notice } from "../../components/basics";
 import * as format from "../../lib/format";
 import { effects, touched } from "./operations";

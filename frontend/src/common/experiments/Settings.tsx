@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 
 import { experiment, type ExperimentDetail } from "../../api/queries";
 import { Code, Empty, Section } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import layout from "../../components/layout.module.css";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { coalesce } from "../../api/live";
 import { live } from "../../api/liveHooks";
 import type { LogSearch } from "../../app/search";
-import { PhoneFold } from "../../components/PhoneFold";
+import { PhoneFold } from "../../components/tables/PhoneFold";
 import type { LogFeed } from "./logFeed";
 import { feedKey, isSearch, type LogSource, newFeed } from "./logQuery";
 import { LogHistogram } from "./LogHistogram";

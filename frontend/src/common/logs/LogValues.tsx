@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../api/client";
 import type { LogSearch } from "../../app/search";
-import { errorLine } from "../../components/Message";
+import { errorLine } from "../../components/text/Message";
 import * as format from "../../lib/format";
 import { streamsQuery } from "./logQuery";
 import css from "./logs.module.css";

@@ -4,7 +4,7 @@ import { client, type Schemas, unwrap } from "../../api/client";
 import type { TrialDetail } from "../../api/queries";
 import type { LogSearch } from "../../app/search";
 import { isTerminal } from "../../lib/states";
-import { reasonText } from "../../components/Message";
+import { reasonText } from "../../components/text/Message";
 import { type LogAsk, LogFeed, type LogPage, PAGE_LINES } from "./logFeed";
 
 /** Whose log it is. */

@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import { modelList } from "../../api/queries";
 import { Notice } from "../../components/basics";
-import { FormDialog } from "../../components/FormDialog";
+import { FormDialog } from "../../components/dialogs/FormDialog";
 import layout from "../../components/layout.module.css";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type SystemMetrics, systemMetrics } from "../../api/queries";
 import { Empty } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { useNow } from "../../components/useNow";
 import * as format from "../../lib/format";

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import type { Panel, PanelKind } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
-import { Markdown } from "../../components/Markdown";
+import { Markdown } from "../../components/text/Markdown";
 import { FUNCTION_NAMES, type Problem, readExpression } from "../../lib/expression";
 import css from "./panels.module.css";
 

@@ -7,7 +7,7 @@ import type { ChartSearch } from "../../charts/chartSearch";
 import { type Command, SeriesChart, type Source } from "../../charts/series/SeriesChart";
 import { type Want, Wanted, WhenSeen } from "../../charts/whenSeen";
 import type { YRange } from "../../charts/series/yRanges";
-import { Markdown } from "../../components/Markdown";
+import { Markdown } from "../../components/text/Markdown";
 import { readExpression } from "../../lib/expression";
 import { MediaCard } from "../media/MediaCard";
 import { BarPanel, HistogramPanel, ScatterPanel, TablePanel } from "./drawings";

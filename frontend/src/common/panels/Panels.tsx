@@ -9,7 +9,7 @@ import { me, type Panel, panels } from "../../api/queries";
 import chartCss from "../../charts/chart.module.css";
 import { type Command, FullScreen } from "../../charts/series/SeriesChart";
 import { readRanges, withRange } from "../../charts/series/yRanges";
-import { ConfirmAction } from "../../components/ConfirmAction";
+import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import { ErrorNotice } from "../../components/QueryView";
 import { ExportPage, type PageContent } from "./ExportPage";
 import { PanelDialog, type Scope } from "./PanelDialog";

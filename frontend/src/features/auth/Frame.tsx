@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect, useState } from "react";
 
-import { Mark } from "../../components/Mark";
+import { Mark } from "../../components/text/Mark";
 import css from "./auth.module.css";
 
 export function Frame({

@@ -8,7 +8,7 @@ import { ApiError, client, unwrap } from "../../api/client";
 import { authState, me } from "../../api/queries";
 import { Code, Notice } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
-import { fieldText } from "../../components/Message";
+import { fieldText } from "../../components/text/Message";
 import css from "./auth.module.css";
 import { MIN_PASSWORD } from "../../lib/access";
 import { Frame, tokenOf, useFromHash } from "./Frame";

@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { type Cluster, dismissals, type Node } from "../../api/queries";
-import { Reason } from "../../components/Message";
+import { Reason } from "../../components/text/Message";
 import { ErrorNotice } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import { useNow } from "../../components/useNow";

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type NodeAllocation, nodeAllocations } from "../../api/queries";
 import { Clamped, Empty, LoadMore, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { type Column, DataTable } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
 import * as format from "../../lib/format";

@@ -8,7 +8,7 @@ import { me, type Node, node as nodeQuery, nodeEvents } from "../../api/queries"
 import { KeyValues, Notice, PageHead, Section, Stats } from "../../components/basics";
 import { Events } from "../../components/Events";
 import { QueryView } from "../../components/QueryView";
-import { Reason } from "../../components/Message";
+import { Reason } from "../../components/text/Message";
 import { Ago, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
 import { NodeHealth } from "./NodeHealth";

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { node as nodeQuery, type Node } from "../../api/queries";
-import { ConfirmAction } from "../../components/ConfirmAction";
+import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import { heldBy } from "./nodeUse";
 import layout from "../../components/layout.module.css";
 

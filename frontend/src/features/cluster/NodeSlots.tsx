@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 
 import type { Node } from "../../api/queries";
 import { Clamped } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import * as format from "../../lib/format";
 import { rankRanges } from "../../lib/perf";
 import { seriesIndex } from "../../lib/states";

@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 import type { Experiment } from "../../api/queries";
 import { Headline } from "../../common/headline/Headline";
 import { Meter, TrialsBar } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import { ExperimentLink } from "../../components/ExperimentLink";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type Preflight, preflights } from "../../api/queries";
 import { Clamped, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { type Column, DataTable } from "../../components/tables/DataTable";
 import { Ago } from "../../components/Time";
 
 /** The latest ones; nothing where there never was one. */

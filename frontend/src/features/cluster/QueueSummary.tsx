@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type Cluster, queueHead, type QueueItem } from "../../api/queries";
 import { Section, Skeleton } from "../../components/basics";
-import { Reason } from "../../components/Message";
+import { Reason } from "../../components/text/Message";
 import { QueryView } from "../../components/QueryView";
 import { Until } from "../../components/Time";
 import css from "./cluster.module.css";

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { type Experiment, experiments } from "../../api/queries";
 import { Headline } from "../../common/headline/Headline";
 import { Empty, Section } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { SubmitLink } from "../../components/SubmitLink";

@@ -2,7 +2,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import type { Diagnosis } from "../../api/queries";
-import { ConfirmAction } from "../../components/ConfirmAction";
+import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import layout from "../../components/layout.module.css";
 import { probesOver } from "./words";
 

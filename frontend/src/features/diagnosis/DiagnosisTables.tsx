@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 
 import type { Diagnosis } from "../../api/queries";
 import { Meter } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { type Column, DataTable } from "../../components/tables/DataTable";
 import * as format from "../../lib/format";
 import { interval, probeName, signed } from "./words";
 import layout from "../../components/layout.module.css";

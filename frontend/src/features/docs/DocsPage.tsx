@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { DOCS, docPage, FOLDERS, languageOf, titleOf } from "../../common/docs/docs";
 import type { DocHeading, DocInfo, DocPage } from "../../common/docs/types";
 import { Notice, PageHead } from "../../components/basics";
-import { Prose } from "../../components/Prose";
+import { Prose } from "../../components/text/Prose";
 import { QueryView } from "../../components/QueryView";
 import { DocsNav } from "./DocsNav";
 import { DocsResults } from "./DocsResults";

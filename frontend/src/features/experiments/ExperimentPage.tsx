@@ -15,7 +15,7 @@ import { Meter, Notice, PageHead, Stats } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { Events } from "../../components/Events";
 import { QueryView } from "../../components/QueryView";
-import { Reason, Message } from "../../components/Message";
+import { Reason, Message } from "../../components/text/Message";
 import { FlagBadge, StateBadge, stateWord } from "../../components/StateBadge";
 import { Tabs } from "../../components/Tabs";
 import { Ago, Elapsed } from "../../components/Time";

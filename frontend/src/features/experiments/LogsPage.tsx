@@ -13,7 +13,7 @@ import { ExperimentLink } from "../../components/ExperimentLink";
 import { SubmitLink } from "../../components/SubmitLink";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge, stateWord } from "../../components/StateBadge";
-import filterCss from "../../components/filters.module.css";
+import filterCss from "../../components/tables/filters.module.css";
 import uiCss from "../../components/ui.module.css";
 import { ExperimentLog } from "./LogsTab";
 import layout from "../../components/layout.module.css";

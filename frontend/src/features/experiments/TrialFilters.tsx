@@ -4,7 +4,7 @@ import type { TFunction } from "i18next";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import filterCss from "../../components/filters.module.css";
+import filterCss from "../../components/tables/filters.module.css";
 import css from "./list/table.module.css";
 import { MAX_CONDITIONS } from "./list/Conditions";
 import { canSort, conditionsOf, isNamed, MAX_SHOWN, TRIAL_BUILT_INS, trialColumnName } from "./trialColumns";

@@ -4,8 +4,8 @@ import { useTranslation } from "react-i18next";
 
 import { type AliasMove, modelHistory } from "../../api/queries";
 import { Empty } from "../../components/basics";
-import type { Column } from "../../components/DataTable";
-import { PagedTable } from "../../components/PagedTable";
+import type { Column } from "../../components/tables/DataTable";
+import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
 import layout from "../../components/layout.module.css";

@@ -5,8 +5,8 @@ import { useTranslation } from "react-i18next";
 
 import { modelExports, type ModelExport, type ModelExportJob, type ModelVersion } from "../../api/queries";
 import { Code, Section } from "../../components/basics";
-import type { Column } from "../../components/DataTable";
-import { PagedTable } from "../../components/PagedTable";
+import type { Column } from "../../components/tables/DataTable";
+import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { type Leaderboard, type LeaderboardRow, leaderboards } from "../../api/queries";
 import { Code, Empty, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { type Column, DataTable } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import { type Estimate, estimates, rangeText } from "../../lib/estimates";

@@ -6,8 +6,8 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import { modelVersion, type ModelVersion } from "../../api/queries";
 import { Section } from "../../components/basics";
-import { FormDialog } from "../../components/FormDialog";
-import { Markdown } from "../../components/Markdown";
+import { FormDialog } from "../../components/dialogs/FormDialog";
+import { Markdown } from "../../components/text/Markdown";
 import layout from "../../components/layout.module.css";
 
 const MAX_TEXT = 50_000;

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { modelLineage, type ModelUse, type ModelVersion } from "../../api/queries";
 import { Code, Empty, KeyValues, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
+import { type Column, DataTable } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago } from "../../components/Time";

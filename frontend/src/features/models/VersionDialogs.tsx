@@ -6,8 +6,8 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import type { ModelVersion } from "../../api/queries";
-import { Confirm } from "../../components/Confirm";
-import { FormDialog } from "../../components/FormDialog";
+import { Confirm } from "../../components/dialogs/Confirm";
+import { FormDialog } from "../../components/dialogs/FormDialog";
 
 interface Props {
   version: ModelVersion;

@@ -2,7 +2,7 @@ import { Anchor } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 
 import type { ModelFile, ModelVersion } from "../../api/queries";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
 

@@ -5,8 +5,8 @@ import { useTranslation } from "react-i18next";
 
 import { modelVersions, type ModelVersionItem as Item } from "../../api/queries";
 import { Empty } from "../../components/basics";
-import type { Column } from "../../components/DataTable";
-import { PagedTable } from "../../components/PagedTable";
+import type { Column } from "../../components/tables/DataTable";
+import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";

@@ -2,7 +2,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import type { ScalingReportItem } from "../../api/scaling";
-import { ConfirmAction } from "../../components/ConfirmAction";
+import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import layout from "../../components/layout.module.css";
 
 /** Asks before a report is canceled: what was measured stays, and so does all that it has cost. */

@@ -4,8 +4,8 @@ import { useTranslation } from "react-i18next";
 
 import type { CostModel, Estimate, Prediction, ScalingReport, ScalingSize } from "../../api/scaling";
 import { KeyValues, Lines, Notice } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
-import { Reason } from "../../components/Message";
+import { type Column, DataTable } from "../../components/tables/DataTable";
+import { Reason } from "../../components/text/Message";
 import { StateBadge } from "../../components/StateBadge";
 import * as format from "../../lib/format";
 import { intervalOf, isTooWide, MEASURED, times, withInterval } from "../../common/scaling/scalingData";

@@ -7,8 +7,8 @@ import { useTranslation } from "react-i18next";
 
 import { type AuditEntry, auditTrail } from "../../api/queries";
 import { Empty, Section } from "../../components/basics";
-import type { Column } from "../../components/DataTable";
-import { PagedTable } from "../../components/PagedTable";
+import type { Column } from "../../components/tables/DataTable";
+import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
 import { useTyped } from "../../components/useTyped";

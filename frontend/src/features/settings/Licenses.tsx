@@ -4,7 +4,7 @@ import { Button } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 
 import { Section } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import layout from "../../components/layout.module.css";
 

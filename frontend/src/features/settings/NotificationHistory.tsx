@@ -4,8 +4,8 @@ import { useTranslation } from "react-i18next";
 
 import { deliveries, type Delivery, type Target } from "../../api/queries";
 import { Empty } from "../../components/basics";
-import type { Column } from "../../components/DataTable";
-import { PagedTable } from "../../components/PagedTable";
+import type { Column } from "../../components/tables/DataTable";
+import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import ui from "../../components/ui.module.css";

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../api/client";
 import { notificationOptions, type Target } from "../../api/queries";
-import { FormDialog } from "../../components/FormDialog";
+import { FormDialog } from "../../components/dialogs/FormDialog";
 import layout from "../../components/layout.module.css";
 import css from "./notifications.module.css";
 

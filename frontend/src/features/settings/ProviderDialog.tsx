@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../api/client";
-import { FormDialog } from "../../components/FormDialog";
+import { FormDialog } from "../../components/dialogs/FormDialog";
 import layout from "../../components/layout.module.css";
 import { bodyOf, type Draft, draftOf, fresh, isReady, KINDS, kindOf, NAMES, OPTIONS } from "./providerForm";
 

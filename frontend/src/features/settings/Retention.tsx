@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { type Retention as Found, retention, type RetentionAges } from "../../api/queries";
 import { Section } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import type { Schemas } from "../../api/client";
 import type { Project } from "../../api/queries";
-import { FormDialog } from "../../components/FormDialog";
+import { FormDialog } from "../../components/dialogs/FormDialog";
 import layout from "../../components/layout.module.css";
 
 type Quota = Schemas["QuotaIn"];

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { useLiveQueries } from "../../api/liveHooks";
 import { cluster, health, type Health, nodes } from "../../api/queries";
 import { KeyValues, Section } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import ui from "../../components/ui.module.css";
 import { Licenses } from "./Licenses";

@@ -3,7 +3,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { FieldError } from "../../api/client";
-import { fieldText } from "../../components/Message";
+import { fieldText } from "../../components/text/Message";
 import { type FormField, SCRIPT_FIELDS, TRAINER_FIELDS, writtenValue } from "./formFields";
 import { defaultText, descriptionOf, nodeAt, type SchemaNode, valuesAt } from "./schema";
 import { hasSection, settingAt, withValue } from "./setting";

@@ -7,7 +7,7 @@ import { client, type Schemas, unwrap } from "../../api/client";
 import type { Preview } from "../../api/queries";
 import { Meter, Notice, Section, Skeleton } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
-import { Reason } from "../../components/Message";
+import { Reason } from "../../components/text/Message";
 import * as format from "../../lib/format";
 import { MemoryParts, StrategyTable, stepText, TrafficTable } from "./PlanTables";
 import css from "./submit.module.css";

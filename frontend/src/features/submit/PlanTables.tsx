@@ -2,7 +2,7 @@ import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
 import type { Schemas } from "../../api/client";
-import { type Column, DataTable } from "../../components/DataTable";
+import { type Column, DataTable } from "../../components/tables/DataTable";
 import * as format from "../../lib/format";
 import css from "./submit.module.css";
 

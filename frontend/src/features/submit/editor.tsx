@@ -9,7 +9,7 @@ import { useEffect, useRef } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { FieldError } from "../../api/client";
-import { fieldText } from "../../components/Message";
+import { fieldText } from "../../components/text/Message";
 import { documentHelp } from "./complete";
 import type { SchemaNode } from "./schema";
 import { lineOfPath } from "./yamlTree";

@@ -3,8 +3,8 @@ import { useTranslation } from "react-i18next";
 
 import type { TrialDetail } from "../../api/queries";
 import { Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/DataTable";
-import { Message } from "../../components/Message";
+import { type Column, DataTable } from "../../components/tables/DataTable";
+import { Message } from "../../components/text/Message";
 import { StateBadge } from "../../components/StateBadge";
 import { Elapsed, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";

@@ -20,7 +20,7 @@ import type { SeriesStore } from "../../charts/series/SeriesStore";
 import type { Tile } from "../../charts/Tiles";
 import { useLook } from "../../charts/useLook";
 import { Empty } from "../../components/basics";
-import { PhoneFold } from "../../components/PhoneFold";
+import { PhoneFold } from "../../components/tables/PhoneFold";
 import { QueryView } from "../../components/QueryView";
 import { stateWord } from "../../components/StateBadge";
 import { type Along, type Growing, meanOver, SAMPLES_METRIC } from "../../lib/axis";

@@ -13,10 +13,10 @@ import {
   trialWorkers,
   type Worker,
 } from "../../api/queries";
-import { type Column, DataTable } from "../../components/DataTable";
+import { type Column, DataTable } from "../../components/tables/DataTable";
 import { Empty, KeyValues, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
-import { Reason, Message } from "../../components/Message";
+import { Reason, Message } from "../../components/text/Message";
 import { StateBadge, stateWord } from "../../components/StateBadge";
 import { messageOf } from "../../i18n/server";
 import { Ago, Elapsed, Stamp } from "../../components/Time";

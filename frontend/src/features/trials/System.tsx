@@ -9,7 +9,7 @@ import type { ChartSearch } from "../../charts/chartSearch";
 import { ChartToolbar } from "../../charts/ChartToolbar";
 import { UsageStore } from "../../common/nodes/usageStore";
 import { Empty } from "../../components/basics";
-import { PhoneFold } from "../../components/PhoneFold";
+import { PhoneFold } from "../../components/tables/PhoneFold";
 import { QueryView } from "../../components/QueryView";
 import { isTerminal } from "../../lib/states";
 import { parseAt } from "../../lib/time";

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { trackedRuns, type TrialDetail } from "../../api/queries";
 import type { components } from "../../api/schema.gen";
 import { KeyValues, Section } from "../../components/basics";
-import { DataTable } from "../../components/DataTable";
+import { DataTable } from "../../components/tables/DataTable";
 import { Elapsed } from "../../components/Time";
 
 type TrackedRun = components["schemas"]["TrackedRunOut"];

@@ -6,7 +6,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { experiment, mediaOverview, trial, type TrialDetail } from "../../api/queries";
 import { Notice, Skeleton } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
-import { Reason } from "../../components/Message";
+import { Reason } from "../../components/text/Message";
 import { QueryView } from "../../components/QueryView";
 import { Tabs } from "../../components/Tabs";
 import { Details } from "../../common/experiments/Details";

@@ -6,8 +6,8 @@ import { useTranslation } from "react-i18next";
 
 import { bulkPreview, type ExperimentFilter } from "../../../api/queries";
 import { LinkButton } from "../../../components/LinkButton";
-import { errorLine } from "../../../components/Message";
-import css from "../../../components/filters.module.css";
+import { errorLine } from "../../../components/text/Message";
+import css from "../../../components/tables/filters.module.css";
 import lost from "../../../common/experiments/experiments.module.css";
 import { BULK_ACTIONS, type BulkAction, bulkBody, isLosing, leavesOut, type Selection } from "./bulk";
 import { BulkDialog } from "./BulkDialog";

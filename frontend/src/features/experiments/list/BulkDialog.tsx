@@ -8,7 +8,7 @@ import { client, type Schemas, unwrap } from "../../../api/client";
 import { DELETING } from "../../../api/liveHooks";
 import { bulkPreview } from "../../../api/queries";
 import { Notice, Skeleton } from "../../../components/basics";
-import { Confirm } from "../../../components/Confirm";
+import { Confirm } from "../../../components/dialogs/Confirm";
 import { ErrorNotice } from "../../../components/QueryView";
 import { type BulkAction, bulkBody, parseLabels, type Selection } from "./bulk";
 import { BulkGroups } from "./BulkGroups";

@@ -6,7 +6,7 @@ import { useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { experimentColumns } from "../../../api/queries";
-import { ColumnsButton, DensityChoice } from "../../../components/TableOptions";
+import { ColumnsButton, DensityChoice } from "../../../components/tables/TableOptions";
 import { headText } from "./cells";
 import css from "./table.module.css";
 import { added, BUILT_INS, moved, removed, type TableColumn } from "./tableColumns";

@@ -15,10 +15,10 @@ import { useTranslation } from "react-i18next";
 
 import type { Experiment } from "../../../api/queries";
 import { UnmanagedBadge } from "../../../common/experiments/UnmanagedBadge";
-import type { Ticks } from "../../../components/DataTable";
-import tableCss from "../../../components/dataTable.module.css";
+import type { Ticks } from "../../../components/tables/DataTable";
+import tableCss from "../../../components/tables/dataTable.module.css";
 import { cell, headText, type Narrow } from "./cells";
-import { RowLink } from "../../../components/RowLink";
+import { RowLink } from "../../../components/tables/RowLink";
 import { useStable } from "../../../components/useStable";
 import { ROW_PX, useDensity } from "../../../lib/density";
 import css from "./table.module.css";

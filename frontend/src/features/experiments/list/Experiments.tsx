@@ -12,7 +12,7 @@ import { LoadDemo } from "../../../common/demo/DemoData";
 import { Empty, PageHead } from "../../../components/basics";
 import { SubmitLink } from "../../../components/SubmitLink";
 import { QueryView } from "../../../components/QueryView";
-import { usePhone } from "../../../components/usePhone";
+import { usePhone } from "../../../components/tables/usePhone";
 import { askedFor } from "./asked";
 import { ExperimentList } from "./ExperimentList";
 import { Filters } from "./Filters";

@@ -3,7 +3,7 @@ import { IconSearch } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 
 import type { ExperimentsSearch } from "../../../app/search";
-import { FilterBar, FilterMenu, SetFilter } from "../../../components/FilterBar";
+import { FilterBar, FilterMenu, SetFilter } from "../../../components/tables/FilterBar";
 import { StateBadge, stateWord } from "../../../components/StateBadge";
 import { useTyped } from "../../../components/useTyped";
 import { EXPERIMENT_STATES } from "../../../lib/states";

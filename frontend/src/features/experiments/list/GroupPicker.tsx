@@ -5,7 +5,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { experimentColumns } from "../../../api/queries";
-import filterCss from "../../../components/filters.module.css";
+import filterCss from "../../../components/tables/filters.module.css";
 import { named } from "./ColumnPicker";
 import css from "./table.module.css";
 

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type ExperimentFilter, type ExperimentGroup, experimentGroups } from "../../../api/queries";
 import { Empty } from "../../../components/basics";
-import { type Column, DataTable } from "../../../components/DataTable";
+import { type Column, DataTable } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
 import { stateWord } from "../../../components/StateBadge";
 import uiCss from "../../../components/ui.module.css";

@@ -10,8 +10,8 @@ import { experiment, type ExperimentDetail, me, type TrialDetail, wholeTrial } f
 import { KeyValues, Meter } from "../../../components/basics";
 import { ErrorNotice, QueryView } from "../../../components/QueryView";
 import { NotesField } from "../../../common/experiments/Notes";
-import { Markdown } from "../../../components/Markdown";
-import { Message } from "../../../components/Message";
+import { Markdown } from "../../../components/text/Markdown";
+import { Message } from "../../../components/text/Message";
 import { StateBadge } from "../../../components/StateBadge";
 import { Ago, Elapsed } from "../../../components/Time";
 import { LinkButton } from "../../../components/LinkButton";

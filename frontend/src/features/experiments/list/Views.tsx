@@ -13,7 +13,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../../api/client";
 import { me, projects, savedViews, type SavedView } from "../../../api/queries";
-import { ConfirmAction } from "../../../components/ConfirmAction";
+import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
 import { ErrorNotice } from "../../../components/QueryView";
 import css from "./table.module.css";
 import layout from "../../../components/layout.module.css";

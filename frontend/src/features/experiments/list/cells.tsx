@@ -7,7 +7,7 @@ import { Headline } from "../../../common/headline/Headline";
 import { Meter, TrialsBar } from "../../../components/basics";
 import { FlagBadge, StateBadge } from "../../../components/StateBadge";
 import { Ago, Elapsed } from "../../../components/Time";
-import tableCss from "../../../components/dataTable.module.css";
+import tableCss from "../../../components/tables/dataTable.module.css";
 import uiCss from "../../../components/ui.module.css";
 import * as format from "../../../lib/format";
 import { shownState, slotsText } from "../../../lib/held";

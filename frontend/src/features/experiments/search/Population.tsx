@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { Notice, Section } from "../../../components/basics";
-import { DataTable } from "../../../components/DataTable";
+import { DataTable } from "../../../components/tables/DataTable";
 import { StateBadge } from "../../../components/StateBadge";
 import * as format from "../../../lib/format";
 import { ancestry, bestOf, type Results } from "./searchData";

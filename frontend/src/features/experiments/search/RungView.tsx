@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 
 import type { Search } from "../../../api/queries";
 import { Notice } from "../../../components/basics";
-import { DataTable } from "../../../components/DataTable";
+import { DataTable } from "../../../components/tables/DataTable";
 import * as format from "../../../lib/format";
 import { lengthText } from "../../../lib/lengthText";
 import { fateOf, layoutRungs, type RungDot } from "./rungs";

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 
 import { type ExperimentDetail, searchImportance, searchResults } from "../../../api/queries";
 import { Empty, Section, Skeleton } from "../../../components/basics";
-import { DataTable } from "../../../components/DataTable";
+import { DataTable } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
 import { StateBadge } from "../../../components/StateBadge";
 import * as format from "../../../lib/format";

@@ -1,7 +1,7 @@
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../../api/client";
-import { ConfirmAction } from "../../../components/ConfirmAction";
+import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
 import layout from "../../../components/layout.module.css";
 
 /** Asks before one trial of several is stopped; an experiment of one trial is stopped as such. */

@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 
 import type { TrialDetail } from "../../../api/queries";
 import { Code, Notice } from "../../../components/basics";
-import { Message, Reason } from "../../../components/Message";
+import { Message, Reason } from "../../../components/text/Message";
 import { Until } from "../../../components/Time";
 import * as format from "../../../lib/format";
 import { latestAttempt } from "../attempt";

@@ -12,9 +12,9 @@ import {
   type TrialDetail,
 } from "../../../api/queries";
 import { Empty } from "../../../components/basics";
-import type { Column } from "../../../components/DataTable";
+import type { Column } from "../../../components/tables/DataTable";
 import { LinkButton } from "../../../components/LinkButton";
-import { PagedTable } from "../../../components/PagedTable";
+import { PagedTable } from "../../../components/tables/PagedTable";
 import { QueryView } from "../../../components/QueryView";
 import { Ago } from "../../../components/Time";
 import * as format from "../../../lib/format";

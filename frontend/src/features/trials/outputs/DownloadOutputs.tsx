@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../../api/client";
 import { whenDone } from "../../../api/queries";
-import { errorLine } from "../../../components/Message";
+import { errorLine } from "../../../components/text/Message";
 import css from "../trials.module.css";
 
 /** Fetches outputs: an agent sends them to the server, then the browser saves them. Null paths: all. */

@@ -5,7 +5,7 @@ import { trialEvaluations, type TrialDetail } from "../../../api/queries";
 import type { components } from "../../../api/schema.gen";
 import { ConfusionMatrix } from "../../../common/media/ConfusionMatrix";
 import { Empty, Section, Stats } from "../../../components/basics";
-import { DataTable } from "../../../components/DataTable";
+import { DataTable } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
 import { estimates, rangeText } from "../../../lib/estimates";
 import * as format from "../../../lib/format";

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../../api/client";
 import { trialExports } from "../../../api/queries";
-import { errorLine } from "../../../components/Message";
+import { errorLine } from "../../../components/text/Message";
 import * as format from "../../../lib/format";
 import css from "../trials.module.css";
 

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import { type OutputFile, outputPreview } from "../../../api/queries";
 import { Empty, Notice, Skeleton } from "../../../components/basics";
 import { ErrorNotice } from "../../../components/QueryView";
-import { usePhone } from "../../../components/usePhone";
+import { usePhone } from "../../../components/tables/usePhone";
 import * as format from "../../../lib/format";
 import { shownOf } from "./previewText";
 import css from "../trials.module.css";

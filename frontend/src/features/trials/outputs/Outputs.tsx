@@ -15,8 +15,8 @@ import {
   type TrialDetail,
 } from "../../../api/queries";
 import { Code, Empty, Notice, Stats } from "../../../components/basics";
-import type { Column } from "../../../components/DataTable";
-import { PagedTable } from "../../../components/PagedTable";
+import type { Column } from "../../../components/tables/DataTable";
+import { PagedTable } from "../../../components/tables/PagedTable";
 import { QueryView } from "../../../components/QueryView";
 import { Ago } from "../../../components/Time";
 import * as format from "../../../lib/format";

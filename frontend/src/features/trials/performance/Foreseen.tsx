@@ -3,8 +3,8 @@ import { useTranslation } from "react-i18next";
 
 import { type TrialDetail, type TrialPlan, trialPlan } from "../../../api/queries";
 import { Notice, Section } from "../../../components/basics";
-import { DataTable } from "../../../components/DataTable";
-import { Reason } from "../../../components/Message";
+import { DataTable } from "../../../components/tables/DataTable";
+import { Reason } from "../../../components/text/Message";
 import * as format from "../../../lib/format";
 
 interface Line {

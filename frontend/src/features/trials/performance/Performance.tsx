@@ -11,7 +11,7 @@ import { StackedSteps } from "../../../charts/series/StackedSteps";
 import { Empty, Notice, Section } from "../../../components/basics";
 import { LinkButton } from "../../../components/LinkButton";
 import { QueryView } from "../../../components/QueryView";
-import { Reason } from "../../../components/Message";
+import { Reason } from "../../../components/text/Message";
 import * as format from "../../../lib/format";
 import { STEP_PARTS } from "../../../lib/perf";
 import { isTerminal } from "../../../lib/states";

@@ -2,7 +2,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { RankSteps, TrialPerformance, Worker } from "../../../api/queries";
-import { type Column, DataTable } from "../../../components/DataTable";
+import { type Column, DataTable } from "../../../components/tables/DataTable";
 import { Empty } from "../../../components/basics";
 import * as format from "../../../lib/format";
 import { LEAST_SHARE, PART_COLORS, rankRanges, STEP_PARTS } from "../../../lib/perf";

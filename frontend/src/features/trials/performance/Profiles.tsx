@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../../api/client";
 import { me, type ProfileWindow, type TrialDetail, trialProfiles } from "../../../api/queries";
 import { Notice, Section } from "../../../components/basics";
-import { DataTable } from "../../../components/DataTable";
+import { DataTable } from "../../../components/tables/DataTable";
 import { ErrorNotice } from "../../../components/QueryView";
 import { Ago } from "../../../components/Time";
 import * as format from "../../../lib/format";

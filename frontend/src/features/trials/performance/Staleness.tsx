@@ -2,7 +2,7 @@ import { useTranslation } from "react-i18next";
 
 import type { TrialDetail } from "../../../api/queries";
 import { Section } from "../../../components/basics";
-import { DataTable } from "../../../components/DataTable";
+import { DataTable } from "../../../components/tables/DataTable";
 import * as format from "../../../lib/format";
 import { stalenessOf } from "./staleness";
 import css from "../trials.module.css";

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type TraceTimes, traceFigures } from "../../../api/queries";
 import { Notice, Section } from "../../../components/basics";
-import { type Column, DataTable } from "../../../components/DataTable";
+import { type Column, DataTable } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
 import * as format from "../../../lib/format";
 

@@ -1,6 +1,6 @@
 import type { ComponentProps } from "react";
 
-import { LoadMore } from "./basics";
+import { LoadMore } from "../basics";
 import { DataTable } from "./DataTable";
 
 interface Pages {

@@ -2,10 +2,10 @@ import { NumberInput, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import type { Schemas } from "../api/client";
-import { type Draft, draftOf, parseDraft } from "../lib/budget";
+import type { Schemas } from "../../api/client";
+import { type Draft, draftOf, parseDraft } from "../../lib/budget";
 import { FormDialog } from "./FormDialog";
-import layout from "./layout.module.css";
+import layout from "../layout.module.css";
 
 type Body = Schemas["Budget"];
 

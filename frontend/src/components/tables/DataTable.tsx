@@ -1,7 +1,7 @@
 import { IconArrowDown, IconArrowUp, IconArrowsSort } from "@tabler/icons-react";
 import { memo, type ReactNode, useRef } from "react";
 
-import { ROW_PX, useDensity } from "../lib/density";
+import { ROW_PX, useDensity } from "../../lib/density";
 import css from "./dataTable.module.css";
 import { usePhone } from "./usePhone";
 import { useRowWindow } from "./useRowWindow";

@@ -2,8 +2,8 @@ import { Button, Group, Modal, type ModalProps } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
-import { ErrorNotice } from "./QueryView";
-import layout from "./layout.module.css";
+import { ErrorNotice } from "../QueryView";
+import layout from "../layout.module.css";
 
 /** A form in a dialog: its fields, what went wrong, and the buttons that leave it. */
 export function FormDialog({

@@ -3,9 +3,9 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../api/client";
+import { client, unwrap } from "../../api/client";
 import { FormDialog } from "./FormDialog";
-import layout from "./layout.module.css";
+import layout from "../layout.module.css";
 
 const MAX_PRIORITY = 100;
 

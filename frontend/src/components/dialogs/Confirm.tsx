@@ -2,7 +2,7 @@ import { Button, Group, Modal, TextInput } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { ErrorNotice } from "./QueryView";
+import { ErrorNotice } from "../QueryView";
 
 /** Asks before something is stopped or removed, and says exactly what. */
 export function Confirm({

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 
-import { followInner, useRouterHere } from "./innerLinks";
+import { followInner, useRouterHere } from "../text/innerLinks";
 
 interface Props {
   /** The address of a run: one that has a single trial is that trial's page. */

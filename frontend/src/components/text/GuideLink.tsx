@@ -2,7 +2,7 @@ import { IconHelpCircle } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 
 import { followInner, useRouterHere } from "./innerLinks";
-import css from "./ui.module.css";
+import css from "../ui.module.css";
 
 /** Beside a heading: to what the documentation says about it, "guides/agents#shared-storage". */
 export function GuideLink({ to, about }: { to: string; about?: string }) {

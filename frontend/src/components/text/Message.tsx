@@ -1,7 +1,7 @@
 import { Link } from "@tanstack/react-router";
 
-import { ApiError, type FieldError } from "../api/client";
-import { COLON, type Part, messageOf, messageParts } from "../i18n/server";
+import { ApiError, type FieldError } from "../../api/client";
+import { COLON, type Part, messageOf, messageParts } from "../../i18n/server";
 
 /** A sentence of the server, which stands behind another one there and by itself here. Names of files and code stay. */
 const sentence = (text: string): string => text.replace(/^[a-z](?=[a-z]* )/, (first) => first.toUpperCase());

@@ -3,9 +3,9 @@ import { IconColumns3 } from "@tabler/icons-react";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { canHide, shownIds, toggledId } from "../lib/columns";
-import { DENSITIES, type Density, useDensity } from "../lib/density";
-import { usePref } from "../lib/prefs";
+import { canHide, shownIds, toggledId } from "../../lib/columns";
+import { DENSITIES, type Density, useDensity } from "../../lib/density";
+import { usePref } from "../../lib/prefs";
 import type { Column } from "./DataTable";
 import css from "./filters.module.css";
 
