@@ -9,7 +9,7 @@ import type { Token, Tokens } from "marked";
 import type { Plugin } from "vite";
 
 import type { DocHeading, DocInfo, DocSection } from "../src/common/docs/types.ts";
-import { escapeHtml, linkHtml, reader, withScrolls } from "../src/lib/markdown.ts";
+import { escapeHtml, linkHtml, reader, withScrolls } from "../src/lib/text/markdown.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../docs");
 const FOLDERS = ["guides", "concepts", "reference"];

@@ -3,7 +3,7 @@ import { act, render, screen } from "@testing-library/react";
 import { beforeAll, expect, test, vi } from "vitest";
 
 import { showTexts } from "../testing/texts";
-import type { ChartSpec } from "../lib/series";
+import type { ChartSpec } from "../lib/series/series";
 import { ChartGrid } from "./ChartGrid";
 import type { Source } from "./series/SeriesChart";
 

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { Empty } from "../components/basics";
 import * as format from "../lib/format";
 import { usePref } from "../lib/prefs";
-import { type ChartSpec, UNGROUPED } from "../lib/series";
+import { type ChartSpec, UNGROUPED } from "../lib/series/series";
 import css from "./chart.module.css";
 import { arranged, pinned, PINNED, placed, readLayout } from "./chartLayout";
 import type { Arranging } from "./series/ChartMenu";

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { useTimeZone } from "../components/Time";
 import { useTyped } from "../components/useTyped";
-import { type OfferedKind, X_KINDS } from "../lib/axis";
+import { type OfferedKind, X_KINDS } from "../lib/series/axis";
 import css from "./chart.module.css";
 import type { ChartSearch } from "./chartSearch";
 import { xText } from "./series/plotOptions";

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
-import type { ChartSpec } from "../lib/series";
+import type { ChartSpec } from "../lib/series/series";
 import { arranged, pinned, PINNED, placed, readLayout } from "./chartLayout";
 import { pressed } from "./series/legendKeys";
 import { isUnderTitle } from "./series/plotOptions";

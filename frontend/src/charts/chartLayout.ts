@@ -1,5 +1,5 @@
 /** Which charts are pinned and in what order charts stand, as this browser remembers it. Pure. */
-import type { ChartSpec } from "../lib/series";
+import type { ChartSpec } from "../lib/series/series";
 
 export interface ChartLayout {
   /** Ids of the charts that come first, in their order. */

@@ -1,5 +1,5 @@
 /** How charts are looked at, as it stands in the address. Part of the first download: keep it small. */
-import type { OfferedKind } from "../lib/axis";
+import type { OfferedKind } from "../lib/series/axis";
 
 export interface ChartSearch {
   x?: Exclude<OfferedKind, "step">;

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import type { Columns } from "../lib/series";
+import type { Columns } from "../lib/series/series";
 import { fileName, toCsv, toJson, toSvg } from "./export";
 import { lay, type Line, type View } from "./series/lines";
 import type { Palette } from "./palette";

@@ -3,7 +3,7 @@ import type uPlot from "uplot";
 
 import * as format from "../lib/format";
 import type { TimeZone } from "../lib/time";
-import { cutRange, yRange } from "../lib/axis";
+import { cutRange, yRange } from "../lib/series/axis";
 import { lay, type Line, type View } from "./series/lines";
 import { alpha, lineStyle, type Palette } from "./palette";
 import { isUnderTitle, xText } from "./series/plotOptions";

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 
-import { lastWriting, parseAnsi } from "./ansi";
-import { rankRanges } from "./perf";
+import { lastWriting, parseAnsi } from "./text/ansi";
+import { rankRanges } from "./series/perf";
 import { pickStates } from "./states";
 import { elapsedS, stamp } from "./time";
-import { asCli, asCurl } from "./yaml";
+import { asCli, asCurl } from "./text/yaml";
 
 describe("log text", () => {
   const text = (raw: string): string =>

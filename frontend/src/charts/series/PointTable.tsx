@@ -2,9 +2,9 @@ import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useTimeZone } from "../../components/Time";
-import { type XKind, xOf } from "../../lib/axis";
+import { type XKind, xOf } from "../../lib/series/axis";
 import * as format from "../../lib/format";
-import { indexAt, union } from "../../lib/series";
+import { indexAt, union } from "../../lib/series/series";
 import css from "../chart.module.css";
 import { extentText } from "./chartWords";
 import type { Source } from "./lines";

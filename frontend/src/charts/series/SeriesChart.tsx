@@ -4,7 +4,7 @@ import { IconAlertTriangle, IconChartLine, IconMaximize, IconTable } from "@tabl
 import { type KeyboardEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import type { XKind } from "../../lib/axis";
+import type { XKind } from "../../lib/series/axis";
 import css from "../chart.module.css";
 import { keyPressed } from "./chartKeys";
 import { type Arranging, ChartMenu } from "./ChartMenu";

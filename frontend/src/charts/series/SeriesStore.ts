@@ -4,8 +4,8 @@
  * reported later at most every NOTIFY_MS.
  */
 import type { Schemas } from "../../api/client";
-import { stepsWithin } from "../../lib/axis";
-import { type Columns, mergeTail, tailStart, toColumns } from "../../lib/series";
+import { stepsWithin } from "../../lib/series/axis";
+import { type Columns, mergeTail, tailStart, toColumns } from "../../lib/series/series";
 
 export interface Range {
   from?: number;

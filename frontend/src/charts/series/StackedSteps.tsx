@@ -4,8 +4,8 @@ import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 
 import * as format from "../../lib/format";
-import { LEAST_SHARE, STEP_PARTS, type StepPart } from "../../lib/perf";
-import { type Columns, indexAt } from "../../lib/series";
+import { LEAST_SHARE, STEP_PARTS, type StepPart } from "../../lib/series/perf";
+import { type Columns, indexAt } from "../../lib/series/series";
 import css from "../chart.module.css";
 import { type Palette, readPalette } from "../palette";
 import type { SeriesStore } from "./SeriesStore";

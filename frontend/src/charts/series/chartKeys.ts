@@ -1,7 +1,7 @@
 import type { KeyboardEvent, RefObject } from "react";
 import uPlot from "uplot";
 
-import { moved, type XKind } from "../../lib/axis";
+import { moved, type XKind } from "../../lib/series/axis";
 import type { Window } from "./plotOptions";
 
 /** Cursor, zoom and move by keyboard; true when the key was one of theirs. */

@@ -2,7 +2,7 @@ import i18next from "i18next";
 import { beforeAll, expect, test } from "vitest";
 
 import { showTexts } from "../../testing/texts";
-import { type Columns, gapsOf } from "../../lib/series";
+import { type Columns, gapsOf } from "../../lib/series/series";
 import { extentText, nonFiniteText, type Shown, spokenText } from "./chartWords";
 import { lay, type Line } from "./lines";
 

@@ -1,9 +1,9 @@
 /** What a chart of series says in words: its legend, the line below it, and the description for who does not see it. */
 import type { TFunction } from "i18next";
 
-import { outside, type XKind } from "../../lib/axis";
+import { outside, type XKind } from "../../lib/series/axis";
 import * as format from "../../lib/format";
-import { type Columns, gapsOf, nonFinite, stepsOf } from "../../lib/series";
+import { type Columns, gapsOf, nonFinite, stepsOf } from "../../lib/series/series";
 import { pointAt } from "./legend";
 import { fillLegend } from "./legendKeys";
 import type { Laid, Line } from "./lines";

@@ -1,6 +1,6 @@
 /** What a chart's legend says of a line at the cursor. Pure. */
-import type { XKind } from "../../lib/axis";
-import { indexAt } from "../../lib/series";
+import type { XKind } from "../../lib/series/axis";
+import { indexAt } from "../../lib/series/series";
 
 export interface Pointed {
   /** Index of the point. */

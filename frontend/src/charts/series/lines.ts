@@ -1,8 +1,8 @@
 /** What a chart draws: lines of points, and how they are laid out for uPlot. */
 import type uPlot from "uplot";
 
-import { type Along, middle, type XKind, xOf } from "../../lib/axis";
-import { alignTo, bestIn, type Cell, type Columns, isNoiseless, smooth, union } from "../../lib/series";
+import { type Along, middle, type XKind, xOf } from "../../lib/series/axis";
+import { alignTo, bestIn, type Cell, type Columns, isNoiseless, smooth, union } from "../../lib/series/series";
 import type { YRange } from "./yRanges";
 
 /** One curve: its points are read when drawing, never kept in state. */

@@ -1,8 +1,8 @@
 import uPlot from "uplot";
 
-import { cutRange, type XKind, yRange } from "../../lib/axis";
+import { cutRange, type XKind, yRange } from "../../lib/series/axis";
 import * as format from "../../lib/format";
-import { logTicks } from "../../lib/series";
+import { logTicks } from "../../lib/series/series";
 import type { TimeZone } from "../../lib/time";
 import { hasDots, type Laid, type Line, type View } from "./lines";
 import { alpha, lineStyle, type Palette } from "../palette";

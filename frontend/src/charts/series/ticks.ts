@@ -1,5 +1,5 @@
 /** Ticks of axes that are drawn without uPlot, and words for instants. Pure. */
-import { logTicks } from "../../lib/series";
+import { logTicks } from "../../lib/series/series";
 import { stamp, type TimeZone } from "../../lib/time";
 
 const DAY_START = "00:00:00";

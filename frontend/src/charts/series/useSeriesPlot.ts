@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 
 import { useTimeZone } from "../../components/Time";
-import { placeOf, type XKind } from "../../lib/axis";
+import { placeOf, type XKind } from "../../lib/series/axis";
 import * as format from "../../lib/format";
 import { footText, nonFiniteText, type Shown, spokenText, summaryText, writeLegend } from "./chartWords";
 import { hasDots, type Laid, lay, type Line, type Source, type View } from "./lines";

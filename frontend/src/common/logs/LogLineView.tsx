@@ -2,10 +2,10 @@ import type { TFunction } from "i18next";
 import { memo } from "react";
 import { useTranslation } from "react-i18next";
 
-import { parseAnsi } from "../../lib/ansi";
+import { parseAnsi } from "../../lib/text/ansi";
 import * as format from "../../lib/format";
 import { seriesIndex } from "../../lib/states";
-import { rankRanges } from "../../lib/perf";
+import { rankRanges } from "../../lib/series/perf";
 import { stamp, type TimeZone } from "../../lib/time";
 import type { LogLine } from "./logFeed";
 import type { LogRow } from "./logRows";

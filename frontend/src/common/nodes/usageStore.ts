@@ -1,7 +1,7 @@
 /** How busy nodes were, as curves for a page of charts. */
 import type { TrialSystemMetrics } from "../../api/queries";
 import type { Line, Source } from "../../charts/series/lines";
-import type { Columns, ChartSpec } from "../../lib/series";
+import type { Columns, ChartSpec } from "../../lib/series/series";
 
 /** Charts in the order they are shown, by the end of the names of their series. */
 const CHARTS: readonly { id: string; series: RegExp }[] = [

@@ -11,7 +11,7 @@ import { pageFile, type PageTable } from "../../charts/pageFile";
 import { readPalette } from "../../charts/palette";
 import { toPicture } from "../../charts/svgFile";
 import { readRanges } from "../../charts/series/yRanges";
-import type { ChartSpec } from "../../lib/series";
+import type { ChartSpec } from "../../lib/series/series";
 import { stamp } from "../../lib/time";
 import { expressionSource, metricsOf, readAll } from "./panelLines";
 import { type Around, testIdOf } from "./PanelView";

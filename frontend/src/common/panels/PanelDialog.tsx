@@ -7,7 +7,7 @@ import { client, unwrap } from "../../api/client";
 import type { Panel, PanelKind } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
 import { Markdown } from "../../components/text/Markdown";
-import { FUNCTION_NAMES, type Problem, readExpression } from "../../lib/expression";
+import { FUNCTION_NAMES, type Problem, readExpression } from "../../lib/series/expression";
 import css from "./panels.module.css";
 
 const KINDS: readonly PanelKind[] = ["line", "bar", "scatter", "histogram", "table", "markdown", "images"];

@@ -8,7 +8,7 @@ import { type Command, SeriesChart, type Source } from "../../charts/series/Seri
 import { type Want, Wanted, WhenSeen } from "../../charts/whenSeen";
 import type { YRange } from "../../charts/series/yRanges";
 import { Markdown } from "../../components/text/Markdown";
-import { readExpression } from "../../lib/expression";
+import { readExpression } from "../../lib/series/expression";
 import { MediaCard } from "../media/MediaCard";
 import { BarPanel, HistogramPanel, ScatterPanel, TablePanel } from "./drawings";
 import { expressionSource, metricsOf, readAll } from "./panelLines";

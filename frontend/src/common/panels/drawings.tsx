@@ -9,7 +9,7 @@ import type { Source } from "../../charts/series/SeriesChart";
 import { SvgFigure } from "../../charts/SvgFigure";
 import { roundTicks } from "../../charts/series/ticks";
 import { Menu } from "@mantine/core";
-import type { Expression } from "../../lib/expression";
+import type { Expression } from "../../lib/series/expression";
 import * as format from "../../lib/format";
 import { heatOf, type PairedLine, pairs, summed } from "./panelLines";
 import { PanelFrame } from "./PanelFrame";

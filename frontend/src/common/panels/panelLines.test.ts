@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 
 import type { Line, Source } from "../../charts/series/lines";
-import type { Columns } from "../../lib/series";
+import type { Columns } from "../../lib/series/series";
 import { expressionSource, heatOf, pairs, readAll, summed } from "./panelLines";
 
 function columns(name: string, step: number[], values: number[], count = 1): Columns {

@@ -1,8 +1,8 @@
 /** From what a page draws of metrics to what a panel draws of expressions. Pure but for the sources it reads. */
 import type { Line, Source } from "../../charts/series/lines";
-import { curveOf, type Expression, readExpression, together } from "../../lib/expression";
+import { curveOf, type Expression, readExpression, together } from "../../lib/series/expression";
 import { subscribeAll } from "../../lib/perFrame";
-import type { Columns } from "../../lib/series";
+import type { Columns } from "../../lib/series/series";
 
 /** Hues of the palette: the same hue dashed tells a run's second expression from its first. */
 const HUES = 6;

@@ -6,7 +6,7 @@ import { live } from "../../api/liveHooks";
 import type { TrialDetail } from "../../api/queries";
 import type { ChartSearch } from "../../charts/chartSearch";
 import { SeriesStore } from "../../charts/series/SeriesStore";
-import { type Growing, type OfferedKind, SAMPLES_METRIC } from "../../lib/axis";
+import { type Growing, type OfferedKind, SAMPLES_METRIC } from "../../lib/series/axis";
 import { fetchTrialSeries } from "./useSeriesStore";
 
 type Progressing = Pick<TrialDetail, "id" | "step" | "epoch" | "summary">;

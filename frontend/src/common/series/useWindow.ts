@@ -2,7 +2,7 @@ import { useEffect } from "react";
 
 import type { ChartSearch } from "../../charts/chartSearch";
 import type { SeriesStore } from "../../charts/series/SeriesStore";
-import { type Growing, stepOfGrown } from "../../lib/axis";
+import { type Growing, stepOfGrown } from "../../lib/series/axis";
 
 /**
  * Keeps a store at the window of the address; `startMs`: where relative time begins; `growing`: the

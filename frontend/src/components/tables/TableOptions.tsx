@@ -3,7 +3,7 @@ import { IconColumns3 } from "@tabler/icons-react";
 import { type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { canHide, shownIds, toggledId } from "../../lib/columns";
+import { canHide, shownIds, toggledId } from "../../lib/series/columns";
 import { DENSITIES, type Density, useDensity } from "../../lib/density";
 import { usePref } from "../../lib/prefs";
 import type { Column } from "./DataTable";

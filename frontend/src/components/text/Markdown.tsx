@@ -7,7 +7,7 @@ import { Prose } from "./Prose";
 export function Markdown({ text }: { text: string }) {
   const markdown = useQuery({
     queryKey: ["code", "markdown"],
-    queryFn: () => import("../../lib/markdown").then(({ notesHtml }) => ({ notesHtml })),
+    queryFn: () => import("../../lib/text/markdown").then(({ notesHtml }) => ({ notesHtml })),
     staleTime: Infinity,
     gcTime: Infinity,
   }).data;

@@ -5,7 +5,7 @@ import type { Node } from "../../api/queries";
 import { Clamped } from "../../components/basics";
 import { DataTable } from "../../components/tables/DataTable";
 import * as format from "../../lib/format";
-import { rankRanges } from "../../lib/perf";
+import { rankRanges } from "../../lib/series/perf";
 import { seriesIndex } from "../../lib/states";
 import css from "./cluster.module.css";
 import { devicesOf, heldBy } from "./nodeUse";

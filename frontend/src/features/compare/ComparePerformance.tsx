@@ -6,7 +6,7 @@ import { trialPerformance } from "../../api/queries";
 import { readPalette } from "../../charts/palette";
 import { Empty, Section } from "../../components/basics";
 import * as format from "../../lib/format";
-import { LEAST_SHARE, STEP_PARTS } from "../../lib/perf";
+import { LEAST_SHARE, STEP_PARTS } from "../../lib/series/perf";
 import { isTerminal } from "../../lib/states";
 import css from "./compare.module.css";
 import { Delta } from "./CompareTables";

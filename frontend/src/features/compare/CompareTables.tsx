@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import { Empty } from "../../components/basics";
 import { useTyped } from "../../components/useTyped";
 import * as format from "../../lib/format";
-import { compareSpecs, goalOf } from "../../lib/series";
+import { compareSpecs, goalOf } from "../../lib/series/series";
 import { bestOf, change, differences, settingsOf, type Statistic, STATISTICS, valueText } from "./compareData";
 import css from "./compare.module.css";
 import { Matrix, type MatrixRow, useTrialColumns } from "./Matrix";

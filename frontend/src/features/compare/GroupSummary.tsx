@@ -2,7 +2,7 @@ import { useTranslation } from "react-i18next";
 
 import { Empty } from "../../components/basics";
 import * as format from "../../lib/format";
-import { compareSpecs, goalOf } from "../../lib/series";
+import { compareSpecs, goalOf } from "../../lib/series/series";
 import { bestOf, colorsOf, meanOf } from "./compareData";
 import { GroupSelect } from "./GroupSelect";
 import css from "./compare.module.css";

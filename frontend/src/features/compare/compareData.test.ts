@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import { goalOf } from "../../lib/series";
+import { goalOf } from "../../lib/series/series";
 import {
   bestOf,
   change,

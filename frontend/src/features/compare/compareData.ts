@@ -1,8 +1,8 @@
 /** What a comparison shows, worked out from trials. Pure. */
 import type { TrialDetail } from "../../api/queries";
-import { meanOver } from "../../lib/axis";
+import { meanOver } from "../../lib/series/axis";
 import { fromWire, num } from "../../lib/format";
-import type { Columns } from "../../lib/series";
+import type { Columns } from "../../lib/series/series";
 import { flatten as flattenAll, valueText } from "../../lib/settings";
 
 export { valueText };

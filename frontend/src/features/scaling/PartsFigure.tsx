@@ -5,7 +5,7 @@ import type { FigureTable } from "../../charts/Figure";
 import { SvgFigure } from "../../charts/SvgFigure";
 import { roundTicks } from "../../charts/series/ticks";
 import * as format from "../../lib/format";
-import { LEAST_SHARE } from "../../lib/perf";
+import { LEAST_SHARE } from "../../lib/series/perf";
 import { type Part, PARTS } from "../../common/scaling/scalingData";
 
 const HEIGHT = 250;

@@ -8,7 +8,7 @@ import { DataTable } from "../../components/tables/DataTable";
 import { FieldMessage, Reason } from "../../components/text/Message";
 import { Until } from "../../components/Time";
 import * as format from "../../lib/format";
-import { lengthText } from "../../lib/lengthText";
+import { lengthText } from "../../lib/text/lengthText";
 import css from "./submit.module.css";
 import layout from "../../components/layout.module.css";
 

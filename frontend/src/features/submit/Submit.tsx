@@ -14,7 +14,7 @@ import { ErrorNotice } from "../../components/QueryView";
 import { asOverride, forkFrom, type Load, startOf } from "../../lib/forking";
 import { useIdempotency } from "../../lib/idempotency";
 import { readPref, writePref } from "../../lib/prefs";
-import { asCli, asCurl } from "../../lib/yaml";
+import { asCli, asCurl } from "../../lib/text/yaml";
 import { ForkBar } from "./ForkBar";
 import { CodePanel } from "./code/CodePanel";
 import { type CodeState, useCode } from "./code/useCode";

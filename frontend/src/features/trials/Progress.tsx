@@ -11,7 +11,7 @@ import { errorLine, Reason } from "../../components/text/Message";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
-import { STEP_PARTS } from "../../lib/perf";
+import { STEP_PARTS } from "../../lib/series/perf";
 import css from "./trials.module.css";
 
 /** How far each rank is, who holds up the others when nothing moves, and where they are. */

@@ -21,7 +21,7 @@ import { StateBadge, stateWord } from "../../components/StateBadge";
 import { messageOf } from "../../i18n/server";
 import { Ago, Elapsed, Stamp } from "../../components/Time";
 import * as format from "../../lib/format";
-import { rankRanges } from "../../lib/perf";
+import { rankRanges } from "../../lib/series/perf";
 import { isTerminal } from "../../lib/states";
 import { latestAttempt } from "./attempt";
 import { Progress } from "./Progress";

@@ -8,7 +8,7 @@ import type { Search } from "../../../api/queries";
 import { Notice } from "../../../components/basics";
 import { DataTable } from "../../../components/tables/DataTable";
 import * as format from "../../../lib/format";
-import { lengthText } from "../../../lib/lengthText";
+import { lengthText } from "../../../lib/text/lengthText";
 import { fateOf, layoutRungs, type RungDot } from "./rungs";
 import css from "./search.module.css";
 

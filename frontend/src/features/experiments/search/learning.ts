@@ -2,7 +2,7 @@
 import type { Search } from "../../../api/queries";
 import type { Line } from "../../../charts/series/lines";
 import { fromWire } from "../../../lib/format";
-import type { Columns } from "../../../lib/series";
+import type { Columns } from "../../../lib/series/series";
 import { byMetric, metrics, type Results } from "./searchData";
 
 /** So many curves stand out; the others are pale. */

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import * as format from "../../../lib/format";
-import { PART_COLORS } from "../../../lib/perf";
+import { PART_COLORS } from "../../../lib/series/perf";
 import { type Measured, stepShares } from "./figures";
 import css from "../trials.module.css";
 

@@ -1,6 +1,6 @@
 /** What the newest rows say together, as the server has worked it out; one step alone says little. Pure. */
 import type { Schemas } from "../../../api/client";
-import { LEAST_SHARE, STEP_PARTS, type StepPart } from "../../../lib/perf";
+import { LEAST_SHARE, STEP_PARTS, type StepPart } from "../../../lib/series/perf";
 
 export type Measured = Pick<Schemas["PerformanceOut"], "figures" | "num_rows">;
 

@@ -13,7 +13,7 @@ import { LinkButton } from "../../../components/LinkButton";
 import { QueryView } from "../../../components/QueryView";
 import { Reason } from "../../../components/text/Message";
 import * as format from "../../../lib/format";
-import { STEP_PARTS } from "../../../lib/perf";
+import { STEP_PARTS } from "../../../lib/series/perf";
 import { isTerminal } from "../../../lib/states";
 import { trialSource } from "../Metrics";
 import { Foreseen } from "./Foreseen";

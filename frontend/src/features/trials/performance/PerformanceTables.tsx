@@ -5,7 +5,7 @@ import type { RankSteps, TrialPerformance, Worker } from "../../../api/queries";
 import { type Column, DataTable } from "../../../components/tables/DataTable";
 import { Empty } from "../../../components/basics";
 import * as format from "../../../lib/format";
-import { LEAST_SHARE, PART_COLORS, rankRanges, STEP_PARTS } from "../../../lib/perf";
+import { LEAST_SHARE, PART_COLORS, rankRanges, STEP_PARTS } from "../../../lib/series/perf";
 import css from "../trials.module.css";
 
 const ORDERS = {

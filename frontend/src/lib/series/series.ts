@@ -5,8 +5,8 @@
  * has no point at this x" (the line goes on) and `null` means "a point that cannot be drawn" (the
  * line breaks): not finite values, or values at or below zero on a log axis.
  */
-import type { Schemas } from "../api/client";
-import { fromWire, type WireNumber } from "./format";
+import type { Schemas } from "../../api/client";
+import { fromWire, type WireNumber } from "../format";
 import { type Labels, NO_LABELS, splitRun } from "./runs";
 
 /** A series of the API as typed columns, oldest first; not finite values stay NaN or ±Infinity. */

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
-import type { Schemas } from "../api/client";
+import type { Schemas } from "../../api/client";
 import {
   alignTo,
   chartSpecs,

@@ -1,6 +1,6 @@
 import type { TFunction } from "i18next";
 
-import { duration, num, si } from "./format";
+import { duration, num, si } from "../format";
 
 const UNITS = ["epochs", "steps", "samples"] as const;
 
