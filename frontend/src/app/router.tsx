@@ -86,18 +86,18 @@ const overviewRoute = createRoute({
 const nodesRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/nodes",
-  component: lazyPage(() => import("../features/cluster/Nodes"), "Nodes"),
+  component: lazyPage(() => import("../features/cluster/nodes/Nodes"), "Nodes"),
 });
 const nodeRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/nodes/$nodeId",
-  component: lazyPage(() => import("../features/cluster/NodePage"), "NodePage"),
+  component: lazyPage(() => import("../features/cluster/nodes/NodePage"), "NodePage"),
 });
 const preflightRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/preflights/$preflightId",
   beforeLoad: ({ params }) => numeric(params.preflightId),
-  component: lazyPage(() => import("../features/cluster/PreflightPage"), "PreflightPage"),
+  component: lazyPage(() => import("../features/cluster/nodes/PreflightPage"), "PreflightPage"),
 });
 const queueRoute = createRoute({
   getParentRoute: () => appRoute,

@@ -24,7 +24,7 @@ import { NodeHeatMap } from "./NodeHeatMap";
 import { RecentTable, RunningTable } from "./OverviewTables";
 import { QueueSummary } from "./QueueSummary";
 import { lastEnded } from "./recent";
-import { SlotStrip } from "./SlotStrip";
+import { SlotStrip } from "./nodes/SlotStrip";
 import { firstJoined } from "./utilization";
 import { Utilization } from "./Utilization";
 

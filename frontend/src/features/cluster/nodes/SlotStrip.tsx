@@ -3,11 +3,11 @@ import { Link } from "@tanstack/react-router";
 import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
-import type { Node, Slot } from "../../api/queries";
-import { Clamped } from "../../components/basics";
-import { stateWord } from "../../components/StateBadge";
-import { seriesIndex } from "../../lib/states";
-import css from "./cluster.module.css";
+import type { Node, Slot } from "../../../api/queries";
+import { Clamped } from "../../../components/basics";
+import { stateWord } from "../../../components/StateBadge";
+import { seriesIndex } from "../../../lib/states";
+import css from "../cluster.module.css";
 
 const MAX_KEYS = 12;
 const dashed = (id: number): boolean => Math.floor(id / 6) % 2 === 1;

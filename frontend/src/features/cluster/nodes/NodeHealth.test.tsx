@@ -2,7 +2,7 @@ import { MantineProvider } from "@mantine/core";
 import { cleanup, render, screen } from "@testing-library/react";
 import { afterEach, beforeAll, expect, test } from "vitest";
 
-import { showTexts } from "../../testing/texts";
+import { showTexts } from "../../../testing/texts";
 import { NodeHealth } from "./NodeHealth";
 
 beforeAll(() => showTexts("en"));

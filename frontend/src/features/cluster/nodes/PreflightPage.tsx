@@ -2,16 +2,16 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
-import { me, type Preflight, preflight as preflightQuery } from "../../api/queries";
-import { Lines, Notice, PageHead, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/tables/DataTable";
-import { QueryView } from "../../components/QueryView";
-import { Stamp } from "../../components/Time";
-import * as format from "../../lib/format";
+import { me, type Preflight, preflight as preflightQuery } from "../../../api/queries";
+import { Lines, Notice, PageHead, Section } from "../../../components/basics";
+import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { QueryView } from "../../../components/QueryView";
+import { Stamp } from "../../../components/Time";
+import * as format from "../../../lib/format";
 import { PreflightButton } from "./PreflightButton";
 import { bytesPerS, failures, linkBetween } from "./preflightResult";
 import { PreflightState } from "./Preflights";
-import layout from "../../components/layout.module.css";
+import layout from "../../../components/layout.module.css";
 
 export function PreflightPage() {
   const { preflightId } = useParams({ from: "/app/preflights/$preflightId" });

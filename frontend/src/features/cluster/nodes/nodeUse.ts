@@ -1,5 +1,5 @@
 /** What a node's slots are used for. Pure. */
-import type { Node } from "../../api/queries";
+import type { Node } from "../../../api/queries";
 
 export interface Held {
   trialId: number;

@@ -1,16 +1,16 @@
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
-import type { Node } from "../../api/queries";
-import { Clamped } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
-import * as format from "../../lib/format";
-import { rankRanges } from "../../lib/series/perf";
-import { seriesIndex } from "../../lib/states";
-import css from "./cluster.module.css";
+import type { Node } from "../../../api/queries";
+import { Clamped } from "../../../components/basics";
+import { DataTable } from "../../../components/tables/DataTable";
+import * as format from "../../../lib/format";
+import { rankRanges } from "../../../lib/series/perf";
+import { seriesIndex } from "../../../lib/states";
+import css from "../cluster.module.css";
 import { devicesOf, heldBy } from "./nodeUse";
 import { SlotCell } from "./SlotStrip";
-import layout from "../../components/layout.module.css";
+import layout from "../../../components/layout.module.css";
 
 /** The slots as a grid, what they are, and which trials hold them. */
 export function NodeSlots({ node }: { node: Node }) {

@@ -3,14 +3,14 @@ import { useParams } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
-import { useLiveQueries } from "../../api/liveHooks";
-import { me, type Node, node as nodeQuery, nodeEvents } from "../../api/queries";
-import { KeyValues, Notice, PageHead, Section, Stats } from "../../components/basics";
-import { Events } from "../../components/Events";
-import { QueryView } from "../../components/QueryView";
-import { Reason } from "../../components/text/Message";
-import { Ago, Stamp } from "../../components/Time";
-import * as format from "../../lib/format";
+import { useLiveQueries } from "../../../api/liveHooks";
+import { me, type Node, node as nodeQuery, nodeEvents } from "../../../api/queries";
+import { KeyValues, Notice, PageHead, Section, Stats } from "../../../components/basics";
+import { Events } from "../../../components/Events";
+import { QueryView } from "../../../components/QueryView";
+import { Reason } from "../../../components/text/Message";
+import { Ago, Stamp } from "../../../components/Time";
+import * as format from "../../../lib/format";
 import { NodeHealth } from "./NodeHealth";
 import { NodeHistory } from "./NodeHistory";
 import { NodeState } from "./Nodes";
@@ -18,7 +18,7 @@ import { NodeScheduling } from "./NodeScheduling";
 import { NodeSlots } from "./NodeSlots";
 import { versionsOf } from "./nodeUse";
 import { PreflightButton } from "./PreflightButton";
-import { SystemMetricsView } from "../../common/nodes/SystemMetrics";
+import { SystemMetricsView } from "../../../common/nodes/SystemMetrics";
 import { usageOf } from "./usage";
 
 export function NodePage() {

@@ -1,4 +1,4 @@
-import type { Node } from "../../api/queries";
+import type { Node } from "../../../api/queries";
 
 export interface Usage {
   /** 0..1 */

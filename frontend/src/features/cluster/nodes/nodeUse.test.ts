@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import type { Slot } from "../../api/queries";
+import type { Slot } from "../../../api/queries";
 import { devicesOf, heldBy, versionsOf } from "./nodeUse";
 
 const slot = (index: number, patch: Partial<Slot> = {}): Slot =>

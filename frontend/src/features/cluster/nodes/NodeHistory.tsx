@@ -2,12 +2,12 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
-import { type NodeAllocation, nodeAllocations } from "../../api/queries";
-import { Clamped, Empty, LoadMore, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/tables/DataTable";
-import { QueryView } from "../../components/QueryView";
-import { Stamp } from "../../components/Time";
-import * as format from "../../lib/format";
+import { type NodeAllocation, nodeAllocations } from "../../../api/queries";
+import { Clamped, Empty, LoadMore, Section } from "../../../components/basics";
+import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { QueryView } from "../../../components/QueryView";
+import { Stamp } from "../../../components/Time";
+import * as format from "../../../lib/format";
 
 /** What ran on a node and what runs there, newest first, page by page. */
 export function NodeHistory({ nodeId }: { nodeId: string }) {

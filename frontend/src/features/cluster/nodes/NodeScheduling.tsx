@@ -4,11 +4,11 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../../api/client";
-import { node as nodeQuery, type Node } from "../../api/queries";
-import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
+import { client, unwrap } from "../../../api/client";
+import { node as nodeQuery, type Node } from "../../../api/queries";
+import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
 import { heldBy } from "./nodeUse";
-import layout from "../../components/layout.module.css";
+import layout from "../../../components/layout.module.css";
 
 type Step = "cordoned" | "draining" | "open" | "release" | "remove";
 

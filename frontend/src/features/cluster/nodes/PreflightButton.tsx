@@ -4,11 +4,11 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../../api/client";
-import { type Node, nodes } from "../../api/queries";
-import { ErrorNotice } from "../../components/QueryView";
-import css from "./cluster.module.css";
-import layout from "../../components/layout.module.css";
+import { client, unwrap } from "../../../api/client";
+import { type Node, nodes } from "../../../api/queries";
+import { ErrorNotice } from "../../../components/QueryView";
+import css from "../cluster.module.css";
+import layout from "../../../components/layout.module.css";
 
 const MAX_NODES = 64;
 

@@ -1,4 +1,4 @@
-import type { Preflight } from "../../api/queries";
+import type { Preflight } from "../../../api/queries";
 
 /** Of the all-reduces of a preflight. */
 export const ALLREDUCE_BYTES = 2 ** 20;

@@ -2,10 +2,10 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
-import { type Preflight, preflights } from "../../api/queries";
-import { Clamped, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/tables/DataTable";
-import { Ago } from "../../components/Time";
+import { type Preflight, preflights } from "../../../api/queries";
+import { Clamped, Section } from "../../../components/basics";
+import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { Ago } from "../../../components/Time";
 
 /** The latest ones; nothing where there never was one. */
 export function Preflights() {

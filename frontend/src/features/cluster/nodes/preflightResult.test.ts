@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import type { Preflight } from "../../api/queries";
+import type { Preflight } from "../../../api/queries";
 import { bytesPerS, failures, linkBetween } from "./preflightResult";
 
 const link = (from: string, to: string, message = ""): Preflight["links"][number] => ({

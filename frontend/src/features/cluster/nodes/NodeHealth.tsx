@@ -1,7 +1,7 @@
 import { useTranslation } from "react-i18next";
 
-import type { Node } from "../../api/queries";
-import { Notice } from "../../components/basics";
+import type { Node } from "../../../api/queries";
+import { Notice } from "../../../components/basics";
 
 /** Everything that is wrong with a node, one sentence each, and whether it keeps new work away. */
 export function NodeHealth({
