@@ -19,7 +19,7 @@ import { safeTarget } from "./auth/SignIn";
 import { attention } from "./cluster/attention";
 import { lastEnded } from "./cluster/recent";
 import { layoutRungs, LINKS_MAX, roundTicks } from "./experiments/search/rungs";
-import { rolesUpTo } from "./settings/roles";
+import { rolesUpTo } from "./settings/access/roles";
 
 beforeAll(() => showTexts("en"));
 const show = (node: React.ReactNode) =>

@@ -17,7 +17,7 @@ import filterCss from "../../components/tables/filters.module.css";
 import uiCss from "../../components/ui.module.css";
 import { Reason } from "../../components/text/Message";
 import * as format from "../../lib/format";
-import { Notifications } from "./Notifications";
+import { Notifications } from "./notifications/Notifications";
 import { Secrets } from "./Secrets";
 import { ShareDialog } from "./ShareDialog";
 import layout from "../../components/layout.module.css";

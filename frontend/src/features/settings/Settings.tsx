@@ -9,16 +9,16 @@ import { Tabs } from "../../components/Tabs";
 import { mayOpen, settingsTabs, type SettingsTab, tabOf } from "../../lib/settingsTabs";
 import { Forbidden } from "../../components/Obstacles";
 import { Audit } from "./Audit";
-import { JoinTokens } from "./JoinTokens";
-import { Notifications } from "./Notifications";
+import { JoinTokens } from "./access/JoinTokens";
+import { Notifications } from "./notifications/Notifications";
 import { Pools } from "./Pools";
 import { Password, Preferences } from "./Profile";
 import { Projects } from "./Projects";
 import { Retention } from "./Retention";
 import { Secrets } from "./Secrets";
 import { SystemHealth } from "./SystemHealth";
-import { Tokens } from "./Tokens";
-import { Users } from "./Users";
+import { Tokens } from "./access/Tokens";
+import { Users } from "./access/Users";
 
 const PAGES: Record<SettingsTab, ComponentType> = {
   profile: Preferences,

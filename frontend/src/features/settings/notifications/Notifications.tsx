@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 
-import { me } from "../../api/queries";
+import { me } from "../../../api/queries";
 import { NotificationRules } from "./NotificationRules";
 import { NotificationTargets } from "./NotificationTargets";
 

@@ -3,11 +3,11 @@ import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tansta
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../../api/client";
-import { type Kind, me, notificationTargets, projects, type Rule } from "../../api/queries";
-import { FormDialog } from "../../components/dialogs/FormDialog";
-import layout from "../../components/layout.module.css";
-import { ADMIN_KINDS, kindKey, KINDS } from "../../lib/notifications";
+import { client, unwrap } from "../../../api/client";
+import { type Kind, me, notificationTargets, projects, type Rule } from "../../../api/queries";
+import { FormDialog } from "../../../components/dialogs/FormDialog";
+import layout from "../../../components/layout.module.css";
+import { ADMIN_KINDS, kindKey, KINDS } from "../../../lib/notifications";
 import css from "./notifications.module.css";
 
 /** Value of the box for the inbox, among the ids of targets. */

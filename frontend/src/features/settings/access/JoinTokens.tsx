@@ -3,14 +3,14 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, type Schemas, unwrap } from "../../api/client";
-import { joinTokens } from "../../api/queries";
-import { Code, Empty, Notice, Section } from "../../components/basics";
-import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
-import { DataTable } from "../../components/tables/DataTable";
-import { ErrorNotice, QueryView } from "../../components/QueryView";
-import { Stamp } from "../../components/Time";
-import layout from "../../components/layout.module.css";
+import { client, type Schemas, unwrap } from "../../../api/client";
+import { joinTokens } from "../../../api/queries";
+import { Code, Empty, Notice, Section } from "../../../components/basics";
+import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
+import { DataTable } from "../../../components/tables/DataTable";
+import { ErrorNotice, QueryView } from "../../../components/QueryView";
+import { Stamp } from "../../../components/Time";
+import layout from "../../../components/layout.module.css";
 
 type JoinToken = Schemas["JoinTokenOut"];
 

@@ -4,14 +4,14 @@ import type { TFunction } from "i18next";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, type Schemas, unwrap } from "../../api/client";
-import { notificationRules, notificationTargets, type Rule, type Target } from "../../api/queries";
-import { Empty, Section } from "../../components/basics";
-import { Confirm } from "../../components/dialogs/Confirm";
-import { type Column, DataTable } from "../../components/tables/DataTable";
-import { ErrorNotice, QueryView } from "../../components/QueryView";
-import layout from "../../components/layout.module.css";
-import { kindKey } from "../../lib/notifications";
+import { client, type Schemas, unwrap } from "../../../api/client";
+import { notificationRules, notificationTargets, type Rule, type Target } from "../../../api/queries";
+import { Empty, Section } from "../../../components/basics";
+import { Confirm } from "../../../components/dialogs/Confirm";
+import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { ErrorNotice, QueryView } from "../../../components/QueryView";
+import layout from "../../../components/layout.module.css";
+import { kindKey } from "../../../lib/notifications";
 import { NotificationRuleDialog } from "./NotificationRuleDialog";
 import css from "./notifications.module.css";
 

@@ -2,13 +2,13 @@ import { Modal } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 
-import { deliveries, type Delivery, type Target } from "../../api/queries";
-import { Empty } from "../../components/basics";
-import type { Column } from "../../components/tables/DataTable";
-import { PagedTable } from "../../components/tables/PagedTable";
-import { QueryView } from "../../components/QueryView";
-import { Ago } from "../../components/Time";
-import ui from "../../components/ui.module.css";
+import { deliveries, type Delivery, type Target } from "../../../api/queries";
+import { Empty } from "../../../components/basics";
+import type { Column } from "../../../components/tables/DataTable";
+import { PagedTable } from "../../../components/tables/PagedTable";
+import { QueryView } from "../../../components/QueryView";
+import { Ago } from "../../../components/Time";
+import ui from "../../../components/ui.module.css";
 import css from "./notifications.module.css";
 
 const TONES: Record<Delivery["state"], string> = { sending: "run", sent: "ok", failed: "bad" };

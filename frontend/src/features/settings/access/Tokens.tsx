@@ -3,15 +3,15 @@ import { type QueryClient, useMutation, useQuery, useQueryClient } from "@tansta
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, type Schemas, unwrap } from "../../api/client";
-import { me, tokens } from "../../api/queries";
-import { Code, Empty, Notice, Section } from "../../components/basics";
-import { Confirm } from "../../components/dialogs/Confirm";
-import { DataTable } from "../../components/tables/DataTable";
-import { ErrorNotice, QueryView } from "../../components/QueryView";
-import { Ago, Stamp } from "../../components/Time";
+import { client, type Schemas, unwrap } from "../../../api/client";
+import { me, tokens } from "../../../api/queries";
+import { Code, Empty, Notice, Section } from "../../../components/basics";
+import { Confirm } from "../../../components/dialogs/Confirm";
+import { DataTable } from "../../../components/tables/DataTable";
+import { ErrorNotice, QueryView } from "../../../components/QueryView";
+import { Ago, Stamp } from "../../../components/Time";
 import { rolesUpTo } from "./roles";
-import layout from "../../components/layout.module.css";
+import layout from "../../../components/layout.module.css";
 
 type Token = Schemas["TokenOut"];
 

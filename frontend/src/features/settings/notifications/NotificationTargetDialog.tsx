@@ -3,10 +3,10 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, type Schemas, unwrap } from "../../api/client";
-import { notificationOptions, type Target } from "../../api/queries";
-import { FormDialog } from "../../components/dialogs/FormDialog";
-import layout from "../../components/layout.module.css";
+import { client, type Schemas, unwrap } from "../../../api/client";
+import { notificationOptions, type Target } from "../../../api/queries";
+import { FormDialog } from "../../../components/dialogs/FormDialog";
+import layout from "../../../components/layout.module.css";
 import css from "./notifications.module.css";
 
 export type TargetMade = Schemas["NotificationTargetMade"];

@@ -3,16 +3,16 @@ import { type QueryClient, useMutation, useQuery, useQueryClient } from "@tansta
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, type Schemas, unwrap } from "../../api/client";
-import { me, users } from "../../api/queries";
-import { Section } from "../../components/basics";
-import { Confirm } from "../../components/dialogs/Confirm";
-import { DataTable } from "../../components/tables/DataTable";
-import { ErrorNotice, QueryView } from "../../components/QueryView";
-import { Ago } from "../../components/Time";
-import { MIN_PASSWORD } from "../../lib/access";
+import { client, type Schemas, unwrap } from "../../../api/client";
+import { me, users } from "../../../api/queries";
+import { Section } from "../../../components/basics";
+import { Confirm } from "../../../components/dialogs/Confirm";
+import { DataTable } from "../../../components/tables/DataTable";
+import { ErrorNotice, QueryView } from "../../../components/QueryView";
+import { Ago } from "../../../components/Time";
+import { MIN_PASSWORD } from "../../../lib/access";
 import { type Role, ROLES } from "./roles";
-import layout from "../../components/layout.module.css";
+import layout from "../../../components/layout.module.css";
 
 type User = Schemas["UserOut"];
 
