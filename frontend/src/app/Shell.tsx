@@ -40,15 +40,15 @@ import { LANGUAGES, type Language, setLanguage, withTexts } from "../i18n";
 import { readPref, writePref } from "../lib/prefs";
 import { forgetPlaces } from "../lib/recentPlaces";
 import { stamp } from "../lib/time";
-import { command } from "./commandStore";
+import { command } from "./keyboard/commandStore";
 import { Crumbs } from "./Crumbs";
 import { InboxBell } from "./InboxBell";
 import { keepFocus } from "./keepFocus";
 import { preloadPages } from "./lazyPage";
 import css from "./shell.module.css";
 
-const CommandMenu = lazy(() => withTexts(import("./CommandMenu")));
-const KeyboardMap = lazy(() => withTexts(import("./KeyboardMap")));
+const CommandMenu = lazy(() => withTexts(import("./keyboard/CommandMenu")));
+const KeyboardMap = lazy(() => withTexts(import("./keyboard/KeyboardMap")));
 
 /** The other pages are fetched after this, once the browser has nothing else to do. */
 const PRELOAD_MS = 1000;

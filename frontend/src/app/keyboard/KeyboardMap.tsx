@@ -3,7 +3,7 @@ import { useRouter } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { usePref } from "../lib/prefs";
+import { usePref } from "../../lib/prefs";
 import { isTyping, keyMap, PAGES, type Part, partsShown, reader } from "./keyMap";
 import css from "./keys.module.css";
 

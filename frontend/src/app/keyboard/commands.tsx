@@ -23,14 +23,14 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useLocation, useRouter } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../api/client";
-import { experimentColumns, me, nodes, savedViews, wholeTrial } from "../api/queries";
-import { DOCS, docSections, languageOf, titleOf } from "../common/docs/docs";
-import { searchDocs } from "../common/docs/searchDocs";
-import { stateWord } from "../components/StateBadge";
-import { added, readColumns, writeColumns } from "../features/experiments/list/tableColumns";
-import { recentPlaces } from "../lib/recentPlaces";
-import { settingsTabs } from "../lib/settingsTabs";
+import { client, unwrap } from "../../api/client";
+import { experimentColumns, me, nodes, savedViews, wholeTrial } from "../../api/queries";
+import { DOCS, docSections, languageOf, titleOf } from "../../common/docs/docs";
+import { searchDocs } from "../../common/docs/searchDocs";
+import { stateWord } from "../../components/StateBadge";
+import { added, readColumns, writeColumns } from "../../features/experiments/list/tableColumns";
+import { recentPlaces } from "../../lib/recentPlaces";
+import { settingsTabs } from "../../lib/settingsTabs";
 import { matching, named } from "./commandFilter";
 import { keyMap } from "./keyMap";
 
