@@ -425,7 +425,7 @@ def test_the_dashboard_recommends_functions_that_exist() -> None:
 
 def test_the_tour_of_the_dashboard_names_labels_that_exist() -> None:
     """Italics are labels and terms of the dashboard, in the words of its English texts."""
-    texts = "".join(p.read_text() for p in (ROOT / "frontend/src/i18n/en").glob("*.ts"))
+    texts = "".join(p.read_text() for p in (ROOT / "frontend/src/i18n/en").rglob("*.ts"))
     labels = {text.lower().rstrip("…") for text in re.findall(r'"([^"\n]+)"', texts)}
     tour = prose(ROOT / "docs" / "guides" / "dashboard.md")
     named = {" ".join(m.split()) for m in re.findall(r"(?<![*\w`])\*([^\s*][^*`]*)\*(?!\*)", tour)}

@@ -1,5 +1,5 @@
-import type { pipeline as english } from "../en/pipeline";
-import type { Same } from "../same";
+import type { pipeline as english } from "../../en/trial/pipeline";
+import type { Same } from "../../same";
 
 export const pipeline: Same<typeof english> = {
   pipeline: {

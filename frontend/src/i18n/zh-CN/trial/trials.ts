@@ -1,5 +1,5 @@
-import type { trials as english } from "../en/trials";
-import type { Same } from "../same";
+import type { trials as english } from "../../en/trial/trials";
+import type { Same } from "../../same";
 
 export const trials: Same<typeof english> = {
   trials: {

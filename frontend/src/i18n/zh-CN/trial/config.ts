@@ -1,5 +1,5 @@
-import type { config as english } from "../en/config";
-import type { Same } from "../same";
+import type { config as english } from "../../en/trial/config";
+import type { Same } from "../../same";
 
 export const config: Same<typeof english> = {
   config: {

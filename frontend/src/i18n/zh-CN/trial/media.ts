@@ -1,5 +1,5 @@
-import type { media as english } from "../en/media";
-import type { Same } from "../same";
+import type { media as english } from "../../en/trial/media";
+import type { Same } from "../../same";
 
 export const media: Same<typeof english> = {
   media: {

@@ -1,5 +1,5 @@
-import type { logs as english } from "../en/logs";
-import type { Same } from "../same";
+import type { logs as english } from "../../en/trial/logs";
+import type { Same } from "../../same";
 
 export const logs: Same<typeof english> = {
   logs: {

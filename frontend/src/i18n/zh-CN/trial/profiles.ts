@@ -1,5 +1,5 @@
-import type { profiles as english } from "../en/profiles";
-import type { Same } from "../same";
+import type { profiles as english } from "../../en/trial/profiles";
+import type { Same } from "../../same";
 
 export const profiles: Same<typeof english> = {
   profiles: {

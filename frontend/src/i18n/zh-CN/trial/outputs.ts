@@ -1,5 +1,5 @@
-import type { outputs as english } from "../en/outputs";
-import type { Same } from "../same";
+import type { outputs as english } from "../../en/trial/outputs";
+import type { Same } from "../../same";
 
 export const outputs: Same<typeof english> = {
   outputs: {

@@ -1,5 +1,5 @@
-import type { performance as english } from "../en/performance";
-import type { Same } from "../same";
+import type { performance as english } from "../../en/trial/performance";
+import type { Same } from "../../same";
 
 export const performance: Same<typeof english> = {
   part: {

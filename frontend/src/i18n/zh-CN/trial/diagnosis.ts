@@ -1,5 +1,5 @@
-import type { diagnosis as english } from "../en/diagnosis";
-import type { Same } from "../same";
+import type { diagnosis as english } from "../../en/trial/diagnosis";
+import type { Same } from "../../same";
 
 export const diagnosis: Same<typeof english> = {
   diagnosis: {

@@ -1,5 +1,5 @@
-import type { checkpointList as english } from "../en/checkpointList";
-import type { Same } from "../same";
+import type { checkpointList as english } from "../../en/trial/checkpointList";
+import type { Same } from "../../same";
 
 export const checkpointList: Same<typeof english> = {
   checkpointList: {
