@@ -18,12 +18,9 @@ from muster_models.api import deployments, models
 from muster_server.api import (
     agents,
     ask_tell,
-    auth,
     blobs,
     checkpoints,
     cluster,
-    diagnoses,
-    dismissals,
     experiments,
     exports,
     health,
@@ -32,24 +29,26 @@ from muster_server.api import (
     media,
     metrics,
     mlflow,
-    notifications,
     operations,
     outputs,
-    panels,
-    planner,
     preflights,
-    profiles,
     projects,
     prometheus,
-    saved_views,
-    scaling,
-    secrets,
-    tokens,
     trials,
     tunnels,
+)
+from muster_server.api.accounts import (
+    auth,
+    dismissals,
+    notifications,
+    panels,
+    saved_views,
+    secrets,
+    tokens,
     users,
 )
 from muster_server.api.agent_calls import AgentCalls
+from muster_server.api.analysis import diagnoses, planner, profiles, scaling
 from muster_server.api.dashboard import dashboard_route
 from muster_server.api.http import errors, openapi
 from muster_server.api.http.guard import Gate, operations_of

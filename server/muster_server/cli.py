@@ -308,7 +308,7 @@ def _create_token(args: argparse.Namespace) -> int:
 def _create_join_token(args: argparse.Namespace) -> int:
     from pydantic import ValidationError
 
-    from .schemas.auth import JoinTokenIn
+    from .schemas.accounts.auth import JoinTokenIn
     from .services.core import tokens
 
     try:

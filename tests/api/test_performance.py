@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from muster_server.db.models import AllocationRow, ProcessGroupRow
-from muster_server.schemas.performance import PerformanceOut
+from muster_server.schemas.analysis.performance import PerformanceOut
 from muster_server.services.metrics import ingest
 from support.data import (
     NOW,

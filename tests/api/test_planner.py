@@ -24,7 +24,7 @@ from muster_server.db.models import LayerTableRow, NodeRow, ScalingReportRow
 from muster_server.domain.insight.cost_model.fitting import Transfer
 from muster_server.domain.insight.cost_model.steps import MeasuredRun
 from muster_server.domain.insight.scaling import Point
-from muster_server.schemas.planner import PlanOut
+from muster_server.schemas.analysis.planner import PlanOut
 from muster_server.services.nodes import layer_tables
 from support.agent import FakeAgent
 

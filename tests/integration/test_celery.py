@@ -33,7 +33,7 @@ from muster_server.db.models import (
     UserRow,
 )
 from muster_server.local.valkey import find_server_binary
-from muster_server.schemas.notifications import (
+from muster_server.schemas.accounts.notifications import (
     NotificationRuleIn,
     NotificationTargetIn,
     WebhookIn,

@@ -32,8 +32,8 @@ from muster_server.errors import Conflict
 from muster_server.live.waker import HintWaker
 from muster_server.loops import leader as holders
 from muster_server.loops.runner import Controller, run_until
-from muster_server.schemas.diagnoses import DiagnoseIn
-from muster_server.schemas.scaling import ScalingIn
+from muster_server.schemas.analysis.diagnoses import DiagnoseIn
+from muster_server.schemas.analysis.scaling import ScalingIn
 from muster_server.security.principal import Principal
 from muster_server.services.core.writes import Outdated
 from muster_server.services.experiments import operations

@@ -12,6 +12,7 @@ from muster_server.db.models import EventRow
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.experiments.columns import MAX_COLUMN_CHARS
 from muster_server.domain.states import ExperimentState, TrialState
+from muster_server.schemas.analysis.performance import FiguresOut
 from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut
 from muster_server.schemas.document import document_schema
@@ -28,7 +29,6 @@ from muster_server.schemas.experiments import (
     TrialOut,
 )
 from muster_server.schemas.operations import ArchivedFilter
-from muster_server.schemas.performance import FiguresOut
 from muster_server.schemas.search import ImportanceOut, SearchResultsOut
 from muster_server.services.core import lookup
 from muster_server.services.core.callers import note

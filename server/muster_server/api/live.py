@@ -33,7 +33,7 @@ from muster import __version__
 from muster_server import clock
 from muster_server.live.hub import STATE, Hub, Listener
 from muster_server.live.watch import ListenerWatch
-from muster_server.schemas.auth import LiveTicket
+from muster_server.schemas.accounts.auth import LiveTicket
 from muster_server.security.principal import Principal
 from muster_server.services.core import auth
 from muster_server.settings import Settings

@@ -11,6 +11,9 @@ from muster_server.api.http.deps import By, Cursor, Db, Id, Limit
 from muster_server.db.engine import Database
 from muster_server.db.models import EventRow
 from muster_server.db.queries.metrics import begin_snapshot
+from muster_server.schemas.analysis.performance import PerformanceOut
+from muster_server.schemas.analysis.pipelines import PipelineStepOut
+from muster_server.schemas.analysis.progress import ProgressOut, StacksOut
 from muster_server.schemas.base import Page
 from muster_server.schemas.cluster import EventOut, TrialSystemMetricsOut
 from muster_server.schemas.experiments import (
@@ -21,9 +24,6 @@ from muster_server.schemas.experiments import (
     TrialOut,
     WorkerOut,
 )
-from muster_server.schemas.performance import PerformanceOut
-from muster_server.schemas.pipelines import PipelineStepOut
-from muster_server.schemas.progress import ProgressOut, StacksOut
 from muster_server.schemas.reproduction import ReproductionOut
 from muster_server.schemas.tracking import TrackedRunOut
 from muster_server.services.core import audit, lookup

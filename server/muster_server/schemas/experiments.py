@@ -9,6 +9,7 @@ from pydantic import Field
 
 from muster_server.domain.insight.probes import Purpose
 
+from .analysis.predictions import PredictionProgressOut
 from .base import FieldError, Input, Name, Output, PartOut, SafeStr, WireFloat
 from .budgets import BudgetOut, SpendingOut
 from .operations import (
@@ -19,7 +20,6 @@ from .operations import (
     ParentOut,
     UnsavedOut,
 )
-from .predictions import PredictionProgressOut
 
 
 class ExperimentIn(Input):

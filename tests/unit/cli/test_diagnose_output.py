@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.cli.commands.diagnose import _gain
+from muster.cli.commands.analysis.diagnose import _gain
 
 
 def test_a_gain_of_many_times_is_said_as_such() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.cli.commands.scaling import _print_model
+from muster.cli.commands.analysis.scaling import _print_model
 
 
 def estimate(value: float, n: int) -> dict[str, float | int | None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from muster.cli.commands.trace import summary
+from muster.cli.commands.analysis.trace import summary
 from muster.cli.output import CommandFailure
 
 

@@ -19,19 +19,19 @@ COMMANDS = {
     "run": ("run", "run"),
     "submit": ("experiments", "submit"),
     "validate": ("experiments", "validate"),
-    "predict": ("predict", "predict"),
+    "predict": ("muster.cli.commands.analysis.predict", "predict"),
     "list": ("experiments", "list_"),
     "show": ("experiments", "show"),
     "logs": ("logs", "logs"),
-    "performance": ("performance", "performance"),
-    "diagnose": ("diagnose", "diagnose"),
-    "scaling": ("scaling", "scaling"),
-    "plan": ("plan", "plan"),
-    "progress": ("progress", "progress"),
-    "stuck": ("progress", "progress"),
-    "stacks": ("progress", "stacks"),
+    "performance": ("muster.cli.commands.analysis.performance", "performance"),
+    "diagnose": ("muster.cli.commands.analysis.diagnose", "diagnose"),
+    "scaling": ("muster.cli.commands.analysis.scaling", "scaling"),
+    "plan": ("muster.cli.commands.analysis.plan", "plan"),
+    "progress": ("muster.cli.commands.analysis.progress", "progress"),
+    "stuck": ("muster.cli.commands.analysis.progress", "progress"),
+    "stacks": ("muster.cli.commands.analysis.progress", "stacks"),
     "doctor": ("doctor", "doctor"),
-    "profile": ("profile", "profile"),
+    "profile": ("muster.cli.commands.analysis.profile", "profile"),
     "exec": ("tunnels", "exec_"),
     "shell": ("tunnels", "shell"),
     "port": ("tunnels", "port"),
@@ -69,7 +69,7 @@ GROUPS = {
     "deploy": ("muster_models.cli.deployments", "app"),
     "agent": ("cluster", "agent_app"),
     "token": ("cluster", "token_app"),
-    "trace": ("trace", "app"),
+    "trace": ("muster.cli.commands.analysis.trace", "app"),
 }
 """Group of commands → its module in `commands`, and the Typer there."""
 
@@ -154,8 +154,6 @@ def _found(module: str, pattern: str) -> str:
         source = Path(folder, rest.replace(".", "/"))
     else:
         source = Path(__file__).parent / "commands" / module
-    if source.is_dir():
-        source /= "__init__"
     found = re.search(pattern, source.with_suffix(".py").read_text(), re.DOTALL | re.MULTILINE)
     return " ".join(found[1].split()) if found else ""
 

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import DismissalRow
 from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.errors import Forbidden
-from muster_server.schemas.dismissals import DismissalOut, DismissalsOut
+from muster_server.schemas.accounts.dismissals import DismissalOut, DismissalsOut
 from muster_server.security.principal import Principal
 
 MAX_DISMISSALS = 500

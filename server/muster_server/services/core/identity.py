@@ -19,7 +19,7 @@ from muster_server.db.models import (
 )
 from muster_server.domain.states import NodeState
 from muster_server.errors import NotSignedIn
-from muster_server.schemas.auth import Role, TokenRole
+from muster_server.schemas.accounts.auth import Role, TokenRole
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret, kind_of
 

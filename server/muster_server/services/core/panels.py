@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.models import ExperimentRow, PanelRow, ProjectRow, UserRow
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
+from muster_server.schemas.accounts.panels import PanelIn, PanelOut, PanelPatch
 from muster_server.schemas.base import Page
-from muster_server.schemas.panels import PanelIn, PanelOut, PanelPatch
 from muster_server.security.principal import Principal
 
 from . import lookup

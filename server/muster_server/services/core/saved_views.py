@@ -10,8 +10,13 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.models import ProjectRow, SavedViewRow, UserRow
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
+from muster_server.schemas.accounts.saved_views import (
+    SavedViewIn,
+    SavedViewOut,
+    SavedViewPatch,
+    ViewPage,
+)
 from muster_server.schemas.base import Page
-from muster_server.schemas.saved_views import SavedViewIn, SavedViewOut, SavedViewPatch, ViewPage
 from muster_server.security.principal import Principal
 
 from .paging import read_page_of_tuples

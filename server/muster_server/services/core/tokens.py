@@ -19,7 +19,7 @@ from muster_server.errors import (
     NotFound,
     NotSignedIn,
 )
-from muster_server.schemas.auth import TokenRole
+from muster_server.schemas.accounts.auth import TokenRole
 from muster_server.security.tokens import hash_secret, mint, visible_prefix
 
 from . import audit

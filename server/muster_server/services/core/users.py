@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.models import UserRow
 from muster_server.errors import Conflict, NotFound
-from muster_server.schemas.auth import Role
+from muster_server.schemas.accounts.auth import Role
 
 from . import audit, auth, tokens
 from .paging import read_page

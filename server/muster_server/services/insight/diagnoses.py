@@ -28,8 +28,8 @@ from muster_server.domain.scheduling.resources import request_of
 from muster_server.domain.scheduling.room import num_fitting
 from muster_server.domain.states import TERMINAL_EXPERIMENT, TrialState
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
+from muster_server.schemas.analysis.diagnoses import DiagnoseIn, DiagnosisOut
 from muster_server.schemas.base import Page
-from muster_server.schemas.diagnoses import DiagnoseIn, DiagnosisOut
 from muster_server.schemas.operations import ForkIn
 from muster_server.settings import Settings
 

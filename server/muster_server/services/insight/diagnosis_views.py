@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import DiagnosisRow, ExperimentRow, TrialRow
 from muster_server.domain.insight.diagnosis import Diagnosis
 from muster_server.domain.states import TrialState
-from muster_server.schemas.diagnoses import AppliedOut, DiagnosisOut, ProbeOut
+from muster_server.schemas.analysis.diagnoses import AppliedOut, DiagnosisOut, ProbeOut
 
 from .throughput import samples_per_s
 

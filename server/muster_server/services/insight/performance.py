@@ -18,8 +18,13 @@ from muster_server.domain.insight.figures import STEP, figures, source_note
 from muster_server.domain.insight.step_rows import PARTS_KNOWN, Rows
 from muster_server.domain.insight.steps import StepAnalysis, analyse
 from muster_server.domain.metrics import MEASURED_GROUPS
+from muster_server.schemas.analysis.performance import (
+    BottleneckOut,
+    CostOut,
+    FiguresOut,
+    PerformanceOut,
+)
 from muster_server.schemas.base import Page, parts_out
-from muster_server.schemas.performance import BottleneckOut, CostOut, FiguresOut, PerformanceOut
 from muster_server.services.runtime.process_groups import process_groups
 
 from ..core.lookup import get_experiment, get_trial

@@ -37,8 +37,7 @@ from muster_server.domain.insight.planner.remarks import About, remarks_on
 from muster_server.domain.insight.planner.traffic import bubble_share
 from muster_server.domain.messages import AnyMessage, Message, Rendered
 from muster_server.domain.states import NodeState
-from muster_server.schemas.base import parts_out
-from muster_server.schemas.planner import (
+from muster_server.schemas.analysis.planner import (
     MemoryOut,
     PlanIn,
     PlannedStrategyOut,
@@ -47,7 +46,8 @@ from muster_server.schemas.planner import (
     PlanRemarkOut,
     TrialPlanOut,
 )
-from muster_server.schemas.scaling import ScalingEstimateOut
+from muster_server.schemas.analysis.scaling import ScalingEstimateOut
+from muster_server.schemas.base import parts_out
 
 from ..core.lookup import get_experiment, get_trial
 from ..documents import resolve

@@ -36,7 +36,7 @@ from muster_server.domain.insight.scaling import (
 from muster_server.domain.messages import english
 from muster_server.domain.states import TERMINAL_EXPERIMENT
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
-from muster_server.schemas.scaling import ScalingIn
+from muster_server.schemas.analysis.scaling import ScalingIn
 
 from ..core.callers import Caller, note
 from ..core.events import add_event

@@ -6,7 +6,7 @@ import csv
 import io
 
 from muster_server.domain.insight.scaling import PARTS
-from muster_server.schemas.scaling import ScalingEstimateOut, ScalingReportDetail
+from muster_server.schemas.analysis.scaling import ScalingEstimateOut, ScalingReportDetail
 
 
 def as_markdown(report: ScalingReportDetail) -> str:

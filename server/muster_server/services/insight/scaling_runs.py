@@ -13,7 +13,7 @@ from muster_server.db.models import ExperimentRow, TrialRow
 from muster_server.domain.insight.cost_model.collectives import BACKENDS, KINDS, moved_as
 from muster_server.domain.insight.cost_model.fitting import Transfer
 from muster_server.domain.insight.cost_model.steps import MeasuredRun
-from muster_server.schemas.performance import KindTrafficOut, RankStepsOut
+from muster_server.schemas.analysis.performance import KindTrafficOut, RankStepsOut
 
 from .performance import trial_performance
 

@@ -14,8 +14,7 @@ from muster_server.domain.insight.cost_model.collectives import Network
 from muster_server.domain.insight.cost_model.fitting import Estimate
 from muster_server.domain.insight.cost_model.links import DEFAULT_MTU_BYTES, Link, over_link
 from muster_server.domain.insight.cost_model.steps import StepModel, fit_steps, predict
-from muster_server.schemas.base import Page, parts_out
-from muster_server.schemas.scaling import (
+from muster_server.schemas.analysis.scaling import (
     CostModelOut,
     NetworkIn,
     PredictionOut,
@@ -25,6 +24,7 @@ from muster_server.schemas.scaling import (
     ScalingReportOut,
     ScalingSizeOut,
 )
+from muster_server.schemas.base import Page, parts_out
 
 from ..core.lookup import get_experiment
 from ..core.paging import read_page

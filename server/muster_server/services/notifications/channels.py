@@ -31,7 +31,7 @@ from muster_server.domain.notifications.messages import (
     text_of,
     title_of,
 )
-from muster_server.schemas.notifications import (
+from muster_server.schemas.accounts.notifications import (
     AppriseIn,
     EmailIn,
     MailServerIn,

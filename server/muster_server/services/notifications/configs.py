@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from muster_server.domain.notifications.addresses import is_never_allowed, parse_networks
 from muster_server.domain.notifications.services import SERVICES, host_of, problem_of, service_of
 from muster_server.errors import FieldProblem, InvalidRequest
-from muster_server.schemas.notifications import (
+from muster_server.schemas.accounts.notifications import (
     AppriseIn,
     EmailIn,
     TargetConfig,

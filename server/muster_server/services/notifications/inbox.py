@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from muster_server.db.engine import touch
 from muster_server.db.models import InboxRow, NotificationRow
 from muster_server.domain.notifications.messages import path_of, title_of
+from muster_server.schemas.accounts.notifications import InboxCountOut, InboxEntryOut
 from muster_server.schemas.base import Page
-from muster_server.schemas.notifications import InboxCountOut, InboxEntryOut
 
 from ..core.callers import Caller
 from ..core.paging import read_page_of_tuples

@@ -15,12 +15,12 @@ from muster_server.db.models import (
 )
 from muster_server.domain.notifications.kinds import ADMIN_KINDS, RuleKind
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
-from muster_server.schemas.base import Page
-from muster_server.schemas.notifications import (
+from muster_server.schemas.accounts.notifications import (
     NotificationRuleIn,
     NotificationRuleOut,
     NotificationRulePatch,
 )
+from muster_server.schemas.base import Page
 
 from ..core.callers import Caller
 from ..core.lookup import get_project

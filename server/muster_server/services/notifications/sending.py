@@ -28,7 +28,7 @@ from muster_server.db.models import (
 from muster_server.domain.notifications import schedule
 from muster_server.domain.notifications.messages import title_of
 from muster_server.errors import MusterError
-from muster_server.schemas.notifications import TargetConfig
+from muster_server.schemas.accounts.notifications import TargetConfig
 from muster_server.settings import Settings
 
 from ..secrets.encryption import key_ring

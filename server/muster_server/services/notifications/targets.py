@@ -16,8 +16,7 @@ from muster_server.db.models import (
 from muster_server.domain.notifications.kinds import TITLES
 from muster_server.domain.notifications.matching import Recipients
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
-from muster_server.schemas.base import Page
-from muster_server.schemas.notifications import (
+from muster_server.schemas.accounts.notifications import (
     DeliveryOut,
     NotificationTargetIn,
     NotificationTargetMade,
@@ -25,6 +24,7 @@ from muster_server.schemas.notifications import (
     NotificationTargetPatch,
     TargetConfig,
 )
+from muster_server.schemas.base import Page
 from muster_server.settings import Settings
 
 from ..core.callers import Caller

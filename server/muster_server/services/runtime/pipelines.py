@@ -18,7 +18,11 @@ from muster_server.domain.runtime.pipelines import (
     problem,
 )
 from muster_server.errors import NotFound
-from muster_server.schemas.pipelines import PipelineLaneOut, PipelineOperationOut, PipelineStepOut
+from muster_server.schemas.analysis.pipelines import (
+    PipelineLaneOut,
+    PipelineOperationOut,
+    PipelineStepOut,
+)
 from muster_server.services.core.events import add_event
 from muster_server.services.core.lookup import get_trial
 from muster_server.services.core.reporters import ReportingAllocation

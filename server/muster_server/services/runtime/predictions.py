@@ -35,7 +35,7 @@ from muster_server.db.models import (
 )
 from muster_server.domain.nodes.reports import ReportedAllocation
 from muster_server.domain.predictions import leasing
-from muster_server.schemas.predictions import PredictionProgressOut
+from muster_server.schemas.analysis.predictions import PredictionProgressOut
 
 from ..core.assignments import bump_assignments
 from ..core.events import add_event

@@ -25,7 +25,7 @@ from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.domain.messages import Message
 from muster_server.domain.states import AllocationState
 from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
-from muster_server.schemas.profiles import ProfiledRankOut, ProfileIn, ProfileOut
+from muster_server.schemas.analysis.profiles import ProfiledRankOut, ProfileIn, ProfileOut
 
 from ..core.assignments import bump_assignments
 from ..core.callers import Caller, note

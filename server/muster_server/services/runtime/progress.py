@@ -35,9 +35,7 @@ from muster_server.domain.runtime.stuck import (
 from muster_server.domain.runtime.witnesses import Evidence, Witnesses, conclude
 from muster_server.domain.states import AllocationState, AttemptState, NodeState
 from muster_server.errors import Conflict
-from muster_server.schemas.base import parts_out
-from muster_server.schemas.cluster import StuckOut
-from muster_server.schemas.progress import (
+from muster_server.schemas.analysis.progress import (
     BlameOut,
     EvidenceOut,
     GroupCountOut,
@@ -46,6 +44,8 @@ from muster_server.schemas.progress import (
     RankStacksOut,
     StacksOut,
 )
+from muster_server.schemas.base import parts_out
+from muster_server.schemas.cluster import StuckOut
 
 from ..core import audit
 from ..core.assignments import bump_assignments

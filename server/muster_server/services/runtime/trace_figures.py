@@ -17,7 +17,7 @@ from typing import Any
 
 from muster_server.db.engine import Database
 from muster_server.errors import InvalidRequest, Unavailable
-from muster_server.schemas.profiles import ProfileSummaryOut
+from muster_server.schemas.analysis.profiles import ProfileSummaryOut
 
 from . import profiles
 

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import NotificationTargetRow, SecretRow, UserRow
 from muster_server.domain.secrets import PER_OWNER_MAX, problem_of_name, problem_of_value
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
+from muster_server.schemas.accounts.secrets import SecretOut
 from muster_server.schemas.base import Page
-from muster_server.schemas.secrets import SecretOut
 
 from ..core import audit
 from ..core.callers import Caller

@@ -1,0 +1,1 @@
+"""Routes of users, and of what belongs to a user or a project."""

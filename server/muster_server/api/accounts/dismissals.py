@@ -1,0 +1,46 @@
+"""Routes of dismissals; see docs/guides/dashboard.md."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from muster_server import clock
+from muster_server.api.http.deps import Db, Me
+from muster_server.schemas.accounts.dismissals import DismissalsOut
+from muster_server.services.core import dismissals
+
+router = APIRouter(tags=["views"])
+
+Key = Annotated[
+    str,
+    Path(
+        max_length=dismissals.MAX_KEY_CHARS,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$",
+        description="What is dismissed: its kind, its ID and when it happened.",
+    ),
+]
+
+
+@router.get("/dismissals", operation_id="list_dismissals")
+def list_dismissals(db: Db, me: Me) -> DismissalsOut:
+    """List what you have dismissed from the overview, latest first."""
+    with db.read() as session:
+        return dismissals.list_dismissals(session, me)
+
+
+@router.put("/dismissals/{key}", status_code=204, operation_id="create_dismissal")
+def create_dismissal(key: Key, db: Db, me: Me) -> Response:
+    """Dismiss an entry of the overview, for you. After 90 days it is forgotten."""
+    with db.transaction() as session:
+        dismissals.dismiss(session, me, key, clock.now())
+    return Response(status_code=204)
+
+
+@router.delete("/dismissals/{key}", status_code=204, operation_id="delete_dismissal")
+def delete_dismissal(key: Key, db: Db, me: Me) -> Response:
+    """Show an entry that you had dismissed again."""
+    with db.transaction() as session:
+        dismissals.restore(session, me, key)
+    return Response(status_code=204)

@@ -1,0 +1,50 @@
+"""Routes of saved views; see docs/guides/dashboard.md."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from muster_server import clock
+from muster_server.api.http.deps import Cursor, Db, Id, Limit, Me
+from muster_server.schemas.accounts.saved_views import (
+    SavedViewIn,
+    SavedViewOut,
+    SavedViewPatch,
+    ViewPage,
+)
+from muster_server.schemas.base import Page
+from muster_server.services.core import saved_views
+
+router = APIRouter(tags=["views"])
+
+
+@router.get("/views", operation_id="list_saved_views")
+def list_saved_views(
+    db: Db, me: Me, page: ViewPage | None = None, cursor: Cursor = None, limit: Limit = 50
+) -> Page[SavedViewOut]:
+    """List your saved views, and those that are shared with a project."""
+    with db.read() as session:
+        return saved_views.list_views(session, me, page=page, cursor=cursor, limit=limit)
+
+
+@router.post("/views", status_code=201, operation_id="create_saved_view")
+def create_saved_view(body: SavedViewIn, db: Db, me: Me) -> SavedViewOut:
+    """Save a page's columns, order and filters under a name."""
+    with db.transaction() as session:
+        return saved_views.create_view(session, me, body, clock.now())
+
+
+@router.patch("/views/{view_id}", operation_id="update_saved_view")
+def update_saved_view(view_id: Id, body: SavedViewPatch, db: Db, me: Me) -> SavedViewOut:
+    """Change the name of a view, its content, whom it is shared with, or whether your page opens
+    with it."""
+    with db.transaction() as session:
+        return saved_views.update_view(session, me, view_id, body, clock.now())
+
+
+@router.delete("/views/{view_id}", status_code=204, operation_id="delete_saved_view")
+def delete_saved_view(view_id: Id, db: Db, me: Me) -> Response:
+    """Delete a saved view."""
+    with db.transaction() as session:
+        saved_views.delete_view(session, me, view_id)
+    return Response(status_code=204)

@@ -1,0 +1,75 @@
+"""Routes of secrets; see docs/guides/secrets.md."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+
+from muster_server.api.http.deps import By, Config, Cursor, Db, Limit
+from muster_server.schemas.accounts.secrets import SecretIn, SecretOut
+from muster_server.schemas.base import Page
+from muster_server.services.core.owners import project_as_owner
+from muster_server.services.secrets import store
+from muster_server.services.secrets.encryption import key_ring
+
+router = APIRouter(tags=["secrets"])
+
+ProjectPath = Annotated[str, Path(max_length=128)]
+SecretPath = Annotated[str, Path(max_length=256)]
+
+
+@router.get("/secrets", operation_id="list_secrets")
+def list_secrets(db: Db, by: By, cursor: Cursor = None, limit: Limit = 50) -> Page[SecretOut]:
+    """List your own secrets by name. Their values are in no answer."""
+    with db.read() as session:
+        owner = store.require_user(by)
+        return store.list_secrets(session, owner, cursor=cursor, limit=limit)
+
+
+@router.put("/secrets/{name}", operation_id="set_secret")
+def set_secret(name: SecretPath, body: SecretIn, db: Db, by: By, config: Config) -> SecretOut:
+    """Create a secret of your own, or replace its value. Jobs that run keep the former value."""
+    with db.transaction() as session:
+        owner = store.require_user(by)
+        return store.set_secret(session, owner, name, body.value, keys=key_ring(config), caller=by)
+
+
+@router.delete("/secrets/{name}", status_code=204, operation_id="delete_secret")
+def delete_secret(name: SecretPath, db: Db, by: By) -> Response:
+    """Delete a secret of your own. What names it cannot start any more."""
+    with db.transaction() as session:
+        store.delete_secret(session, store.require_user(by), name, caller=by)
+    return Response(status_code=204)
+
+
+@router.get("/projects/{project}/secrets", operation_id="list_project_secrets")
+def list_project_secrets(
+    project: ProjectPath, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[SecretOut]:
+    """List the secrets of a project by name. Their values are in no answer."""
+    with db.read() as session:
+        owner = project_as_owner(session, project)
+        return store.list_secrets(session, owner, cursor=cursor, limit=limit)
+
+
+@router.put("/projects/{project}/secrets/{name}", operation_id="set_project_secret")
+def set_project_secret(
+    project: ProjectPath, name: SecretPath, body: SecretIn, db: Db, by: By, config: Config
+) -> SecretOut:
+    """Create a secret of a project, or replace its value. Every experiment of the project can use
+    it."""
+    with db.transaction() as session:
+        owner = project_as_owner(session, project)
+        return store.set_secret(session, owner, name, body.value, keys=key_ring(config), caller=by)
+
+
+@router.delete(
+    "/projects/{project}/secrets/{name}", status_code=204, operation_id="delete_project_secret"
+)
+def delete_project_secret(project: ProjectPath, name: SecretPath, db: Db, by: By) -> Response:
+    """Delete a secret of a project. What names it cannot start any more."""
+    with db.transaction() as session:
+        owner = project_as_owner(session, project)
+        store.delete_secret(session, owner, name, caller=by)
+    return Response(status_code=204)

@@ -1,0 +1,159 @@
+"""The caller's API tokens, and join tokens for agents."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from fastapi import APIRouter, status
+
+from muster_server import clock
+from muster_server.db.models import ApiTokenRow, UserRow
+from muster_server.errors import NotFound
+from muster_server.schemas.accounts.auth import (
+    JoinTokenCreated,
+    JoinTokenIn,
+    JoinTokenOut,
+    TokenCreated,
+    TokenIn,
+    TokenOut,
+)
+from muster_server.schemas.base import Page
+from muster_server.services.core import tokens
+from muster_server.services.core.identity import lower_role
+from muster_server.settings import Settings
+
+from ..http.deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
+
+router = APIRouter(tags=["tokens"])
+
+
+@router.get("/tokens", operation_id="list_tokens", summary="Your API tokens")
+def list_tokens(db: Db, me: Me, cursor: Cursor = None, limit: Limit = 50) -> Page[TokenOut]:
+    assert me.user_id is not None
+    with db.read() as session:
+        rows, following = tokens.list_api_tokens(
+            session, user_id=me.user_id, cursor=cursor, limit=limit
+        )
+        return Page(items=[_token_out(row) for row in rows], next=following)
+
+
+@router.post(
+    "/tokens",
+    operation_id="create_token",
+    summary="Make an API token",
+    status_code=status.HTTP_201_CREATED,
+)
+def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreated:
+    """Create an API token. The secret is in this response and nowhere else. With a token you
+    can create one that ranks no higher and lasts no longer; it ends when that one ends or is revoked."""
+    with db.transaction() as session:
+        user = session.get(UserRow, me.user_id)
+        if user is None:
+            raise NotFound("users.not_found", "This user was removed.")
+        row, secret = tokens.create_api_token(
+            session,
+            user=user,
+            name=body.name,
+            role=body.role,
+            own_role=lower_role(me.role, user.role),
+            lifetime=_lifetime(body.expires_in_days, "days"),
+            parent_id=me.token_id,
+            actor=me.actor,
+            remote_addr=addr,
+            now=clock.now(),
+        )
+        return TokenCreated(**_token_out(row).model_dump(), secret=secret)
+
+
+@router.delete(
+    "/tokens/{token_id}",
+    operation_id="revoke_token",
+    summary="Revoke an API token",
+    status_code=status.HTTP_204_NO_CONTENT,
+)
+def revoke_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
+    """Revoke your own token, or anybody's as an administrator. It stops working at once, and so
+    does all that was made with it. A token revokes none that ranks above it."""
+    with db.transaction() as session:
+        tokens.revoke_api_token(
+            session,
+            token_id,
+            user_id=None if me.role == "admin" else me.user_id,
+            own_role="admin" if me.token_id is None else lower_role(me.role, me.role),
+            actor=me.actor,
+            remote_addr=addr,
+            now=clock.now(),
+        )
+
+
+@router.get(
+    "/join-tokens", operation_id="list_join_tokens", summary="The join tokens that still work"
+)
+def list_join_tokens(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[JoinTokenOut]:
+    with db.read() as session:
+        rows, following = tokens.list_join_tokens(
+            session, cursor=cursor, limit=limit, now=clock.now()
+        )
+        return Page(items=[JoinTokenOut.from_row(row) for row in rows], next=following)
+
+
+@router.post(
+    "/join-tokens",
+    operation_id="create_join_token",
+    summary="Make a token with which agents join",
+    status_code=status.HTTP_201_CREATED,
+)
+def create_join_token(
+    body: JoinTokenIn, db: Db, me: Me, config: Config, addr: RemoteAddr
+) -> JoinTokenCreated:
+    """Create a join token, which an agent exchanges for a credential of its own at its first start.
+    Made with an API token, it ends with that one, and agents that joined with it stay."""
+    with db.transaction() as session:
+        row, secret = tokens.create_join_token(
+            session,
+            pool=body.pool,
+            uses=body.uses,
+            lifetime=_lifetime(body.expires_in_s, "seconds"),
+            created_by=me.user_id,
+            parent_id=me.token_id,
+            actor=me.actor,
+            remote_addr=addr,
+            now=clock.now(),
+        )
+        return JoinTokenCreated(
+            **JoinTokenOut.from_row(row).model_dump(),
+            secret=secret,
+            command=_command(config, secret),
+            server_url=config.browser_url(),
+            this_machine_only=config.is_for_this_machine_alone(),
+        )
+
+
+@router.delete(
+    "/join-tokens/{token_id}",
+    operation_id="revoke_join_token",
+    summary="Revoke a join token",
+    status_code=status.HTTP_204_NO_CONTENT,
+)
+def revoke_join_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
+    """Revoke a join token. Agents that have joined with it stay: remove their nodes to end those."""
+    with db.transaction() as session:
+        tokens.revoke_join_token(
+            session, token_id, actor=me.actor, remote_addr=addr, now=clock.now()
+        )
+
+
+def _lifetime(amount: int | None, unit: str) -> dt.timedelta | None:
+    return None if amount is None else dt.timedelta(**{unit: amount})
+
+
+def _command(config: Settings, secret: str) -> str:
+    # In the environment, not in the arguments: those every user of the machine can read.
+    return (
+        f"MUSTER_AGENT_SERVER_URL={config.browser_url()} "
+        f"MUSTER_AGENT_JOIN_TOKEN={secret} muster-agent run"
+    )
+
+
+def _token_out(row: ApiTokenRow) -> TokenOut:
+    return TokenOut.from_row(row, role=lower_role(row.role, row.role))

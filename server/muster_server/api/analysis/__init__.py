@@ -1,0 +1,1 @@
+"""Routes that explain how training fares, and predict it."""

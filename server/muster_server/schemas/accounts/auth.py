@@ -1,0 +1,155 @@
+"""Signing in, users and tokens."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ..base import Identifier, Input, Output, SafeStr
+
+Role = Literal["admin", "member", "viewer"]
+TokenRole = Literal["admin", "member", "viewer", "predict", "metrics"]
+"""Role of a token. `predict` is for a program that sends requests to deployments, and `metrics` for a
+monitoring system, which reads /metrics; neither may do anything else."""
+Username = Annotated[
+    SafeStr, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+]
+Password = Annotated[SafeStr, Field(min_length=12, max_length=256)]
+Secret = Annotated[SafeStr, Field(min_length=1, max_length=256)]
+
+
+class AuthState(Output):
+    """Public settings that the sign-in page needs."""
+
+    setup_required: bool
+    """True until the first administrator exists."""
+    setup_command: str | None
+    """Shell command that prints a new set-up token on this installation; null once it is set up."""
+    sign_in_command: str | None
+    """Shell command that prints a new sign-in token on this installation; only for a browser on the
+    machine of the server, once it is set up."""
+    version: str
+
+
+class SetupIn(Input):
+    token: Secret
+    username: Username
+    password: Password
+
+
+class LoginIn(Input):
+    username: Annotated[SafeStr, Field(max_length=64)]
+    password: Annotated[SafeStr, Field(max_length=256)]
+
+
+class OneTimeIn(Input):
+    token: Secret
+
+
+class PasswordIn(Input):
+    current_password: Annotated[SafeStr, Field(max_length=256)] | None = None
+    """Current password; a user without a password may leave it out."""
+    new_password: Password
+    revoke_tokens: bool = True
+    """Whether to revoke all your API tokens, with everything that they created. Anyone who knew the
+    old password may have created some."""
+
+
+class MeOut(Output):
+    id: int
+    username: str
+    role: Role
+    has_password: bool
+    permissions: list[str]
+
+
+class UserIn(Input):
+    username: Username
+    password: Password
+    role: Role = "member"
+
+
+class UserPatch(Input):
+    role: Role | None = None
+    is_active: bool | None = None
+
+
+class UserOut(Output):
+    id: int
+    username: str
+    role: Role
+    is_active: bool
+    created_at: dt.datetime
+    last_login_at: dt.datetime | None
+
+
+class TokenIn(Input):
+    name: Annotated[SafeStr, Field(min_length=1, max_length=128)]
+    role: TokenRole | None = None
+    """Role of the token, not above your own; your own if left out."""
+    expires_in_days: Annotated[int, Field(ge=1, le=3650)] | None = None
+    """Lifetime in days; 90 if left out. A token created with another token expires with that one at
+    the latest: if less than 90 days remain, that is the default, and more is refused."""
+
+
+class TokenOut(Output):
+    id: int
+    name: str
+    prefix: str
+    role: TokenRole
+    created_at: dt.datetime
+    expires_at: dt.datetime | None
+    last_used_at: dt.datetime | None
+    parent_id: int | None
+    """The token that created this one and limits its lifetime; null if you created it yourself."""
+
+
+class TokenCreated(TokenOut):
+    secret: str
+    """The token, which is shown only once."""
+
+
+class JoinTokenIn(Input):
+    pool: Identifier = "default"
+    uses: Annotated[int, Field(ge=1, le=10_000)] = 1
+    expires_in_s: Annotated[int, Field(ge=60, le=7 * 86_400)] | None = None
+    """Lifetime in seconds; 600 if left out. If created with an API token, it expires with that one
+    at the latest."""
+
+
+class JoinTokenOut(Output):
+    id: int
+    prefix: str
+    pool: str
+    uses_left: int
+    created_at: dt.datetime
+    expires_at: dt.datetime
+
+
+class JoinTokenCreated(JoinTokenOut):
+    secret: str
+    command: str
+    """Command to run on the new node."""
+    server_url: str
+    """Address of the server in that command."""
+    this_machine_only: bool
+    """Whether the address in the command is a loopback address, at which no other machine reaches the
+    server. If so, set MUSTER_PUBLIC_URL (`muster up --address`) and create another token."""
+
+
+class LiveTicket(Output):
+    ticket: str
+    """Ticket that opens the live channel once, within a minute: /api/v1/live?ticket=…"""
+
+
+class AuditOut(Output):
+    id: int
+    at: dt.datetime
+    actor: str
+    """"user:ada", "token:12 (ada)", "agent:node-1", "system", "anonymous"."""
+    action: str
+    subject: str
+    remote_addr: str
+    detail: dict[str, Any]

@@ -1,0 +1,1 @@
+"""Models of what explains how training fares, and predicts it."""

@@ -1,0 +1,1 @@
+"""Commands that explain how training fares, and predict it."""
