@@ -91,13 +91,21 @@ def print_head(args: argparse.Namespace, way: str, *more: str) -> None:
 
 
 def print_row(
-    name: str, workers: int, found: dict[str, Any], args: argparse.Namespace, *more: str
+    name: str,
+    workers: int,
+    found: dict[str, Any],
+    args: argparse.Namespace,
+    *more: str,
+    whole: bool = False,
 ) -> None:
-    """found: "pairs" and "null", lists of (plain, compared) `Times` of blocks."""
+    """found: "pairs" and "null", lists of (plain, compared) `Times` of blocks.
+
+    whole: compare the time of all blocks together, for a cost that few of them have.
+    """
     step_ms = statistics.median(plain[0] for plain, _ in found["pairs"]) / args.block * 1e3
     shown = [
         "{:.3f} [{:.3f}, {:.3f}]".format(
-            *interval([a[which] / b[which] for a, b in found[of]], args.seed)
+            *interval([(a[which], b[which]) for a, b in found[of]], args.seed, whole=whole)
         )
         for of in ("pairs", "null")
         for which in (0, 1)
@@ -109,8 +117,19 @@ def print_row(
     )
 
 
-def interval(ratios: list[float], seed: int) -> tuple[float, float, float]:
-    """Median, and the middle 95 % of the medians of 2,000 samples drawn with replacement."""
+def interval(
+    pairs: list[Times], seed: int, *, whole: bool = False
+) -> tuple[float, float, float]:
+    """Median ratio of the pairs, and the middle 95 % of it in 2,000 samples drawn with replacement.
+
+    whole: the ratio of the sums in place of the median ratio.
+    """
     draw = random.Random(seed)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return statistics.median(ratios), medians[50], medians[1949]
+
+    def ratio(of: list[Times]) -> float:
+        if whole:
+            return sum(a for a, _ in of) / sum(b for _, b in of)
+        return statistics.median(a / b for a, b in of)
+
+    drawn = sorted(ratio(draw.choices(pairs, k=len(pairs))) for _ in range(2000))
+    return ratio(pairs), drawn[50], drawn[1949]
