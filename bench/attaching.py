@@ -103,7 +103,9 @@ def main() -> None:
                     starts.append(took[True]["start_s"] - took[False]["start_s"])
                 null = [a / b for a, b in itertools.pairwise(plain)]
                 cells = [
-                    "{:.3f} [{:.3f}, {:.3f}]".format(*paired.interval([(x, 1.0) for x in values], args.seed))
+                    "{:.3f} [{:.3f}, {:.3f}]".format(
+                        *paired.interval([(x, 1.0) for x in values], args.seed)
+                    )
                     for values in (ratios, null)
                 ]
                 print(

@@ -138,7 +138,9 @@ def main() -> None:
                     spent.append(took[True]["cpu_s"] / took[False]["cpu_s"] - 1)
                 null = [a / b for a, b in itertools.pairwise(plain)]
                 cells = [
-                    "{:.3f} [{:.3f}, {:.3f}]".format(*paired.interval([(x, 1.0) for x in values], args.seed))
+                    "{:.3f} [{:.3f}, {:.3f}]".format(
+                        *paired.interval([(x, 1.0) for x in values], args.seed)
+                    )
                     for values in (ratios, null or [1.0])
                 ]
                 print(

@@ -117,9 +117,7 @@ def print_row(
     )
 
 
-def interval(
-    pairs: list[Times], seed: int, *, whole: bool = False
-) -> tuple[float, float, float]:
+def interval(pairs: list[Times], seed: int, *, whole: bool = False) -> tuple[float, float, float]:
     """Median ratio of the pairs, and the middle 95 % of it in 2,000 samples drawn with replacement.
 
     whole: the ratio of the sums in place of the median ratio.

@@ -75,7 +75,7 @@ def test_event_files_of_any_writer_are_read_while_the_job_runs(
 
 def test_scalars_that_the_process_captures_are_not_read_again(shims: Any) -> None:
     script = WRITES + (
-        "from muster.sdk.run import current\n"
+        "from muster.sdk.reporter import current\n"
         "run = current()\n"
         "run.captures_folder(os.path.realpath('runs'))\n"
         "run.log_captured({'loss': 7.0}, route='tensorboard', library='TensorBoard', step=0)\n"

@@ -172,7 +172,7 @@ def test_what_a_library_reports_itself_is_not_recorded_again(job: Any) -> None:
     running = job(
         "import sys, types\n"
         "sys.modules['mlflow'] = types.ModuleType('mlflow')\n"
-        "from muster.sdk.run import current\n"
+        "from muster.sdk.reporter import current\n"
         # The name is at the agent when the call returns, before MLflow's client is asked.
         "current().log_captured({'loss': 0.5}, route='transformers', library='x', step=10)\n"
     )

@@ -10,6 +10,7 @@ from muster.measure.device_time import MAX_PENDING, TIMED_EVERY, DeviceTimer
 from muster.measure.step_sums import PHASES
 from muster.measure.timing import StepTimer
 from muster.sdk.env import RankInfo, Surroundings, TrialConfig
+from muster.sdk.reporter import Reporter
 from muster.sdk.run import Run
 from muster.sdk.sinks import FileSink
 
@@ -155,7 +156,7 @@ def test_rows_tell_what_the_device_did(tmp_path, monkeypatch):
     monkeypatch.setattr("muster.measure.timing.device_timer", lambda: timer)
     sink = FileSink(str(tmp_path / "reports"), rank=0, local_rank=0)
     trial = TrialConfig(hparams={}, config={}, seed=0)
-    run = Run(Surroundings(info=RankInfo()), sink, trial, defaults={})
+    run = Run(Reporter(Surroundings(info=RankInfo()), sink, trial))
     steps = StepTimer(run=run, max_rows_per_s=0)
     rows = []
     for step in range(1, 2 * TIMED_EVERY + 2):

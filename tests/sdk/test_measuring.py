@@ -18,6 +18,7 @@ from muster.measure.peaks import peak_flops_of
 from muster.measure.step_sums import MAX_KINDS, PHASES, Facts, StepSums
 from muster.measure.timing import StepTimer
 from muster.sdk.env import RankInfo, Surroundings, TrialConfig
+from muster.sdk.reporter import Reporter
 from muster.sdk.run import Run
 from muster.sdk.sinks import FileSink
 
@@ -233,9 +234,8 @@ def test_a_gpu_s_peak_is_found_by_whole_words_of_its_name(name: str, peak: float
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     sink = FileSink(str(tmp_path / "reports.jsonl"), rank=0, local_rank=0)
-    return Run(
-        Surroundings(info=RankInfo()), sink, TrialConfig(hparams={}, config={}, seed=0), defaults={}
-    )
+    trial = TrialConfig(hparams={}, config={}, seed=0)
+    return Run(Reporter(Surroundings(info=RankInfo()), sink, trial))
 
 
 def rows(tmp_path: Path) -> list[dict[str, float]]:
@@ -331,7 +331,7 @@ def test_switched_off_in_the_document_nothing_is_measured_and_what_is_logged_sta
 ) -> None:
     sink = FileSink(str(tmp_path / "reports.jsonl"), rank=0, local_rank=0)
     trial = TrialConfig(hparams={}, config={"measure": {"steps": False}}, seed=0)
-    timer = StepTimer(run=Run(Surroundings(info=RankInfo()), sink, trial, defaults={}))
+    timer = StepTimer(run=Run(Reporter(Surroundings(info=RankInfo()), sink, trial)))
     with timer.forward():
         pass
     timer.end_step(1, samples=4, metrics={"train/loss": 0.5})

@@ -21,6 +21,7 @@ import torch
 from muster import media
 from muster.sdk.env import RankInfo, Surroundings, TrialConfig
 from muster.sdk.media import QUEUED_MAX
+from muster.sdk.reporter import Reporter
 from muster.sdk.run import Run
 from muster.sdk.sinks import AgentSink
 
@@ -30,7 +31,7 @@ def run(shim: Any, tmp_path: Path) -> Iterator[Run]:
     shim.start()
     sink = AgentSink(shim.path, rank=3, local_rank=1, flush_interval_s=0.02)
     around = Surroundings(info=RankInfo(rank=3), output_dir=str(tmp_path / "muster-outputs"))
-    made = Run(around, sink, TrialConfig(hparams={}, config={}, seed=0), defaults={})
+    made = Run(Reporter(around, sink, TrialConfig(hparams={}, config={}, seed=0)))
     yield made
     made.close(0.1)
 

@@ -170,12 +170,13 @@ def test_a_package_that_is_missing_is_named_with_its_command(
 def test_a_script_saves_and_goes_on_without_knowing_where(
     bucket: Buckets, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import muster.sdk.reporter
     import muster.sdk.run
 
     def run(**environment: Any) -> muster.sdk.run.Run:
         for name, value in environment.items():
             monkeypatch.setenv(f"MUSTER_{name}", str(value))
-        monkeypatch.setattr(muster.sdk.run, "_run", None)
+        monkeypatch.setattr(muster.sdk.reporter, "_reporter", None)
         return muster.init()
 
     reports = tmp_path / "reports.jsonl"

@@ -15,6 +15,7 @@ import pytest
 from muster import wire
 from muster.sdk.env import RankInfo, Surroundings, TrialConfig
 from muster.sdk.metrics import Row
+from muster.sdk.reporter import Reporter
 from muster.sdk.run import Run
 from muster.sdk.sinks import AgentSink, FileSink, NullSink, Sink
 
@@ -29,7 +30,7 @@ def make_run(tmp_path: Path) -> Iterator[MakeRun]:
     def make(sink: Sink, **info: Any) -> Run:
         around = Surroundings(info=RankInfo(**info), checkpoint_dir=str(tmp_path / "checkpoints"))
         trial = TrialConfig(hparams={}, config={}, seed=0)
-        runs.append(Run(around, sink, trial, defaults={}))
+        runs.append(Run(Reporter(around, sink, trial)))
         return runs[-1]
 
     yield make
@@ -143,9 +144,8 @@ def test_a_stop_request_is_seen(shim: Any, make_run: MakeRun, until: Until) -> N
     until(run.should_stop)
     notice = run.should_stop()
     assert notice is not None
-    assert (notice.kind, notice.reason, run.stop_reason) == (
+    assert (notice.kind, notice.reason) == (
         "early",
-        "behind at rung 1",
         "behind at rung 1",
     )
     assert notice.seconds_left is not None
@@ -244,13 +244,15 @@ def test_nothing_a_script_logs_can_raise(
 def test_one_bad_value_costs_that_value_and_is_said_once(
     shim: Any, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("muster.sdk.run._warned", set())
+    monkeypatch.setattr("muster.sdk.reporter._warned", set())
     shim.start()
     run = make_run(agent_sink(shim.path), rank=3)
     for step in range(-2, 50):
         run.log({"train/loss": 0.5, "space": 10**400}, step=step, epoch=math.nan)
         values = {"acc>0.5": 1, "acc<0.5": 2, "space": 10**400}
-        run.log_captured(values, route="wandb", library="W", step=step, num_steps_planned=-1)
+        run.reporter.log_captured(
+            values, route="wandb", library="W", step=step, num_steps_planned=-1
+        )
     run.log({"train/loss": 1.0}, step=10**30)
     shim.drain(run)
     assert [step for step, _ in shim.points("train/loss")] == list(range(50))

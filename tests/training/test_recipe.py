@@ -12,6 +12,7 @@ import pytest
 
 from muster.document.train_config import ConfigError, resolve
 from muster.sdk.env import RankInfo, Surroundings, TrialConfig
+from muster.sdk.reporter import Reporter
 from muster.sdk.run import Run
 from muster.sdk.sinks import FileSink
 from support.jobs import Job
@@ -41,7 +42,7 @@ def train(tmp_path: Path) -> Train:
         )
         sink = FileSink(str(folder / "reports.jsonl"), rank=0, local_rank=0)
         document = {"trainer": trainer, "checkpoints": {"every": None}, "search": search}
-        run = Run(around, sink, TrialConfig(hparams={}, config=document, seed=3), defaults={})
+        run = Run(Reporter(around, sink, TrialConfig(hparams={}, config=document, seed=3)))
         run_to_the_end(run, resolve(document, {}, seed=3))
         run.close()
         return Job(folder, [])

@@ -30,6 +30,7 @@ import torch.distributed.optim
 import torch.distributed.pipelining
 import torch.distributed.tensor.parallel
 
+import muster.sdk.reporter
 import muster.sdk.run
 from muster.document.train_config import resolve
 from muster.measure import agreement, comm
@@ -67,7 +68,7 @@ def train(
         "MUSTER_REPORT_FILE": str(folder / "reports.jsonl"),
         "MUSTER_RESUME_FROM": resume,
     }
-    muster.sdk.run._run = None
+    muster.sdk.reporter._reporter = None
     run = muster.init()
     if is_stopped:
         threading.Thread(target=_stop, args=(run, folder), daemon=True).start()
@@ -82,7 +83,7 @@ def _stop(run: muster.sdk.run.Run, folder: Path) -> None:
     """Ask this worker to stop when another one has reported a step."""
     while '"train/loss"' not in (folder / "reports.jsonl").read_text():
         time.sleep(0.02)
-    run.request_stop("the test says so")
+    run.reporter.request_stop("the test says so")
 
 
 def work(folder: Path, cases: list[dict[str, Any]], rank: int, world: int) -> None:

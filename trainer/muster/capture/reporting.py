@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, ParamSpec
 
 from muster.capture.libraries import LIBRARIES
-from muster.sdk.run import current, warn_once
+from muster.sdk.reporter import current, warn_once
 
 P = ParamSpec("P")
 

@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from muster.capture.reporting import before, guarded, report
-from muster.sdk.run import current
+from muster.sdk.reporter import current
 from muster.tag_names import TagNames, is_placeholder
 
 ROUTE = "tensorboard"

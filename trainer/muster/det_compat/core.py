@@ -180,7 +180,10 @@ class CheckpointContext:
 
     @contextlib.contextmanager
     def _sharded(self, step: int, metadata: Mapping[str, Any]) -> Iterator[Path]:
-        if not isinstance(self._run.store, FolderStore) and self._distributed.cross_size > 1:
+        if (
+            not isinstance(self._run.reporter.store, FolderStore)
+            and self._distributed.cross_size > 1
+        ):
             raise RuntimeError("shard=True over several nodes needs a shared folder of checkpoints")
         if self._distributed.rank == 0:
             with self._run.checkpoint(step=step) as folder:
@@ -231,11 +234,11 @@ class CheckpointContext:
 
     def _folder_of(self, storage_id: str) -> Path:
         """Return the folder of a checkpoint. Raises FileNotFoundError."""
-        if storage_id == self._run.resumes_at:
+        if storage_id == self._run.reporter.resumes_at:
             return cast(Path, self._run.resume_folder())
-        if storage_id == self._run.weights_at:
+        if storage_id == self._run.reporter.weights_at:
             return cast(Path, self._run.weights_folder())
-        place = storage_id if "/" in storage_id else self._run.store.place_of(storage_id)
+        place = storage_id if "/" in storage_id else self._run.reporter.store.place_of(storage_id)
         if "://" in place:
             from muster.sdk import object_store
 
@@ -305,7 +308,7 @@ class PreemptContext:
         """
         if self._mode is PreemptMode.ChiefOnly and self._distributed.rank != 0:
             raise RuntimeError("should_preempt() may be called on the chief alone with ChiefOnly")
-        answer = self._run.stop_notice is not None
+        answer = self._run.reporter.stop_notice is not None
         if self._mode is PreemptMode.WorkersAskChief:
             answer = bool(self._distributed.broadcast(answer))
         if answer and auto_ack:
@@ -314,7 +317,7 @@ class PreemptContext:
 
     def acknowledge_preemption_signal(self) -> None:
         """Tell Muster that the script is saving a checkpoint."""
-        self._run.acknowledge_stop()
+        self._run.reporter.acknowledge_stop()
 
 
 class SearcherOperation:

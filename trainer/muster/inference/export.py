@@ -74,7 +74,7 @@ def export(job: ModelJob) -> None:
     try:
         failures = _export_all(job, section.formats)
     except _Stopped:
-        job.run.acknowledge_stop()
+        job.run.reporter.acknowledge_stop()
         _say("stopped; what was not finished is removed")
         return
     finally:
@@ -153,7 +153,7 @@ def _export_all(job: ModelJob, names: tuple[ExportFormat, ...]) -> list[str]:
     formats = formats_of(job.folder)
     failures = []
     for name in names:
-        if job.run.stop_notice is not None:
+        if job.run.reporter.stop_notice is not None:
             raise _Stopped
         made = make(name, formats[name], model, inputs, version=job.folder)
         result["exports"].append(made)

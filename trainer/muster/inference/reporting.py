@@ -25,7 +25,7 @@ def result(values: Mapping[str, Any], *, name: str = JOB_MODEL) -> None:
         raise ValueError(
             f"the result has {size_bytes:,} bytes, and {wire.MODEL_RESULT_BYTES:,} are kept"
         )
-    muster.init().report_model_result(name, plain)
+    muster.init().reporter.record(wire.ModelResultRecord(name=name, result=plain))
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import muster
+from muster import wire
 from muster.document.inference import ServeSection
 from muster.document.model_config import BYTES
 from muster.document.train_config import ConfigError
@@ -302,7 +303,7 @@ async def _answer(run: Run, engine: ServingEngine, listening: socket.socket, hos
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             engine.is_ready = True
-            run.report_endpoint(host, listening.getsockname()[1])
+            run.reporter.record(wire.EndpointRecord(host=host, port=listening.getsockname()[1]))
 
     server = Server(
         uvicorn.Config(
@@ -326,9 +327,9 @@ async def _stop(run: Run, engine: ServingEngine, server: uvicorn.Server) -> None
     """End the server when the worker is asked to stop, after whoever sends requests has noticed."""
     while True:
         await asyncio.sleep(STOP_LOOK_S)
-        if run.stop_notice is not None:
+        if run.reporter.stop_notice is not None:
             break
-    run.acknowledge_stop()
+    run.reporter.acknowledge_stop()
     engine.is_ready = False
     await asyncio.sleep(NOTICED_S)
     server.should_exit = True
@@ -389,9 +390,9 @@ def serve(job: ModelJob) -> None:
     """Serve until asked to stop. One process serves on all slots; the others wait."""
     run = job.run
     if run.info.rank != 0:
-        while run.stop_notice is None:
+        while run.reporter.stop_notice is None:
             time.sleep(STOP_LOOK_S)
-        run.acknowledge_stop()
+        run.reporter.acknowledge_stop()
         return
     try:
         import starlette  # noqa: F401

@@ -19,9 +19,10 @@ class MusterTracker(_tracking.GeneralTracker):  # type: ignore[misc, name-define
 
     @property
     def tracker(self) -> Any:
-        from muster.sdk.run import current
+        from muster.sdk.reporter import current
+        from muster.sdk.run import Run
 
-        return current()
+        return Run(current())
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
         """Do nothing: the experiment's document has the hyperparameters."""

@@ -26,7 +26,7 @@ class MusterLogger(_loggers.Logger):  # type: ignore[misc, name-defined]
         return "0"
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        from muster.sdk.run import current
+        from muster.sdk.reporter import current
 
         if current().info.rank == 0:
             values = dict(metrics)

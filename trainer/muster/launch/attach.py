@@ -87,7 +87,7 @@ def _instrument() -> None:
 
 
 def _give_up(error: Exception) -> None:
-    from muster.sdk.run import warn_once
+    from muster.sdk.reporter import warn_once
 
     _observer.turn_off()
     warn_once(f"the script's steps are not measured: {type(error).__name__}: {error}")
@@ -404,12 +404,13 @@ class Observer:
     def _end_step(self) -> None:
         from muster.measure.progress import watch
         from muster.measure.timing import StepTimer
-        from muster.sdk.run import current
+        from muster.sdk.reporter import current
+        from muster.sdk.run import Run
 
-        run = current()
+        run = Run(current())  # The script has not asked for one.
         self._step += 1
         if self._timer is None:
-            if watch.timer is not None or not run.measures_steps:
+            if watch.timer is not None or not run.reporter.measures_steps:
                 self.turn_off()  # the script measures itself, or the document says no
                 return
             self._step += run.resume_step

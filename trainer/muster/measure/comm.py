@@ -24,7 +24,7 @@ from muster.measure import device_time
 from muster.measure.collectives import log
 from muster.measure.measured_group import BACKEND, MeasuredGroup, create, num_bytes
 from muster.measure.windows import SWITCH
-from muster.sdk.run import current
+from muster.sdk.reporter import current
 from muster.sdk.sinks import warn
 
 _lock = threading.Lock()

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from muster.measure.collectives import POINT_TO_POINT, Collective, cpu_ns, log, now_ns
 from muster.measure.progress import GroupCount, name_group, watch
-from muster.sdk.run import current
+from muster.sdk.reporter import current
 
 BACKEND = "muster_gloo"
 UNSURE_NS = 250_000

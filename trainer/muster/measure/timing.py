@@ -33,7 +33,8 @@ from muster.measure.sampling import StepSampling
 from muster.measure.step_counts import StepSpan
 from muster.measure.step_sums import Facts, StepSums
 from muster.measure.windows import KernelWindows, SeenStep, windows_of
-from muster.sdk.run import Run, process_run, warn_once
+from muster.sdk.reporter import current, warn_once
+from muster.sdk.run import Run
 
 T = TypeVar("T")
 
@@ -88,8 +89,8 @@ class StepTimer:
         what the experiment document says (measure.steps), else True.
         max_rows_per_s: of what is measured; 0 reports every step by itself however fast it is.
         """
-        self._run = run if run is not None else process_run()
-        enabled = self._run.measures_steps if enabled is None else enabled
+        self._reporter = run.reporter if run is not None else current(is_attached=False)
+        enabled = self._reporter.measures_steps if enabled is None else enabled
         self._enabled = enabled
         self._row_interval_ns = int(1e9 / max_rows_per_s) if max_rows_per_s > 0 else 0
         self._lock = threading.RLock()
@@ -130,7 +131,7 @@ class StepTimer:
         if enabled:
             collectives.log.take()
             collectives.log.enabled = True
-            self._run.before_checkpoint.append(self.flush)
+            self._reporter.before_checkpoint.append(self.flush)
 
     # ------------------------------------------------ phases
 
@@ -210,7 +211,7 @@ class StepTimer:
         peak_flops: of one device, per second; default is measure.peak_tflops of the document, then
             what the maker says of the GPU in use (see `muster.measure.peaks`), else unknown: no MFU.
         """
-        given = self._run.peak_tflops
+        given = self._reporter.peak_tflops
         if peak_flops is None:
             peak_flops = given * 1e12 if given is not None else device_peak_flops()
         self._facts = dataclasses.replace(
@@ -328,7 +329,7 @@ class StepTimer:
             if is_border or began - self._last_row_at >= self._row_interval_ns:
                 self._report(metrics or {})
             else:
-                self._run.log(
+                self._reporter.log(
                     metrics or {}, step=step, epoch=epoch, num_steps_planned=num_steps_planned
                 )
         self._num_steps += 1
@@ -363,10 +364,10 @@ class StepTimer:
         self._last_row_at = now_ns()
         if self._enabled:
             self.last = self._sums.values(
-                with_comm=self._can_measure_comm(), info=self._run.info, facts=self._facts
+                with_comm=self._can_measure_comm(), info=self._reporter.info, facts=self._facts
             )
             self._sums = StepSums()
-        self._run.log(
+        self._reporter.log(
             {**metrics, **self.last},
             step=pending.step,
             epoch=pending.epoch,
@@ -392,10 +393,10 @@ class StepTimer:
             return
         noted = self._operations.take(records, self._fastest, began=segments[0].start)
         if noted is not None:
-            self._run.answer(noted.record(step, self._run.info))
+            self._reporter.answer(noted.record(step, self._reporter.info))
         sums = self._sums
         if samples is not None and samples_of_all is None:
-            samples_of_all = samples * self._run.info.world_size
+            samples_of_all = samples * self._reporter.info.world_size
         elif samples_of_all == "unknown":
             samples_of_all = None
         sums.add_step(step_ns, recording_ns + self._own_cost_ns, samples, samples_of_all, paused_ns)
@@ -408,7 +409,7 @@ class StepTimer:
             self._add_device_steps(self._device)
             return
         with_comm = self._can_measure_comm()
-        if with_comm and self._run.info.world_size > 1 and not collectives.log.enabled:
+        if with_comm and self._reporter.info.world_size > 1 and not collectives.log.enabled:
             # This step's collectives were not recorded, so its parts are unknown: a backward that
             # contains the communication must not be averaged with backwards that do not.
             self._sampling.add(step_ns, None)
@@ -454,8 +455,8 @@ class StepTimer:
 
     def _count_uncovered(self, step: int, segments: list[Segment]) -> None:
         """Have the collectives of a step counted by torch's flight recorder, where nothing else does."""
-        uncovered = self._run.uncovered
-        if uncovered is None or not self._run.measures_comm:
+        uncovered = self._reporter.uncovered
+        if uncovered is None or not self._reporter.measures_comm:
             return
         if self._num_steps <= 1:  # groups that are made later are found by the reporting thread
             uncovered.notice()
@@ -468,7 +469,7 @@ class StepTimer:
         if self._device is None:
             self._device = device_timer()
         if self._windows is None and self._num_steps == 1 and not self._can_measure_comm():
-            self._windows = windows_of(self._run, on_device=self._device is not None)
+            self._windows = windows_of(self._reporter, on_device=self._device is not None)
             if self._windows is not None:  # the profiler's first start is in no step
                 self._since, self._since_cpu = now_ns(), cpu_ns()
         windows = self._windows
@@ -486,9 +487,9 @@ class StepTimer:
         if self._windows is not None and not self._windows.is_off:
             return self._sums.num_windows > 0
         if self._device is not None:
-            return self._device.sees_comm or self._run.info.world_size == 1
+            return self._device.sees_comm or self._reporter.info.world_size == 1
         if self._measures_comm is None:
-            if self._run.info.world_size == 1:
+            if self._reporter.info.world_size == 1:
                 self._measures_comm = True
             else:
                 from muster.measure.comm import is_measured

@@ -25,7 +25,7 @@ from muster.measure.profiling import window as profile_window
 from muster.measure.progress import name_group
 from muster.measure.recorder import parse
 from muster.measure.sampling import is_chosen
-from muster.sdk.run import Run, warn_once
+from muster.sdk.reporter import Reporter, warn_once
 from muster.timeline.activities import (
     ITEM_BYTES,
     UNKNOWN_GROUP,
@@ -124,13 +124,13 @@ class SeenStep(NamedTuple):
 # ---------------------------------------------------------------- windows
 
 
-def windows_of(run: Run, *, on_device: bool) -> KernelWindows | None:
+def windows_of(reporter: Reporter, *, on_device: bool) -> KernelWindows | None:
     """Return the windows of a training whose communication nothing else sees; None where there is none,
     or no place to look. Called after the first step, by the training thread."""
     switch = os.environ.get(SWITCH, "")
     torch: Any = sys.modules.get("torch")
-    world_size = run.info.world_size
-    if torch is None or world_size == 1 or not run.measures_comm or switch == "off":
+    world_size = reporter.info.world_size
+    if torch is None or world_size == 1 or not reporter.measures_comm or switch == "off":
         return None
     if not on_device and switch != "cpu":
         return None

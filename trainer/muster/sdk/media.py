@@ -15,7 +15,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from muster import media, wire
 from muster.media import DropReason
@@ -23,6 +23,9 @@ from muster.sdk import encoding
 from muster.sdk.encoding import Snapshot
 from muster.sdk.sinks import NullSink, Sink, warn
 from muster.series_rules import clean_name
+
+if TYPE_CHECKING:
+    from muster.sdk.reporter import Reporter
 
 QUEUED_MAX = 256
 """Items that wait for their content to be made."""
@@ -260,11 +263,7 @@ class MediaMethods:
     """The methods of a Run that log media. None of them raises or waits; one warning names what is
     wrong with an argument."""
 
-    _next_step: int
-
-    def _media_queue(self) -> MediaQueue:
-        """Return where items go."""
-        raise NotImplementedError
+    reporter: Reporter
 
     def log_image(
         self, name: str, image: Any, *, step: int | None = None, caption: str = ""
@@ -401,8 +400,8 @@ class MediaMethods:
         function: str,
     ) -> None:
         with contextlib.suppress(Exception):
-            at = max(0, self._next_step - 1) if step is None else step
-            self._media_queue().put(kind, str(name), at, str(caption), take, function=function)
+            at = max(0, self.reporter.next_step - 1) if step is None else step
+            self.reporter.media.put(kind, str(name), at, str(caption), take, function=function)
 
 
 def _checked_step(step: Any) -> int:

@@ -149,7 +149,7 @@ def _prepare(
     took_weights = saved is None and state.take_weights(run, training)
     how = f"resumed at step {training.step}" if saved is not None else "starting"
     if took_weights:
-        how += f" with the weights of {run.weights_at}"
+        how += f" with the weights of {run.reporter.weights_at}"
     _announce(run, config, training, num_steps, how=how)
 
     timer = StepTimer(run=run, max_rows_per_s=config.rows_per_s)
@@ -308,7 +308,7 @@ def _word_of_search(
     """
     since = time.monotonic()
     until = since + hold.for_s
-    while run.is_managed and run.stop_notice is None and time.monotonic() < until:
+    while run.reporter.is_managed and run.reporter.stop_notice is None and time.monotonic() < until:
         time.sleep(HOLD_POLL_S)
     training.began_at += time.monotonic() - since
     return run.should_stop(agree=not alone)
@@ -412,4 +412,4 @@ def _report_validation(
 
 def _say(run: Run, text: str) -> None:
     # Muster keeps the log of every rank apart; a bare torchrun mixes them.
-    print(text if run.is_managed else f"[rank {run.info.rank}] {text}", flush=True)  # noqa: T201
+    print(text if run.reporter.is_managed else f"[rank {run.info.rank}] {text}", flush=True)  # noqa: T201

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from muster import wire
 from muster.document.strategy import StrategySection
 from muster.document.strategy_rules import STAGES_PER_WORKER, axes
 from muster.document.train_config import ConfigError
@@ -114,9 +115,9 @@ def to_continue(run: Run) -> Saved | None:
     A damaged one is passed over for the newest intact one before it, and the trial's events say so.
     Raises ConfigError when there is none.
     """
-    if not run.resumes_at:
+    if not run.reporter.resumes_at:
         return None
-    return _open(_agreed_intact(run, run.resumes_at))
+    return _open(_agreed_intact(run, run.reporter.resumes_at))
 
 
 def global_batch_of(saved: Saved | None) -> int | None:
@@ -198,7 +199,13 @@ def _agreed_intact(run: Run, wanted: str) -> Path:
         looked = run.info.local_rank == 0
         agreed = -agreement.agree_max(-step if looked else -(2**31 - 1))
         for problem in problems:
-            run.report_damaged_checkpoint(f"checkpoint passed over: {problem}")
+            run.reporter.answer(
+                wire.MessageRecord(
+                    level="warning",
+                    text=f"checkpoint passed over: {problem}"[:2000],
+                    event=wire.CHECKPOINT_DAMAGED,
+                )
+            )
         if agreed < 0:
             raise ConfigError(f"no intact checkpoint at or before {wanted}")
         name = checkpoints.folder_name(agreed)
@@ -254,15 +261,15 @@ def seed_rank(seed: int, rank: int, *, step: int = 0) -> None:
 
 
 def take_weights(run: Run, state: TrainState) -> bool:
-    """Begin with the model of run.weights_at, everything else fresh. False when there is none.
+    """Begin with the model of run.reporter.weights_at, everything else fresh. False when there is none.
 
     Raises ConfigError when that checkpoint is damaged, is not one of this trainer, or is of a
     model of another shape.
     """
-    if not run.weights_at:
+    if not run.reporter.weights_at:
         return False
     try:
-        saved = _open(_verified(run, run.weights_at))
+        saved = _open(_verified(run, run.reporter.weights_at))
     except checkpoints.CheckpointDamaged as error:
         raise ConfigError(f"the checkpoint to start from is damaged: {error}") from error
     _load_model(state, saved, "start from")
@@ -272,7 +279,7 @@ def take_weights(run: Run, state: TrainState) -> bool:
 def load_best(run: Run, state: TrainState) -> bool:
     """Put the model of the best checkpoint in place of the last one. Every rank must call it. False
     when one of them cannot read it: it was deleted, or lies on another node."""
-    place = run.store.place_of(checkpoints.folder_name(state.watch.best_step))
+    place = run.reporter.store.place_of(checkpoints.folder_name(state.watch.best_step))
     saved = None
     with contextlib.suppress(checkpoints.CheckpointDamaged, OSError):
         saved = Saved(_verified(run, place))

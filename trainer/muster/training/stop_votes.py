@@ -73,7 +73,7 @@ class StopVotes:
                 stop = stops.from_vote(wish, self._notice)
                 self._training.step = self._first_step + after
         if stop:
-            self._run.acknowledge_stop()
+            self._run.reporter.acknowledge_stop()
         return stop
 
     def settle(self) -> None:

@@ -100,7 +100,7 @@ class ShardWorker:
         if self._run.should_stop():
             self._report(takes_none=True)
             return True
-        orders = self._run.shards
+        orders = self._run.reporter.shards
         if orders is None or orders.no <= self._orders_no:
             return False
         self._orders_no = orders.no
@@ -130,7 +130,7 @@ class ShardWorker:
         )
         for remark in plan.remarks[:5]:
             self._run.message(remark, "warning")
-        self._run.answer(plan.record())
+        self._run.reporter.answer(plan.record())
         self._report()
 
     def _take_grants(self, orders: wire.ShardOrders) -> None:
@@ -266,7 +266,7 @@ class ShardWorker:
 
     def _report(self, *, parts: list[list[int]] | None = None, takes_none: bool = False) -> None:
         now = time.monotonic()
-        self._run.answer(
+        self._run.reporter.answer(
             wire.ShardsRecord(
                 rank=self._rank,
                 local_rank=self._run.info.local_rank,

@@ -50,7 +50,9 @@ class Saver:
         self._under_way: Future[None] | None = None
         self._longest_s = 0.0
         _check(run)
-        self._is_shared = self._num_ranks == 1 or run.store.is_everywhere or _is_shared(run)
+        self._is_shared = (
+            self._num_ranks == 1 or run.reporter.store.is_everywhere or _is_shared(run)
+        )
         if self._num_ranks > 1:
             agreement.saving_group()
 
@@ -120,7 +122,7 @@ class Saver:
         metrics: Mapping[str, float],
     ) -> Callable[[], None]:
         """Copies the tensors. What it returns writes them, and may be called in another thread."""
-        run, store = self._run, self._run.store
+        run, store = self._run, self._run.reporter.store
 
         def begin() -> Path:
             return store.begin(step)
@@ -133,7 +135,7 @@ class Saver:
             final, manifest = store.commit(
                 folder, step=step, epoch=epoch, metrics=metrics, settled=written
             )
-            run.register_checkpoint(final, manifest)
+            run.reporter.register_checkpoint(final, manifest)
 
         def alone(mine: Mapping[str, Tensor]) -> None:
             folder = begin()
@@ -156,7 +158,7 @@ class Saver:
         def together() -> None:
             # A training that goes on from here does not tell of these steps again: each rank's rows
             # are out of its hands before rank 0 learns that its part is written.
-            run.deliver(DELIVER_S)
+            run.reporter.deliver(DELIVER_S)
             distributed.save(
                 parts,
                 store=store,
@@ -193,7 +195,7 @@ def _check(run: Run) -> None:
     will, and OSError, on all of them."""
     problem: OSError | None = None
     try:
-        run.store.check(run.info.rank)
+        run.reporter.store.check(run.info.rank)
     except OSError as error:
         problem = error
     if not agreement.agree_any(problem is not None):
