@@ -264,7 +264,7 @@ def ray(manner: Manner, tests: Tests) -> bool:
             manner=manner,
         )
         and call("uv", "pip", "install", "-q", *python, *wanted, manner=manner)
-        and counted(["tests/integration/test_ray.py"], tests, manner)
+        and counted(["tests/integration/providers/test_ray.py"], tests, manner)
     )  # fmt: skip
 
 

@@ -38,9 +38,8 @@ from muster_agent.settings import AgentSettings
 from muster_agent.shim.control import send_command
 
 sys.path.insert(0, str(Path(__file__).parent))
-from control_plane import JOIN_TOKEN, TestControlPlane
-
 from support import containers, fake_nvml, preloaded
+from support.agent_control_plane import JOIN_TOKEN, TestControlPlane
 from support.work_folders import CLUSTER, TRIAL
 
 T = TypeVar("T")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from guides import ADDRESS
-
 from muster.client import Client
+from support.guides import ADDRESS
 from support.quick_stack import QuickStack
 from support.stack import Stack
 

@@ -355,9 +355,9 @@ def test_every_variable_exists() -> None:
     others = (
         "docker-compose.yml",
         "docs/reference/settings.md",
-        "tests/agent/test_endings.py",
+        "tests/agent/endings/test_endings.py",
         "tests/e2e/test_dashboard.py",
-        "tests/integration/test_slurm_ends.py",
+        "tests/integration/providers/test_slurm_ends.py",
         "tests/loops/conftest.py",
         *(
             str(file.relative_to(ROOT))

@@ -1,0 +1,109 @@
+"""Databases that earlier versions made, with rows in them, work with this one after migrating.
+
+They are in tests/databases, which has the command that records another one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, inspect, text
+
+from muster_server.db.engine import Database
+from muster_server.db.migrations import current_revision, downgrade, head_revision, upgrade
+
+FOLDER = Path(__file__).resolve().parents[2] / "databases"
+NAMES = sorted({path.name.partition(".")[0] for path in FOLDER.glob("*.sql.gz")})
+KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+GONE = {"node_pairs"}
+"""Tables that no version has any more."""
+
+
+def count_rows(url: str) -> dict[str, int]:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        tables = set(inspect(connection).get_table_names()) - GONE
+        found = {t: connection.scalar(text(f"SELECT count(*) FROM {t}")) for t in tables}
+    engine.dispose()
+    return found
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(params=NAMES)
+def old_url(request, load_database, kind):
+    return load_database(request.param, kind)
+
+
+@pytest.fixture
+def database_url(old_url):
+    """The application, the controller and the agents of a test run on the old database."""
+    before = count_rows(old_url)
+    assert before["experiments"] == 4
+    assert before["checkpoints"] == 3
+    database = Database(old_url)
+    assert current_revision(database) != head_revision()
+    upgrade(database)
+    assert current_revision(database) == head_revision()
+    database.dispose()
+    after = count_rows(old_url)
+    assert {name: after[name] for name in before} == before
+    return old_url
+
+
+def test_an_old_database_has_the_tables_of_the_models_and_works(
+    database, table_differences, agent, submit, show, controller
+):
+    assert table_differences(database) == []
+    names = [experiment["name"] for experiment in show("/experiments")["items"]]
+    assert sorted(names) == ["completed", "running", "search", "waiting"]
+    for experiment_id in range(1, 5):
+        show(f"/experiments/{experiment_id}")
+        show(f"/experiments/{experiment_id}/events")
+        for trial in show(f"/experiments/{experiment_id}/trials")["items"]:
+            show(f"/trials/{trial['id']}")
+    assert show("/experiments/1")["labels"] == {"team": "vision"}
+    assert show("/trials/1")["state"] == "COMPLETED"
+    (curve,) = show("/trials/1/series?name=train/loss&rank=0")["series"]
+    assert (curve["step"], curve["last"]) == ([1, 2], [1.0, 0.5])
+    assert [line["text"] for line in show("/trials/1/logs")["lines"]] == ["epoch 1", "epoch 2"]
+    assert show("/experiments/3/trials")["items"]
+
+    controller.tick()
+    node = agent("node-2", slots=8)
+    new = submit(slots=1)
+    controller.tick()
+    places = {assignment.spec.experiment_id for assignment in node.poll().values()}
+    assert {new, 4} <= places, "the new one and the one that has waited"
+    assert show(f"/experiments/{new}")["name"] == "test"
+
+
+def test_an_export_and_its_file_survive_up_and_down(load_database, kind):
+    """SQLite copies the tables, because it cannot let a column be null otherwise."""
+    database = Database(load_database("0007", kind))
+    row = {
+        "id": 1, "checkpoint_id": 1, "trial_id": 1, "trial_no": 1, "experiment_id": 1, "step": 2,
+        "storage_id": "s", "storage_url": "", "path": "p", "node_name": "n", "state": "done",
+        "message": "", "room_bytes": 3, "size_bytes": 3, "sha256": "aa", "requested_by": "user:ada",
+        "requested_at": "2026-01-01 00:00:00+00", "expires_at": "2027-01-01 00:00:00+00",
+    }  # fmt: skip
+    with database.engine.begin() as connection:
+        values = ", ".join(f":{name}" for name in row)
+        connection.execute(text(f"INSERT INTO exports ({', '.join(row)}) VALUES ({values})"), row)
+        chunk = "INSERT INTO export_chunks VALUES (1, 0, :data)"
+        connection.execute(text(chunk), {"data": b"abc"})
+
+    def stored():
+        query = "SELECT e.checkpoint_id, c.data FROM exports e JOIN export_chunks c ON c.export_id = e.id"
+        with database.engine.connect() as connection:
+            return [(number, bytes(data)) for number, data in connection.execute(text(query))]
+
+    upgrade(database)
+    assert stored() == [(1, b"abc")]
+    downgrade(database, "0007")
+    assert stored() == [(1, b"abc")]
+    database.dispose()
