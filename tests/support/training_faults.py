@@ -13,7 +13,7 @@ from typing import Literal
 class Fault:
     name: str
     on: Literal["agents", "workers"]
-    """agents: a stack of real agents, tests/integration/test_faults.py. workers: two processes of a
+    """agents: a stack of real agents, tests/integration/outages/test_faults.py. workers: two processes of a
     training and their storage, tests/training/test_faults.py."""
     what: str
     then: str
