@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from typing import Any
 from muster import wire
 
 from .inputs import BadInput, describe_change, images_of
-from .parquet import NotParquet, ParquetLayout, read_layout, read_rows
+from .parquet import NotParquet, read_rows
 
 ROW_MAX_BYTES = 16 * 2**20
 """Longest line that is taken as a row."""
@@ -103,14 +102,8 @@ def _row(line: bytes) -> Any:
         return BadRow(problem=f"the line is not JSON: {str(error)[:200]}")
 
 
-@functools.lru_cache(maxsize=4)
-def _layout(path: str, digest: str) -> ParquetLayout:
-    return read_layout(Path(path))
-
-
 def _parquet(shard: ShardRows) -> Iterator[Any]:
-    layout = _layout(shard.file.path, shard.file.digest)
-    yield from read_rows(Path(shard.file.path), layout, shard.start, shard.end)
+    yield from read_rows(Path(shard.file.path), shard.start, shard.end)
 
 
 def _images(shard: ShardRows) -> Iterator[Any]:
