@@ -21,8 +21,8 @@ import time
 import httpx
 import uvloop
 
+from support.nodes.swarm import Behaviour, Swarm, quantiles
 from support.processes import ControlPlane, Kind, NoPostgres, Usage, control_plane
-from support.swarm import Behaviour, Swarm, quantiles
 
 JOIN_LIMIT_S = 600.0
 RUN_LIMIT_S = 300.0

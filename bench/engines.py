@@ -31,11 +31,11 @@ from typing import Any
 
 import psutil
 
-from support import containers
+from support.batch.ray import PROGRAM as RAY
+from support.batch.ray import RayLab
+from support.batch.slurm import SlurmLab
+from support.nodes import containers
 from support.quick_stack import QuickStack
-from support.ray import PROGRAM as RAY
-from support.ray import RayLab
-from support.slurm import SlurmLab
 from support.stack import wait_for
 
 ROOT = Path(__file__).parents[1]

@@ -25,7 +25,7 @@ from typing import Any
 
 from muster_server.domain.insight.step_traffic import ProcessGroup
 from muster_server.domain.insight.steps import StepAnalysis, analyse
-from support.jobs import Job, start_job
+from support.training.jobs import Job, start_job
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=60)

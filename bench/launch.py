@@ -37,10 +37,10 @@ from sqlalchemy import func, select
 
 from muster.wire import Assignment
 from muster_server.db.models import ExperimentRow, TrialRow
-from support import containers
+from support.nodes import containers
+from support.nodes.swarm import Behaviour, Swarm, quantiles
 from support.processes import ControlPlane, Kind, NoPostgres, control_plane
 from support.stack import Stack, processes_of, scripted, wait_for
-from support.swarm import Behaviour, Swarm, quantiles
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "plain-torchrun" / "train.py"

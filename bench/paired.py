@@ -15,7 +15,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from support.forked import fork
+from support.training.forked import fork
 
 Times = tuple[float, float]
 """By the clock, and of this process's processor, in seconds."""

@@ -214,6 +214,6 @@ else:
     from muster_server.domain.insight.planner.memory import PlannedTraining as PlannedJob
     from muster_server.domain.insight.planner.memory import memory
     from muster_server.domain.insight.planner.traffic import traffic
-    from support.jobs import Job
+    from support.training.jobs import Job
 
     main()

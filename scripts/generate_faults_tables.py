@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.training_faults import FAULTS
+from support.training.training_faults import FAULTS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "concepts"
 TARGET = FOLDER / "checkpoints.md"

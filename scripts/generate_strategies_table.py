@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from muster.document.train_config import TrainConfig
-from support.strategies import CASES, Case
+from support.training.strategies import CASES, Case
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "concepts"
 TARGET = FOLDER / "strategies.md"

@@ -254,7 +254,7 @@ def libraries(manner: Manner, tests: Tests) -> bool:
 def ray(manner: Manner, tests: Tests) -> bool:
     """Tests of pilots on a real Ray in an environment of its own: not a part of everything, since it
     takes 400 MB."""
-    requirements = ROOT / "tests" / "support" / "ray.txt"
+    requirements = ROOT / "tests" / "support" / "batch" / "ray.txt"
     folder = installed_in("ray", requirements)
     python = ["--python", str(folder / "bin" / "python")]
     wanted = ["-r", str(requirements)]

@@ -38,9 +38,10 @@ from muster_agent.settings import AgentSettings
 from muster_agent.shim.control import send_command
 
 sys.path.insert(0, str(Path(__file__).parent))
-from support import containers, fake_nvml, preloaded
+from support import preloaded
 from support.agent_control_plane import JOIN_TOKEN, TestControlPlane
-from support.work_folders import CLUSTER, TRIAL
+from support.nodes import containers, fake_nvml
+from support.nodes.work_folders import CLUSTER, TRIAL
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import pytest
 
 import muster
 from muster.document.running import CAPTURE_ROUTES
-from support.jobs import Job
+from support.training.jobs import Job
 
 SCRIPTS = Path(__file__).with_name("scripts")
 SITE = Path(muster.__file__).parent / "launch" / "attach_site"

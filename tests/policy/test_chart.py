@@ -14,9 +14,9 @@ import yaml
 import muster
 from muster_server.cli import _parser
 from muster_server.settings import Settings
+from support.batch.kubernetes_api import LEAST_RIGHTS
+from support.batch.kubernetes_schema import invalid_fields, schema_problems
 from support.helm import CHART, NAMESPACE, ChartRefused, has_program, render, why_missing
-from support.kubernetes_api import LEAST_RIGHTS
-from support.kubernetes_schema import invalid_fields, schema_problems
 
 COMPOSE = (CHART.parents[2] / "docker-compose.yml").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from . import containers
 from .browser import PACKAGES as BROWSERS
 from .browser import find_browser
+from .nodes import containers
 from .postgres import find_binaries
 
 _PLACES = f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin{os.pathsep}/sbin"

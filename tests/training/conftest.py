@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.jobs import Job, Start, start_job
+from support.training.jobs import Job, Start, start_job
 
 
 @pytest.fixture

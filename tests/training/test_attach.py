@@ -15,7 +15,7 @@ import pytest
 import muster
 from muster_server.domain.insight.step_traffic import ProcessGroup
 from muster_server.domain.insight.steps import analyse
-from support.jobs import PARTS, Job, Start
+from support.training.jobs import PARTS, Job, Start
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 

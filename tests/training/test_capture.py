@@ -14,7 +14,7 @@ import pytest
 import muster
 from muster.capture.libraries import LIBRARIES, MODULES
 from muster.document.running import CAPTURE_ROUTES
-from support.jobs import Job
+from support.training.jobs import Job
 
 PLAIN = Path(__file__).with_name("workers") / "plain"
 SITE = Path(muster.__file__).parent / "launch" / "attach_site"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.sdk.checkpoints import verify_checkpoint
-from support.jobs import PARTS, Job, start_job
+from support.training.jobs import PARTS, Job, start_job
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.jobs import Job, Start, wait_for
+from support.training.jobs import Job, Start, wait_for
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 

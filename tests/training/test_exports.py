@@ -27,9 +27,9 @@ from muster.inference.comparing import recorded_inputs
 from muster.sdk import shards
 from muster.training import models
 from muster.training.saving import files
-from support import forked
-from support.jobs import Job, wait_for
-from support.strategies import Case, document
+from support.training import forked
+from support.training.jobs import Job, wait_for
+from support.training.strategies import Case, document
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

@@ -17,8 +17,8 @@ import pytest
 from muster.sdk import checkpoints
 from support.buckets import buckets
 from support.chaos.disks import SmallDisk, can_mount
-from support.jobs import Job
-from support.training_faults import names
+from support.training.jobs import Job
+from support.training.training_faults import names
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

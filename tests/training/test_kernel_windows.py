@@ -11,7 +11,7 @@ import pytest
 
 from muster_server.domain.insight.step_traffic import ProcessGroup
 from muster_server.domain.insight.steps import analyse
-from support.jobs import PARTS, Start
+from support.training.jobs import PARTS, Start
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

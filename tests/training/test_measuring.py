@@ -14,7 +14,7 @@ import pytest
 from muster_server.domain.insight.bottleneck import bottleneck
 from muster_server.domain.insight.step_traffic import ProcessGroup
 from muster_server.domain.insight.steps import StepAnalysis, analyse
-from support.jobs import Job, Start
+from support.training.jobs import Job, Start
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 

@@ -8,7 +8,7 @@ import pytest
 
 from muster.training.network_times import KINDS, metric, network_facts
 from muster_server.services.insight.scaling_runs import timed
-from support.jobs import Job, Start
+from support.training.jobs import Job, Start
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 STEPS = 6

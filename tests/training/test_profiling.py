@@ -19,7 +19,7 @@ from muster_agent.jobs.process import identify
 from muster_agent.shim.processes.workers import Worker
 from muster_agent.shim.reporting.profiling import MAX_TRACE_BYTES, Profiling
 from muster_agent.shim.reporting.reports import ReportServer
-from support.jobs import start_job, wait_for
+from support.training.jobs import start_job, wait_for
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

@@ -15,7 +15,7 @@ from muster.sdk.env import RankInfo, Surroundings, TrialConfig
 from muster.sdk.reporter import Reporter
 from muster.sdk.run import Run
 from muster.sdk.sinks import FileSink
-from support.jobs import Job
+from support.training.jobs import Job
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 

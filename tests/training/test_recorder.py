@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.strategies import CASES, document
+from support.training.strategies import CASES, document
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
 

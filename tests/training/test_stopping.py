@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from muster import wire
-from support.jobs import Start, wait_for
+from support.training.jobs import Start, wait_for
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
 

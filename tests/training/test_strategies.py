@@ -18,8 +18,8 @@ from muster_server.domain.runtime.pipelines import (
     on_one_clock,
     problem,
 )
-from support.jobs import PARTS, Job
-from support.strategies import CASES, RESUME_AT, SLOW_MS, STEPS, Case, document
+from support.training.jobs import PARTS, Job
+from support.training.strategies import CASES, RESUME_AT, SLOW_MS, STEPS, Case, document
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]  # all trainings, on a busy machine
 

@@ -32,7 +32,7 @@ from muster_server.domain.runtime.stuck import (
     judge,
     judge_end,
 )
-from support.jobs import Job, start_job, wait_for
+from support.training.jobs import Job, start_job, wait_for
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 

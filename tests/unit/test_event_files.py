@@ -15,7 +15,7 @@ from muster_agent.event_files import follow
 from muster_agent.event_files.events import BadEvent, read_event, scalar_of
 from muster_agent.event_files.follow import EventFiles
 from muster_agent.event_files.records import DamagedRecord, records
-from support import event_files as made
+from support.nodes import event_files as made
 
 Points = dict[tuple[str, str], dict[int, float]]
 

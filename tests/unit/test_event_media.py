@@ -12,7 +12,7 @@ from tensorboardX import SummaryWriter
 from muster_agent.event_files.events import BadEvent, EventValue, read_event
 from muster_agent.event_files.media import BINS_MAX, EventMedia, media_of
 from muster_agent.event_files.records import records
-from support import event_files as made
+from support.nodes import event_files as made
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 

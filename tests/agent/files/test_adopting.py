@@ -15,7 +15,7 @@ import pytest
 from muster import wire
 from muster_agent.outputs.work import TrialWork
 from support.buckets import Buckets, buckets
-from support.work_folders import CLUSTER, TRIAL, bundle, final_of, move, run
+from support.nodes.work_folders import CLUSTER, TRIAL, bundle, final_of, move, run
 
 from .test_work_collected import collectors
 

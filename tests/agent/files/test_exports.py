@@ -13,7 +13,7 @@ from muster import wire
 from muster.sdk import checkpoints, shards
 from muster_agent.outputs.storage import Storage
 from support.buckets import Buckets, buckets
-from support.small_model import NUMBERS, save_model
+from support.training.small_model import NUMBERS, save_model
 
 CLUSTER = "aaaa1111"
 

@@ -13,7 +13,7 @@ import pytest
 from muster import wire
 from muster_agent.jobs.process import kill_all
 from muster_agent.outputs.work import OUTPUT_FOLDER, TrialWork
-from support.work_folders import (
+from support.nodes.work_folders import (
     CHECKPOINTING,
     FOLDER,
     TRIAL,

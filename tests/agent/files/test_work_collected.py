@@ -17,7 +17,7 @@ import pytest
 from muster import wire
 from muster_agent.outputs.work import TrialWork
 from support.buckets import Buckets, buckets
-from support.work_folders import (
+from support.nodes.work_folders import (
     CHECKPOINTING,
     CLUSTER,
     FOLDER,

@@ -25,7 +25,7 @@ from muster_agent.outputs.store import (
 )
 from muster_agent.outputs.work import TrialWork, WorkUse
 from support.buckets import Buckets, buckets, google_buckets
-from support.work_folders import CLUSTER, FOLDER, TRIAL
+from support.nodes.work_folders import CLUSTER, FOLDER, TRIAL
 
 PART = 10_000
 Store = FolderOutputs | BucketOutputs

@@ -17,7 +17,7 @@ from muster_agent.jobs.programs import Programs
 from muster_agent.outputs import keeper
 from muster_agent.outputs.storage import Storage
 from muster_agent.outputs.work import TrialWork, WorkUse
-from support.work_folders import (
+from support.nodes.work_folders import (
     CLUSTER,
     FOLDER,
     TRIAL,

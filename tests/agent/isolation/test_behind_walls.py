@@ -77,7 +77,7 @@ def test_of_workers_that_a_plain_process_starts_it_decides_itself(
     shims: Any, sandbox: Any, argument: str, cause: str
 ) -> None:
     shim = shims(
-        Path(support.__file__).with_name("starts_workers.py").read_text(),
+        (Path(support.__file__).parent / "nodes/starts_workers.py").read_text(),
         launcher="plain",
         slots=[0],
         world_size=1,

@@ -36,8 +36,8 @@ from muster_agent.isolation.levels import Walls
 from muster_agent.isolation.walls import CannotIsolate
 from muster_agent.records.logs import launcher_log
 from muster_agent.settings import AgentSettings
-from support import containers
-from support.wheels import make_wheel
+from support.nodes import containers
+from support.nodes.wheels import make_wheel
 
 pytestmark = pytest.mark.timeout(180)
 

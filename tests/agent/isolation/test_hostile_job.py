@@ -21,8 +21,8 @@ import muster_agent
 from muster import wire
 from muster_agent.environments.build import find_uv
 from muster_agent.isolation.variables import MARK
-from support.wheels import make_wheel
-from support.work_folders import bundle, files_of, final_of, stored
+from support.nodes.wheels import make_wheel
+from support.nodes.work_folders import bundle, files_of, final_of, stored
 
 NOBODY = 65_534
 
@@ -252,7 +252,7 @@ def test_what_a_hostile_job_can_do(
     for folder in (hostile, victim):
         folder.mkdir()
         folder.chmod(0o755)
-    shutil.copy(Path(__file__).parents[2] / "support" / "hostile_job.py", hostile / "main.py")
+    shutil.copy(Path(__file__).parents[2] / "support/nodes/hostile_job.py", hostile / "main.py")
     (victim / "main.py").write_text(
         "import os, time\n"
         "path = os.path.join(os.environ['MUSTER_CHECKPOINT_DIR'], 'weights')\n"

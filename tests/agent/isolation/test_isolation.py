@@ -27,7 +27,7 @@ from muster_agent.isolation.levels import Walls
 from muster_agent.isolation.walls import CannotIsolate, Isolation
 from muster_agent.records.logs import launcher_log
 from muster_agent.settings import AgentSettings
-from support.wheels import make_wheel
+from support.nodes.wheels import make_wheel
 
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 

@@ -18,8 +18,8 @@ from muster_agent.containers.cache import CachedImage, ImageCache, mark_excess
 from muster_agent.containers.client import EngineFailed, call
 from muster_agent.environments.failures import BuildCanceled
 from muster_agent.isolation.containers import Engine
-from support import containers
-from support.registry import Registry
+from support.nodes import containers
+from support.nodes.registry import Registry
 
 pytestmark = pytest.mark.timeout(180)
 

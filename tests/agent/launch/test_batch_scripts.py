@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.batch_jobs import EndedJob, finish, run_job, start_job
+from support.batch.batch_jobs import EndedJob, finish, run_job, start_job
 
 TASK = """
 import os, sys
@@ -298,7 +298,7 @@ def test_who_does_not_have_the_key_gets_nothing(code: Path) -> None:
     job = start_job(code.parent, "#!/bin/bash\nsrun echo up\n", nodes=2)
     job[1].kill()
     job[1].communicate()
-    from support.batch_jobs import start_node
+    from support.batch.batch_jobs import start_node
 
     port = int(_variable(job[0].pid, "MASTER_PORT"))
     (code / "job.sh").write_text("")

@@ -25,7 +25,7 @@ from muster_agent.environments.cleaning import collect, marker_of
 from muster_agent.environments.failures import BuildFailed
 from muster_agent.environments.interpreters import choose
 from muster_agent.records.logs import launcher_log
-from support.wheels import make_wheel
+from support.nodes.wheels import make_wheel
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -21,7 +21,7 @@ import support
 from muster import wire
 from muster_agent.clock import boot_clock
 from muster_agent.shim.control import Commands, send_command
-from support.jobs import wait_for
+from support.training.jobs import wait_for
 
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 
@@ -344,7 +344,7 @@ def test_reports_are_recorded_in_order_under_the_rank_that_said_hello(shims: Any
     assert len([t for t in texts if "values of 'x' are left out: value 'oops' is not" in t]) == 1
 
 
-STARTS_WORKERS = Path(support.__file__).with_name("starts_workers.py").read_text()
+STARTS_WORKERS = (Path(support.__file__).parent / "nodes/starts_workers.py").read_text()
 
 
 @pytest.mark.parametrize(

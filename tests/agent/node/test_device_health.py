@@ -12,7 +12,7 @@ from muster_agent.node.device_health import problems_of
 from muster_agent.node.gpus import GpuMeter
 from muster_agent.node.health import check_devices
 from muster_agent.nvml import Device
-from support.jobs import wait_for
+from support.training.jobs import wait_for
 
 UP = frozenset({0, 1})
 

@@ -27,8 +27,8 @@ from muster_agent.node.foreign import (
     SlotWatch,
 )
 from muster_agent.nvml import Device, DeviceProcess
-from support import fake_nvml
-from support.fake_nvml import device
+from support.nodes import fake_nvml
+from support.nodes.fake_nvml import device
 
 WAIT_S = 120.0
 GIB = 2**30

@@ -10,7 +10,7 @@ from muster_agent.node import gpus
 from muster_agent.node.gpus import GpuMeter
 from muster_agent.node.inventory import UsageMeter
 from muster_agent.nvml import Device
-from support.jobs import wait_for
+from support.training.jobs import wait_for
 
 GPU = Device(index=0, uuid="GPU-a", memory_used_bytes=1, memory_total_bytes=2, use_pct=50.0)
 

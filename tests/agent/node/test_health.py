@@ -19,7 +19,7 @@ from muster_agent.node.health import (
 )
 from muster_agent.node.xid import KernelLog
 from muster_agent.nvml import Device, Instance
-from support.jobs import wait_for as wait_for_it
+from support.training.jobs import wait_for as wait_for_it
 
 DEVICES = [
     SlotInfo(index=0, slot_type="cuda", name="NVIDIA H200", uuid="GPU-a"),

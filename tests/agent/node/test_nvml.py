@@ -11,8 +11,8 @@ import pytest
 from muster_agent import nvml
 from muster_agent.isolation.device_files import device_files
 from muster_agent.node.inventory import read_numbers
-from support import fake_nvml
-from support.fake_nvml import device
+from support.nodes import fake_nvml
+from support.nodes.fake_nvml import device
 
 WAIT_S = 60.0
 TWO = [device("GPU-a", minor=1), device("GPU-b", minor=0, pci="00000000:5E:00.0")]

@@ -16,7 +16,7 @@ from muster.measure import stacks
 from muster_agent.jobs.process import identify
 from muster_agent.shim.reporting import progress
 from muster_agent.shim.reporting.progress import state_of, take_stacks
-from support.jobs import wait_for as until
+from support.training.jobs import wait_for as until
 
 
 def test_a_process_without_a_handler_is_left_alone(tmp_path: Path) -> None:

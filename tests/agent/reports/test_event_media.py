@@ -14,7 +14,7 @@ SCRIPT = f"""
 import os, sys, pathlib
 os.chdir(os.environ["MUSTER_WORK_DIR"])
 sys.path.insert(0, {str(TESTS)!r})
-from support import event_files as made
+from support.nodes import event_files as made
 from tensorboardX import SummaryWriter
 with SummaryWriter("runs") as writer:
     writer.add_histogram("weights", [1.0, 2.0, 2.5], 3)

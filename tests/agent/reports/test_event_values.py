@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from muster import wire
-from support import event_files as made
+from support.nodes import event_files as made
 
 TESTS = Path(__file__).resolve().parents[2]
 WRITES = f"""
 import os, sys, time, pathlib
 os.chdir(os.environ["MUSTER_WORK_DIR"])
 sys.path.insert(0, {str(TESTS)!r})
-from support import event_files as made
+from support.nodes import event_files as made
 def write(folder, step, tag="loss", name=made.NAME):
     made.write(pathlib.Path(folder) / name, made.event(step, made.scalar(tag, step / 2)))
 """

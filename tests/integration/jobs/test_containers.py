@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from support import containers
+from support.nodes import containers
 from support.stack import Stack, wait_for
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.torch]

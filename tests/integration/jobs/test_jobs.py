@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from muster.client import Client
+from support.nodes.wheels import make_wheel
 from support.stack import Stack
-from support.wheels import make_wheel
 
 pytestmark = pytest.mark.timeout(300)
 

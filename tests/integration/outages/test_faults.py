@@ -22,8 +22,8 @@ from muster.sdk.checkpoints import folder_name
 from support.chaos.faults import trial_of_shim
 from support.chaos.links import Links
 from support.stack import Stack, processes_of, wait_for
-from support.strategies import CASES, document
-from support.training_faults import names
+from support.training.strategies import CASES, document
+from support.training.training_faults import names
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
 

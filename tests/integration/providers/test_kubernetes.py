@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from muster_server.loops.providers import LOOK_S
+from support.batch.kubernetes import IMAGE, KubernetesLab
 from support.guides import GUIDES
-from support.kubernetes import IMAGE, KubernetesLab
 from support.quick_stack import QuickStack
 from support.stack import scripted, wait_for
 

@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from support.sshd import Sshd, why_missing
+from support.batch.sshd import Sshd, why_missing
+from support.nodes.wheels import pack_installed
 from support.stack import Stack, scripted, wait_for
-from support.wheels import pack_installed
 
 pytestmark = [
     pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "sshd is here"),

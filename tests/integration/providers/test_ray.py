@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
+from support.batch.ray import RayLab, why_missing
 from support.quick_stack import QuickStack
-from support.ray import RayLab, why_missing
 from support.stack import scripted, wait_for
 
 pytestmark = [

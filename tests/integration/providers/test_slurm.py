@@ -15,10 +15,10 @@ import pytest
 
 import support.stack
 from muster_server.loops.batch_systems.slurm_listing import parse_squeue, parse_squeue_json
-from support.batch_jobs import run_job
+from support.batch.batch_jobs import run_job
+from support.batch.slurm import SlurmLab, why_missing
 from support.guides import GUIDES, write_files
 from support.quick_stack import QuickStack
-from support.slurm import SlurmLab, why_missing
 from support.stack import scripted, wait_for
 
 pytestmark = [

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import support.stack
+from support.batch.slurm import SlurmLab, why_missing
 from support.quick_stack import QuickStack
-from support.slurm import SlurmLab, why_missing
 
 from .test_slurm import create_pool, diagnosis, pilots_of, submit, trial_of
 

@@ -21,7 +21,7 @@ from muster_server import clock
 from muster_server.loops.providers import PilotWorker
 from muster_server.loops.runner import Controller
 from support.agent import FakeAgent
-from support.batch_sites import FRONTS, Site
+from support.batch.batch_sites import FRONTS, Site
 
 pytestmark = pytest.mark.timeout(900)
 

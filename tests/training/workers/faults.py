@@ -32,8 +32,8 @@ from muster.measure import comm
 from muster.sdk import checkpoints, shards
 from muster.training.saving import files
 from support.chaos.disks import SmallDisk
-from support.forked import fork
-from support.strategies import CASES, document
+from support.training.forked import fork
+from support.training.strategies import CASES, document
 
 AT = 3
 WORLD = 2

@@ -36,8 +36,8 @@ from muster.document.train_config import resolve
 from muster.measure import agreement, comm
 from muster.training import loop
 from muster.training.strategies import layers
-from support.forked import fork
-from support.strategies import RESUME_AT
+from support.training.forked import fork
+from support.training.strategies import RESUME_AT
 
 layers.COMPILER = "aot_eager"
 """Traces and takes apart as `inductor` does, which would then take a minute for the processor's code."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster_server.domain.insight.bottleneck import Bottleneck, bottleneck
-from support.made_steps import BASE, MadeSteps, Own, averaged, joined, made
+from support.training.made_steps import BASE, MadeSteps, Own, averaged, joined, made
 
 
 def verdict(training: MadeSteps, bucket_steps: int = 1) -> Bottleneck:

@@ -25,8 +25,8 @@ from muster_server.loops.batch_systems.kubernetes_manifests import (
     secret_manifest,
     toleration,
 )
-from support.kubernetes import IMAGE, ClusterNode, KubernetesLab
-from support.kubernetes_schema import invalid_fields, schema_problems
+from support.batch.kubernetes import IMAGE, ClusterNode, KubernetesLab
+from support.batch.kubernetes_schema import invalid_fields, schema_problems
 
 GIVEN = {
     "server_url": "http://127.0.0.1:1",

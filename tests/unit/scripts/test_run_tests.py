@@ -164,7 +164,7 @@ def test_what_is_skipped_is_told_with_the_reason(
 @pytest.mark.parametrize(
     ("area", "file", "said"),
     [
-        ("ray", "integration/test_ray.py", "2 passed"),
+        ("ray", "integration/providers/test_ray.py", "2 passed"),
         ("libraries", "libraries/test_a.py", "4 passed"),
     ],
 )
@@ -179,9 +179,9 @@ def test_the_tests_of_areas_with_an_environment_of_their_own_are_counted(
 ) -> None:
     (tmp_path / "tests" / file).parent.mkdir(parents=True)
     (tmp_path / "tests" / file).write_text(PASSES + "def test_other():\n    pass\n")
-    for name in ("libraries/excludes", "libraries/newest", "libraries/older", "support/ray"):
+    for name in ("libraries/excludes", "libraries/newest", "libraries/older", "support/batch/ray"):
         requirements = tmp_path / "tests" / f"{name}.txt"
-        requirements.parent.mkdir(exist_ok=True)
+        requirements.parent.mkdir(parents=True, exist_ok=True)
         requirements.touch()
     call = run_tests.call
     monkeypatch.setattr(

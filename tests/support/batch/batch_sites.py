@@ -25,7 +25,7 @@ from muster_server.loops.batch_systems.kubernetes_manifests import PILOT_LABEL
 from muster_server.loops.batch_systems.ray import Ray, Reply
 from muster_server.loops.batch_systems.shell import Answer, Shell
 from muster_server.loops.batch_systems.slurm import Slurm
-from support.kubernetes_api import ApiServer
+from support.batch.kubernetes_api import ApiServer
 
 SERVER_URL = "http://10.0.0.5:8470"
 _TOKENS = re.compile(r"cat > \S+/tokens/(\S+) <<'MUSTER_END'[^\n]*\n(\S+)\nMUSTER_END")

@@ -21,8 +21,8 @@ from typing import Any
 
 import psutil
 
-from support.kubernetes_api import ApiServer, Object, now
-from support.kubernetes_schema import quantity
+from support.batch.kubernetes_api import ApiServer, Object, now
+from support.batch.kubernetes_schema import quantity
 
 IMAGE = "muster-agent:test"
 _ENDED = ("Succeeded", "Failed")

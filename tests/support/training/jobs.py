@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from support import forked
-from support.forked import ForkedWorker
+from support.training import forked
+from support.training.forked import ForkedWorker
 
 PARTS = (
     "time/data_wait_ms",

@@ -1,5 +1,5 @@
 """An API server that answers as Kubernetes' does for what Muster asks: a real HTTP server over objects in
-memory. No cluster is behind it; `support.kubernetes` runs the pods.
+memory. No cluster is behind it; `support.batch.kubernetes` runs the pods.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from support.kubernetes_schema import invalid_fields, schema_problems
+from support.batch.kubernetes_schema import invalid_fields, schema_problems
 
 Object = dict[str, Any]
 GROUPS = {"jobs": "batch", "secrets": "", "pods": "", "events": "", "workloads": "kueue.x-k8s.io"}

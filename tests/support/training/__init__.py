@@ -1,0 +1,1 @@
+"""Trainings that tests start, and what is compared of them."""
