@@ -249,6 +249,23 @@ NODE_GPU_POWER = _of_cluster("muster_node_gpu_power_watts", "What a device draws
 NODE_GPU_TEMPERATURE = _of_cluster(
     "muster_node_gpu_temperature_celsius", "How warm a device is.", "node", "gpu"
 )
+NODE_GPU_CLOCK = _of_cluster(
+    "muster_node_gpu_clock_hertz", "Present clock of a device's multiprocessors.", "node", "gpu"
+)
+NODE_GPU_MAX_CLOCK = _of_cluster(
+    "muster_node_gpu_max_clock_hertz",
+    "Highest clock of a device's multiprocessors.",
+    "node",
+    "gpu",
+)
+NODE_GPU_THROTTLED = _of_cluster(
+    "muster_node_gpu_throttled",
+    "1 while a device lowers its clocks for this reason: power_cap (normal under load), heat, board "
+    "or power_supply; else 0. Absent for a device that does not tell.",
+    "node",
+    "gpu",
+    "reason",
+)
 NODES_LEFT_OUT = _of_cluster(
     "muster_node_left_out",
     "Nodes that are ONLINE and beyond the first 1000 by name, which have no figures here.",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from muster.wire import ThrottleReason
 from muster_server.services.nodes.usage import NodeFigures
 
 from . import families
 from .families import Family
 
 PER_CENT = 0.01
+MEGA = 1e6
 
 _OF_NODE: tuple[tuple[Family, str, float], ...] = (
     (families.NODE_CPU, "cpu_pct", PER_CENT),
@@ -33,6 +35,8 @@ _OF_GPU: tuple[tuple[Family, str, float], ...] = (
     (families.NODE_GPU_MEMORY, "memory_total_bytes", 1.0),
     (families.NODE_GPU_POWER, "power_w", 1.0),
     (families.NODE_GPU_TEMPERATURE, "temperature_c", 1.0),
+    (families.NODE_GPU_CLOCK, "clock_mhz", MEGA),
+    (families.NODE_GPU_MAX_CLOCK, "max_clock_mhz", MEGA),
 )
 
 
@@ -41,7 +45,20 @@ def metrics_of_nodes(nodes: Sequence[NodeFigures]) -> Iterator[Metric]:
     own = [([node.node], node.usage) for node in nodes]
     yield from _families(_OF_NODE, own)
     yield from _families(_OF_INTERFACE, _parts(nodes, "interfaces", "name"))
-    yield from _families(_OF_GPU, _parts(nodes, "gpus", "index"))
+    gpus = _parts(nodes, "gpus", "index")
+    yield from _families(_OF_GPU, gpus)
+    yield _throttled(gpus)
+
+
+def _throttled(gpus: list[tuple[list[str], Mapping[str, Any]]]) -> Metric:
+    family = families.NODE_GPU_THROTTLED
+    metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
+    for labels, values in gpus:
+        reasons = values.get("throttle_reasons")
+        if reasons is not None:
+            for reason in get_args(ThrottleReason):
+                metric.add_metric([*labels, reason], reason in reasons)
+    return metric
 
 
 def _parts(

@@ -208,13 +208,14 @@ def test_the_cluster_is_counted(scrape, database, fresh):
 
 def test_every_node_tells_how_busy_it_is(scrape, database, fresh):
     gpu = {"index": 1, "name": "H", "use_pct": 90.0, "memory_used_bytes": 5, "temperature_c": None}
+    hot = {"index": 2, "clock_mhz": 1200.0, "max_clock_mhz": 1980.0, "throttle_reasons": ["heat"]}
     usage = {
         "cpu_pct": 25.0,
         "memory_used_bytes": 7,
         "disk_free_bytes": 9,
         "load_1m": 1.5,
         "interfaces": [{"name": "eth0", "sent_bytes_per_s": 3.0, "received_bytes_per_s": 4.0}],
-        "gpus": [gpu],
+        "gpus": [gpu, hot],
     }
     with database.transaction() as session:
         _node("a", slots=1, session=session).usage = usage
@@ -228,6 +229,15 @@ def test_every_node_tells_how_busy_it_is(scrape, database, fresh):
     assert value(found, sent, node="a", interface="eth0") == 3
     assert value(found, "muster_node_gpu_used_ratio", node="a", gpu="1") == 0.9
     assert not found["muster_node_gpu_temperature_celsius"].samples, "it does not tell"
+    assert value(found, "muster_node_gpu_clock_hertz", node="a", gpu="2") == 1.2e9
+    assert value(found, "muster_node_gpu_max_clock_hertz", node="a", gpu="2") == 1.98e9
+    throttled = found["muster_node_gpu_throttled"].samples
+    assert {(s.labels["gpu"], s.labels["reason"]): s.value for s in throttled} == {
+        ("2", "power_cap"): 0,
+        ("2", "heat"): 1,
+        ("2", "board"): 0,
+        ("2", "power_supply"): 0,
+    }
     told = {s.labels["node"] for f in found.values() for s in f.samples if "node" in s.labels}
     assert told == {"a"}, "b has said nothing yet, and what a lost node said is old"
     assert value(found, "muster_node_left_out") == 0
