@@ -88,7 +88,7 @@ class Machine:
         self._offered: list[wire.SlotInfo] = []
         self._devices: Sequence[Device] = ()
         """Devices as of the latest inventory."""
-        self._watch = SlotWatch()
+        self._watch = SlotWatch(quarantine_after_s=settings.quarantine_after_s)
         self._looking = threading.Lock()
         self._num_cpus = inventory.num_usable_cpus()
         self._inherited = environment.passed(os.environ, settings.pass_environment)

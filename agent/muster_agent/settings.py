@@ -69,6 +69,9 @@ class AgentSettings(BaseSettings):
     kill_wait_s: float = Field(180.0, gt=0)
     """Seconds that the kernel may take to end processes after SIGKILL. Meanwhile their allocation keeps
     its slots; what is left then keeps new work away from the node until it is gone."""
+    quarantine_after_s: float = Field(60.0, gt=0)
+    """Seconds after a job's end until a GPU whose memory is still in use counts as quarantined. Its slot
+    takes no new work before that either, until the memory is free."""
     warm_workers: Literal["trainer", "all", "none"] = "trainer"
     """Workers to fork from a process that has already imported torch, where this is equivalent to
     starting them: those of the built-in trainer, of all scripts, or none. Saves seconds per

@@ -20,8 +20,6 @@ from muster_agent.nvml import Device, DeviceProcess, accelerators_of
 
 MEMORY_TOLERANCE_BYTES = 2**30
 """Bytes above the base line that count as back: the driver itself takes a little now and then."""
-QUARANTINE_AFTER_S = 60.0
-"""Seconds after a job's end until its device counts as quarantined."""
 MAX_NAMED = 2
 """Processes that are named; the others are counted."""
 _NOBODYS = frozenset({"nvidia-cuda-mps-server"})
@@ -75,6 +73,8 @@ class _Slot:
 class SlotWatch:
     """Decides from one reading to the next. Does nothing itself."""
 
+    quarantine_after_s: float
+    """Seconds after a job's end until its device counts as quarantined."""
     _slots: dict[int, _Slot] = field(default_factory=dict)
 
     def hold(self, slots: Iterable[int]) -> None:
@@ -128,7 +128,9 @@ class SlotWatch:
         if used <= slot.base_bytes + MEMORY_TOLERANCE_BYTES:
             slot.waiting_since = None
             return None
-        return _left(reading, used - slot.base_bytes, waited_s=now - slot.waiting_since)
+        is_quarantined = now - slot.waiting_since >= self.quarantine_after_s
+        after_s = self.quarantine_after_s if is_quarantined else None
+        return _left(reading, used - slot.base_bytes, after_s=after_s)
 
 
 def _used(reading: DeviceReading) -> NodeProblem:
@@ -140,16 +142,18 @@ def _used(reading: DeviceReading) -> NodeProblem:
     return NodeProblem(kind="used", message=message, blocks=True, slot=reading.slot)
 
 
-def _left(reading: DeviceReading, left_bytes: int, *, waited_s: float) -> NodeProblem:
+def _left(reading: DeviceReading, left_bytes: int, *, after_s: float | None) -> NodeProblem:
+    """Return the problem of memory that a job has left. after_s: seconds after which its device was
+    quarantined; None while it is not."""
     holders = [f"process {pid}" for pid in reading.own_pids[:MAX_NAMED]]
     by = f", by {_and(holders)}" if holders else ""
-    if waited_s < QUARANTINE_AFTER_S:
+    if after_s is None:
         state = "waits until the memory of its last job is free"
         message = f"GPU {reading.slot} {state}: {gib(left_bytes)} are still in use{by}"
     else:
         whom = "end what holds it" if holders else "reset the device"
         message = (
-            f"GPU {reading.slot} is quarantined: {QUARANTINE_AFTER_S:.0f} s after its last job "
+            f"GPU {reading.slot} is quarantined: {after_s:g} s after its last job "
             f"{gib(left_bytes)} of its memory were still in use{by}; {whom}, or start the agent again "
             "to accept it"
         )

@@ -20,7 +20,6 @@ from muster.wire import CodeSpec, SlotInfo
 from muster_agent.jobs.process import OWNER_VARIABLE
 from muster_agent.node.foreign import (
     MEMORY_TOLERANCE_BYTES,
-    QUARANTINE_AFTER_S,
     DeviceReading,
     DeviceUsers,
     ForeignProcess,
@@ -43,7 +42,9 @@ def reading(slot: int = 1, used: int | None = 0, **more: Any) -> DeviceReading:
 
 
 def test_a_device_is_used_by_whom_and_with_how_much() -> None:
-    (problem,) = SlotWatch().look([reading(foreign=(ANN,))], held=(), now=0.0)
+    (problem,) = SlotWatch(quarantine_after_s=60.0).look(
+        [reading(foreign=(ANN,))], held=(), now=0.0
+    )
     assert problem.message == "GPU 1 is used by ann (pid 4242, 31 GiB) outside Muster"
     assert (problem.kind, problem.slot, problem.blocks) == ("used", 1, True)
 
@@ -66,12 +67,14 @@ def test_a_device_is_used_by_whom_and_with_how_much() -> None:
     ],
 )
 def test_what_is_not_known_is_not_told(processes: list[ForeignProcess], words: str) -> None:
-    (problem,) = SlotWatch().look([reading(foreign=tuple(processes))], held=(), now=0.0)
+    (problem,) = SlotWatch(quarantine_after_s=60.0).look(
+        [reading(foreign=tuple(processes))], held=(), now=0.0
+    )
     assert problem.message == f"GPU 1 is used by {words} outside Muster"
 
 
 def test_a_slot_waits_for_the_memory_of_its_job_and_is_quarantined_in_the_end() -> None:
-    watch = SlotWatch()
+    watch = SlotWatch(quarantine_after_s=60.0)
     assert watch.look([reading(used=GIB)], held=(), now=0.0) == []
     watch.hold([1])
     assert watch.look([reading(used=40 * GIB)], held=[1], now=5.0) == []
@@ -81,7 +84,7 @@ def test_a_slot_waits_for_the_memory_of_its_job_and_is_quarantined_in_the_end() 
     )
     assert (waits.kind, waits.slot, waits.blocks) == ("device", 1, True)
     assert watch.waiting == {1}
-    late = 10.0 + QUARANTINE_AFTER_S
+    late = 70.0
     (held,) = watch.look([reading(used=40 * GIB, own_pids=(77,))], held=(), now=late)
     assert held.message == (
         "GPU 1 is quarantined: 60 s after its last job 39 GiB of its memory were still in use, by "
@@ -95,14 +98,14 @@ def test_a_slot_waits_for_the_memory_of_its_job_and_is_quarantined_in_the_end() 
 
 
 def test_a_job_that_is_over_before_anybody_looks_is_waited_for_too() -> None:
-    watch = SlotWatch()
+    watch = SlotWatch(quarantine_after_s=60.0)
     watch.look([reading(used=0)], held=(), now=0.0)
     watch.hold([1])
     assert watch.look([reading(used=9 * GIB)], held=(), now=1.0)
 
 
 def test_memory_of_others_is_not_the_job_s() -> None:
-    watch = SlotWatch()
+    watch = SlotWatch(quarantine_after_s=60.0)
     watch.look([reading(used=0)], held=(), now=0.0)
     watch.hold([1])
     (problem,) = watch.look([reading(used=31 * GIB, foreign=(ANN,))], held=(), now=1.0)
@@ -116,13 +119,13 @@ def test_memory_of_others_is_not_the_job_s() -> None:
 
 def test_without_a_base_line_nothing_is_waited_for() -> None:
     """The agent was started while the job ran."""
-    watch = SlotWatch()
+    watch = SlotWatch(quarantine_after_s=60.0)
     watch.hold([1])
     assert watch.look([reading(used=9 * GIB)], held=(), now=1.0) == []
 
 
 def test_each_slot_is_watched_by_itself() -> None:
-    watch = SlotWatch()
+    watch = SlotWatch(quarantine_after_s=60.0)
     both = [reading(0), reading(1, foreign=(ANN,))]
     assert [p.slot for p in watch.look(both, held=(), now=0.0)] == [1]
 
