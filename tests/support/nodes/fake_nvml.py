@@ -53,6 +53,11 @@ def install(folder: Path, devices: Sequence[Mapping[str, Any]]) -> dict[str, str
     (folder / "nvml").mkdir(parents=True, exist_ok=True)
     shutil.copy(__file__, folder / "nvml" / "pynvml.py")
     change(folder, devices)
+    return variables(folder)
+
+
+def variables(folder: Path) -> dict[str, str]:
+    """Return the variables of a process that is to find the library and its devices in `folder`."""
     return {
         "PYTHONPATH": f"{folder / 'nvml'}:{os.environ.get('PYTHONPATH', '')}".rstrip(":"),
         FILE_VARIABLE: str(folder / "devices.json"),
