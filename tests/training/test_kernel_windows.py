@@ -176,3 +176,30 @@ def test_all_steps_are_counted_where_windows_see_a_few(
     assert sent
     for row in counted.values():
         assert as_gloo(row, [*kinds, "all_reduce"]) == pytest.approx(sent)
+
+
+@pytest.mark.parametrize(
+    ("script", "environ"),
+    [("ddp.py", {"TORCH_FR_BUFFER_SIZE": "0"}), ("without_recorder.py", {})],
+    ids=["ring of no entries", "no recorder"],
+)
+def test_without_the_recorder_one_sentence_says_what_is_missing_and_training_goes_on(
+    start: Start, script: str, environ: dict[str, str]
+) -> None:
+    job = start(
+        "without",
+        workers=2,
+        script=WORKERS / "plain" / script,
+        DELAY_S="0",
+        MUSTER_ATTACH="steps",
+        MUSTER_KERNEL_WINDOWS="cpu",
+        KINETO_LOG_LEVEL="6",
+        **environ,
+    )
+    output = job.workers[0].communicate(timeout=200)[0]
+    rows = job.wait().rows(0)
+    assert (
+        output.count("torch's flight recorder is off (TORCH_FR_BUFFER_SIZE=0) or this torch") == 1
+    )
+    assert not any("comm/recorder_steps" in row for row in rows.values())
+    assert max(step for step, row in rows.items() if "time/step_ms" in row) == 20
