@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from muster.client import Client
-from support import fake_nvml
-from support.fake_nvml import device
+from support.nodes import fake_nvml
+from support.nodes.fake_nvml import device
 from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.timeout(600)
