@@ -1,13 +1,16 @@
 """Builds the dashboard into a wheel or an sdist when it is not there yet.
 
 Hatch runs this hook. An editable install needs no dashboard: `scripts/bootstrap.py`, or
-`npm run build`, makes it in place later.
+`npm run build`, makes it in place later. The dashboard contains pages that are made from the code,
+so the build needs what the code imports.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,19 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 INDEX = Path("server/muster_server/static/index.html")
 BUILD_IT = "cd frontend && npm ci && npm run build"
+EXTRAS = ("server", "cli")
+"""What the code needs whose pages are made (scripts/generate.py)."""
 
 
 class DashboardHook(BuildHookInterface):  # type: ignore[type-arg]
     PLUGIN_NAME = "dashboard"
+
+    def dependencies(self) -> list[str]:
+        """What has to be installed for the build; nothing where the dashboard is there."""
+        if (Path(self.root) / INDEX).exists():
+            return []
+        extras = self.metadata.core.optional_dependencies
+        return [requirement for extra in EXTRAS for requirement in extras[extra]]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Ends the build with a sentence where the dashboard is missing and cannot be built."""
@@ -40,6 +52,7 @@ class DashboardHook(BuildHookInterface):  # type: ignore[type-arg]
             done = subprocess.run(
                 [str(npm), *step],
                 cwd=frontend,
+                env={**os.environ, "PYTHON": sys.executable},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,

@@ -320,9 +320,21 @@ def install_torch(python: Path, runner: Runner, uv: Callable[..., list[str]], to
     runner.run(what, uv("install", "-c", str(LOCK), pin))
 
 
-def build_dashboard(venv: Path, stamps: Stamps, runner: Runner) -> None:
+def build_dashboard(python: Path, stamps: Stamps, runner: Runner) -> None:
     frontend = ROOT / "frontend"
     lock = digest([frontend / "package.json", frontend / "package-lock.json"])
+    static = ROOT / "server" / "muster_server" / "static" / "index.html"
+    runner.env["PATH"] = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    runner.env["PYTHON"] = str(python)
+    npm = str(python.with_name("npm"))
+    # The stamps belong to this checkout's folders, not to the environment, which may be shared.
+    if not (stamps.is_current("npm", lock) and (frontend / "node_modules").is_dir()):
+        install = [npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"]
+        runner.run("installing the dashboard's packages", install, cwd=frontend)
+        stamps.write("npm", lock)
+    generate = [str(python), str(ROOT / "scripts" / "generate.py")]
+    if subprocess.run([*generate, "--check"], check=False).returncode:
+        runner.run("making the pages of the reference", generate)
     sources = digest(
         sorted(
             path
@@ -330,14 +342,6 @@ def build_dashboard(venv: Path, stamps: Stamps, runner: Runner) -> None:
             for path in files_below(ROOT / folder)
         )
     )
-    static = ROOT / "server" / "muster_server" / "static" / "index.html"
-    runner.env["PATH"] = f"{venv / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
-    npm = str(venv / "bin" / "npm")
-    # The stamps belong to this checkout's folders, not to the environment, which may be shared.
-    if not (stamps.is_current("npm", lock) and (frontend / "node_modules").is_dir()):
-        install = [npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"]
-        runner.run("installing the dashboard's packages", install, cwd=frontend)
-        stamps.write("npm", lock)
     if not (stamps.is_current("dashboard", sources) and static.exists()):
         runner.run("building the dashboard", [npm, "run", "build"], cwd=frontend)
         stamps.write("dashboard", sources)
@@ -381,7 +385,7 @@ def main() -> None:
             stamps.write(steps[0], wanted)
     if not arguments.no_dashboard:
         with locked(venv):
-            build_dashboard(venv, stamps, runner)
+            build_dashboard(venv / "bin" / "python", stamps, runner)
     if time.monotonic() - started > 2:
         say(f"Ready after {time.monotonic() - started:.0f} s.")
 

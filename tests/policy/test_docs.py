@@ -36,7 +36,10 @@ LISTED = subprocess.run(
     ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
     cwd=ROOT, capture_output=True, text=True, check=True,
 ).stdout.split()  # fmt: skip
-PAGES = sorted(ROOT / name for name in LISTED if (ROOT / name).exists())
+# Some of the documentation is made from the code, and not in git.
+PAGES = sorted(
+    {*(ROOT / name for name in LISTED if (ROOT / name).exists()), *(ROOT / "docs").rglob("*.md")}
+)
 WRITTEN = [page for page in PAGES if "<!-- Made " not in page.read_text()[:400]]
 OPERATIONS = create_app(Settings(_env_file=None)).state.operations
 

@@ -76,6 +76,21 @@ def test_without_node_it_fails_in_a_sentence_and_an_editable_install_does_not(
     assert DASHBOARD not in zipfile.ZipFile(path).namelist()
 
 
+def test_a_build_installs_what_the_pages_are_made_from_unless_the_dashboard_is_there(
+    unbuilt: Path,
+) -> None:
+    def wanted() -> str:
+        code = "import hatchling.build as b; print(b.get_requires_for_build_wheel())"
+        asked = [sys.executable, "-c", code]
+        return subprocess.run(asked, cwd=unbuilt, capture_output=True, text=True, check=True).stdout
+
+    assert "fastapi" in wanted()
+    assert "typer" in wanted()
+    (unbuilt / "server/muster_server/static").mkdir()
+    (unbuilt / "server/muster_server/static/index.html").touch()
+    assert "fastapi" not in wanted()
+
+
 def test_an_sdist_builds_the_dashboard_and_a_wheel_is_made_from_it_without_node(
     unbuilt: Path, tmp_path: Path
 ) -> None:
@@ -92,7 +107,12 @@ def test_an_sdist_builds_the_dashboard_and_a_wheel_is_made_from_it_without_node(
     assert DASHBOARD in names
     assert any(re.fullmatch(r"muster_server/static/assets/.*\.js", name) for name in names)
     # The pages of the documentation, each in a file of its own, and their pictures.
-    for part in (r"quickstart-.*\.js", r"checkpoints\.zh-CN-.*\.js", r"overview-dark-.*\.png"):
+    for part in (
+        r"quickstart-.*\.js",
+        r"rest-api-.*\.js",
+        r"checkpoints\.zh-CN-.*\.js",
+        r"overview-dark-.*\.png",
+    ):
         assert any(re.fullmatch(rf"muster_server/static/assets/{part}", name) for name in names), (
             part
         )

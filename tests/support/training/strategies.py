@@ -1,6 +1,6 @@
 """Which strategies are compared with one process, how, and how close they have to be.
 
-The tests train all of them; the table in docs/concepts/strategies.md is made from this list.
+The tests train all of them; the table in docs/concepts/strategies.md is this list (tests/policy compares it).
 """
 
 from __future__ import annotations

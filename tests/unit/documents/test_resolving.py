@@ -17,7 +17,7 @@ from muster_server.domain.messages import english
 from muster_server.domain.search import Searcher
 from muster_server.errors import FieldProblem
 from muster_server.schemas.document import Document
-from muster_server.services.documents import planned_command, reference, resolve, search_spec
+from muster_server.services.documents import planned_command, resolve, search_spec
 
 BASE = "name: x\nentrypoint: train.py\n"
 TRAINER = "name: x\ntrainer: {}\n"
@@ -717,13 +717,6 @@ def test_grid_size_is_filled_in() -> None:
     resolved = config(text)
     assert resolved["search"]["trials"] == 6
     assert len(Searcher(search_spec(load(ExperimentConfig, resolved))).preview(10)) == 6
-
-
-def test_reference_page_is_current() -> None:
-    page = Path(__file__).parents[3] / "docs" / "reference" / "experiment-document.md"
-    assert page.read_text(encoding="utf-8") == reference.render(), (
-        "run: python -m muster_server.services.documents.reference > " + str(page)
-    )
 
 
 def test_every_key_of_the_document_is_explained() -> None:

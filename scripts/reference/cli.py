@@ -1,15 +1,12 @@
-"""Write docs/reference/cli.md from the commands themselves."""
+"""docs/reference/cli.md, from the commands."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from pathlib import Path
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 HEAD = """\
-<!-- Made by scripts/generate_cli_reference.py; edit the commands, not this page. -->
-
 # The `muster` command
 
 Data goes to standard output, messages and errors to standard error. Every command that shows
@@ -31,7 +28,7 @@ The server and the token come from `MUSTER_URL` and `MUSTER_TOKEN`, else from `c
 """
 
 
-def generate() -> str:
+def render() -> str:
     command = [
         sys.executable,
         "-m",
@@ -42,13 +39,8 @@ def generate() -> str:
         "--name",
         "muster",
     ]
-    result = subprocess.run(
-        command, capture_output=True, text=True, check=True, env={"COLUMNS": "200", "PATH": ""}
-    )
+    env = {"COLUMNS": "200", "PATH": "", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    result = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     lines = result.stdout.strip().splitlines()
     assert lines[0] == "# `muster`", lines[:3]
     return HEAD + "\n".join(lines[1:]).strip() + "\n"
-
-
-if __name__ == "__main__":
-    TARGET.write_text(generate())

@@ -1,15 +1,10 @@
-"""Write docs/reference/metrics.md from the list of metrics."""
+"""docs/reference/metrics.md, from the list of metrics."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from muster_server.telemetry.families import FAMILIES, NODES_MAX, POOLS_MAX, Family
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "metrics.md"
 HEAD = """\
-<!-- Made by scripts/generate_metrics_reference.py; edit the list of metrics, not this page. -->
-
 # Metrics for Prometheus
 
 Every process of the control plane answers `GET /metrics` in Prometheus' text format: the API server
@@ -68,7 +63,7 @@ NOTES = {
 }
 
 
-def generate() -> str:
+def render() -> str:
     parts = [HEAD.format(pools=POOLS_MAX, nodes=NODES_MAX)]
     for title, section in SECTIONS:
         rows = [_row(family) for family in FAMILIES if _section(family) == section]
@@ -90,7 +85,3 @@ def _section(family: Family) -> str:
 def _row(family: Family) -> str:
     labels = ", ".join(f"`{label}`" for label in family.labels)
     return f"| `{family.name}` | {family.kind} | {labels} | {family.help} |"
-
-
-if __name__ == "__main__":
-    TARGET.write_text(generate())

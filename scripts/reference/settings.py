@@ -1,4 +1,4 @@
-"""Write docs/reference/settings.md from the settings themselves."""
+"""docs/reference/settings.md, from the fields of the settings and their docstrings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import inspect
 import itertools
 import textwrap
-from pathlib import Path
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -15,10 +14,7 @@ from pydantic_core import PydanticUndefined
 from muster_agent.settings import AgentSettings
 from muster_server.settings import Settings
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "settings.md"
 HEAD = """\
-<!-- Made by scripts/generate_settings_reference.py; edit the settings, not this page. -->
-
 # Settings
 
 Everything is an environment variable, read once when a process starts. A wrong value or a misspelt name
@@ -41,7 +37,7 @@ AGENT = """
 """
 
 
-def generate() -> str:
+def render() -> str:
     return (
         HEAD + SERVER + _table(Settings, "MUSTER_") + AGENT + _table(AgentSettings, "MUSTER_AGENT_")
     )
@@ -79,8 +75,3 @@ def _default(field: FieldInfo) -> str:
         return f"`{value!r}`".replace("'", '"') if value else "none"
     text = str(value)
     return "of the machine" if text.startswith("/") else f"`{text}`"
-
-
-if __name__ == "__main__":
-    TARGET.write_text(generate())
-    print(TARGET)

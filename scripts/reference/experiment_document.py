@@ -1,12 +1,8 @@
-"""Makes docs/reference/experiment-document.md from the schema.
-
-python -m muster_server.services.documents.reference > docs/reference/experiment-document.md
-"""
+"""docs/reference/experiment-document.md, from the schema of the document."""
 
 from __future__ import annotations
 
 import json
-import sys
 import types
 import typing
 from collections.abc import Iterator
@@ -18,14 +14,11 @@ from pydantic_core import PydanticUndefined
 
 from muster.document.common import MAX_SLOTS
 from muster_server.schemas.document import Document
-
-from .checks import RESERVED_PREFIXES, RESERVED_VARIABLES
-from .explaining import fields_of, section_of
-from .reading import MAX_BYTES, MAX_DEPTH
+from muster_server.services.documents.checks import RESERVED_PREFIXES, RESERVED_VARIABLES
+from muster_server.services.documents.explaining import fields_of, section_of
+from muster_server.services.documents.reading import MAX_BYTES, MAX_DEPTH
 
 _INTRO = f"""# The experiment document
-
-<!-- Made from the schema: python -m muster_server.services.documents.reference -->
 
 One YAML or JSON document describes an experiment. `muster validate` and
 `POST /api/v1/experiments:preview` check it and show the resolved document with the origin of each
@@ -128,7 +121,3 @@ def _words(annotation: Any) -> str:
     return {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}.get(
         annotation, "any"
     )
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render())

@@ -1,10 +1,10 @@
-"""Write docs/reference/rest-api.md from the routes themselves."""
+"""docs/reference/rest-api.md, from the routes."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from muster_server.api.http.guard import Operation
@@ -12,10 +12,7 @@ from muster_server.api.http.openapi import describe
 from muster_server.app import create_app
 from muster_server.settings import Settings
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "rest-api.md"
 HEAD = """\
-<!-- Made by scripts/generate_api_reference.py; edit the routes, not this page. -->
-
 # The REST service
 
 JSON in, JSON out. The full description of every field is `/openapi.json` of a running server, and
@@ -127,11 +124,16 @@ OTHERS = {
 """Operations that are not in the OpenAPI document → (section, what they do)."""
 
 
-def generate() -> str:
-    app = create_app(Settings())
-    operations: list[Operation] = app.state.operations
+@functools.cache
+def read_api() -> tuple[list[Operation], dict[str, Any]]:
+    """The server's operations, and the OpenAPI document, which lacks those of OTHERS."""
+    app = create_app(Settings(_env_file=None))
+    return app.state.operations, describe(app)
+
+
+def render() -> str:
+    operations, document = read_api()
     sections: dict[str, list[str]] = {name: [] for name in TITLES}
-    document = describe(app)
     described = set()
     for path, methods in document["paths"].items():
         for method, one in methods.items():
@@ -207,8 +209,3 @@ def _schema(media: str, content: dict[str, Any]) -> str:
     name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
     page = re.fullmatch(r"Page_(\w+)_", name)
     return f"page of `{page[1]}`" if page else f"`{name}`" if name else "JSON"
-
-
-if __name__ == "__main__":
-    TARGET.write_text(generate())
-    print(TARGET)
