@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -147,9 +147,54 @@ def table(*columns: str, right: Sequence[str] = ()) -> Table:
     return result
 
 
-def styled_state(state: str) -> str:
+class Markup(str):
+    """Text with rich markup; what others wrote in it is escaped."""
+
+    __slots__ = ()
+
+
+Cell = str | tuple[str, Callable[[Any], str]] | Callable[[Any], str]
+"""A key of a row, a key and what writes its value, or what writes the row."""
+
+
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, Cell],
+    *,
+    as_json: bool,
+    empty: str = "",
+) -> None:
+    """Print rows as JSON, or as a table.
+
+    columns: cells by title; a column whose title begins with ">" is aligned to the right. Cells are
+    escaped, except for Markup.
+    empty: said to people instead of a table without rows.
+    """
+    if as_json:
+        print_json(rows)
+        return
+    if empty and not rows:
+        say(empty)
+        return
+    right = [title[1:] for title in columns if title.startswith(">")]
+    shown = table(*(title.removeprefix(">") for title in columns), right=right)
+    for row in rows:
+        shown.add_row(*(_cell(row, column) for column in columns.values()))
+    console().print(shown)
+
+
+def _cell(row: Mapping[str, Any], column: Cell) -> str:
+    if isinstance(column, tuple):
+        key, write = column
+        text = write(row[key])
+    else:
+        text = str(row[column]) if isinstance(column, str) else column(row)
+    return text if isinstance(text, Markup) else escape(text)
+
+
+def styled_state(state: str) -> Markup:
     style = STATE_STYLES.get(state)
-    return f"[{style}]{state}[/{style}]" if style else state
+    return Markup(f"[{style}]{state}[/{style}]" if style else state)
 
 
 def escape(text: str) -> str:
@@ -182,6 +227,11 @@ def age(moment: str | None) -> str:
         return "–"
     then = dt.datetime.fromisoformat(moment)
     return duration((dt.datetime.now(dt.UTC) - then).total_seconds())
+
+
+def last_use(moment: str | None) -> str:
+    """Return the time since an ISO time as `age` does; "never" for none."""
+    return age(moment) if moment else "never"
 
 
 def between(start: str | None, end: str | None) -> str:

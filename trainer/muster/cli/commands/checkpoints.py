@@ -13,7 +13,7 @@ from muster.byte_sizes import byte_size
 
 from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
-from ..output import CommandFailure, JsonOption, age, console, number, print_json, say, table
+from ..output import Cell, CommandFailure, JsonOption, age, number, print_json, print_rows, say
 from ..trials import ExperimentArgument, TrialArgument, find_trial
 
 app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, pin, clean up, export.")
@@ -38,24 +38,23 @@ def list_(
     with client_of_environment() as client:
         found = find_trial(client, trial)
         checkpoints = list(client.pages(f"/trials/{found['id']}/checkpoints"))
-    if as_json:
-        print_json(checkpoints)
-        return
-    shown = table("id", "step", "size", "state", "saved", "node", "", right=("id", "step", "size"))
-    for row in checkpoints:
-        marks = [w for w in ("best", "latest") if row[f"is_{w}"]]
-        marks += ["pinned"] if row["pinned_at"] else []
-        marks += [f"from the script: {row['path']}"] if row.get("kind") == "adopted" else []
-        shown.add_row(
-            str(row["id"]),
-            str(row["step"]),
-            byte_size(row["size_bytes"]),
-            row["state"],
-            age(row["created_at"]),
-            row["node_name"],
-            ", ".join(marks),
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        ">id": "id",
+        ">step": "step",
+        ">size": ("size_bytes", byte_size),
+        "state": "state",
+        "saved": ("created_at", age),
+        "node": "node_name",
+        "": _marks,
+    }
+    print_rows(checkpoints, columns, as_json=as_json)
+
+
+def _marks(row: dict[str, Any]) -> str:
+    marks = [w for w in ("best", "latest") if row[f"is_{w}"]]
+    marks += ["pinned"] if row["pinned_at"] else []
+    marks += [f"from the script: {row['path']}"] if row.get("kind") == "adopted" else []
+    return ", ".join(marks)
 
 
 CheckpointsArgument = Annotated[
@@ -139,20 +138,16 @@ def clean(
 
 
 def _print_plan(plan: dict[str, Any]) -> None:
-    shown = table(
-        "id", "trial", "step", "value", "size", "", "reason", right=("id", "step", "size")
-    )
-    for row in plan["checkpoints"]:
-        shown.add_row(
-            str(row["id"]),
-            str(row["trial_no"]),
-            str(row["step"]),
-            number(row["value"]),
-            byte_size(row["size_bytes"]),
-            "keep" if row["is_kept"] else "delete",
-            row["reason"],
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        ">id": "id",
+        "trial": "trial_no",
+        ">step": "step",
+        "value": ("value", number),
+        ">size": ("size_bytes", byte_size),
+        "": ("is_kept", lambda is_kept: "keep" if is_kept else "delete"),
+        "reason": "reason",
+    }
+    print_rows(plan["checkpoints"], columns, as_json=False)
     say(
         f"{plan['num_dropped']} of {plan['num_dropped'] + plan['num_kept']} checkpoints would be deleted, "
         f"{byte_size(plan['freed_bytes'])} ({plan['policy']})."

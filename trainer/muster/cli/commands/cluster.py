@@ -8,17 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..absent import client_of_environment
-from ..output import (
-    CommandFailure,
-    JsonOption,
-    age,
-    console,
-    escape,
-    print_json,
-    report,
-    say,
-    table,
-)
+from ..output import Cell, CommandFailure, JsonOption, age, print_json, print_rows, report, say
 
 Role = Literal["viewer", "member", "admin", "predict", "metrics"]
 
@@ -112,20 +102,15 @@ def token_list(as_json: JsonOption = False) -> None:
     """List your tokens."""
     with client_of_environment() as client:
         found = list(client.pages("/tokens"))
-    if as_json:
-        print_json(found)
-        return
-    shown = table("id", "name", "begins with", "role", "used", "expires", right=("id",))
-    for token in found:
-        shown.add_row(
-            str(token["id"]),
-            escape(token["name"]),
-            token["prefix"] + "…",
-            token["role"],
-            f"{age(token['last_used_at'])} ago" if token["last_used_at"] else "never",
-            (token["expires_at"] or "never")[:10],
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        ">id": "id",
+        "name": "name",
+        "begins with": ("prefix", lambda prefix: f"{prefix}…"),
+        "role": "role",
+        "used": ("last_used_at", lambda moment: f"{age(moment)} ago" if moment else "never"),
+        "expires": ("expires_at", lambda moment: (moment or "never")[:10]),
+    }
+    print_rows(found, columns, as_json=as_json)
 
 
 @token_app.command("revoke")

@@ -8,7 +8,9 @@ import typer
 
 from ..absent import client_of_environment
 from ..output import (
+    Cell,
     JsonOption,
+    Markup,
     age,
     between,
     console,
@@ -16,6 +18,7 @@ from ..output import (
     number,
     print_fields,
     print_json,
+    print_rows,
     say,
     styled_state,
     table,
@@ -152,30 +155,18 @@ def list_(
                 archived="include" if archived else None,
             )
         )
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        say("No experiments.")
-        return
-    shown = table(
-        "id", "name", "state", "trials", "slots", "search", "metric", "best", "created",
-        right=("id", "trials", "slots", "best"),
-    )  # fmt: skip
-    for experiment in found:
-        headline = experiment.get("headline")
-        shown.add_row(
-            str(experiment["id"]),
-            escape(experiment["name"]),
-            styled_state(shown_state(experiment)) + _quiet_text(experiment),
-            str(experiment["num_trials"]),
-            slots_text(experiment),
-            experiment["searcher"],
-            escape(f"{headline['name']} {number(headline['last'])}") if headline else "–",
-            number(headline["best"]) if headline else "–",
-            age(experiment["created_at"]),
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        ">id": "id",
+        "name": "name",
+        "state": lambda row: Markup(styled_state(shown_state(row)) + _quiet_text(row)),
+        ">trials": "num_trials",
+        ">slots": slots_text,
+        "search": "searcher",
+        "metric": _headline,
+        ">best": _best,
+        "created": ("created_at", age),
+    }
+    print_rows(found, columns, as_json=as_json, empty="No experiments.")
 
 
 def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
@@ -315,6 +306,16 @@ def shown_state(experiment: dict[str, Any]) -> str:
         return "DOUBTFUL"
     runs = {"STARTING", "RUNNING", "STOPPING"} & experiment["num_trials_by_state"].keys()
     return "WAITING" if experiment["state"] == "RUNNING" and not runs else experiment["state"]
+
+
+def _headline(experiment: dict[str, Any]) -> str:
+    headline = experiment.get("headline")
+    return f"{headline['name']} {number(headline['last'])}" if headline else "–"
+
+
+def _best(experiment: dict[str, Any]) -> str:
+    headline = experiment.get("headline")
+    return number(headline["best"]) if headline else "–"
 
 
 def _quiet_text(experiment: dict[str, Any]) -> str:

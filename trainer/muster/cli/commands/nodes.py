@@ -10,16 +10,18 @@ import typer
 from ..absent import client_of_environment
 from ..finding_nodes import find_node
 from ..output import (
+    Cell,
     JsonOption,
+    Markup,
     age,
     console,
     escape,
     print_json,
+    print_rows,
     printable,
     report,
     say,
     styled_state,
-    table,
 )
 from . import node_setup
 
@@ -36,30 +38,21 @@ def list_(as_json: JsonOption = False) -> None:
     """List the nodes of the cluster."""
     with client_of_environment() as client:
         found = list(client.pages("/nodes"))
+    columns: dict[str, Cell] = {
+        "name": "name",
+        "state": ("state", styled_state),
+        "pool": "pool",
+        ">slots": lambda node: f"{node['num_slots_used']}/{node['num_slots']}",
+        ">free": "num_slots_free",
+        "cpu": ("usage", _cpu),
+        "scheduling": "scheduling",
+        "seen": lambda node: f"{age(node['last_seen_at'])} ago",
+        "health": _health,
+    }
+    empty = "No nodes. Join one: muster node add user@host, or muster agent token"
+    print_rows(found, columns, as_json=as_json, empty=empty)
     if as_json:
-        print_json(found)
         return
-    if not found:
-        say("No nodes. Join one: muster node add user@host, or muster agent token")
-        return
-    shown = table(
-        *("name", "state", "pool", "slots", "free", "cpu", "scheduling", "seen", "health"),
-        right=("slots", "free"),
-    )
-    for node in found:
-        usage = node["usage"] or {}
-        shown.add_row(
-            escape(node["name"]),
-            styled_state(node["state"]),
-            escape(node["pool"]),
-            f"{node['num_slots_used']}/{node['num_slots']}",
-            str(node["num_slots_free"]),
-            f"{usage['cpu_pct']:.0f} %" if "cpu_pct" in usage else "–",
-            node["scheduling"],
-            f"{age(node['last_seen_at'])} ago",
-            escape(_health(node)),
-        )
-    console().print(shown)
     reasons: dict[str, list[str]] = {}
     for node in found:
         if node["state_reason"]:
@@ -204,18 +197,14 @@ def check(
 def _print_preflight(found: dict[str, Any]) -> None:
     links = found["links"]
     if links:
-        shown = table(
-            "from", "to", "round trip", "all-reduce", "", right=("round trip", "all-reduce")
-        )
-        for link in links:
-            shown.add_row(
-                escape(link["from_node"]),
-                escape(link["to_node"]),
-                _ms(link["round_trip_ms"]),
-                _ms(link["allreduce_ms"]),
-                f"[red]{escape(link['message'])}[/red]" if link["message"] else "ok",
-            )
-        console().print(shown)
+        columns: dict[str, Cell] = {
+            "from": "from_node",
+            "to": "to_node",
+            ">round trip": ("round_trip_ms", _ms),
+            ">all-reduce": ("allreduce_ms", _ms),
+            "": ("message", lambda why: Markup(f"[red]{escape(why)}[/red]") if why else "ok"),
+        }
+        print_rows(links, columns, as_json=False)
     for node in found["nodes"]:
         for problem in node["problems"]:
             print(f"{printable(node['node_name'])}: {printable(problem)}")
@@ -238,6 +227,10 @@ def _slots(node: dict[str, Any]) -> str:
         f"{node['num_slots_used']} of {node['num_slots']} in use, "
         f"{node['num_slots_free']} free{closed}"
     )
+
+
+def _cpu(usage: dict[str, Any] | None) -> str:
+    return f"{usage['cpu_pct']:.0f} %" if usage and "cpu_pct" in usage else "–"
 
 
 def _some(names: list[str]) -> str:

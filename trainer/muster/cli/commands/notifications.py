@@ -14,15 +14,15 @@ import typer
 from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
+    Cell,
     CommandFailure,
     JsonOption,
     age,
-    console,
-    escape,
+    last_use,
     print_json,
+    print_rows,
     report,
     say,
-    table,
 )
 from ..selecting import YesOption
 from .secrets import read_value
@@ -51,24 +51,16 @@ def targets(project: ProjectOption = None, as_json: JsonOption = False) -> None:
     """List your targets, or those of a project. Addresses and secrets are never shown."""
     with client_of_environment() as client:
         found = list(client.pages("/notifications/targets", **_of(project)))
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        say("There are no targets yet: `muster notify add NAME webhook` creates one.")
-        return
-    shown = table("name", "kind", "to", "state", "waiting", "last sent", right=("waiting",))
-    for row in found:
-        sent = age(row["last_sent_at"]) if row["last_sent_at"] else "never"
-        shown.add_row(
-            escape(row["name"]),
-            row["kind"],
-            escape(row["summary"]),
-            escape(_state(row)),
-            str(row["num_waiting"]),
-            sent,
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        "name": "name",
+        "kind": "kind",
+        "to": "summary",
+        "state": _state,
+        ">waiting": "num_waiting",
+        "last sent": ("last_sent_at", last_use),
+    }
+    empty = "There are no targets yet: `muster notify add NAME webhook` creates one."
+    print_rows(found, columns, as_json=as_json, empty=empty)
 
 
 @app.command("add")
@@ -185,22 +177,14 @@ def history(
     with client_of_environment() as client:
         target = _find(client, name, project)
         found = client.get(f"/notifications/targets/{target['id']}/deliveries", limit=limit)
-    if as_json:
-        print_json(found["items"])
-        return
-    if not found["items"]:
-        say(f"Nothing was sent to {name} yet.")
-        return
-    shown = table("message", "state", "attempts", "when", "error", right=("attempts",))
-    for row in found["items"]:
-        shown.add_row(
-            escape(row["title"]),
-            row["state"],
-            str(row["num_tries"]),
-            age(row["ended_at"] or row["created_at"]),
-            escape(row["error"]),
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        "message": "title",
+        "state": "state",
+        ">attempts": "num_tries",
+        "when": lambda row: age(row["ended_at"] or row["created_at"]),
+        "error": "error",
+    }
+    print_rows(found["items"], columns, as_json=as_json, empty=f"Nothing was sent to {name} yet.")
 
 
 @app.command("rules")
@@ -211,28 +195,20 @@ def rules(project: ProjectOption = None, as_json: JsonOption = False) -> None:
         names = {
             row["id"]: row["name"] for row in client.pages("/notifications/targets", **_of(project))
         }
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        say("There are no rules yet: `muster notify on trial.failed` creates one.")
-        return
-    shown = table("id", "about", "experiments", "to", "on", right=("id",))
-    for row in found:
-        to = (["inbox"] if row["inbox"] else []) + [
-            names.get(id_, f"target {id_}") for id_ in row["target_ids"]
-        ]
-        where = f"project {row['owner_project'] or row['project']}"
-        whose = "own" if row["whose"] == "mine" else "all"
-        has_project = row["owner_project"] or row["project"]
-        shown.add_row(
-            str(row["id"]),
-            ", ".join(row["kinds"]),
-            escape(f"{whose}, {where}" if has_project else whose),
-            escape(", ".join(to)),
-            "yes" if row["is_enabled"] else "no",
-        )
-    console().print(shown)
+
+    def receivers(row: dict[str, Any]) -> str:
+        targets = (names.get(id_, f"target {id_}") for id_ in row["target_ids"])
+        return ", ".join([*(["inbox"] if row["inbox"] else []), *targets])
+
+    columns: dict[str, Cell] = {
+        ">id": "id",
+        "about": ("kinds", ", ".join),
+        "experiments": _experiments,
+        "to": receivers,
+        "on": ("is_enabled", lambda is_enabled: "yes" if is_enabled else "no"),
+    }
+    empty = "There are no rules yet: `muster notify on trial.failed` creates one."
+    print_rows(found, columns, as_json=as_json, empty=empty)
 
 
 @app.command("on")
@@ -295,16 +271,8 @@ def inbox(
         found = client.get("/notifications/inbox", unread=True)["items"]
         if read:
             client.post("/notifications/inbox/read", {})
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        say("Nothing is unread.")
-        return
-    shown = table("when", "what", "message")
-    for row in found:
-        shown.add_row(age(row["at"]), escape(row["title"]), escape(row["message"]))
-    console().print(shown)
+    columns: dict[str, Cell] = {"when": ("at", age), "what": "title", "message": "message"}
+    print_rows(found, columns, as_json=as_json, empty="Nothing is unread.")
 
 
 @contextlib.contextmanager
@@ -330,6 +298,13 @@ def _new_file(path: Path | None) -> Iterator[TextIO | None]:
 
 def _of(project: str | None) -> dict[str, Any]:
     return {} if project is None else {"project": project}
+
+
+def _experiments(rule: dict[str, Any]) -> str:
+    """Return whose experiments a rule is about, and of which project."""
+    whose = "own" if rule["whose"] == "mine" else "all"
+    project = rule["owner_project"] or rule["project"]
+    return f"{whose}, project {project}" if project else whose
 
 
 def _state(row: dict[str, Any]) -> str:

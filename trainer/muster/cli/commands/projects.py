@@ -11,6 +11,7 @@ from muster.byte_sizes import byte_size
 from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
+    Cell,
     CommandFailure,
     JsonOption,
     age,
@@ -18,6 +19,7 @@ from ..output import (
     escape,
     number,
     print_json,
+    print_rows,
     report,
     say,
     table,
@@ -122,23 +124,15 @@ def deletions(
             found = [client.post(f"/deletions/{dismiss}:dismiss", repeatable=True)]
         else:
             found = list(client.pages("/deletions", open_only=None if all_ else "true"))
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        say("No files are waiting to be deleted.")
-        return
-    shown = table("id", "experiment", "size", "state", "since", "waits for", right=("id", "size"))
-    for row in found:
-        shown.add_row(
-            str(row["id"]),
-            f"{row['experiment_id']} {escape(row['experiment_name'])}",
-            byte_size(row["size_bytes"]),
-            row["state"],
-            age(row["requested_at"]),
-            escape(row["message"] or row["waits_for"]),
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        ">id": "id",
+        "experiment": lambda row: f"{row['experiment_id']} {row['experiment_name']}",
+        ">size": ("size_bytes", byte_size),
+        "state": "state",
+        "since": ("requested_at", age),
+        "waits for": lambda row: row["message"] or row["waits_for"],
+    }
+    print_rows(found, columns, as_json=as_json, empty="No files are waiting to be deleted.")
 
 
 @project_app.command("list")
@@ -146,25 +140,16 @@ def project_list(as_json: JsonOption = False) -> None:
     """List projects with what they have spent."""
     with client_of_environment() as client:
         found = list(client.pages("/projects"))
-    if as_json:
-        print_json(found)
-        return
-    shown = table(
-        "name", "weight", "experiments", "active", "slot-hours", "cost", "note",
-        right=("weight", "experiments", "active", "slot-hours", "cost"),
-    )  # fmt: skip
-    for project in found:
-        spent = project["spending"]
-        shown.add_row(
-            escape(project["name"]),
-            number(project["weight"]),
-            str(project["num_experiments"]),
-            str(project["num_experiments_active"]),
-            f"{spent['slot_hours']:,.2f}",
-            f"{spent['cost']:,.2f} {spent['currency']}",
-            escape(project["exhausted_reason"]),
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        "name": "name",
+        ">weight": ("weight", number),
+        ">experiments": "num_experiments",
+        ">active": "num_experiments_active",
+        ">slot-hours": ("spending", lambda spent: f"{spent['slot_hours']:,.2f}"),
+        ">cost": ("spending", lambda spent: f"{spent['cost']:,.2f} {spent['currency']}"),
+        "note": "exhausted_reason",
+    }
+    print_rows(found, columns, as_json=as_json)
 
 
 @project_app.command("show")
@@ -254,25 +239,16 @@ def pool_list(as_json: JsonOption = False) -> None:
     """List pools with their price, what they require of jobs, and what is in them."""
     with client_of_environment() as client:
         found = list(client.pages("/pools"))
-    if as_json:
-        print_json(found)
-        return
-    shown = table(
-        "name", "nodes", "slots", "used", "per slot-hour", "isolation", "containers",
-        right=("nodes", "used"),
-    )  # fmt: skip
-    for pool in found:
-        slots = ", ".join(f"{n} {kind}" for kind, n in sorted(pool["num_slots"].items()))
-        shown.add_row(
-            escape(pool["name"]),
-            f"{pool['num_nodes_online']}/{pool['num_nodes']}",
-            slots or "–",
-            str(pool["num_slots_used"]),
-            f"{pool['price_per_slot_hour']:,.4g} {pool['currency']}",
-            _isolation(pool),
-            "required" if pool["requires_containers"] else "optional",
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        "name": "name",
+        ">nodes": lambda pool: f"{pool['num_nodes_online']}/{pool['num_nodes']}",
+        "slots": ("num_slots", _slots),
+        ">used": "num_slots_used",
+        "per slot-hour": lambda pool: f"{pool['price_per_slot_hour']:,.4g} {pool['currency']}",
+        "isolation": _isolation,
+        "containers": ("requires_containers", lambda must: "required" if must else "optional"),
+    }
+    print_rows(found, columns, as_json=as_json)
 
 
 @pool_app.command("price")
@@ -429,6 +405,10 @@ def _print_project(project: dict[str, Any]) -> None:
             f"{escape(quota['pool'])}/{quota['slot_type']}: "
             f"{quota['slots_held']} of {quota['slots']} slots"
         )
+
+
+def _slots(num_slots: dict[str, int]) -> str:
+    return ", ".join(f"{num} {kind}" for kind, num in sorted(num_slots.items())) or "–"
 
 
 def _print_spending(spent: dict[str, Any]) -> None:

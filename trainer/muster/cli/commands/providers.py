@@ -9,17 +9,7 @@ from urllib.parse import quote
 import typer
 
 from ..absent import client_of_environment
-from ..output import (
-    CommandFailure,
-    JsonOption,
-    age,
-    console,
-    escape,
-    print_json,
-    report,
-    say,
-    table,
-)
+from ..output import Cell, CommandFailure, JsonOption, age, print_json, print_rows, report, say
 
 PoolArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pool.")]
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
@@ -241,17 +231,15 @@ def pilots(name: PoolArgument, as_json: JsonOption = False) -> None:
     """List the pilots of a pool, the newest first."""
     with client_of_environment() as client:
         found = list(client.pages(f"{_path(name)}/pilots"))
-    if as_json:
-        print_json(found)
-        return
-    shown = table("pilot", "state", "job", "trial", "since", "reason")
-    for pilot in found:
-        since = f"{age(pilot['since'])} ago"
-        state = "failed" if pilot["has_failed"] else pilot["state"]
-        trial = str(pilot["trial_id"] or "any")
-        cells = (pilot["id"], state, pilot["ref"] or "–", trial, since, pilot["reason"])
-        shown.add_row(*(escape(cell) for cell in cells))
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        "pilot": "id",
+        "state": lambda pilot: "failed" if pilot["has_failed"] else pilot["state"],
+        "job": lambda pilot: pilot["ref"] or "–",
+        "trial": lambda pilot: str(pilot["trial_id"] or "any"),
+        "since": lambda pilot: f"{age(pilot['since'])} ago",
+        "reason": "reason",
+    }
+    print_rows(found, columns, as_json=as_json)
 
 
 def release(name: PoolArgument) -> None:

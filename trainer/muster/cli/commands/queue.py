@@ -9,15 +9,16 @@ import typer
 from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
+    Cell,
     CommandFailure,
     JsonOption,
+    Markup,
     age,
-    console,
     escape,
     print_json,
+    print_rows,
     report,
     say,
-    table,
     until,
 )
 from ..trials import (
@@ -36,35 +37,25 @@ def queue(as_json: JsonOption = False) -> None:
     """List the trials that are waiting for slots: position, estimated start and reason."""
     with client_of_environment() as client:
         items = list(client.pages("/queue"))
-    if as_json:
-        print_json(items)
-        return
-    if not items:
-        say("The queue is empty.")
-        return
-    shown = table(
-        "#", "trial", "experiment", "asks for", "priority", "waiting", "starts", "why",
-        right=("#", "trial", "priority", "waiting"),
-    )  # fmt: skip
-    for item in items:
-        shown.add_row(
-            str(item["position"] or "–"),
-            f"{item['experiment_id']}.{item['trial_no']}",
-            escape(item["experiment_name"]),
-            escape(_asks(item)),
-            str(item["priority"]),
-            age(item["waiting_since"]),
-            until(item["estimated_start_at"]),
-            _reason(item),
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        ">#": lambda item: str(item["position"] or "–"),
+        ">trial": lambda item: f"{item['experiment_id']}.{item['trial_no']}",
+        "experiment": "experiment_name",
+        "asks for": _asks,
+        ">priority": "priority",
+        ">waiting": ("waiting_since", age),
+        "starts": ("estimated_start_at", until),
+        "why": _reason,
+    }
+    print_rows(items, columns, as_json=as_json, empty="The queue is empty.")
 
 
-def _reason(item: dict[str, Any]) -> str:
+def _reason(item: dict[str, Any]) -> Markup:
     """Return the reason, in amber if the present nodes can never run it."""
     words = escape(item["pending_reason"])
     is_never = item.get("is_impossible", False)
-    return f"[yellow]Cannot start with the present nodes.[/yellow] {words}" if is_never else words
+    prefix = "[yellow]Cannot start with the present nodes.[/yellow] " if is_never else ""
+    return Markup(prefix + words)
 
 
 def priority(

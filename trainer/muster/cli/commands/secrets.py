@@ -11,15 +11,15 @@ import typer
 from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import (
+    Cell,
     CommandFailure,
     JsonOption,
     age,
-    console,
-    escape,
+    last_use,
     print_json,
+    print_rows,
     report,
     say,
-    table,
 )
 from ..selecting import YesOption
 
@@ -73,24 +73,16 @@ def list_(
     """List your secrets, or those of a project. Values are never shown."""
     with client_of_environment() as client:
         found = list(client.pages(_folder(project)))
-    if as_json:
-        print_json(found)
-        return
-    if not found:
-        say("There are no secrets yet: `muster secret set NAME` creates one.")
-        return
-    shown = table("name", "owner", "version", "changed", "by", "last used", right=("version",))
-    for row in found:
-        owner = "you" if row["owner"] == "user" else f"project {row['owner_name']}"
-        shown.add_row(
-            escape(row["name"]),
-            escape(owner),
-            str(row["version"]),
-            age(row["changed_at"]),
-            escape(row["changed_by"]),
-            age(row["last_used_at"]) if row["last_used_at"] else "never",
-        )
-    console().print(shown)
+    columns: dict[str, Cell] = {
+        "name": "name",
+        "owner": lambda row: "you" if row["owner"] == "user" else f"project {row['owner_name']}",
+        ">version": "version",
+        "changed": ("changed_at", age),
+        "by": "changed_by",
+        "last used": ("last_used_at", last_use),
+    }
+    empty = "There are no secrets yet: `muster secret set NAME` creates one."
+    print_rows(found, columns, as_json=as_json, empty=empty)
 
 
 @app.command("delete")
