@@ -3,6 +3,9 @@
 scripts/test               everything
 scripts/test --fast        what takes less than a minute: style, types, imports, and unit
                            tests without those of PostgreSQL
+scripts/test --changed     only what the changes since origin/main can affect, committed or not: first the
+                           tests nearest to them, and where these pass the others
+scripts/test --changed=HEAD~3        the same for the changes since a commit
 scripts/test unit api      only these areas
 scripts/test libraries     what public libraries record, their newest and an older version, installed
                            for it: not part of everything
@@ -22,11 +25,13 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from changed_tests import Tree, changed_files
 
 from support.needs import provide
 
@@ -276,7 +281,14 @@ CHECKS: dict[str, Callable[[Manner, Tests], bool]] = {
 ON_REQUEST = {"libraries", "ray"}
 
 
-def pytest(area: str, more: list[str], tests: Tests, manner: Manner = Manner()) -> bool:
+def pytest(
+    area: str,
+    more: list[str],
+    tests: Tests,
+    manner: Manner = Manner(),
+    files: Sequence[str] | None = None,
+) -> bool:
+    """Run an area, or these of its files."""
     deal = PARALLEL_AREAS.get(area)
     parallel: list[str] = []
     if deal == "loadfile":  # begun in the order in which they are collected
@@ -286,33 +298,42 @@ def pytest(area: str, more: list[str], tests: Tests, manner: Manner = Manner()) 
         parallel = [f"-n{NUM_WORKERS}", f"--dist={deal}"]
     # With little of the processors a test may take its time.
     patience = ["--timeout=1800"] if manner.niceness else []
-    return _pytest(area, [*more, *parallel, *patience], tests, manner)
+    return _pytest(area, [*more, *parallel, *patience], tests, manner, files)
 
 
-def run_again(area: str, more: list[str], tests: Tests) -> bool:
+def run_again(area: str, more: list[str], tests: Tests, files: Sequence[str] | None = None) -> bool:
     """Whether the tests that failed pass when they run alone, where that is worth a try."""
     failed = tests.failed
     if area not in RERUN_AREAS or not 0 < len(failed) <= MAX_UNSTEADY:
         return False
     print(f"\n── run again, alone: {', '.join(failed)}", flush=True)
-    ok = _pytest(area, [*more, "--last-failed"], tests, Manner())
+    ok = _pytest(area, [*more, "--last-failed"], tests, Manner(), files)
     tests.unsteady += [test for test in failed if test not in tests.failed]
     return ok
 
 
-def _pytest(area: str, options: list[str], tests: Tests, manner: Manner) -> bool:
+def _pytest(
+    area: str, options: list[str], tests: Tests, manner: Manner, files: Sequence[str] | None
+) -> bool:
     # What failed last is remembered for each area: another may run at the same time.
     remembered = f"--override-ini=cache_dir={ROOT}/.pytest_cache/{area}"
-    return counted([remembered, f"tests/{area}", *options], tests, manner)
+    return counted([remembered, *(files or [f"tests/{area}"]), *options], tests, manner)
 
 
 class Run:
     """Checks that run side by side, and what came of them."""
 
-    def __init__(self, chosen: Collection[str], more: list[str], lacking: set[str]) -> None:
-        """lacking: areas that cannot run here."""
+    def __init__(
+        self,
+        chosen: Collection[str],
+        more: list[str],
+        lacking: set[str],
+        files: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """lacking: areas that cannot run here. files: of areas of which not every test file runs."""
         self.more = more
         self._lacking = lacking
+        self._files = files or {}
         self.outcomes: list[Outcome] = []
         self._left = [name for name in (*FIRST, *ON_REQUEST) if name in chosen]
         self._side_by_side = [name for name in chosen if name not in self._left]
@@ -339,7 +360,9 @@ class Run:
                 self._is_stopped = True  # the commands that run were interrupted, too
                 raise
         for outcome in self.outcomes:
-            outcome.ok = outcome.ok or run_again(outcome.name, self.more, outcome.tests)
+            outcome.ok = outcome.ok or run_again(
+                outcome.name, self.more, outcome.tests, self._files.get(outcome.name)
+            )
 
     def _lane(self, queue: deque[str], niceness: int) -> None:
         while (name := self._next(queue)) is not None:
@@ -363,10 +386,28 @@ class Run:
         if name in self._lacking:
             ok = False
         elif name in PYTEST_AREAS:
-            ok = pytest(name, self.more, tests, manner)
+            ok = pytest(name, self.more, tests, manner, self._files.get(name))
         else:
             ok = CHECKS[name](manner, tests)
         return Outcome(name, ok, time.monotonic() - before, spent.seconds - busy_before, tests)
+
+
+def stages_since(commit: str) -> list[tuple[Collection[str], Mapping[str, Sequence[str]]]]:
+    """Return what changes since the commit can affect, as checks and as files of areas: the nearest
+    tests, then all others."""
+    changed = changed_files(ROOT, commit)
+    if not changed:
+        print(f"nothing has changed since {commit}")
+        return []
+    selected = Tree(ROOT).select(changed)
+    counts = [sum(map(len, files.values())) for files in (selected.nearest, selected.others)]
+    print(
+        f"{len(changed)} changed files: {counts[0]} test files near them, then {counts[1]} others"
+    )
+    return [
+        ([*selected.checks, *selected.nearest], selected.nearest),
+        (list(selected.others), selected.others),
+    ]
 
 
 def main() -> int:
@@ -380,7 +421,16 @@ def main() -> int:
     known = [*CHECKS, *PYTEST_AREAS]
     parser.add_argument("areas", nargs="*", help=", ".join(known))
     parser.add_argument("--fast", action="store_true", help=", ".join(FAST))
+    parser.add_argument(
+        "--changed",
+        nargs="?",
+        const="origin/main",
+        metavar="COMMIT",
+        help="what the changes since then can affect",
+    )
     options = parser.parse_args(arguments)
+    if options.changed and (options.areas or options.fast):
+        parser.error("--changed chooses the areas itself")
     unknown = [a for a in options.areas if a not in known]
     if unknown:
         parser.error(f"no area {unknown[0]!r}; there are: {', '.join(known)}")
@@ -390,11 +440,16 @@ def main() -> int:
     more = [*FAST_TESTS, *more] if fast else more
     started = time.monotonic()
     there = new_files()
-    run = Run(chosen, more, set() if fast else provide(chosen))
-    run.all()
+    outcomes: list[Outcome] = []
+    for names, files in stages_since(options.changed) if options.changed else [(chosen, {})]:
+        run = Run(names, more, set() if fast else provide(list(names)), files)
+        run.all()
+        outcomes += run.outcomes
+        if not all(outcome.ok for outcome in outcomes):
+            break
     tests = Tests()
     print("\n── summary")
-    for outcome in run.outcomes:
+    for outcome in outcomes:
         tests.include(outcome.tests)
         print(
             f"{'ok    ' if outcome.ok else 'FAILED'}  {outcome.name:<12} {outcome.seconds:6.1f} s"
@@ -407,7 +462,7 @@ def main() -> int:
     left = sorted(new_files() - there)
     for name in left:
         print(f"LEFT in the checkout, where tests may write nothing: {name}")
-    ok = all(outcome.ok for outcome in run.outcomes) and not left
+    ok = all(outcome.ok for outcome in outcomes) and not left
     verdict = f" {tests} in {time.monotonic() - started:.2f}s "
     print(f"{verdict:=^80}")
     return 0 if ok else 1

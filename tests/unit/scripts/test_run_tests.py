@@ -32,6 +32,7 @@ def run_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "run_tests", module)
+    monkeypatch.syspath_prepend(SCRIPT.parent)
     spec.loader.exec_module(module)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     monkeypatch.setattr(module, "ROOT", tmp_path)
@@ -258,3 +259,39 @@ def test_what_tests_install_is_outside_of_the_checkout(
     assert first.parent == Path("/cache/muster-tests")
     file.write_text("ray==3")
     assert run_tests.installed_in("ray", file) != first
+
+
+@pytest.mark.parametrize(("near", "said"), [(PASSES, "2 passed"), (FAILS, "1 failed")])
+def test_what_a_change_can_affect_runs_after_the_tests_nearest_to_it(
+    run_tests: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    near: str,
+    said: str,
+) -> None:
+    folder = tmp_path / "tests" / "policy"
+    folder.mkdir(parents=True)
+    for name, script in (("near", near), ("other", PASSES), ("untouched", FAILS)):
+        (folder / f"test_{name}.py").write_text(script)
+
+    class Tree:
+        def __init__(self, root: Path) -> None:
+            assert root == tmp_path
+
+        def select(self, changed: set[str]) -> Selection:
+            assert changed == {"a.py"}
+            return Selection(
+                nearest={"policy": ["tests/policy/test_near.py"]},
+                others={"policy": ["tests/policy/test_other.py"]},
+            )
+
+    from changed_tests import Selection
+
+    monkeypatch.setattr(run_tests, "Tree", Tree)
+    monkeypatch.setattr(run_tests, "changed_files", lambda root, since: {"a.py"})
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", "--changed"])
+    assert run_tests.main() == (near == FAILS)
+    output = capfd.readouterr().out.splitlines()
+    assert "1 changed files: 1 test files near them, then 1 others" in output
+    assert f" {said} in " in output[-1]
