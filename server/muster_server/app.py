@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from muster import __version__
-from muster_models.api import deployments, models
+from muster_server import parts
 from muster_server.api import (
     agents,
     ask_tell,
@@ -103,8 +103,6 @@ _API_ROUTERS = (
     secrets.router,
     trials.router,
     checkpoints.router,
-    models.router,
-    deployments.router,
     diagnoses.router,
     profiles.router,
     scaling.router,
@@ -153,10 +151,14 @@ def _routes() -> tuple[BaseRoute, ...]:
     app.include_router(prometheus.router)
     app.include_router(blobs.agent_router, prefix="/agent/v1")
     app.include_router(exports.agent_router, prefix="/agent/v1")
-    app.include_router(models.agent_router, prefix="/agent/v1")
     app.include_router(tunnels.agent_router, prefix="/agent/v1")
     for router in _API_ROUTERS:
         app.include_router(router, prefix="/api/v1")
+    for part in parts.installed():
+        for router in part.routers():
+            app.include_router(router, prefix="/api/v1")
+        for router in part.agent_routers():
+            app.include_router(router, prefix="/agent/v1")
     app.include_router(mlflow.router)
     app.include_router(openapi.router)
     return tuple(app.router.routes)

@@ -22,8 +22,8 @@ PLATFORMS = [
     for version, patch in [("3.11", 2), ("3.11", 9), ("3.12", 1), ("3.13", 0), ("3.14", 0)]
     for system in ("linux", "darwin")
 ]
-UNLOCKED = {"muster-train", "torch"}
-"""This project, and what pyproject.toml says why."""
+UNLOCKED = {"muster-train", "muster-models", "torch"}
+"""This project, its parts, and what pyproject.toml says why."""
 
 
 class Pin(NamedTuple):

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from sqlalchemy.orm import Session
 
 from muster.wire import LeaseReply, RegisterReply
-from muster_models.services.registry import within_jobs
-from muster_server import clock
+from muster_server import clock, parts
 from muster_server.db.batching import Batcher, Reply
 from muster_server.errors import MusterError
 from muster_server.services.nodes import assignments, leases, records, registration
@@ -59,8 +58,10 @@ class AgentCalls:
         self, session: Session, calls: Sequence[RecordsCall]
     ) -> Sequence[StoredRecords | MusterError]:
         now = clock.now()
-        stored = records.store(session, calls, now=now)
-        return [
-            one if isinstance(one, MusterError) else within_jobs.answered(session, call, one, now)
-            for call, one in zip(calls, stored, strict=True)
-        ]
+        replies = records.store(session, calls, now=now)
+        for part in parts.installed():
+            replies = [
+                one if isinstance(one, MusterError) else part.answered(session, call, one, now)
+                for call, one in zip(calls, replies, strict=True)
+            ]
+        return replies

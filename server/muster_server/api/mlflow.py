@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 
 from muster.tracking import answer, invalid, no_endpoint, registry_call
-from muster_models.services.registry.mlflow import MlflowRegistry
+from muster_server import parts
 from muster_server.api.http.deps import By, Config, Db
 from muster_server.api.http.races import raced
 from muster_server.db.engine import Database
@@ -84,7 +84,7 @@ def mlflow_list_artifacts(db: Db, by: By, path: str = "") -> Response:
 @router.get(f"{_ARTIFACTS}/{{path:path}}", operation_id="mlflow_get_artifact")
 def mlflow_get_artifact(path: str, db: Db, by: By, settings: Config) -> Response:
     """Return an artifact."""
-    size, pieces = artifacts.read(db, by, path, settings=settings)
+    size, pieces = _registered(db, by, path, settings) or artifacts.read(db, by, path)
     headers = {"Content-Length": str(size), "Content-Disposition": "attachment"}
     return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
@@ -137,7 +137,11 @@ def _answered(
 ) -> dict[str, Any]:
     def answered(session: Session) -> dict[str, Any]:
         if registry_call(path) is not None:
-            return MlflowRegistry(session, by, settings).answer(method, path, body)
+            for part in parts.installed():
+                answer_ = part.mlflow_answer(session, by, settings, method, path, body)
+                if answer_ is not None:
+                    return answer_
+            raise no_endpoint(method, path)
         store = DatabaseStore(session, by, writes=writes)
         shelf = DatabaseShelf(session, store)
         found = answer(store, shelf, method, path, body, rank=0)
@@ -148,6 +152,15 @@ def _answered(
         return raced(db, answered)
     with db.read() as session:
         return answered(session)
+
+
+def _registered(
+    db: Database, by: Caller, path: str, settings: Settings
+) -> tuple[int, Iterator[bytes]] | None:
+    if not artifacts.is_registered(path):
+        return None
+    found = (part.mlflow_file(db, by, path, settings) for part in parts.installed())
+    return next((one for one in found if one is not None), None)
 
 
 def _path(request: Request) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from muster_server import parts
+
 from .home import Home
 from .processes import MARK
 from .valkey import find_server_binary
@@ -91,7 +93,8 @@ a file: what is forked from a process that has imported it has its own."""
 
 
 def shared_imports(options: LocalOptions) -> list[str]:
-    return [*SERVER_IMPORTS, *(AGENT_IMPORTS if options.num_agents else ())]
+    optional = (module for part in parts.installed() for module in part.modules)
+    return [*SERVER_IMPORTS, *optional, *(AGENT_IMPORTS if options.num_agents else ())]
 
 
 def url_of(port: int, address: str | None = None) -> str:

@@ -19,9 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from muster.launch import lifeline
-from muster_models.loops.deployments import DeploymentLoop, RouterWorker
-from muster_models.loops.registry import RegistryLoop
-from muster_server import clock, longlived
+from muster_server import clock, longlived, parts
 from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
 from muster_server.db.failures import is_unavailable, is_undefined
@@ -100,10 +98,9 @@ class Controller:
             DependencyLoop(database),
             scheduler,
             providers,
-            DeploymentLoop(database),
             CleaningLoop(database),
             DiagnosisLoop(database),
-            RegistryLoop(database, settings),
+            *(loop for part in parts.installed() for loop in part.loops(database, settings)),
             ScalingLoop(database),
             StuckLoop(
                 database,
@@ -275,9 +272,9 @@ def run(settings: Settings, telemetry: ControllerTelemetry | None = None) -> Non
         system_of=functools.partial(choosing.system_of, kubeconfig=settings.kubeconfig),
     )
     threading.Thread(target=pilots.run, args=(stop,), name="pilots", daemon=True).start()
-    if settings.router_dir is not None:
-        routing = RouterWorker(database, lambda: controller.lease, settings)
-        threading.Thread(target=routing.run, args=(stop,), name="router", daemon=True).start()
+    for part in parts.installed():
+        for name, work in part.workers(database, lambda: controller.lease, settings).items():
+            threading.Thread(target=work, args=(stop,), name=name, daemon=True).start()
     try:
         run_until(
             controller,

@@ -1,4 +1,4 @@
-"""The one table of who may call what: operation id → permission.
+"""The one table of who may call what: operation id → permission. Parts add their operations (parts.py).
 
 Everything is denied that is not in it. The route check, the documentation and the tests are all
 made from it; a route without an entry stops the server from starting.
@@ -244,45 +244,6 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_media": "view",
     "fetch_media_content": "view",
     "get_media_content": "view",
-    # models: services/registry/models.py says who may change which
-    "list_models": "view",
-    "create_model": "submit",
-    "get_model": "view",
-    "update_model": "submit",
-    "delete_model": "submit",
-    "list_model_versions": "view",
-    "list_experiment_model_versions": "view",
-    "list_experiment_model_uses": "view",
-    "list_model_version_uses": "view",
-    "list_model_version_exports": "view",
-    "get_model_lineage": "view",
-    "list_model_leaderboards": "view",
-    "register_model_version": "submit",
-    "get_model_version": "view",
-    "update_model_version": "submit",
-    "delete_model_version": "submit",
-    "get_model_alias": "view",
-    "set_model_alias": "submit",
-    "delete_model_alias": "submit",
-    "list_model_alias_moves": "view",
-    "list_model_promotions": "view",
-    "create_model_promotion": "submit",
-    "delete_model_promotion": "submit",
-    "fetch_model_file": "view",
-    "download_model_file": "view",
-    "get_model_blob": "submit",
-    "put_model_blob": "submit",
-    # deployments: services/deployments/management.py says who may change which. The router lets in those
-    # who hold `infer`
-    "list_deployments": "view",
-    "create_deployment": "submit",
-    "get_deployment": "view",
-    "get_deployment_address": "infer",
-    "update_deployment": "submit",
-    "roll_back_deployment": "submit",
-    "scale_deployment": "submit",
-    "stop_deployment": "submit",
-    "delete_deployment": "submit",
     # code
     "put_blob": "submit",
     "head_blob": "submit",
@@ -303,9 +264,6 @@ PERMISSIONS: Mapping[str, Permission] = {
     "agent_work_folders": "agent",
     "agent_preflights": "agent",
     "agent_secrets": "agent",
-    "agent_model_files": "agent",
-    "agent_model_part": "agent",
-    "agent_model_content": "agent",
     # description of the API
     "openapi": "self",
     "docs": "self",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import logging
 from collections.abc import Callable
 
 from sqlalchemy.orm import Session
 
-from muster_models.services.registry import uploads
+from muster_server import parts
 from muster_server.db.deleting import delete_all
 from muster_server.db.engine import Database
 from muster_server.services.core import blobs, retention
@@ -46,17 +47,21 @@ def sweep_once(
             return 0
         return retention.delete_old_logs(session, now, limit, days=log_retention_days)
 
-    parts: list[Callable[[Session, int], int]] = [
+    steps: list[Callable[[Session, int], int]] = [
         retention.delete_leftovers,
         lambda session, limit: retention.delete_expired(session, now, limit),
         lambda session, limit: blobs.delete_unused(session, now, limit),
-        lambda session, limit: uploads.delete_unused(session, now, limit),
         lambda session, limit: notification_retention.delete_old(session, now, limit),
         old_logs,
     ]
-    for part in parts:
+    steps += [
+        functools.partial(_swept, sweep, now)
+        for part in parts.installed()
+        for sweep in part.sweeps()
+    ]
+    for step in steps:
         try:
-            delete_all(database, part, budget_s=PART_S)
+            delete_all(database, step, budget_s=PART_S)
         except Exception:
             log.exception("sweep_part_failed")
     if metric_retention_days is not None:
@@ -65,3 +70,7 @@ def sweep_once(
         except Exception:
             log.exception("downsampling_failed")
     return due
+
+
+def _swept(sweep: parts.Sweep, now: dt.datetime, session: Session, limit: int) -> int:
+    return sweep(session, now, limit)

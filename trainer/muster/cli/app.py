@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,7 +72,8 @@ GROUPS = {
     "token": ("cluster", "token_app"),
     "trace": ("muster.cli.commands.analysis.trace", "app"),
 }
-"""Group of commands → its module in `commands`, and the Typer there."""
+"""Group of commands → its module in `commands`, and the Typer there. A name with dots is a module of
+another package, such as a part that may not be installed."""
 
 
 class CommandGroup(TyperGroup):
@@ -118,12 +120,21 @@ def command_line(words: Sequence[str] = ()) -> typer.Typer:
     """
     app = _empty()
     named = set(words[:1]) & {*COMMANDS, *GROUPS}
+    for name in named & {*GROUPS}:
+        if not _is_installed(GROUPS[name][0]):
+            from .output import CommandFailure
+
+            package = GROUPS[name][0].partition(".")[0].replace("_", "-")
+            raise CommandFailure(
+                f"`muster {name}` needs the package {package}, which is not installed.",
+                hint=f"install {package} of the same version; it is in parts/ of Muster's repository",
+            )
     for name, (module, function) in COMMANDS.items():
         if not named or name in named:
             settings = {"allow_interspersed_args": False} if name == "run" else None
             app.command(name, context_settings=settings)(_load(module, function))
     for name, (module, group) in GROUPS.items():
-        if not named or name in named:
+        if (not named or name in named) and _is_installed(module):
             app.add_typer(_load(module, group), name=name)
     return app
 
@@ -137,9 +148,15 @@ def listing() -> typer.Typer:
         # A command that is made by a function is written in no source.
         app.command(name, help=about or None)(_no_more if about else _load(module, function))
     for name, (module, group) in GROUPS.items():
+        if not _is_installed(module):
+            continue
         about = _found(module, rf'^{group} = typer\.Typer\(.*?help="(.*?)"')
         app.add_typer(typer.Typer(help=about), name=name)
     return app
+
+
+def _is_installed(module: str) -> bool:
+    return "." not in module or find_spec(module.partition(".")[0]) is not None
 
 
 def _no_more() -> None:
@@ -150,8 +167,8 @@ def _found(module: str, pattern: str) -> str:
     """Return the text that the pattern finds in the source of a module, in one line; "" for none."""
     if "." in module:
         package, _, rest = module.partition(".")
-        (folder,) = import_module(package).__path__
-        source = Path(folder, rest.replace(".", "/"))
+        spec = find_spec(package)
+        source = Path(str(spec and spec.origin)).parent / rest.replace(".", "/")
     else:
         source = Path(__file__).parent / "commands" / module
     found = re.search(pattern, source.with_suffix(".py").read_text(), re.DOTALL | re.MULTILINE)

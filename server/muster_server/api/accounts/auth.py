@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response, status
 from sqlalchemy.orm import Session
 
 from muster import __version__
-from muster_server import clock
+from muster_server import clock, parts
 from muster_server.db.engine import Database
 from muster_server.db.models import UserRow
 from muster_server.errors import NotFound, NotSignedIn, TooManyRequests
@@ -54,6 +54,7 @@ def get_auth_state(db: Db, config: Config, addr: RemoteAddr) -> AuthState:
         setup_command=setup_command(config) if is_required else None,
         sign_in_command=None if is_required else sign_in_command(config, addr),
         version=__version__,
+        parts=[part.name for part in parts.installed()],
     )
 
 

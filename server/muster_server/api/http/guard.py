@@ -25,13 +25,13 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster_server import clock
+from muster_server import clock, parts
 from muster_server.db.engine import Database
 from muster_server.db.failures import is_disk_full, is_unavailable
 from muster_server.errors import Forbidden, NotSignedIn
 from muster_server.middleware.meter import ROUTE
 from muster_server.security.cookies import session_cookie_name
-from muster_server.security.permissions import PERMISSIONS, Permission, allows
+from muster_server.security.permissions import Permission, allows
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret
 from muster_server.services.core import identity
@@ -78,12 +78,13 @@ def operations_of(app: FastAPI) -> list[Operation]:
     a kind that cannot be checked (a mounted application brings routes of its own).
     """
     found: list[Operation] = []
+    needed = parts.permissions()
     for context in iter_route_contexts(app.router.routes):
         route: BaseRoute = context.original_route
         operation_id = _operation_id(route)
         if operation_id is None:
             raise UnguardedRoute(f"route {context.path!r} has no operation id")
-        if operation_id not in PERMISSIONS:
+        if operation_id not in needed:
             raise UnguardedRoute(
                 f"route {context.path!r} ({operation_id}) has no entry in "
                 "muster_server/security/permissions.py"
@@ -92,7 +93,7 @@ def operations_of(app: FastAPI) -> list[Operation]:
         found.append(
             Operation(
                 id=operation_id,
-                permission=PERMISSIONS[operation_id],
+                permission=needed[operation_id],
                 kind="websocket" if is_websocket else "http",
                 path=str(context.path),
                 pattern=context.path_regex,

@@ -31,6 +31,8 @@ class AuthState(Output):
     """Shell command that prints a new sign-in token on this installation; only for a browser on the
     machine of the server, once it is set up."""
     version: str
+    parts: list[str]
+    """Names of the parts that are installed beside the core: `models`."""
 
 
 class SetupIn(Input):

@@ -28,6 +28,7 @@ from muster.wire import (
     MediaRecord,
     MessageRecord,
     MetricsRecord,
+    ModelRegistration,
     ModelRegistrationRecord,
     ModelResultRecord,
     NumberedRecord,
@@ -92,6 +93,7 @@ from .sessions import Fence, NodeIdentity, refusal, require_session
 MESSAGE_EVENTS = frozenset({CHECKPOINT_DAMAGED, NEAR_LIMIT})
 """Types of events that a job's message may become."""
 MAX_RECORDS = 1000
+NO_REGISTRY = "This server has no model registry: the package muster-models is not installed."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +225,12 @@ def _stored(accepted: _Accepted) -> StoredRecords:
         return StoredRecords(reply=reply, new=[])
     if accepted.new:
         acked_seq = accepted.new[-1].seq
-    return StoredRecords(reply=RecordsReply(acked_seq=acked_seq), new=accepted.new)
+    refused = [
+        ModelRegistration(no=n.record.no, error=NO_REGISTRY)
+        for n in accepted.call.request.records
+        if isinstance(n.record, ModelRegistrationRecord) and n.seq <= acked_seq
+    ]
+    return StoredRecords(reply=RecordsReply(acked_seq=acked_seq, models=refused), new=accepted.new)
 
 
 def _free_ended(session: Session, superseded: Sequence[_Accepted], now: dt.datetime) -> set[str]:
@@ -376,7 +383,7 @@ def _apply_other(
             trial = session.get_one(TrialRow, allocation.trial_id)
             tracked_runs.record(session, trial, allocation.attempt_no, record, now)
         case ModelRegistrationRecord():
-            pass  # services/registry registers it, and answers it, when all is stored.
+            pass  # The part `models` registers it, and answers it, when all is stored.
         case MediaDropsRecord():
             media.record_drops(session, allocation, record)
         case ScheduleRecord():

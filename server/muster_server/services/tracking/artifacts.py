@@ -16,7 +16,6 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
 from muster.tracking import TrackingError, invalid, missing
-from muster_models.services.registry import fetching
 from muster_server.db.engine import Database
 from muster_server.db.models import (
     LoggedModelRow,
@@ -27,7 +26,6 @@ from muster_server.db.models import (
     RunArtifactRow,
     UnmanagedRunRow,
 )
-from muster_server.settings import Settings
 
 from ..core import chunks
 from ..core.callers import Caller
@@ -117,12 +115,13 @@ def put(
         raise
 
 
-def read(
-    database: Database, caller: Caller, path: str, *, settings: Settings
-) -> tuple[int, Iterator[bytes]]:
+def is_registered(path: str) -> bool:
+    """Return whether a path is that of a version of a model."""
+    return path.strip("/").startswith(f"{REGISTRY}/")
+
+
+def read(database: Database, caller: Caller, path: str) -> tuple[int, Iterator[bytes]]:
     """Return the size of a file and its content. Raises TrackingError."""
-    if path.strip("/").startswith(f"{REGISTRY}/"):
-        return _read_version(database, caller, path, settings)
     with database.read() as session:
         trial_id, inner = _file(session, caller, path, writes=False)
         row = session.scalars(
@@ -146,8 +145,8 @@ def entries(session: Session, caller: Caller, path: str) -> list[dict[str, Any]]
     """Return the entries of a folder as MLflow shows them; none for a file or for nothing.
 
     Raises TrackingError for a folder of more than `LISTED_MAX`."""
-    if path.strip("/").startswith(f"{REGISTRY}/"):
-        _, version, inner = _version_at(session, path)
+    if is_registered(path):
+        _, version, inner = version_at(session, path)
         files = select(ModelFileRow.path, ModelFileRow.size_bytes).where(
             ModelFileRow.version_id == version.id
         )
@@ -182,7 +181,7 @@ def remove_model(session: Session, run: UnmanagedRunRow, model_id: str) -> None:
     _remove(session, run, inside)
 
 
-def _version_at(session: Session, path: str) -> tuple[ModelRow, ModelVersionRow, str]:
+def version_at(session: Session, path: str) -> tuple[ModelRow, ModelVersionRow, str]:
     """Return the model, the version and the path within it for registry/<id>/…"""
     _, number, *inner = path.strip("/").split("/")
     found = session.execute(
@@ -193,30 +192,6 @@ def _version_at(session: Session, path: str) -> tuple[ModelRow, ModelVersionRow,
     if found is None:
         raise missing(f"There is no version of a model under {path[:200]}.")
     return found[0], found[1], "/".join(inner)
-
-
-def _read_version(
-    database: Database, caller: Caller, path: str, settings: Settings
-) -> tuple[int, Iterator[bytes]]:
-    """Return a file of a version, which a node reads first if the server lacks it: clients repeat what is
-    answered with 503."""
-    with database.transaction() as session:
-        model, version, inner = _version_at(session, path)
-        file = fetching.file_of(session, model, version, inner)
-        if fetching.num_parts(file) > 1:
-            raise invalid(
-                f"{inner} is fetched in parts, which MLflow's client cannot do: use `muster model pull "
-                f"{model.name}:{version.number} DIR`"
-            )
-        fetched = fetching.request(session, version, file, 0, caller, settings=settings)
-        if fetched.state == "ready":
-            content = fetching.find_content(session, file, export_id=fetched.export_id)
-            return content.size_bytes, content.stream(database, 0)
-    if fetched.state == "failed":
-        raise invalid(f"{inner} cannot be read: {fetched.message}")
-    raise TrackingError(
-        503, "TEMPORARILY_UNAVAILABLE", f"{inner} is being read by {fetched.waits_for}"
-    )
 
 
 def _require_unused(session: Session, mine: Any) -> None:

@@ -7,7 +7,7 @@ logged model of this server; no other address is ever read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import select
@@ -24,6 +24,7 @@ from muster_models.schemas.registry import (
     ModelPatch,
     VersionPatch,
 )
+from muster_server.db.engine import Database
 from muster_server.db.models import (
     ExperimentRow,
     ModelAliasRow,
@@ -37,10 +38,10 @@ from muster_server.db.models import (
 )
 from muster_server.errors import Conflict
 from muster_server.services.core.callers import Caller
-from muster_server.services.tracking.artifacts import REGISTRY, place
+from muster_server.services.tracking.artifacts import REGISTRY, place, version_at
 from muster_server.settings import Settings
 
-from . import aliases, mlmodel, models, registration
+from . import aliases, fetching, mlmodel, models, registration
 from .lineage import latest_metrics, lineage_of
 from .places import VersionFile, checked
 
@@ -426,6 +427,30 @@ def _description(body: Body) -> str | None:
 
 def _ms(at: Any) -> int:
     return int(at.timestamp() * 1000)
+
+
+def read_version(
+    database: Database, caller: Caller, path: str, settings: Settings
+) -> tuple[int, Iterator[bytes]]:
+    """Return a file of a version, which a node reads first if the server lacks it: clients repeat what is
+    answered with 503."""
+    with database.transaction() as session:
+        model, version, inner = version_at(session, path)
+        file = fetching.file_of(session, model, version, inner)
+        if fetching.num_parts(file) > 1:
+            raise invalid(
+                f"{inner} is fetched in parts, which MLflow's client cannot do: use `muster model pull "
+                f"{model.name}:{version.number} DIR`"
+            )
+        fetched = fetching.request(session, version, file, 0, caller, settings=settings)
+        if fetched.state == "ready":
+            content = fetching.find_content(session, file, export_id=fetched.export_id)
+            return content.size_bytes, content.stream(database, 0)
+    if fetched.state == "failed":
+        raise invalid(f"{inner} cannot be read: {fetched.message}")
+    raise TrackingError(
+        503, "TEMPORARILY_UNAVAILABLE", f"{inner} is being read by {fetched.waits_for}"
+    )
 
 
 _R, _V = "registered-models", "model-versions"
