@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../api/client";
 import { Notice } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
@@ -119,46 +119,22 @@ export function CleaningDialog({
 function Verdicts({ plan }: { plan: Schemas["CleaningPlanOut"] }) {
   const { t } = useTranslation();
   return (
-    <DataTable
+    <DataTable<(typeof plan.checkpoints)[number]>
       rows={plan.checkpoints}
       rowKey={(row) => row.id}
       label={t("cleaning.title")}
       testId="cleaning-plan"
       columns={[
-        {
-          id: "step",
-          header: t("checkpoints.step"),
-          lead: true,
-          cell: (row) => <b className="num">{format.count(row.step)}</b>,
-        },
-        {
-          id: "trial",
-          header: t("cleaning.trial"),
-          align: "right",
-          cell: (row) => format.count(row.trial_no),
-        },
-        {
-          id: "value",
-          header: plan.metric ?? t("cleaning.value"),
-          align: "right",
-          cell: (row) => format.num(row.value),
-        },
-        {
-          id: "size",
-          header: t("checkpoints.size"),
-          align: "right",
-          cell: (row) => format.bytes(row.size_bytes),
-        },
-        {
-          id: "verdict",
-          header: t("cleaning.verdict"),
-          cell: (row) => (
-            <Badge size="xs" variant="light" color={row.is_kept ? "green" : "orange"}>
-              {t(row.is_kept ? "cleaning.stays" : "cleaning.willGo")}
-            </Badge>
-          ),
-        },
-        { id: "why", header: t("cleaning.why"), cell: (row) => row.reason },
+        lead("step", t("checkpoints.step"), (row) => <b className="num">{format.count(row.step)}</b>),
+        numeric("trial", t("cleaning.trial"), (row) => format.count(row.trial_no)),
+        numeric("value", plan.metric ?? t("cleaning.value"), (row) => format.num(row.value)),
+        numeric("size", t("checkpoints.size"), (row) => format.bytes(row.size_bytes)),
+        column("verdict", t("cleaning.verdict"), (row) => (
+          <Badge size="xs" variant="light" color={row.is_kept ? "green" : "orange"}>
+            {t(row.is_kept ? "cleaning.stays" : "cleaning.willGo")}
+          </Badge>
+        )),
+        column("why", t("cleaning.why"), (row) => row.reason),
       ]}
     />
   );

@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 
 import { experiment, type ExperimentDetail } from "../../api/queries";
 import { Code, Empty, Section } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { column, DataTable, lead } from "../../components/tables/DataTable";
 import layout from "../../components/layout.module.css";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
@@ -103,7 +103,7 @@ function Resolved({
   if (rows.length === 0) return <Empty title={t("config.noMatch", { text: find })} />;
   const look = (isDefault: boolean): string => `mono ${css["setting"]} ${isDefault ? "dim" : ""}`;
   return (
-    <DataTable
+    <DataTable<(typeof rows)[number]>
       rows={rows}
       rowKey={(row) => row.path}
       label={t("config.title")}
@@ -116,17 +116,8 @@ function Resolved({
           width: 320,
           cell: (row) => <span className={look(row.isDefault)}>{row.path}</span>,
         },
-        {
-          id: "value",
-          header: t("config.value"),
-          cell: (row) => <span className={look(row.isDefault)}>{row.text}</span>,
-        },
-        {
-          id: "origin",
-          header: t("config.origin"),
-          width: 140,
-          cell: (row) => <Origin origin={origins[row.path]} />,
-        },
+        column("value", t("config.value"), (row) => <span className={look(row.isDefault)}>{row.text}</span>),
+        column("origin", t("config.origin"), (row) => <Origin origin={origins[row.path]} />, { width: 140 }),
       ]}
     />
   );
@@ -154,15 +145,15 @@ function Difference({ experiment: data, other }: { experiment: ExperimentDetail;
         const rows = settingPairs(data.config, found.config);
         if (rows.length === 0) return <Empty title={t("config.same", { name: found.name, id: found.id })} />;
         return (
-          <DataTable
+          <DataTable<(typeof rows)[number]>
             rows={rows}
             rowKey={(row) => row.path}
             label={t("config.shape.difference")}
             testId="settings-difference"
             columns={[
-              { id: "path", header: t("config.setting"), lead: true, cell: (row) => <Value text={row.path} /> },
-              { id: "here", header: `#${data.id} ${data.name}`, cell: (row) => <Value text={row.here} /> },
-              { id: "there", header: `#${found.id} ${found.name}`, cell: (row) => <Value text={row.there} /> },
+              lead("path", t("config.setting"), (row) => <Value text={row.path} />),
+              column("here", `#${data.id} ${data.name}`, (row) => <Value text={row.here} />),
+              column("there", `#${found.id} ${found.name}`, (row) => <Value text={row.there} />),
             ]}
           />
         );

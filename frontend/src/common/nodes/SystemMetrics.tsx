@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type SystemMetrics, systemMetrics } from "../../api/queries";
 import { Empty } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { useNow } from "../../components/useNow";
 import * as format from "../../lib/format";
@@ -40,40 +40,31 @@ function Busy({ data }: { data: SystemMetrics }) {
           ))}
         </p>
       ) : null}
-      <DataTable
+      <DataTable<SystemRow>
         rows={rows}
         rowKey={(row) => row.name}
         label={t("nodes.system")}
         testId="system-metrics"
         columns={[
-          {
-            id: "name",
-            header: t("nodes.busy.figure"),
-            lead: true,
-            cell: (row) => (
-              <>
-                {t(`nodes.busy.${row.label}`, { index: row.index ?? 0 })}{" "}
-                {row.of ? <span className="mono">{row.of}</span> : null}
-                {row.index !== null && data.ranks.some((r) => r.slot_type === "cuda" && r.slot === row.index) ? (
-                  <span className="dim">
-                    {" "}
-                    {data.ranks
-                      .filter((r) => r.slot_type === "cuda" && r.slot === row.index)
-                      .map((r) => t("rank.no", { rank: r.rank }))
-                      .join(", ")}
-                  </span>
-                ) : null}
-              </>
-            ),
-          },
-          { id: "last", header: t("nodes.busy.now"), align: "right", cell: (row) => show(row, row.last) },
-          {
-            id: "line",
-            header: t("nodes.busy.lastHour"),
-            cell: (row) => (
-              <Line row={row} times={times} label={t("nodes.busy.most", { value: show(row, row.most) })} />
-            ),
-          },
+          lead("name", t("nodes.busy.figure"), (row) => (
+            <>
+              {t(`nodes.busy.${row.label}`, { index: row.index ?? 0 })}{" "}
+              {row.of ? <span className="mono">{row.of}</span> : null}
+              {row.index !== null && data.ranks.some((r) => r.slot_type === "cuda" && r.slot === row.index) ? (
+                <span className="dim">
+                  {" "}
+                  {data.ranks
+                    .filter((r) => r.slot_type === "cuda" && r.slot === row.index)
+                    .map((r) => t("rank.no", { rank: r.rank }))
+                    .join(", ")}
+                </span>
+              ) : null}
+            </>
+          )),
+          numeric("last", t("nodes.busy.now"), (row) => show(row, row.last)),
+          column("line", t("nodes.busy.lastHour"), (row) => (
+            <Line row={row} times={times} label={t("nodes.busy.most", { value: show(row, row.most) })} />
+          )),
         ]}
       />
       {data.gpu_problem ? <p className="dim">{t("nodes.busy.gpuProblem", { problem: data.gpu_problem })}</p> : null}

@@ -26,6 +26,29 @@ export interface Column<T> {
   quiet?: true;
 }
 
+type Cell<T> = Column<T>["cell"];
+type More<T> = Partial<Omit<Column<T>, "id" | "header" | "cell">>;
+
+/** A column of words, at the left. */
+export function column<T>(id: string, header: string, cell: Cell<T>, more?: More<T>): Column<T> {
+  return { id, header, cell, ...more };
+}
+
+/** A column of numbers, at the right. */
+export function numeric<T>(id: string, header: string, cell: Cell<T>, more?: More<T>): Column<T> {
+  return { id, header, cell, align: "right", ...more };
+}
+
+/** The column that names the row. */
+export function lead<T>(id: string, header: string, cell: Cell<T>, more?: More<T>): Column<T> {
+  return { id, header, cell, lead: true, ...more };
+}
+
+/** The column of a row's buttons. */
+export function actions<T>(id: string, header: string, cell: Cell<T>): Column<T> {
+  return { id, header, cell, align: "right", quiet: true };
+}
+
 export interface Ticks<T> {
   has: (row: T) => boolean;
   onToggle: (row: T) => void;

@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 import type { Experiment } from "../../api/queries";
 import { Headline } from "../../common/headline/Headline";
 import { Meter, TrialsBar } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { ExperimentLink } from "../../components/ExperimentLink";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago, Elapsed } from "../../components/Time";
@@ -23,14 +23,14 @@ export function RunningTable({ items }: { items: Experiment[] }) {
     return `≈ ${format.duration((ran / item.progress) * (1 - item.progress))}`;
   };
   return (
-    <DataTable
+    <DataTable<Experiment>
       rows={items}
       rowKey={(item) => item.id}
       label={t("overview.running")}
       testId="running"
       columns={[
-        { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
-        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={shownState(item)} plain /> },
+        lead("name", t("experiments.name"), (item) => <ExperimentLink item={item} />),
+        column("state", t("experiments.state"), (item) => <StateBadge state={shownState(item)} plain />),
         {
           id: "progress",
           header: t("experiments.progress"),
@@ -49,21 +49,10 @@ export function RunningTable({ items }: { items: Experiment[] }) {
               <TrialsBar byState={item.num_trials_by_state} planned={item.num_trials_planned} />
             ),
         },
-        { id: "metric", header: t("experiments.metric"), cell: (item) => <Headline item={item} /> },
-        {
-          id: "slots",
-          header: t("experiments.slots"),
-          phone: false,
-          align: "right",
-          cell: (item) => slotsText(t, item),
-        },
-        {
-          id: "for",
-          header: t("experiments.elapsed"),
-          align: "right",
-          cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
-        },
-        { id: "eta", header: t("experiments.eta"), align: "right", cell: eta },
+        column("metric", t("experiments.metric"), (item) => <Headline item={item} />),
+        numeric("slots", t("experiments.slots"), (item) => slotsText(t, item), { phone: false }),
+        numeric("for", t("experiments.elapsed"), (item) => <Elapsed start={item.started_at} end={item.ended_at} />),
+        numeric("eta", t("experiments.eta"), eta),
       ]}
     />
   );
@@ -73,21 +62,16 @@ export function RunningTable({ items }: { items: Experiment[] }) {
 export function RecentTable({ items }: { items: Experiment[] }) {
   const { t } = useTranslation();
   return (
-    <DataTable
+    <DataTable<Experiment>
       rows={items}
       rowKey={(item) => item.id}
       label={t("overview.recent")}
       columns={[
-        { id: "name", header: t("experiments.name"), lead: true, cell: (item) => <ExperimentLink item={item} /> },
-        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
-        { id: "metric", header: t("experiments.metric"), cell: (item) => <Headline item={item} /> },
-        {
-          id: "for",
-          header: t("experiments.elapsed"),
-          align: "right",
-          cell: (item) => <Elapsed start={item.started_at} end={item.ended_at} />,
-        },
-        { id: "at", header: t("experiments.ended"), align: "right", cell: (item) => <Ago at={item.ended_at} /> },
+        lead("name", t("experiments.name"), (item) => <ExperimentLink item={item} />),
+        column("state", t("experiments.state"), (item) => <StateBadge state={item.state} plain />),
+        column("metric", t("experiments.metric"), (item) => <Headline item={item} />),
+        numeric("for", t("experiments.elapsed"), (item) => <Elapsed start={item.started_at} end={item.ended_at} />),
+        numeric("at", t("experiments.ended"), (item) => <Ago at={item.ended_at} />),
       ]}
     />
   );

@@ -8,7 +8,7 @@ import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
 import { cluster, me, queue, type QueueItem, type QueueMove } from "../../api/queries";
 import { Clamped, Empty, LoadMore, PageHead, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { FilterBar, SetFilter } from "../../components/tables/FilterBar";
 import { SubmitLink } from "../../components/SubmitLink";
 import { PriorityDialog } from "../../components/dialogs/PriorityDialog";
@@ -122,20 +122,15 @@ function useColumns(places: ReturnType<typeof placesOf>, { onProject, onMove, on
   const { t } = useTranslation();
   const user = useQuery(me).data;
   return [
-    { id: "position", header: "#", align: "right", cell: (item) => item.position ?? "–", width: 40 },
-    {
-      id: "name",
-      header: t("queue.trial"),
-      lead: true,
-      cell: (item) => (
-        <>
-          <Link to="/trials/$trialId" params={{ trialId: String(item.trial_id) }}>
-            <Clamped text={`${item.experiment_name} · ${t("trial.no", { no: item.trial_no })}`} />
-          </Link>
-          {item.state === "QUEUED" ? null : <StateBadge state={item.state} plain />}
-        </>
-      ),
-    },
+    numeric("position", "#", (item) => item.position ?? "–", { width: 40 }),
+    lead("name", t("queue.trial"), (item) => (
+      <>
+        <Link to="/trials/$trialId" params={{ trialId: String(item.trial_id) }}>
+          <Clamped text={`${item.experiment_name} · ${t("trial.no", { no: item.trial_no })}`} />
+        </Link>
+        {item.state === "QUEUED" ? null : <StateBadge state={item.state} plain />}
+      </>
+    )),
     {
       id: "reason",
       header: t("queue.reason"),
@@ -147,52 +142,40 @@ function useColumns(places: ReturnType<typeof placesOf>, { onProject, onMove, on
         </span>
       ),
     },
-    {
-      id: "starts",
-      header: t("queue.starts"),
-      align: "right",
-      cell: (item) =>
-        item.estimated_start_at ? (
-          <Until at={item.estimated_start_at} />
-        ) : (
-          <span className="dim" title={t("queue.noEstimateHint")}>
-            {t("queue.noEstimate")}
-          </span>
-        ),
-    },
-    {
-      id: "slots",
-      header: t("queue.asks"),
-      cell: (item) => (
-        <span className={tableCss["tight"]}>
-          {t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", {
-            min: item.min_slots,
-            count: item.num_slots,
-            type: item.slot_type,
-            pool: item.pool,
-          })}
+    numeric("starts", t("queue.starts"), (item) =>
+      item.estimated_start_at ? (
+        <Until at={item.estimated_start_at} />
+      ) : (
+        <span className="dim" title={t("queue.noEstimateHint")}>
+          {t("queue.noEstimate")}
         </span>
       ),
-    },
-    {
-      id: "priority",
-      header: t("queue.priority"),
-      align: "right",
-      cell: (item) =>
-        mayChange(user, item.owner) ? (
-          <Button
-            variant="default"
-            size="compact-xs"
-            onClick={() => onPriority(item)}
-            aria-label={t("priority.change", { value: item.priority, name: item.experiment_name })}
-            data-testid="priority"
-          >
-            {item.priority}
-          </Button>
-        ) : (
-          item.priority
-        ),
-    },
+    ),
+    column("slots", t("queue.asks"), (item) => (
+      <span className={tableCss["tight"]}>
+        {t(item.min_slots < item.num_slots ? "queue.elastic" : "queue.slots", {
+          min: item.min_slots,
+          count: item.num_slots,
+          type: item.slot_type,
+          pool: item.pool,
+        })}
+      </span>
+    )),
+    numeric("priority", t("queue.priority"), (item) =>
+      mayChange(user, item.owner) ? (
+        <Button
+          variant="default"
+          size="compact-xs"
+          onClick={() => onPriority(item)}
+          aria-label={t("priority.change", { value: item.priority, name: item.experiment_name })}
+          data-testid="priority"
+        >
+          {item.priority}
+        </Button>
+      ) : (
+        item.priority
+      ),
+    ),
     {
       id: "project",
       header: t("experiments.project"),
@@ -209,17 +192,12 @@ function useColumns(places: ReturnType<typeof placesOf>, { onProject, onMove, on
         </button>
       ),
     },
-    { id: "owner", phone: false, header: t("queue.owner"), cell: (item) => item.owner ?? "–" },
-    { id: "since", header: t("queue.waiting"), align: "right", cell: (item) => <Ago at={item.waiting_since} short /> },
-    {
-      id: "move",
-      header: t("queue.order"),
-      align: "right",
-      cell: (item) => {
-        const at = places.get(item.trial_id);
-        return at && mayChange(user, item.owner) ? <QueueMoves item={item} places={at} onMove={onMove} /> : null;
-      },
-    },
+    column("owner", t("queue.owner"), (item) => item.owner ?? "–", { phone: false }),
+    numeric("since", t("queue.waiting"), (item) => <Ago at={item.waiting_since} short />),
+    numeric("move", t("queue.order"), (item) => {
+      const at = places.get(item.trial_id);
+      return at && mayChange(user, item.owner) ? <QueueMoves item={item} places={at} onMove={onMove} /> : null;
+    }),
   ];
 }
 

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type NodeAllocation, nodeAllocations } from "../../../api/queries";
 import { Clamped, Empty, LoadMore, Section } from "../../../components/basics";
-import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
 import { Stamp } from "../../../components/Time";
 import * as format from "../../../lib/format";
@@ -14,20 +14,15 @@ export function NodeHistory({ nodeId }: { nodeId: string }) {
   const { t } = useTranslation();
   const query = useInfiniteQuery(nodeAllocations(nodeId));
   const columns: Column<NodeAllocation>[] = [
-    {
-      id: "trial",
-      header: t("queue.trial"),
-      lead: true,
-      cell: (item) => (
-        <Link to="/trials/$trialId" params={{ trialId: String(item.trial_id) }}>
-          <Clamped
-            text={`${item.experiment_name} · ${t("nodes.historyTrial", { no: item.trial_no, attempt: item.attempt_no })}`}
-          />
-        </Link>
-      ),
-    },
-    { id: "slots", header: t("nodes.slots"), align: "right", width: 80, cell: (item) => item.num_slots },
-    { id: "from", header: t("nodes.historyFrom"), width: 170, cell: (item) => <Stamp at={item.created_at} /> },
+    lead("trial", t("queue.trial"), (item) => (
+      <Link to="/trials/$trialId" params={{ trialId: String(item.trial_id) }}>
+        <Clamped
+          text={`${item.experiment_name} · ${t("nodes.historyTrial", { no: item.trial_no, attempt: item.attempt_no })}`}
+        />
+      </Link>
+    )),
+    numeric("slots", t("nodes.slots"), (item) => item.num_slots, { width: 80 }),
+    column("from", t("nodes.historyFrom"), (item) => <Stamp at={item.created_at} />, { width: 170 }),
     {
       id: "for",
       header: t("nodes.historyFor"),
@@ -40,11 +35,9 @@ export function NodeHistory({ nodeId }: { nodeId: string }) {
           format.duration((Date.parse(item.ended_at) - Date.parse(item.created_at)) / 1000)
         ),
     },
-    {
-      id: "end",
-      header: t("nodes.historyEnd"),
-      cell: (item) => (item.message ? <Clamped text={item.message} /> : <span className="dim">{format.MISSING}</span>),
-    },
+    column("end", t("nodes.historyEnd"), (item) =>
+      item.message ? <Clamped text={item.message} /> : <span className="dim">{format.MISSING}</span>,
+    ),
   ];
   return (
     <Section title={t("nodes.history")}>

@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 
 import type { Node } from "../../../api/queries";
 import { Clamped } from "../../../components/basics";
-import { DataTable } from "../../../components/tables/DataTable";
+import { column, DataTable, lead, numeric } from "../../../components/tables/DataTable";
 import * as format from "../../../lib/format";
 import { rankRanges } from "../../../lib/series/perf";
 import { seriesIndex } from "../../../lib/states";
@@ -33,30 +33,23 @@ export function NodeSlots({ node }: { node: Node }) {
       </div>
       {held.length > 0 ? (
         <div className={layout["aboveXl"]}>
-          <DataTable
+          <DataTable<(typeof held)[number]>
             rows={held}
             rowKey={(entry) => entry.trialId}
             label={t("nodes.running")}
             testId="node-trials"
             columns={[
-              {
-                id: "name",
-                header: t("queue.trial"),
-                lead: true,
-                cell: (entry) => (
-                  <Link to="/trials/$trialId" params={{ trialId: String(entry.trialId) }} className={css["keyed"]}>
-                    <i style={{ background: `var(--series-${seriesIndex(entry.experimentId)})` }} />
-                    <Clamped text={entry.experimentName} />
-                  </Link>
-                ),
-              },
-              { id: "trial", header: t("nodes.trialId"), align: "right", cell: (entry) => entry.trialId },
-              { id: "slots", header: t("nodes.slots"), cell: (entry) => rankRanges(entry.slots) },
-              {
-                id: "ranks",
-                header: t("ranks.members"),
-                cell: (entry) => (entry.ranks.length > 0 ? rankRanges(entry.ranks) : format.MISSING),
-              },
+              lead("name", t("queue.trial"), (entry) => (
+                <Link to="/trials/$trialId" params={{ trialId: String(entry.trialId) }} className={css["keyed"]}>
+                  <i style={{ background: `var(--series-${seriesIndex(entry.experimentId)})` }} />
+                  <Clamped text={entry.experimentName} />
+                </Link>
+              )),
+              numeric("trial", t("nodes.trialId"), (entry) => entry.trialId),
+              column("slots", t("nodes.slots"), (entry) => rankRanges(entry.slots)),
+              column("ranks", t("ranks.members"), (entry) =>
+                entry.ranks.length > 0 ? rankRanges(entry.ranks) : format.MISSING,
+              ),
             ]}
           />
         </div>
