@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { type Experiment, experiments } from "../../api/queries";
 import { Headline } from "../../common/headline/Headline";
 import { Empty, Section } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { actions, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { SubmitLink } from "../../components/SubmitLink";
@@ -60,42 +60,31 @@ export function Suggestions({ chosen, onChoose }: { chosen: number[]; onChoose: 
 function Runs({ items, onAdd }: { items: Experiment[]; onAdd: (id: number) => void }) {
   const { t } = useTranslation();
   return (
-    <DataTable
+    <DataTable<Experiment>
       rows={items}
       rowKey={(item) => item.id}
       label={t("compare.recent")}
       testId="compare-with"
       columns={[
-        {
-          id: "name",
-          header: t("experiments.name"),
-          lead: true,
-          cell: (item) => (
-            <span>
-              {item.name} <span className="dim num">#{item.id}</span>
-              {item.only_trial_id === null ? <span className="dim"> {t("compare.bestOfSearch")}</span> : null}
-            </span>
-          ),
-        },
-        { id: "state", header: t("experiments.state"), cell: (item) => <StateBadge state={item.state} plain /> },
-        { id: "metric", header: t("experiments.metric"), cell: (item) => <Headline item={item} /> },
-        { id: "at", header: t("experiments.created"), align: "right", cell: (item) => <Ago at={item.created_at} /> },
-        {
-          id: "add",
-          header: t("common.rowActions"),
-          quiet: true,
-          align: "right",
-          cell: (item) => (
-            <Button
-              variant="subtle"
-              size="compact-xs"
-              aria-label={t("compare.addOf", { name: item.name })}
-              onClick={() => onAdd(trialOf(item) ?? 0)}
-            >
-              {t("compare.addOne")}
-            </Button>
-          ),
-        },
+        lead("name", t("experiments.name"), (item) => (
+          <span>
+            {item.name} <span className="dim num">#{item.id}</span>
+            {item.only_trial_id === null ? <span className="dim"> {t("compare.bestOfSearch")}</span> : null}
+          </span>
+        )),
+        column("state", t("experiments.state"), (item) => <StateBadge state={item.state} plain />),
+        column("metric", t("experiments.metric"), (item) => <Headline item={item} />),
+        numeric("at", t("experiments.created"), (item) => <Ago at={item.created_at} />),
+        actions("add", t("common.rowActions"), (item) => (
+          <Button
+            variant="subtle"
+            size="compact-xs"
+            aria-label={t("compare.addOf", { name: item.name })}
+            onClick={() => onAdd(trialOf(item) ?? 0)}
+          >
+            {t("compare.addOne")}
+          </Button>
+        )),
       ]}
     />
   );

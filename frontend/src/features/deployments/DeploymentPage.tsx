@@ -9,7 +9,7 @@ import { useLiveQueries } from "../../api/liveHooks";
 import { type Deployment, deployment as deploymentQuery, type Replica, type Revision } from "../../api/queries";
 import { Code, Empty, Notice, PageHead, Section, Stats } from "../../components/basics";
 import { Confirm } from "../../components/dialogs/Confirm";
-import { type Column, DataTable } from "../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { FormDialog } from "../../components/dialogs/FormDialog";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
@@ -100,32 +100,25 @@ function Found({ deployment }: { deployment: Deployment }) {
 function Replicas({ replicas }: { replicas: Replica[] }) {
   const { t } = useTranslation();
   const columns: Column<Replica>[] = [
-    {
-      id: "replica",
-      header: t("deployments.replica"),
-      lead: true,
-      cell: (each) =>
-        each.trial_id === null ? (
-          format.MISSING
-        ) : (
-          <Link to="/trials/$trialId" params={{ trialId: String(each.trial_id) }}>
-            {each.experiment_id}.1
-          </Link>
-        ),
-    },
-    { id: "phase", header: t("deployments.state"), cell: (each) => <DeploymentState state={each.phase} /> },
-    { id: "version", header: t("deployments.version"), align: "right", cell: (each) => each.version },
-    { id: "node", header: t("deployments.node"), cell: (each) => each.node ?? format.MISSING },
-    { id: "rate", header: t("deployments.rate"), align: "right", cell: (each) => latency(each.requests_per_s) },
-    { id: "p99", header: t("deployments.p99"), align: "right", cell: (each) => latency(each.latency_p99_ms) },
-    {
-      id: "errors",
-      header: t("deployments.errors"),
-      align: "right",
-      cell: (each) => t("deployments.of", { errors: each.num_errors, requests: each.num_requests }),
-    },
-    { id: "reason", phone: false, header: t("deployments.reason"), cell: (each) => each.reason },
-    { id: "since", header: t("deployments.since"), align: "right", cell: (each) => <Ago at={each.phase_since} /> },
+    lead("replica", t("deployments.replica"), (each) =>
+      each.trial_id === null ? (
+        format.MISSING
+      ) : (
+        <Link to="/trials/$trialId" params={{ trialId: String(each.trial_id) }}>
+          {each.experiment_id}.1
+        </Link>
+      ),
+    ),
+    column("phase", t("deployments.state"), (each) => <DeploymentState state={each.phase} />),
+    numeric("version", t("deployments.version"), (each) => each.version),
+    column("node", t("deployments.node"), (each) => each.node ?? format.MISSING),
+    numeric("rate", t("deployments.rate"), (each) => latency(each.requests_per_s)),
+    numeric("p99", t("deployments.p99"), (each) => latency(each.latency_p99_ms)),
+    numeric("errors", t("deployments.errors"), (each) =>
+      t("deployments.of", { errors: each.num_errors, requests: each.num_requests }),
+    ),
+    column("reason", t("deployments.reason"), (each) => each.reason, { phone: false }),
+    numeric("since", t("deployments.since"), (each) => <Ago at={each.phase_since} />),
   ];
   if (replicas.length === 0) return <Empty title={t("deployments.noReplicas")} />;
   return (
@@ -142,17 +135,13 @@ function Replicas({ replicas }: { replicas: Replica[] }) {
 function Revisions({ revisions }: { revisions: Revision[] }) {
   const { t } = useTranslation();
   const columns: Column<Revision>[] = [
-    { id: "number", header: t("deployments.revision"), lead: true, cell: (each) => each.number },
-    { id: "serves", header: t("deployments.version"), cell: (each) => <Served of={each} /> },
-    { id: "reference", header: t("deployments.reference"), cell: (each) => each.reference },
-    { id: "state", header: t("deployments.state"), cell: (each) => <DeploymentState state={each.state} /> },
-    { id: "by", phone: false, header: t("deployments.by"), cell: (each) => each.created_by },
-    {
-      id: "why",
-      header: t("deployments.reason"),
-      cell: (each) => [each.reason, each.message].filter(Boolean).join(" · "),
-    },
-    { id: "at", header: t("deployments.made"), align: "right", cell: (each) => <Ago at={each.created_at} /> },
+    lead("number", t("deployments.revision"), (each) => each.number),
+    column("serves", t("deployments.version"), (each) => <Served of={each} />),
+    column("reference", t("deployments.reference"), (each) => each.reference),
+    column("state", t("deployments.state"), (each) => <DeploymentState state={each.state} />),
+    column("by", t("deployments.by"), (each) => each.created_by, { phone: false }),
+    column("why", t("deployments.reason"), (each) => [each.reason, each.message].filter(Boolean).join(" · ")),
+    numeric("at", t("deployments.made"), (each) => <Ago at={each.created_at} />),
   ];
   return (
     <DataTable

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import { useLiveQueries } from "../../api/liveHooks";
 import { type DeploymentItem, deploymentList } from "../../api/queries";
 import { Code, Empty, PageHead } from "../../components/basics";
-import type { Column } from "../../components/tables/DataTable";
+import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
@@ -53,46 +53,22 @@ function None() {
 function useColumns(): Column<DeploymentItem>[] {
   const { t } = useTranslation();
   return [
-    {
-      id: "name",
-      header: t("deployments.name"),
-      lead: true,
-      cell: (each) => (
-        <Link to="/deployments/$name" params={{ name: each.name }}>
-          {each.name}
-        </Link>
-      ),
-    },
-    { id: "state", header: t("deployments.state"), cell: (each) => <DeploymentState state={each.state} /> },
-    { id: "serves", header: t("deployments.serves"), cell: (each) => <Served of={each} /> },
-    {
-      id: "replicas",
-      header: t("deployments.replicas"),
-      align: "right",
-      cell: (each) => t("deployments.ready", { ready: each.num_ready, wanted: each.num_replicas }),
-    },
-    {
-      id: "rate",
-      header: t("deployments.rate"),
-      align: "right",
-      cell: (each) => format.num(each.requests_per_s),
-    },
-    {
-      id: "p50",
-      header: t("deployments.p50"),
-      align: "right",
-      phone: false,
-      cell: (each) => latency(each.latency_p50_ms),
-    },
-    { id: "p99", header: t("deployments.p99"), align: "right", cell: (each) => latency(each.latency_p99_ms) },
-    {
-      id: "errors",
-      header: t("deployments.errors"),
-      align: "right",
-      cell: (each) => format.count(each.num_errors),
-    },
-    { id: "owner", phone: false, header: t("deployments.owner"), cell: (each) => each.owner ?? format.MISSING },
-    { id: "changed", header: t("deployments.changed"), align: "right", cell: (each) => <Ago at={each.updated_at} /> },
+    lead("name", t("deployments.name"), (each) => (
+      <Link to="/deployments/$name" params={{ name: each.name }}>
+        {each.name}
+      </Link>
+    )),
+    column("state", t("deployments.state"), (each) => <DeploymentState state={each.state} />),
+    column("serves", t("deployments.serves"), (each) => <Served of={each} />),
+    numeric("replicas", t("deployments.replicas"), (each) =>
+      t("deployments.ready", { ready: each.num_ready, wanted: each.num_replicas }),
+    ),
+    numeric("rate", t("deployments.rate"), (each) => format.num(each.requests_per_s)),
+    numeric("p50", t("deployments.p50"), (each) => latency(each.latency_p50_ms), { phone: false }),
+    numeric("p99", t("deployments.p99"), (each) => latency(each.latency_p99_ms)),
+    numeric("errors", t("deployments.errors"), (each) => format.count(each.num_errors)),
+    column("owner", t("deployments.owner"), (each) => each.owner ?? format.MISSING, { phone: false }),
+    numeric("changed", t("deployments.changed"), (each) => <Ago at={each.updated_at} />),
   ];
 }
 

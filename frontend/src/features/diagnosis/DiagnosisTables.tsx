@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 
 import type { Diagnosis } from "../../api/queries";
 import { Meter } from "../../components/basics";
-import { type Column, DataTable } from "../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import * as format from "../../lib/format";
 import { interval, probeName, signed } from "./words";
 import layout from "../../components/layout.module.css";
@@ -23,30 +23,20 @@ export function SharesTable({ shares }: { shares: Diagnosis["shares"] }) {
     return share ? [{ part, share }] : [];
   });
   const columns: Column<ShareRow>[] = [
-    {
-      id: "part",
-      header: t("diagnosis.share.name"),
-      lead: true,
-      cell: (row) => <b>{t(`diagnosis.share.${row.part}`)}</b>,
-    },
-    {
-      id: "share",
-      header: t("diagnosis.share.value"),
-      cell: (row) => (
-        <Meter
-          value={row.share.value}
-          label={t(`diagnosis.share.${row.part}`)}
-          tone={row.part === "compute" ? "ok" : "warn"}
-        />
-      ),
-    },
-    {
-      id: "interval",
-      header: t("diagnosis.share.interval"),
-      align: "right",
-      cell: (row) => `${interval(row.share).low} … ${interval(row.share).high}`,
-    },
-    { id: "n", header: t("diagnosis.share.n"), align: "right", cell: (row) => row.share.num },
+    lead("part", t("diagnosis.share.name"), (row) => <b>{t(`diagnosis.share.${row.part}`)}</b>),
+    column("share", t("diagnosis.share.value"), (row) => (
+      <Meter
+        value={row.share.value}
+        label={t(`diagnosis.share.${row.part}`)}
+        tone={row.part === "compute" ? "ok" : "warn"}
+      />
+    )),
+    numeric(
+      "interval",
+      t("diagnosis.share.interval"),
+      (row) => `${interval(row.share).low} … ${interval(row.share).high}`,
+    ),
+    numeric("n", t("diagnosis.share.n"), (row) => row.share.num),
   ];
   return (
     <DataTable
@@ -76,27 +66,16 @@ export function MeasuredTable({ diagnosis }: { diagnosis: Diagnosis }) {
     trials: diagnosis.probes.filter((one) => one.probe === probe),
   }));
   const columns: Column<ProbeRow>[] = [
-    { id: "probe", header: t("diagnosis.probe.name"), lead: true, cell: (row) => <b>{probeName(t, row.probe)}</b> },
-    {
-      id: "step",
-      header: t("diagnosis.probe.step"),
-      align: "right",
-      cell: (row) => <StepTime measured={row.measured} />,
-    },
-    {
-      id: "differs",
-      header: t("diagnosis.probe.differs"),
-      align: "right",
-      cell: (row) =>
-        base && row.probe !== "as_is" && row.measured?.step_ms
-          ? signed(row.measured.step_ms.value / base - 1)
-          : format.MISSING,
-    },
-    {
-      id: "trials",
-      header: t("diagnosis.probe.trials"),
-      cell: (row) => row.trials.map((one) => <ProbeTrial key={one.repeat} probe={one} />),
-    },
+    lead("probe", t("diagnosis.probe.name"), (row) => <b>{probeName(t, row.probe)}</b>),
+    numeric("step", t("diagnosis.probe.step"), (row) => <StepTime measured={row.measured} />),
+    numeric("differs", t("diagnosis.probe.differs"), (row) =>
+      base && row.probe !== "as_is" && row.measured?.step_ms
+        ? signed(row.measured.step_ms.value / base - 1)
+        : format.MISSING,
+    ),
+    column("trials", t("diagnosis.probe.trials"), (row) =>
+      row.trials.map((one) => <ProbeTrial key={one.repeat} probe={one} />),
+    ),
   ];
   return (
     <DataTable

@@ -8,7 +8,7 @@ import { useTranslation } from "react-i18next";
 import { useLiveQueries } from "../../../api/liveHooks";
 import { me, type Node, nodes } from "../../../api/queries";
 import { Empty, Meter, PageHead, Section } from "../../../components/basics";
-import { type Column, DataTable, type Ticks } from "../../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric, type Ticks } from "../../../components/tables/DataTable";
 import { FilterBar, FilterMenu } from "../../../components/tables/FilterBar";
 import { LinkButton } from "../../../components/LinkButton";
 import { QueryView } from "../../../components/QueryView";
@@ -111,17 +111,12 @@ const EXTRA = [
 function useColumns(): Column<Node>[] {
   const { t } = useTranslation();
   return [
-    {
-      id: "name",
-      header: t("nodes.name"),
-      lead: true,
-      cell: (node) => (
-        <Link to="/nodes/$nodeId" params={{ nodeId: node.id }}>
-          {node.name}
-        </Link>
-      ),
-    },
-    { id: "state", header: t("nodes.state"), cell: (node) => <NodeState node={node} /> },
+    lead("name", t("nodes.name"), (node) => (
+      <Link to="/nodes/$nodeId" params={{ nodeId: node.id }}>
+        {node.name}
+      </Link>
+    )),
+    column("state", t("nodes.state"), (node) => <NodeState node={node} />),
     {
       id: "slots",
       header: t("nodes.slots"),
@@ -134,8 +129,8 @@ function useColumns(): Column<Node>[] {
         />
       ),
     },
-    { id: "type", phone: false, header: t("nodes.type"), cell: (node) => node.slots[0]?.slot_type ?? format.MISSING },
-    { id: "pool", header: t("nodes.pool"), cell: (node) => node.pool },
+    column("type", t("nodes.type"), (node) => node.slots[0]?.slot_type ?? format.MISSING, { phone: false }),
+    column("pool", t("nodes.pool"), (node) => node.pool),
     {
       id: "cpu",
       header: t("nodes.cpu"),
@@ -155,12 +150,7 @@ function useColumns(): Column<Node>[] {
       align: "right",
       cell: (node) => (usageOf(node) ? `${format.bytes(usageOf(node)?.net ?? null)}/s` : format.MISSING),
     },
-    {
-      id: "agent",
-      phone: false,
-      header: t("nodes.agent"),
-      cell: (node) => <span className="mono">{node.agent_version}</span>,
-    },
+    column("agent", t("nodes.agent"), (node) => <span className="mono">{node.agent_version}</span>, { phone: false }),
     ...EXTRA.map(({ id, cell }) => ({
       id,
       phone: false as const,
@@ -168,7 +158,7 @@ function useColumns(): Column<Node>[] {
       header: t(`nodes.more.${id}`),
       cell: (node: Node) => cell(node) || format.MISSING,
     })),
-    { id: "seen", header: t("nodes.seen"), align: "right", cell: (node) => <Ago at={node.last_seen_at} /> },
+    numeric("seen", t("nodes.seen"), (node) => <Ago at={node.last_seen_at} />),
   ];
 }
 

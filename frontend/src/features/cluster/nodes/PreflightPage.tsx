@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { me, type Preflight, preflight as preflightQuery } from "../../../api/queries";
 import { Lines, Notice, PageHead, Section } from "../../../components/basics";
-import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { type Column, column, DataTable, lead } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
 import { Stamp } from "../../../components/Time";
 import * as format from "../../../lib/format";
@@ -87,17 +87,10 @@ function Together({ ms }: { ms: number }) {
 function Matrix({ preflight, names }: { preflight: Preflight; names: string[] }) {
   const { t } = useTranslation();
   const columns: Column<string>[] = [
-    {
-      id: "from",
-      header: t("preflight.fromTo"),
-      lead: true,
-      cell: (from) => <b className={layout["nowrap"]}>{from}</b>,
-    },
-    ...names.map((to): Column<string> => ({
-      id: `to-${to}`,
-      header: to,
-      cell: (from) => <Cell preflight={preflight} from={from} to={to} />,
-    })),
+    lead("from", t("preflight.fromTo"), (from) => <b className={layout["nowrap"]}>{from}</b>),
+    ...names.map((to): Column<string> =>
+      column(`to-${to}`, to, (from) => <Cell preflight={preflight} from={from} to={to} />),
+    ),
   ];
   return (
     <DataTable
@@ -145,39 +138,26 @@ function Members({ preflight }: { preflight: Preflight }) {
   type Member = Preflight["nodes"][number];
   const isOver = preflight.state !== "running";
   const columns: Column<Member>[] = [
-    {
-      id: "name",
-      header: t("nodes.name"),
-      lead: true,
-      cell: (node) => (
-        <Link to="/nodes/$nodeId" params={{ nodeId: node.node_id }}>
-          {node.node_name}
-        </Link>
+    lead("name", t("nodes.name"), (node) => (
+      <Link to="/nodes/$nodeId" params={{ nodeId: node.node_id }}>
+        {node.node_name}
+      </Link>
+    )),
+    column("address", t("nodes.address"), (node) => <span className="mono">{node.address || format.MISSING}</span>),
+    column(
+      "torch",
+      "torch",
+      (node) => node.torch_version || (isOver && preflight.nodes.length > 1 ? t("preflight.noTorch") : format.MISSING),
+    ),
+    column("own", t("preflight.own"), (node) =>
+      node.problems.length > 0 ? (
+        <span className={layout["bad"]}>{node.problems.join("; ")}</span>
+      ) : isOver ? (
+        t("preflight.ownFine")
+      ) : (
+        format.MISSING
       ),
-    },
-    {
-      id: "address",
-      header: t("nodes.address"),
-      cell: (node) => <span className="mono">{node.address || format.MISSING}</span>,
-    },
-    {
-      id: "torch",
-      header: "torch",
-      cell: (node) =>
-        node.torch_version || (isOver && preflight.nodes.length > 1 ? t("preflight.noTorch") : format.MISSING),
-    },
-    {
-      id: "own",
-      header: t("preflight.own"),
-      cell: (node) =>
-        node.problems.length > 0 ? (
-          <span className={layout["bad"]}>{node.problems.join("; ")}</span>
-        ) : isOver ? (
-          t("preflight.ownFine")
-        ) : (
-          format.MISSING
-        ),
-    },
+    ),
   ];
   return (
     <DataTable

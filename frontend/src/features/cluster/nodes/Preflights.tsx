@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type Preflight, preflights } from "../../../api/queries";
 import { Clamped, Section } from "../../../components/basics";
-import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { type Column, column, DataTable, numeric } from "../../../components/tables/DataTable";
 import { Ago } from "../../../components/Time";
 
 /** The latest ones; nothing where there never was one. */
@@ -23,21 +23,15 @@ export function Preflights() {
         </Link>
       ),
     },
-    { id: "state", header: t("preflight.verdict"), width: 120, cell: (item) => <PreflightState state={item.state} /> },
+    column("state", t("preflight.verdict"), (item) => <PreflightState state={item.state} />, { width: 120 }),
     {
       id: "nodes",
       header: t("preflight.nodes"),
       width: 220,
       cell: (item) => <Clamped text={item.nodes.map((node) => node.node_name).join(", ")} />,
     },
-    { id: "message", phone: false, header: t("preflight.detail"), cell: (item) => <Clamped text={item.message} /> },
-    {
-      id: "when",
-      header: t("preflight.when"),
-      align: "right",
-      width: 120,
-      cell: (item) => <Ago at={item.created_at} />,
-    },
+    column("message", t("preflight.detail"), (item) => <Clamped text={item.message} />, { phone: false }),
+    numeric("when", t("preflight.when"), (item) => <Ago at={item.created_at} />, { width: 120 }),
   ];
   if (found.length === 0) return null;
   return (
