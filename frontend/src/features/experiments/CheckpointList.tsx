@@ -8,7 +8,7 @@ import { useTranslation } from "react-i18next";
 import { checkpointList, type CheckpointListItem as Item, type CheckpointState, me } from "../../api/queries";
 import type { CheckpointSearch } from "../../app/search";
 import { Empty } from "../../components/basics";
-import type { Column } from "../../components/tables/DataTable";
+import { actions, type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { FilterBar, FilterMenu } from "../../components/tables/FilterBar";
 import { errorLine } from "../../components/text/Message";
 import { PagedTable } from "../../components/tables/PagedTable";
@@ -35,22 +35,17 @@ interface Props extends CheckpointSearch {
 /** isOfAll: of all experiments, each of which is named then. */
 function useColumns(isOfAll: boolean, mayChange: boolean): Column<Item>[] {
   const { t } = useTranslation();
-  const experiment: Column<Item> = {
-    id: "experiment",
-    header: t("checkpointList.experiment"),
-    lead: true,
-    cell: (c) => (
-      <Link
-        to="/experiments/$experimentId"
-        params={{ experimentId: String(c.experiment_id) }}
-        search={{ tab: "checkpoints" }}
-        className={css["name"]}
-        title={c.experiment_name}
-      >
-        {c.experiment_name}
-      </Link>
-    ),
-  };
+  const experiment: Column<Item> = lead("experiment", t("checkpointList.experiment"), (c) => (
+    <Link
+      to="/experiments/$experimentId"
+      params={{ experimentId: String(c.experiment_id) }}
+      search={{ tab: "checkpoints" }}
+      className={css["name"]}
+      title={c.experiment_name}
+    >
+      {c.experiment_name}
+    </Link>
+  ));
   return [
     ...(isOfAll ? [experiment] : []),
     {
@@ -68,30 +63,20 @@ function useColumns(isOfAll: boolean, mayChange: boolean): Column<Item>[] {
         </Link>
       ),
     },
-    { id: "step", header: t("checkpoints.step"), align: "right", cell: (c) => format.count(c.step) },
-    { id: "marks", header: t("checkpointList.marks"), quiet: true, cell: (c) => <Marks checkpoint={c} /> },
-    {
-      id: "metric",
-      header: t("checkpointList.metric"),
-      align: "right",
-      cell: (c) =>
-        c.metric_name && c.metric !== null ? (
-          <span>
-            <span className="dim">{c.metric_name}</span> {format.metric(c.metric_name, c.metric)}
-          </span>
-        ) : (
-          format.MISSING
-        ),
-    },
-    { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
-    {
-      id: "files",
-      header: t("checkpoints.files"),
-      extra: true,
-      align: "right",
-      cell: (c) => format.count(c.num_files),
-    },
-    { id: "state", header: t("checkpoints.state"), cell: (c) => t(`checkpointList.${c.state as CheckpointState}`) },
+    numeric("step", t("checkpoints.step"), (c) => format.count(c.step)),
+    column("marks", t("checkpointList.marks"), (c) => <Marks checkpoint={c} />, { quiet: true }),
+    numeric("metric", t("checkpointList.metric"), (c) =>
+      c.metric_name && c.metric !== null ? (
+        <span>
+          <span className="dim">{c.metric_name}</span> {format.metric(c.metric_name, c.metric)}
+        </span>
+      ) : (
+        format.MISSING
+      ),
+    ),
+    numeric("size", t("checkpoints.size"), (c) => format.bytes(c.size_bytes)),
+    numeric("files", t("checkpoints.files"), (c) => format.count(c.num_files), { extra: true }),
+    column("state", t("checkpoints.state"), (c) => t(`checkpointList.${c.state as CheckpointState}`)),
     {
       id: "node",
       phone: false,
@@ -114,14 +99,10 @@ function useColumns(isOfAll: boolean, mayChange: boolean): Column<Item>[] {
       ),
     },
     { id: "project", phone: false, extra: true, header: t("experiments.project"), cell: (c) => c.project },
-    { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
-    {
-      id: "actions",
-      header: t("common.rowActions"),
-      quiet: true,
-      align: "right",
-      cell: (c) => (mayChange && c.state === "complete" ? <Actions checkpoint={c} /> : null),
-    },
+    numeric("at", t("checkpoints.saved"), (c) => <Ago at={c.created_at} />),
+    actions("actions", t("common.rowActions"), (c) =>
+      mayChange && c.state === "complete" ? <Actions checkpoint={c} /> : null,
+    ),
   ];
 }
 

@@ -2,7 +2,7 @@ import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
 import type { Schemas } from "../../api/client";
-import { type Column, DataTable } from "../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import * as format from "../../lib/format";
 import css from "./submit.module.css";
 
@@ -59,11 +59,11 @@ export function MemoryParts({ memory }: { memory: Memory }) {
 export function TrafficTable({ traffic }: { traffic: Traffic[] }) {
   const { t } = useTranslation();
   const columns: Column<Traffic>[] = [
-    { id: "group", header: t("planner.group"), lead: true, cell: (one) => <b>{one.group}</b> },
-    { id: "kind", header: t("planner.kind"), cell: (one) => <span className="mono">{one.kind}</span> },
-    { id: "members", header: t("planner.members"), align: "right", cell: (one) => one.size },
-    { id: "count", header: t("planner.count"), align: "right", cell: (one) => format.num(one.count, 3) },
-    { id: "bytes", header: t("planner.bytes"), align: "right", cell: (one) => format.bytes(one.num_bytes) },
+    lead("group", t("planner.group"), (one) => <b>{one.group}</b>),
+    column("kind", t("planner.kind"), (one) => <span className="mono">{one.kind}</span>),
+    numeric("members", t("planner.members"), (one) => one.size),
+    numeric("count", t("planner.count"), (one) => format.num(one.count, 3)),
+    numeric("bytes", t("planner.bytes"), (one) => format.bytes(one.num_bytes)),
   ];
   return (
     <DataTable
@@ -82,44 +82,25 @@ export function StrategyTable({ strategies }: { strategies: Strategy[] }) {
   const fits = (one: Strategy): string =>
     one.fits === null ? t("planner.maybe") : one.fits ? t("planner.yes") : t("planner.no");
   const columns: Column<Strategy>[] = [
-    {
-      id: "kind",
-      header: t("planner.strategy"),
-      lead: true,
-      cell: (one) => (
-        <>
-          <b className="mono">{one.kind}</b>
-          {one.is_chosen ? <div className="dim">{t("planner.chosen")}</div> : null}
-          {one.problem ? <div className="dim">{one.problem}</div> : null}
-        </>
+    lead("kind", t("planner.strategy"), (one) => (
+      <>
+        <b className="mono">{one.kind}</b>
+        {one.is_chosen ? <div className="dim">{t("planner.chosen")}</div> : null}
+        {one.problem ? <div className="dim">{one.problem}</div> : null}
+      </>
+    )),
+    numeric("memory", t("planner.total"), (one) => (one.memory ? format.bytes(one.memory.total) : format.MISSING)),
+    column("fits", t("planner.doesFit"), (one) => (one.memory ? fits(one) : format.MISSING)),
+    numeric("link", t("planner.link"), (one) => (one.memory ? format.bytes(one.link_bytes) : format.MISSING)),
+    numeric("step", t("planner.time"), (one) =>
+      one.step_ms ? (
+        <span title={stepText(t, one.step_ms)}>{format.ms(one.step_ms.value)}</span>
+      ) : one.memory ? (
+        t("planner.maybe")
+      ) : (
+        format.MISSING
       ),
-    },
-    {
-      id: "memory",
-      header: t("planner.total"),
-      align: "right",
-      cell: (one) => (one.memory ? format.bytes(one.memory.total) : format.MISSING),
-    },
-    { id: "fits", header: t("planner.doesFit"), cell: (one) => (one.memory ? fits(one) : format.MISSING) },
-    {
-      id: "link",
-      header: t("planner.link"),
-      align: "right",
-      cell: (one) => (one.memory ? format.bytes(one.link_bytes) : format.MISSING),
-    },
-    {
-      id: "step",
-      header: t("planner.time"),
-      align: "right",
-      cell: (one) =>
-        one.step_ms ? (
-          <span title={stepText(t, one.step_ms)}>{format.ms(one.step_ms.value)}</span>
-        ) : one.memory ? (
-          t("planner.maybe")
-        ) : (
-          format.MISSING
-        ),
-    },
+    ),
   ];
   return (
     <DataTable

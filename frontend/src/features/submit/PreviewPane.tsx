@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import type { FieldError } from "../../api/client";
 import type { Preview } from "../../api/queries";
 import { Code, KeyValues, Notice, Section } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { DataTable, numeric } from "../../components/tables/DataTable";
 import { FieldMessage, Reason } from "../../components/text/Message";
 import { Until } from "../../components/Time";
 import * as format from "../../lib/format";
@@ -199,19 +199,16 @@ export function PreviewPane({
           ) : null}
           {names.length > 0 ? (
             <Section title={t("submit.sampled", { count: preview.sampled_trials.length })}>
-              <DataTable
+              <DataTable<Preview["sampled_trials"][number] & { no: number }>
                 rows={preview.sampled_trials.map((trial, i) => ({ ...trial, no: i + 1 }))}
                 rowKey={(row) => row.no}
                 label={t("experiments.trials")}
                 cards={false}
                 columns={[
-                  { id: "no", header: "#", align: "right", cell: (row) => row.no },
-                  ...names.map((name) => ({
-                    id: name,
-                    header: name,
-                    align: "right" as const,
-                    cell: (row: { hparams: Record<string, unknown> }) => show(row.hparams[name]),
-                  })),
+                  numeric("no", "#", (row) => row.no),
+                  ...names.map((name) =>
+                    numeric(name, name, (row: { hparams: Record<string, unknown> }) => show(row.hparams[name])),
+                  ),
                 ]}
               />
             </Section>

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { type Experiment, experimentCount, type ExperimentFilter, me } from "../../../api/queries";
 import { UnmanagedBadge } from "../../../common/experiments/UnmanagedBadge";
 import { LoadMore } from "../../../components/basics";
-import { type Column, DataTable, type Ticks } from "../../../components/tables/DataTable";
+import { type Column, DataTable, lead, type Ticks } from "../../../components/tables/DataTable";
 import { ExperimentLink } from "../../../components/ExperimentLink";
 import { useSame, useStable } from "../../../components/useStable";
 import tableCss from "../../../components/tables/dataTable.module.css";
@@ -169,17 +169,12 @@ function cardColumn(
 ): Column<Experiment> {
   const { name, of } = headText(t, id);
   if (id === "name") {
-    return {
-      id,
-      header: name,
-      lead: true,
-      cell: (item) => (
-        <span className={tableCss["named"]}>
-          <ExperimentLink item={item} />
-          <span className="dim num">#{item.id}</span> <UnmanagedBadge client={item.unmanaged} />
-        </span>
-      ),
-    };
+    return lead(id, name, (item) => (
+      <span className={tableCss["named"]}>
+        <ExperimentLink item={item} />
+        <span className="dim num">#{item.id}</span> <UnmanagedBadge client={item.unmanaged} />
+      </span>
+    ));
   }
   return {
     id,

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type ExperimentFilter, type ExperimentGroup, experimentGroups } from "../../../api/queries";
 import { Empty } from "../../../components/basics";
-import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { type Column, column, DataTable } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
 import { stateWord } from "../../../components/StateBadge";
 import uiCss from "../../../components/ui.module.css";
@@ -82,17 +82,13 @@ function useColumns(
       sort: sort("size", true),
       cell: (group) => format.count(group.num_experiments),
     },
-    {
-      id: "states",
-      header: t("experiments.state"),
-      cell: (group) => (
-        <span className="dim">
-          {Object.entries(group.num_by_state)
-            .map(([state, n]) => `${n} ${stateWord(t, state)}`)
-            .join(" · ")}
-        </span>
-      ),
-    },
+    column("states", t("experiments.state"), (group) => (
+      <span className="dim">
+        {Object.entries(group.num_by_state)
+          .map(([state, n]) => `${n} ${stateWord(t, state)}`)
+          .join(" · ")}
+      </span>
+    )),
     ...columns.map((id): Column<ExperimentGroup> => {
       const { name, of } = headText(t, id);
       return {

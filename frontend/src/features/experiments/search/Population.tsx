@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { Notice, Section } from "../../../components/basics";
-import { DataTable } from "../../../components/tables/DataTable";
+import { column, DataTable, numeric } from "../../../components/tables/DataTable";
 import { StateBadge } from "../../../components/StateBadge";
 import * as format from "../../../lib/format";
 import { ancestry, bestOf, type Results } from "./searchData";
@@ -21,39 +21,26 @@ export function Population({ results, metric }: { results: Results; metric: (num
       note={`${t("population.scheduleNote", { count: line.length })} · ${t("population.clones", { count: num })}`}
     >
       {line.length === 1 ? <Notice title={t("population.noClone")} /> : null}
-      <DataTable
+      <DataTable<number>
         rows={line}
         rowKey={(i) => String(results.id[i])}
         label={t("population.schedule")}
         cards={false}
         columns={[
-          { id: "generation", header: t("population.generation"), align: "right", cell: (i) => results.generation[i] },
-          {
-            id: "no",
-            header: t("trials.trial"),
-            align: "right",
-            cell: (i) => (
-              <Link to="/trials/$trialId" params={{ trialId: String(results.id[i]) }}>
-                {results.no[i]}
-              </Link>
-            ),
-          },
-          { id: "state", header: t("experiments.state"), cell: (i) => <StateBadge state={results.state[i] ?? ""} /> },
-          {
-            id: "metric",
-            header: results.metric_name ?? t("experiment.metric"),
-            align: "right",
-            cell: (i) => format.num(metric[i] ?? null),
-          },
-          ...results.parameters.map((parameter, column) => ({
-            id: parameter.name,
-            header: parameter.name,
-            align: "right" as const,
-            cell: (i: number) => {
+          numeric("generation", t("population.generation"), (i) => results.generation[i]),
+          numeric("no", t("trials.trial"), (i) => (
+            <Link to="/trials/$trialId" params={{ trialId: String(results.id[i]) }}>
+              {results.no[i]}
+            </Link>
+          )),
+          column("state", t("experiments.state"), (i) => <StateBadge state={results.state[i] ?? ""} />),
+          numeric("metric", results.metric_name ?? t("experiment.metric"), (i) => format.num(metric[i] ?? null)),
+          ...results.parameters.map((parameter, column) =>
+            numeric(parameter.name, parameter.name, (i: number) => {
               const raw = results.values[column]?.[i] ?? null;
               return typeof raw === "number" ? format.num(raw) : (raw ?? "–");
-            },
-          })),
+            }),
+          ),
         ]}
       />
     </Section>

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 
 import type { Search } from "../../../api/queries";
 import { Notice } from "../../../components/basics";
-import { DataTable } from "../../../components/tables/DataTable";
+import { column, DataTable, numeric } from "../../../components/tables/DataTable";
 import * as format from "../../../lib/format";
 import { lengthText } from "../../../lib/text/lengthText";
 import { fateOf, layoutRungs, type RungDot } from "./rungs";
@@ -197,28 +197,20 @@ function RungColumn({ column, isLast, height, unit }: ColumnProps) {
 
 function RungTable({ search }: { search: Search }) {
   const { t } = useTranslation();
+  const rows = search.rungs.flatMap((rung) => rung.trials.map((trial) => ({ rung, trial })));
   return (
-    <DataTable
-      rows={search.rungs.flatMap((rung) => rung.trials.map((trial) => ({ rung, trial })))}
+    <DataTable<(typeof rows)[number]>
+      rows={rows}
       rowKey={(row) => `${row.rung.index}:${row.trial.trial_id}`}
       label={t("search.rungs")}
       cards={false}
       columns={[
-        { id: "rung", header: t("search.rung"), align: "right", cell: (row) => row.rung.index },
-        { id: "units", header: search.unit ?? "", align: "right", cell: (row) => format.num(row.rung.units) },
-        { id: "trial", header: t("trials.trial"), align: "right", cell: (row) => row.trial.trial_no },
-        {
-          id: "metric",
-          header: search.metric_name ?? t("experiment.metric"),
-          align: "right",
-          cell: (row) => format.num(row.trial.metric),
-        },
-        { id: "cutoff", header: t("search.cutoff"), align: "right", cell: (row) => format.num(row.rung.cutoff) },
-        {
-          id: "fate",
-          header: t("search.fate"),
-          cell: (row) => t(`search.${fateOf(row.trial, row.rung === search.rungs.at(-1))}`),
-        },
+        numeric("rung", t("search.rung"), (row) => row.rung.index),
+        numeric("units", search.unit ?? "", (row) => format.num(row.rung.units)),
+        numeric("trial", t("trials.trial"), (row) => row.trial.trial_no),
+        numeric("metric", search.metric_name ?? t("experiment.metric"), (row) => format.num(row.trial.metric)),
+        numeric("cutoff", t("search.cutoff"), (row) => format.num(row.rung.cutoff)),
+        column("fate", t("search.fate"), (row) => t(`search.${fateOf(row.trial, row.rung === search.rungs.at(-1))}`)),
       ]}
     />
   );

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 
 import { type ExperimentDetail, searchImportance, searchResults } from "../../../api/queries";
 import { Empty, Section, Skeleton } from "../../../components/basics";
-import { DataTable } from "../../../components/tables/DataTable";
+import { column, DataTable, numeric } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
 import { StateBadge } from "../../../components/StateBadge";
 import * as format from "../../../lib/format";
@@ -162,47 +162,33 @@ function TrialTable({
 }) {
   const { t } = useTranslation();
   return (
-    <DataTable
+    <DataTable<number>
       rows={shown}
       rowKey={(i) => String(results.id[i])}
       label={label}
       cards={false}
       columns={[
-        {
-          id: "no",
-          header: t("trials.trial"),
-          align: "right",
-          cell: (i) => (
-            <Link to="/trials/$trialId" params={{ trialId: String(results.id[i]) }}>
-              {results.no[i]}
-            </Link>
-          ),
-        },
-        { id: "state", header: t("experiments.state"), cell: (i) => <StateBadge state={results.state[i] ?? ""} /> },
+        numeric("no", t("trials.trial"), (i) => (
+          <Link to="/trials/$trialId" params={{ trialId: String(results.id[i]) }}>
+            {results.no[i]}
+          </Link>
+        )),
+        column("state", t("experiments.state"), (i) => <StateBadge state={results.state[i] ?? ""} />),
         ...(results.objectives.length === 0
           ? [
-              {
-                id: "metric",
-                header: results.metric_name ?? t("experiment.metric"),
-                align: "right" as const,
-                cell: (i: number) => format.num(metric[i] ?? null),
-              },
+              numeric("metric", results.metric_name ?? t("experiment.metric"), (i: number) =>
+                format.num(metric[i] ?? null),
+              ),
             ]
-          : results.objectives.map((one, column) => ({
-              id: `objective.${column}`,
-              header: one.metric,
-              align: "right" as const,
-              cell: (i: number) => format.num(fromWire(one.values[i] ?? null)),
-            }))),
-        ...results.parameters.map((parameter, column) => ({
-          id: parameter.name,
-          header: parameter.name,
-          align: "right" as const,
-          cell: (i: number) => {
+          : results.objectives.map((one, column) =>
+              numeric(`objective.${column}`, one.metric, (i: number) => format.num(fromWire(one.values[i] ?? null))),
+            )),
+        ...results.parameters.map((parameter, column) =>
+          numeric(parameter.name, parameter.name, (i: number) => {
             const raw = results.values[column]?.[i] ?? null;
             return typeof raw === "number" ? format.num(raw) : (raw ?? "–");
-          },
-        })),
+          }),
+        ),
       ]}
     />
   );

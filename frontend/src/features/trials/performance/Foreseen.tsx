@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 
 import { type TrialDetail, type TrialPlan, trialPlan } from "../../../api/queries";
 import { Notice, Section } from "../../../components/basics";
-import { DataTable } from "../../../components/tables/DataTable";
+import { column, DataTable, lead, numeric } from "../../../components/tables/DataTable";
 import { Reason } from "../../../components/text/Message";
 import * as format from "../../../lib/format";
 
@@ -44,30 +44,23 @@ export function Foreseen({ trial }: { trial: TrialDetail }) {
           </Notice>
         </div>
       ))}
-      <DataTable
+      <DataTable<Line>
         rows={lines(plan, t("foreseen.rss", { size: format.bytes(plan.measured_rss_bytes) }))}
         rowKey={(line) => line.id}
         label={t("foreseen.title")}
         testId="foreseen"
         columns={[
-          { id: "what", header: t("foreseen.what"), lead: true, cell: (line) => <b>{t(`foreseen.${line.id}`)}</b> },
-          { id: "expected", header: t("foreseen.expected"), align: "right", cell: (line) => line.expected },
-          { id: "measured", header: t("foreseen.measured"), align: "right", cell: (line) => line.measured },
-          {
-            id: "ratio",
-            header: t("foreseen.ratio"),
-            align: "right",
-            cell: (line) => (line.ratio === null ? format.MISSING : format.num(line.ratio, 3)),
-          },
-          {
-            id: "note",
-            header: t("foreseen.details"),
-            cell: (line) => (
-              <span className="dim">
-                <Reason text={line.note} parts={undefined} />
-              </span>
-            ),
-          },
+          lead("what", t("foreseen.what"), (line) => <b>{t(`foreseen.${line.id}`)}</b>),
+          numeric("expected", t("foreseen.expected"), (line) => line.expected),
+          numeric("measured", t("foreseen.measured"), (line) => line.measured),
+          numeric("ratio", t("foreseen.ratio"), (line) =>
+            line.ratio === null ? format.MISSING : format.num(line.ratio, 3),
+          ),
+          column("note", t("foreseen.details"), (line) => (
+            <span className="dim">
+              <Reason text={line.note} parts={undefined} />
+            </span>
+          )),
         ]}
       />
     </Section>

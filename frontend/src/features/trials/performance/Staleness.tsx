@@ -2,7 +2,7 @@ import { useTranslation } from "react-i18next";
 
 import type { TrialDetail } from "../../../api/queries";
 import { Section } from "../../../components/basics";
-import { DataTable } from "../../../components/tables/DataTable";
+import { column, DataTable, lead, numeric } from "../../../components/tables/DataTable";
 import * as format from "../../../lib/format";
 import { stalenessOf } from "./staleness";
 import css from "../trials.module.css";
@@ -21,26 +21,22 @@ export function Staleness({ trial }: { trial: TrialDetail }) {
       note={t("perf.stalenessNote", { total: format.count(all) })}
       testId="staleness"
     >
-      <DataTable
+      <DataTable<(typeof bins)[number]>
         rows={bins}
         rowKey={(bin) => bin.from}
         label={t("perf.staleness")}
         columns={[
-          { id: "late", header: t("perf.late"), lead: true, cell: (bin) => <b>{bin.label}</b> },
-          { id: "count", header: t("perf.gradients"), align: "right", cell: (bin) => format.count(bin.count) },
-          {
-            id: "share",
-            header: t("perf.share"),
-            cell: (bin) => (
-              <>
-                <span
-                  className={css["cellbar"]}
-                  style={{ width: `${(120 * bin.share) / (most || 1)}px`, background: "var(--series-0)" }}
-                />
-                {format.pct(bin.share)}
-              </>
-            ),
-          },
+          lead("late", t("perf.late"), (bin) => <b>{bin.label}</b>),
+          numeric("count", t("perf.gradients"), (bin) => format.count(bin.count)),
+          column("share", t("perf.share"), (bin) => (
+            <>
+              <span
+                className={css["cellbar"]}
+                style={{ width: `${(120 * bin.share) / (most || 1)}px`, background: "var(--series-0)" }}
+              />
+              {format.pct(bin.share)}
+            </>
+          )),
         ]}
       />
     </Section>
