@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type AliasMove, modelHistory } from "../../api/queries";
 import { Empty } from "../../components/basics";
-import type { Column } from "../../components/tables/DataTable";
+import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
@@ -38,25 +38,20 @@ export function AliasHistory({ name }: { name: string }) {
 function useColumns(name: string): Column<AliasMove>[] {
   const { t } = useTranslation();
   return [
-    {
-      id: "move",
-      header: t("models.move"),
-      lead: true,
-      cell: ({ alias, version, previous }) => (
-        <span className={layout["nowrap"]}>
-          {version === null ? (
-            t("models.removed", { alias })
-          ) : (
-            <Link to="/models/$name/versions/$number" params={{ name, number: String(version) }}>
-              {t("models.moved", { alias, version })}
-            </Link>
-          )}
-          {previous === null ? null : <span className="dim"> {t("models.movedBefore", { version: previous })}</span>}
-        </span>
-      ),
-    },
-    { id: "by", header: t("models.by"), cell: (move) => move.by },
-    { id: "why", header: t("models.why"), cell: (move) => move.reason },
-    { id: "at", header: t("models.when"), align: "right", cell: (move) => <Stamp at={move.at} /> },
+    lead("move", t("models.move"), ({ alias, version, previous }) => (
+      <span className={layout["nowrap"]}>
+        {version === null ? (
+          t("models.removed", { alias })
+        ) : (
+          <Link to="/models/$name/versions/$number" params={{ name, number: String(version) }}>
+            {t("models.moved", { alias, version })}
+          </Link>
+        )}
+        {previous === null ? null : <span className="dim"> {t("models.movedBefore", { version: previous })}</span>}
+      </span>
+    )),
+    column("by", t("models.by"), (move) => move.by),
+    column("why", t("models.why"), (move) => move.reason),
+    numeric("at", t("models.when"), (move) => <Stamp at={move.at} />),
   ];
 }

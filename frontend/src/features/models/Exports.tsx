@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { modelExports, type ModelExport, type ModelExportJob, type ModelVersion } from "../../api/queries";
 import { Code, Section } from "../../components/basics";
-import type { Column } from "../../components/tables/DataTable";
+import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
@@ -62,40 +62,24 @@ function useColumns(): Column<Row>[] {
     return `${format.metric("difference", comparison.max_abs)}, ${verdict}`;
   };
   return [
-    {
-      id: "format",
-      header: t("models.format"),
-      lead: true,
-      cell: ({ made }) => <span className="mono">{made.format}</span>,
-    },
-    {
-      id: "experiment",
-      header: t("models.experiment"),
-      cell: ({ job }) => (
-        <Link to="/experiments/$experimentId" params={{ experimentId: String(job.experiment_id) }}>
-          {`#${job.experiment_id}`}
-        </Link>
-      ),
-    },
-    {
-      id: "state",
-      header: t("models.state"),
-      cell: ({ made }) => (
-        <>
-          <Badge size="xs" variant="light" color={COLORS[made.state]} tt="none">
-            {t(`models.exportStates.${made.state}`)}
-          </Badge>{" "}
-          <span lang="en">{made.message}</span>
-        </>
-      ),
-    },
-    {
-      id: "size",
-      header: t("models.size"),
-      align: "right",
-      cell: ({ made }) => (made.files.length > 0 ? format.bytes(made.size_bytes) : format.MISSING),
-    },
-    { id: "difference", header: t("models.difference"), cell: difference },
+    lead("format", t("models.format"), ({ made }) => <span className="mono">{made.format}</span>),
+    column("experiment", t("models.experiment"), ({ job }) => (
+      <Link to="/experiments/$experimentId" params={{ experimentId: String(job.experiment_id) }}>
+        {`#${job.experiment_id}`}
+      </Link>
+    )),
+    column("state", t("models.state"), ({ made }) => (
+      <>
+        <Badge size="xs" variant="light" color={COLORS[made.state]} tt="none">
+          {t(`models.exportStates.${made.state}`)}
+        </Badge>{" "}
+        <span lang="en">{made.message}</span>
+      </>
+    )),
+    numeric("size", t("models.size"), ({ made }) =>
+      made.files.length > 0 ? format.bytes(made.size_bytes) : format.MISSING,
+    ),
+    column("difference", t("models.difference"), difference),
     {
       id: "digest",
       phone: false,
@@ -109,11 +93,6 @@ function useColumns(): Column<Row>[] {
           </span>
         ),
     },
-    {
-      id: "at",
-      header: t("models.when"),
-      align: "right",
-      cell: ({ job }) => <Ago at={job.result_at ?? job.created_at} />,
-    },
+    numeric("at", t("models.when"), ({ job }) => <Ago at={job.result_at ?? job.created_at} />),
   ];
 }

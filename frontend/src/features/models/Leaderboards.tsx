@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { type Leaderboard, type LeaderboardRow, leaderboards } from "../../api/queries";
 import { Code, Empty, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import { type Estimate, estimates, rangeText } from "../../lib/estimates";
@@ -53,68 +53,41 @@ function Board({ board }: { board: Leaderboard }) {
   const names = estimates(board.rows[0]?.metrics ?? {})
     .map(({ name }) => name)
     .filter((name) => name !== board.metric);
-  const value = (name: string): Column<LeaderboardRow> => ({
-    id: name,
-    header: name,
-    align: "right",
-    cell: (row) => <Figure of={estimates(row.metrics).find((each) => each.name === name)} />,
-  });
+  const value = (name: string): Column<LeaderboardRow> =>
+    numeric(name, name, (row) => <Figure of={estimates(row.metrics).find((each) => each.name === name)} />);
   return (
-    <DataTable
+    <DataTable<LeaderboardRow>
       rows={board.rows}
       rowKey={(row) => `${row.model}:${row.version}`}
       label={t("models.boardOf", { data: board.data, split: board.split })}
       columns={[
-        { id: "rank", header: t("models.rank"), align: "right", cell: (row) => row.rank ?? format.MISSING },
-        {
-          id: "version",
-          header: t("models.version"),
-          lead: true,
-          cell: (row) => (
-            <span className={`${layout["inline"]} ${layout["tight"]}`}>
-              <Link
-                to="/models/$name/versions/$number"
-                params={{ name: row.model, number: String(row.version) }}
-              >{`${row.model}:${row.version}`}</Link>
-              {row.aliases.map((alias) => (
-                <Badge key={alias} size="sm" variant="light" tt="none">
-                  {alias}
-                </Badge>
-              ))}
-            </span>
-          ),
-        },
+        numeric("rank", t("models.rank"), (row) => row.rank ?? format.MISSING),
+        lead("version", t("models.version"), (row) => (
+          <span className={`${layout["inline"]} ${layout["tight"]}`}>
+            <Link
+              to="/models/$name/versions/$number"
+              params={{ name: row.model, number: String(row.version) }}
+            >{`${row.model}:${row.version}`}</Link>
+            {row.aliases.map((alias) => (
+              <Badge key={alias} size="sm" variant="light" tt="none">
+                {alias}
+              </Badge>
+            ))}
+          </span>
+        )),
         ...(board.metric ? [value(board.metric)] : []),
         ...names.map(value),
-        {
-          id: "latency",
-          header: t("models.latency"),
-          align: "right",
-          cell: (row) => format.num(row.speed["latency_p50_ms"] ?? null, 3),
-        },
-        {
-          id: "rows",
-          header: t("models.rowsPerSecond"),
-          align: "right",
-          cell: (row) => format.si(row.speed["rows_per_s"] ?? null, "", 3),
-        },
-        {
-          id: "parameters",
-          header: t("models.parameters"),
-          align: "right",
-          cell: (row) => (row.num_parameters === null ? format.MISSING : format.count(row.num_parameters)),
-        },
-        { id: "device", header: t("models.device"), phone: false, cell: (row) => row.device },
-        {
-          id: "at",
-          header: t("models.evaluated"),
-          align: "right",
-          cell: (row) => (
-            <Link to="/experiments/$experimentId" params={{ experimentId: String(row.experiment_id) }}>
-              <Ago at={row.evaluated_at} />
-            </Link>
-          ),
-        },
+        numeric("latency", t("models.latency"), (row) => format.num(row.speed["latency_p50_ms"] ?? null, 3)),
+        numeric("rows", t("models.rowsPerSecond"), (row) => format.si(row.speed["rows_per_s"] ?? null, "", 3)),
+        numeric("parameters", t("models.parameters"), (row) =>
+          row.num_parameters === null ? format.MISSING : format.count(row.num_parameters),
+        ),
+        column("device", t("models.device"), (row) => row.device, { phone: false }),
+        numeric("at", t("models.evaluated"), (row) => (
+          <Link to="/experiments/$experimentId" params={{ experimentId: String(row.experiment_id) }}>
+            <Ago at={row.evaluated_at} />
+          </Link>
+        )),
       ]}
     />
   );

@@ -9,7 +9,7 @@ import { useTranslation } from "react-i18next";
 import { useLiveQueries } from "../../api/liveHooks";
 import { type ModelItem, modelList } from "../../api/queries";
 import { Code, Empty, PageHead } from "../../components/basics";
-import type { Column } from "../../components/tables/DataTable";
+import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { FilterBar } from "../../components/tables/FilterBar";
 import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
@@ -99,47 +99,30 @@ function None() {
 function useColumns(): Column<ModelItem>[] {
   const { t } = useTranslation();
   return [
-    {
-      id: "name",
-      header: t("models.name"),
-      lead: true,
-      cell: (each) => (
-        <Link to="/models/$name" params={{ name: each.name }} title={each.description || undefined}>
-          {each.name}
-        </Link>
+    lead("name", t("models.name"), (each) => (
+      <Link to="/models/$name" params={{ name: each.name }} title={each.description || undefined}>
+        {each.name}
+      </Link>
+    )),
+    column("aliases", t("models.aliases"), (each) =>
+      each.aliases.length === 0 ? (
+        <span className="dim">{t("models.noAliases")}</span>
+      ) : (
+        <span className={`${layout["inline"]} ${layout["tight"]}`}>
+          {each.aliases.map((alias) => (
+            <Badge key={alias.name} size="sm" variant="light" tt="none">
+              {t("models.moved", { alias: alias.name, version: alias.version })}
+            </Badge>
+          ))}
+        </span>
       ),
-    },
-    {
-      id: "aliases",
-      header: t("models.aliases"),
-      cell: (each) =>
-        each.aliases.length === 0 ? (
-          <span className="dim">{t("models.noAliases")}</span>
-        ) : (
-          <span className={`${layout["inline"]} ${layout["tight"]}`}>
-            {each.aliases.map((alias) => (
-              <Badge key={alias.name} size="sm" variant="light" tt="none">
-                {t("models.moved", { alias: alias.name, version: alias.version })}
-              </Badge>
-            ))}
-          </span>
-        ),
-    },
-    {
-      id: "latest",
-      header: t("models.latest"),
-      align: "right",
-      cell: (each) => (each.latest_version === null ? format.MISSING : each.latest_version),
-    },
-    {
-      id: "versions",
-      header: t("models.versions"),
-      align: "right",
-      phone: false,
-      cell: (each) => format.count(each.num_versions),
-    },
-    { id: "project", header: t("models.project"), cell: (each) => each.project },
-    { id: "owner", phone: false, header: t("models.owner"), cell: (each) => each.owner ?? format.MISSING },
-    { id: "changed", header: t("models.changed"), align: "right", cell: (each) => <Ago at={each.updated_at} /> },
+    ),
+    numeric("latest", t("models.latest"), (each) =>
+      each.latest_version === null ? format.MISSING : each.latest_version,
+    ),
+    numeric("versions", t("models.versions"), (each) => format.count(each.num_versions), { phone: false }),
+    column("project", t("models.project"), (each) => each.project),
+    column("owner", t("models.owner"), (each) => each.owner ?? format.MISSING, { phone: false }),
+    numeric("changed", t("models.changed"), (each) => <Ago at={each.updated_at} />),
   ];
 }

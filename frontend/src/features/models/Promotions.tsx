@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { modelPromotions, type Promotion } from "../../api/queries";
 import { Code, Empty } from "../../components/basics";
-import type { Column } from "../../components/tables/DataTable";
+import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
@@ -48,39 +48,24 @@ export function Promotions({ name }: { name: string }) {
 function useColumns(): Column<Promotion>[] {
   const { t } = useTranslation();
   return [
-    { id: "alias", header: t("models.alias"), lead: true, cell: (rule) => rule.alias },
-    {
-      id: "experiment",
-      header: t("models.experiment"),
-      cell: (rule) => (
-        <Link to="/experiments/$experimentId" params={{ experimentId: String(rule.experiment_id) }}>
-          {`#${rule.experiment_id}`}
-        </Link>
-      ),
-    },
-    {
-      id: "metric",
-      header: t("models.metric"),
-      cell: (rule) => t(rule.goal === "max" ? "models.goal.max" : "models.goal.min", { metric: rule.metric }),
-    },
-    {
-      id: "outcome",
-      header: t("models.outcome"),
-      cell: (rule) => (
-        <>
-          <Badge size="xs" variant="light" color={COLORS[rule.state]} tt="none">
-            {t(`models.outcomes.${rule.state}`)}
-          </Badge>{" "}
-          <span lang="en">{rule.message}</span>
-        </>
-      ),
-    },
-    { id: "by", phone: false, header: t("models.by"), cell: (rule) => rule.created_by },
-    {
-      id: "at",
-      header: t("models.when"),
-      align: "right",
-      cell: (rule) => <Ago at={rule.decided_at ?? rule.created_at} />,
-    },
+    lead("alias", t("models.alias"), (rule) => rule.alias),
+    column("experiment", t("models.experiment"), (rule) => (
+      <Link to="/experiments/$experimentId" params={{ experimentId: String(rule.experiment_id) }}>
+        {`#${rule.experiment_id}`}
+      </Link>
+    )),
+    column("metric", t("models.metric"), (rule) =>
+      t(rule.goal === "max" ? "models.goal.max" : "models.goal.min", { metric: rule.metric }),
+    ),
+    column("outcome", t("models.outcome"), (rule) => (
+      <>
+        <Badge size="xs" variant="light" color={COLORS[rule.state]} tt="none">
+          {t(`models.outcomes.${rule.state}`)}
+        </Badge>{" "}
+        <span lang="en">{rule.message}</span>
+      </>
+    )),
+    column("by", t("models.by"), (rule) => rule.created_by, { phone: false }),
+    numeric("at", t("models.when"), (rule) => <Ago at={rule.decided_at ?? rule.created_at} />),
   ];
 }

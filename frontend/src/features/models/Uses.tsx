@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { modelLineage, type ModelUse, type ModelVersion } from "../../api/queries";
 import { Code, Empty, KeyValues, Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { StateBadge } from "../../components/StateBadge";
 import { Ago } from "../../components/Time";
@@ -69,19 +69,15 @@ function Versions({ versions }: { versions: { model: string; version: number; no
 function UseTable({ uses }: { uses: ModelUse[] }) {
   const { t } = useTranslation();
   const columns: Column<ModelUse>[] = [
-    { id: "kind", header: t("models.use"), lead: true, cell: (use) => t(`models.kind.${use.kind}`) },
-    {
-      id: "experiment",
-      header: t("models.experiment"),
-      cell: (use) => (
-        <Link to="/experiments/$experimentId" params={{ experimentId: String(use.experiment_id) }}>
-          {`#${use.experiment_id} ${use.experiment_name}`}
-        </Link>
-      ),
-    },
-    { id: "state", header: t("models.state"), cell: (use) => <StateBadge state={use.experiment_state} /> },
-    { id: "result", header: t("models.result"), cell: (use) => <Result use={use} /> },
-    { id: "at", header: t("models.when"), align: "right", cell: (use) => <Ago at={use.created_at} /> },
+    lead("kind", t("models.use"), (use) => t(`models.kind.${use.kind}`)),
+    column("experiment", t("models.experiment"), (use) => (
+      <Link to="/experiments/$experimentId" params={{ experimentId: String(use.experiment_id) }}>
+        {`#${use.experiment_id} ${use.experiment_name}`}
+      </Link>
+    )),
+    column("state", t("models.state"), (use) => <StateBadge state={use.experiment_state} />),
+    column("result", t("models.result"), (use) => <Result use={use} />),
+    numeric("at", t("models.when"), (use) => <Ago at={use.created_at} />),
   ];
   return <DataTable rows={uses} rowKey={(use) => use.id} label={t("models.usedIn")} testId="uses" columns={columns} />;
 }

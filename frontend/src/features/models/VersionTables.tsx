@@ -2,7 +2,7 @@ import { Anchor } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 
 import type { ModelFile, ModelVersion } from "../../api/queries";
-import { DataTable } from "../../components/tables/DataTable";
+import { actions, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
 
@@ -12,21 +12,15 @@ export function MetricTable({ version }: { version: ModelVersion }) {
   if (rows.length === 0) return <p className="dim">{t("models.noMetrics")}</p>;
   return (
     <div className={layout["narrow"]}>
-      <DataTable
+      <DataTable<(typeof rows)[number]>
         rows={rows}
         rowKey={([name]) => name}
         label={t("models.metrics")}
         testId="version-metrics"
         cards={false}
         columns={[
-          { id: "name", header: t("models.metric"), cell: ([name]) => <span className="mono">{name}</span> },
-          {
-            id: "value",
-            header: t("models.metrics"),
-            quiet: true,
-            align: "right",
-            cell: ([name, value]) => format.metric(name, value),
-          },
+          column("name", t("models.metric"), ([name]) => <span className="mono">{name}</span>),
+          actions("value", t("models.metrics"), ([name, value]) => format.metric(name, value)),
         ]}
       />
     </div>
@@ -51,28 +45,21 @@ export function FileTable({ version }: { version: ModelVersion }) {
       <span className={layout["anywhere"]}>{file.path}</span>
     );
   return (
-    <DataTable
+    <DataTable<ModelFile>
       rows={version.files}
       rowKey={(file) => file.path}
       label={t("models.files")}
       testId="version-files"
       columns={[
-        { id: "path", header: t("models.file"), lead: true, cell: name },
-        {
-          id: "size",
-          header: t("models.size"),
-          align: "right",
-          cell: (file) => (file.size_bytes === null ? format.MISSING : format.bytes(file.size_bytes)),
-        },
-        {
-          id: "sha256",
-          header: t("models.digest"),
-          cell: (file) => (
-            <span className="mono" title={file.sha256}>
-              {file.sha256.slice(0, 16)}…
-            </span>
-          ),
-        },
+        lead("path", t("models.file"), name),
+        numeric("size", t("models.size"), (file) =>
+          file.size_bytes === null ? format.MISSING : format.bytes(file.size_bytes),
+        ),
+        column("sha256", t("models.digest"), (file) => (
+          <span className="mono" title={file.sha256}>
+            {file.sha256.slice(0, 16)}…
+          </span>
+        )),
       ]}
     />
   );
@@ -94,25 +81,21 @@ export function SignatureTable({ signature }: { signature: Record<string, unknow
     sizes === null ? t("models.anyShape") : `[${sizes.map((size) => (size < 0 ? "?" : size)).join(", ")}]`;
   return (
     <div className={layout["narrow"]}>
-      <DataTable
+      <DataTable<(typeof rows)[number]>
         rows={rows}
         rowKey={(tensor) => tensor.position}
         label={t("models.signature")}
         testId="version-signature"
         cards={false}
         columns={[
-          { id: "side", header: t("models.signature"), quiet: true, cell: (tensor) => t(`models.${tensor.side}`) },
-          {
-            id: "name",
-            header: t("models.tensorName"),
-            cell: (tensor) => tensor.name || <span className="dim">{t("models.unnamed")}</span>,
-          },
-          { id: "type", header: t("models.tensorType"), cell: (tensor) => <span className="mono">{tensor.type}</span> },
-          {
-            id: "shape",
-            header: t("models.tensorShape"),
-            cell: (tensor) => <span className="mono">{shape(tensor.shape)}</span>,
-          },
+          column("side", t("models.signature"), (tensor) => t(`models.${tensor.side}`), { quiet: true }),
+          column(
+            "name",
+            t("models.tensorName"),
+            (tensor) => tensor.name || <span className="dim">{t("models.unnamed")}</span>,
+          ),
+          column("type", t("models.tensorType"), (tensor) => <span className="mono">{tensor.type}</span>),
+          column("shape", t("models.tensorShape"), (tensor) => <span className="mono">{shape(tensor.shape)}</span>),
         ]}
       />
     </div>
