@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { modelVersions, type ModelVersionItem as Item } from "../../api/queries";
 import { Empty } from "../../components/basics";
-import type { Column } from "../../components/tables/DataTable";
+import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
@@ -44,34 +44,29 @@ function useColumns(): Column<Item>[] {
   const { t } = useTranslation();
   const source = useSource();
   return [
-    {
-      id: "version",
-      header: t("models.version"),
-      lead: true,
-      cell: (version) => (
-        <span className={`${layout["inline"]} ${layout["tight"]}`}>
-          <Link
-            to="/models/$name/versions/$number"
-            params={{ name: version.model, number: String(version.number) }}
-            className={layout["nowrap"]}
-          >
-            {t("models.versionNo", { version: version.number })}
-          </Link>
-          {version.aliases.map((alias) => (
-            <Badge key={alias} size="xs" variant="light" tt="none">
-              {alias}
-            </Badge>
-          ))}
-          {version.state === "ready" ? null : (
-            <Badge size="xs" variant="light" color={version.state === "failed" ? "red" : "gray"} tt="none">
-              {t(`models.states.${version.state}`)}
-            </Badge>
-          )}
-        </span>
-      ),
-    },
-    { id: "from", header: t("models.from"), cell: (version) => source(version) },
-    { id: "metrics", header: t("models.metrics"), cell: (version) => <Metrics version={version} /> },
+    lead("version", t("models.version"), (version) => (
+      <span className={`${layout["inline"]} ${layout["tight"]}`}>
+        <Link
+          to="/models/$name/versions/$number"
+          params={{ name: version.model, number: String(version.number) }}
+          className={layout["nowrap"]}
+        >
+          {t("models.versionNo", { version: version.number })}
+        </Link>
+        {version.aliases.map((alias) => (
+          <Badge key={alias} size="xs" variant="light" tt="none">
+            {alias}
+          </Badge>
+        ))}
+        {version.state === "ready" ? null : (
+          <Badge size="xs" variant="light" color={version.state === "failed" ? "red" : "gray"} tt="none">
+            {t(`models.states.${version.state}`)}
+          </Badge>
+        )}
+      </span>
+    )),
+    column("from", t("models.from"), (version) => source(version)),
+    column("metrics", t("models.metrics"), (version) => <Metrics version={version} />),
     {
       id: "unsafe",
       header: t("models.unsafe"),
@@ -83,14 +78,11 @@ function useColumns(): Column<Item>[] {
           </Badge>
         ) : null,
     },
-    {
-      id: "size",
-      header: t("models.size"),
-      align: "right",
-      cell: (version) => (version.state === "ready" ? format.bytes(version.size_bytes) : format.MISSING),
-    },
-    { id: "by", phone: false, header: t("models.by"), cell: (version) => version.created_by },
-    { id: "at", header: t("models.registered"), align: "right", cell: (version) => <Ago at={version.created_at} /> },
+    numeric("size", t("models.size"), (version) =>
+      version.state === "ready" ? format.bytes(version.size_bytes) : format.MISSING,
+    ),
+    column("by", t("models.by"), (version) => version.created_by, { phone: false }),
+    numeric("at", t("models.registered"), (version) => <Ago at={version.created_at} />),
   ];
 }
 

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import type { CostModel, Estimate, Prediction, ScalingReport, ScalingSize } from "../../api/scaling";
 import { KeyValues, Lines, Notice } from "../../components/basics";
-import { type Column, DataTable } from "../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { Reason } from "../../components/text/Message";
 import { StateBadge } from "../../components/StateBadge";
 import * as format from "../../lib/format";
@@ -28,33 +28,13 @@ const rate = (value: number): string => format.si(value, "/s");
 export function MeasuredTable({ sizes }: { sizes: ScalingSize[] }) {
   const { t } = useTranslation();
   const columns: Column<ScalingSize>[] = [
-    { id: "slots", header: t("scaling.slots"), align: "right", lead: true, cell: (size) => <b>{size.slots}</b> },
-    {
-      id: "speedup",
-      header: t("scaling.speedup"),
-      align: "right",
-      cell: (size) => <Figure of={size.speedup} show={times} />,
-    },
-    {
-      id: "efficiency",
-      header: t("scaling.efficiency"),
-      align: "right",
-      cell: (size) => <Figure of={size.efficiency} show={format.pct} />,
-    },
-    {
-      id: "rate",
-      header: t("scaling.rate"),
-      align: "right",
-      cell: (size) => <Figure of={size.samples_per_s} show={rate} />,
-    },
-    {
-      id: "step",
-      header: t("scaling.step"),
-      align: "right",
-      cell: (size) => <Figure of={size.step_ms} show={format.ms} />,
-    },
-    { id: "samples", header: t("scaling.perSlot"), align: "right", cell: (size) => format.num(size.samples_per_slot) },
-    { id: "steps", header: t("scaling.steps"), align: "right", cell: (size) => format.count(size.num_steps) },
+    numeric("slots", t("scaling.slots"), (size) => <b>{size.slots}</b>, { lead: true }),
+    numeric("speedup", t("scaling.speedup"), (size) => <Figure of={size.speedup} show={times} />),
+    numeric("efficiency", t("scaling.efficiency"), (size) => <Figure of={size.efficiency} show={format.pct} />),
+    numeric("rate", t("scaling.rate"), (size) => <Figure of={size.samples_per_s} show={rate} />),
+    numeric("step", t("scaling.step"), (size) => <Figure of={size.step_ms} show={format.ms} />),
+    numeric("samples", t("scaling.perSlot"), (size) => format.num(size.samples_per_slot)),
+    numeric("steps", t("scaling.steps"), (size) => format.count(size.num_steps)),
   ];
   return (
     <DataTable
@@ -88,53 +68,22 @@ export function Doubts({ predictions }: { predictions: Prediction[] }) {
 export function PredictionTable({ predictions }: { predictions: Prediction[] }) {
   const { t } = useTranslation();
   const columns: Column<Prediction>[] = [
-    { id: "slots", header: t("scaling.slots"), align: "right", lead: true, cell: (one) => <b>{one.slots}</b> },
-    {
-      id: "network",
-      header: t("scaling.network"),
-      cell: (one) => (one.network === MEASURED ? t("scaling.networkMeasured") : one.network),
-    },
-    {
-      id: "step",
-      header: t("scaling.step"),
-      align: "right",
-      cell: (one) =>
-        one.doubt ? (
-          <span className="dim">{t("scaling.notDetermined")}</span>
-        ) : (
-          <Figure of={one.step_ms} show={format.ms} />
-        ),
-    },
-    {
-      id: "compute",
-      header: t("scaling.part.compute"),
-      align: "right",
-      cell: (one) => certain(one, format.ms(one.compute_ms)),
-    },
-    {
-      id: "communication",
-      header: t("scaling.communication"),
-      align: "right",
-      cell: (one) => certain(one, format.ms(one.communication_ms)),
-    },
-    {
-      id: "exposed",
-      header: t("scaling.exposed"),
-      align: "right",
-      cell: (one) => certain(one, format.ms(one.exposed_ms)),
-    },
-    {
-      id: "rate",
-      header: t("scaling.rate"),
-      align: "right",
-      cell: (one) => certain(one, <Figure of={one.samples_per_s} show={rate} />),
-    },
-    {
-      id: "efficiency",
-      header: t("scaling.efficiency"),
-      align: "right",
-      cell: (one) => certain(one, format.pct(one.efficiency)),
-    },
+    numeric("slots", t("scaling.slots"), (one) => <b>{one.slots}</b>, { lead: true }),
+    column("network", t("scaling.network"), (one) =>
+      one.network === MEASURED ? t("scaling.networkMeasured") : one.network,
+    ),
+    numeric("step", t("scaling.step"), (one) =>
+      one.doubt ? (
+        <span className="dim">{t("scaling.notDetermined")}</span>
+      ) : (
+        <Figure of={one.step_ms} show={format.ms} />
+      ),
+    ),
+    numeric("compute", t("scaling.part.compute"), (one) => certain(one, format.ms(one.compute_ms))),
+    numeric("communication", t("scaling.communication"), (one) => certain(one, format.ms(one.communication_ms))),
+    numeric("exposed", t("scaling.exposed"), (one) => certain(one, format.ms(one.exposed_ms))),
+    numeric("rate", t("scaling.rate"), (one) => certain(one, <Figure of={one.samples_per_s} show={rate} />)),
+    numeric("efficiency", t("scaling.efficiency"), (one) => certain(one, format.pct(one.efficiency))),
   ];
   return (
     <DataTable
@@ -197,40 +146,31 @@ type Point = ScalingReport["points"][number];
 export function RunTable({ points }: { points: Point[] }) {
   const { t } = useTranslation();
   const columns: Column<Point>[] = [
-    {
-      id: "run",
-      header: t("scaling.run"),
-      lead: true,
-      cell: (point) =>
-        point.experiment_id === null ? (
-          <span className="dim">{t("scaling.notLaunched")}</span>
-        ) : point.state === null ? (
-          <span className="dim">
-            #{point.experiment_id} {t("scaling.deleted")}
-          </span>
-        ) : (
-          <Link to="/experiments/$experimentId" params={{ experimentId: String(point.experiment_id) }}>
-            #{point.experiment_id}
-          </Link>
-        ),
-    },
-    { id: "slots", header: t("scaling.slots"), align: "right", cell: (point) => point.slots },
-    { id: "repeat", header: t("scaling.repeat"), align: "right", cell: (point) => point.repeat },
-    {
-      id: "state",
-      header: t("scaling.runState"),
-      cell: (point) => (point.state === null ? format.MISSING : <StateBadge state={point.state} />),
-    },
-    { id: "step", header: t("scaling.step"), align: "right", cell: (point) => format.ms(point.step_ms) },
-    {
-      id: "rate",
-      header: t("scaling.rate"),
-      align: "right",
-      cell: (point) => (point.samples_per_s === null ? format.MISSING : rate(point.samples_per_s)),
-    },
-    { id: "steps", header: t("scaling.steps"), align: "right", cell: (point) => format.count(point.num_steps) },
+    lead("run", t("scaling.run"), (point) =>
+      point.experiment_id === null ? (
+        <span className="dim">{t("scaling.notLaunched")}</span>
+      ) : point.state === null ? (
+        <span className="dim">
+          #{point.experiment_id} {t("scaling.deleted")}
+        </span>
+      ) : (
+        <Link to="/experiments/$experimentId" params={{ experimentId: String(point.experiment_id) }}>
+          #{point.experiment_id}
+        </Link>
+      ),
+    ),
+    numeric("slots", t("scaling.slots"), (point) => point.slots),
+    numeric("repeat", t("scaling.repeat"), (point) => point.repeat),
+    column("state", t("scaling.runState"), (point) =>
+      point.state === null ? format.MISSING : <StateBadge state={point.state} />,
+    ),
+    numeric("step", t("scaling.step"), (point) => format.ms(point.step_ms)),
+    numeric("rate", t("scaling.rate"), (point) =>
+      point.samples_per_s === null ? format.MISSING : rate(point.samples_per_s),
+    ),
+    numeric("steps", t("scaling.steps"), (point) => format.count(point.num_steps)),
     ...(points.some((point) => point.problem !== "")
-      ? [{ id: "problem", header: t("scaling.problem"), cell: (point: Point) => point.problem || format.MISSING }]
+      ? [column("problem", t("scaling.problem"), (point: Point) => point.problem || format.MISSING)]
       : []),
   ];
   return (

@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 
 import type { TrialDetail } from "../../api/queries";
 import { Section } from "../../components/basics";
-import { type Column, DataTable } from "../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { Message } from "../../components/text/Message";
 import { StateBadge } from "../../components/StateBadge";
 import { Elapsed, Stamp } from "../../components/Time";
@@ -16,46 +16,26 @@ export function Attempts({ trial }: { trial: TrialDetail }) {
   const { t } = useTranslation();
   if (trial.attempts.length < 2) return null;
   const columns: Column<Attempt>[] = [
-    {
-      id: "no",
-      header: t("ranks.attempt"),
-      lead: true,
-      cell: (attempt) => (
-        <Link to="." search={{ tab: "logs", attempt: attempt.no }}>
-          {t("ranks.attemptNo", { no: attempt.no })}
-        </Link>
+    lead("no", t("ranks.attempt"), (attempt) => (
+      <Link to="." search={{ tab: "logs", attempt: attempt.no }}>
+        {t("ranks.attemptNo", { no: attempt.no })}
+      </Link>
+    )),
+    column("state", t("experiments.state"), (attempt) => <StateBadge state={attempt.state} />),
+    column("reason", t("ranks.reason"), (attempt) =>
+      attempt.reason ? (
+        <Message kind="terminations" code={attempt.termination} text={attempt.reason} />
+      ) : (
+        format.MISSING
       ),
-    },
-    { id: "state", header: t("experiments.state"), cell: (attempt) => <StateBadge state={attempt.state} /> },
-    {
-      id: "reason",
-      header: t("ranks.reason"),
-      cell: (attempt) =>
-        attempt.reason ? (
-          <Message kind="terminations" code={attempt.termination} text={attempt.reason} />
-        ) : (
-          format.MISSING
-        ),
-    },
-    { id: "world", header: t("ranks.world"), align: "right", cell: (attempt) => format.count(attempt.world_size) },
-    { id: "nodes", header: t("nav.nodes"), phone: false, cell: (attempt) => attempt.nodes.join(", ") },
-    {
-      id: "from",
-      header: t("attempts.from"),
-      align: "right",
-      cell: (attempt) => (attempt.resume_step > 0 ? format.count(attempt.resume_step) : t("attempts.fresh")),
-    },
-    {
-      id: "started",
-      header: t("ranks.started"),
-      cell: (attempt) => <Stamp at={attempt.started_at ?? attempt.created_at} />,
-    },
-    {
-      id: "lasted",
-      header: t("ranks.lasted"),
-      align: "right",
-      cell: (attempt) => <Elapsed start={attempt.started_at} end={attempt.ended_at} />,
-    },
+    ),
+    numeric("world", t("ranks.world"), (attempt) => format.count(attempt.world_size)),
+    column("nodes", t("nav.nodes"), (attempt) => attempt.nodes.join(", "), { phone: false }),
+    numeric("from", t("attempts.from"), (attempt) =>
+      attempt.resume_step > 0 ? format.count(attempt.resume_step) : t("attempts.fresh"),
+    ),
+    column("started", t("ranks.started"), (attempt) => <Stamp at={attempt.started_at ?? attempt.created_at} />),
+    numeric("lasted", t("ranks.lasted"), (attempt) => <Elapsed start={attempt.started_at} end={attempt.ended_at} />),
   ];
   return (
     <Section

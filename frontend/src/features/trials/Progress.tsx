@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import { type TrialDetail, type TrialProgress, trialProgress, type TrialStacks, trialStacks } from "../../api/queries";
 import { Notice, Section } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import { errorLine, Reason } from "../../components/text/Message";
 import { Ago } from "../../components/Time";
@@ -83,38 +83,23 @@ function Ranks({ data }: { data: TrialProgress }) {
         ))}
       </div>
       {data.ranks.length > 0 ? (
-        <DataTable
+        <DataTable<(typeof data.ranks)[number]>
           rows={data.ranks}
           rowKey={(r) => String(r.rank)}
           label={t("stuck.title")}
           testId="progress"
           columns={[
-            {
-              id: "rank",
-              header: t("ranks.rank"),
-              lead: true,
-              cell: (r) => <b className={css["whole"]}>{t("rank.no", { rank: r.rank })}</b>,
-            },
-            { id: "node", header: t("ranks.node"), cell: (r) => <span className={css["whole"]}>{r.node_name}</span> },
-            {
-              id: "process",
-              header: t("stuck.processName"),
-              cell: (r) => (r.process ? t(`stuck.process.${r.process}`) : format.MISSING),
-            },
-            {
-              id: "step",
-              header: t("ranks.step"),
-              align: "right",
-              cell: (r) => (r.step === null ? format.MISSING : format.count(r.step)),
-            },
-            { id: "phase", header: t("stuck.phase"), cell: (r) => <Phase name={r.phase} /> },
-            { id: "counts", header: t("stuck.counts"), cell: (r) => <Counts groups={r.groups} /> },
-            {
-              id: "moved",
-              header: t("stuck.moved"),
-              align: "right",
-              cell: (r) => (r.moved_at && r.reports ? <Ago at={r.moved_at} /> : format.MISSING),
-            },
+            lead("rank", t("ranks.rank"), (r) => <b className={css["whole"]}>{t("rank.no", { rank: r.rank })}</b>),
+            column("node", t("ranks.node"), (r) => <span className={css["whole"]}>{r.node_name}</span>),
+            column("process", t("stuck.processName"), (r) =>
+              r.process ? t(`stuck.process.${r.process}`) : format.MISSING,
+            ),
+            numeric("step", t("ranks.step"), (r) => (r.step === null ? format.MISSING : format.count(r.step))),
+            column("phase", t("stuck.phase"), (r) => <Phase name={r.phase} />),
+            column("counts", t("stuck.counts"), (r) => <Counts groups={r.groups} />),
+            numeric("moved", t("stuck.moved"), (r) =>
+              r.moved_at && r.reports ? <Ago at={r.moved_at} /> : format.MISSING,
+            ),
           ]}
         />
       ) : null}

@@ -5,7 +5,7 @@ import { trialEvaluations, type TrialDetail } from "../../../api/queries";
 import type { components } from "../../../api/schema.gen";
 import { ConfusionMatrix } from "../../../common/media/ConfusionMatrix";
 import { Empty, Section, Stats } from "../../../components/basics";
-import { DataTable } from "../../../components/tables/DataTable";
+import { DataTable, lead, numeric } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
 import { estimates, rangeText } from "../../../lib/estimates";
 import * as format from "../../../lib/format";
@@ -71,38 +71,22 @@ function Scores({ scores }: { scores: Score[] }) {
   const { t } = useTranslation();
   const share = (value: number | null) => (value === null ? format.MISSING : format.pct(value));
   return (
-    <DataTable
+    <DataTable<Score>
       rows={scores}
       rowKey={(score) => scores.indexOf(score)}
       label={t("evaluation.classes")}
       testId="class-scores"
       columns={[
-        { id: "class", header: t("evaluation.class"), lead: true, cell: (score) => <b>{score.name}</b> },
-        {
-          id: "precision",
-          header: t("evaluation.precision"),
-          align: "right",
-          cell: (score) => <span title={t("evaluation.precisionHint")}>{share(score.precision)}</span>,
-        },
-        {
-          id: "recall",
-          header: t("evaluation.recall"),
-          align: "right",
-          cell: (score) => <span title={t("evaluation.recallHint")}>{share(score.recall)}</span>,
-        },
-        { id: "f1", header: t("evaluation.f1"), align: "right", cell: (score) => share(score.f1) },
-        {
-          id: "samples",
-          header: t("evaluation.samples"),
-          align: "right",
-          cell: (score) => format.count(score.num_samples),
-        },
-        {
-          id: "predicted",
-          header: t("evaluation.predicted"),
-          align: "right",
-          cell: (score) => format.count(score.num_predicted),
-        },
+        lead("class", t("evaluation.class"), (score) => <b>{score.name}</b>),
+        numeric("precision", t("evaluation.precision"), (score) => (
+          <span title={t("evaluation.precisionHint")}>{share(score.precision)}</span>
+        )),
+        numeric("recall", t("evaluation.recall"), (score) => (
+          <span title={t("evaluation.recallHint")}>{share(score.recall)}</span>
+        )),
+        numeric("f1", t("evaluation.f1"), (score) => share(score.f1)),
+        numeric("samples", t("evaluation.samples"), (score) => format.count(score.num_samples)),
+        numeric("predicted", t("evaluation.predicted"), (score) => format.count(score.num_predicted)),
       ]}
     />
   );

@@ -15,7 +15,7 @@ import {
   type TrialDetail,
 } from "../../../api/queries";
 import { Code, Empty, Notice, Stats } from "../../../components/basics";
-import type { Column } from "../../../components/tables/DataTable";
+import { actions, type Column, column } from "../../../components/tables/DataTable";
 import { PagedTable } from "../../../components/tables/PagedTable";
 import { QueryView } from "../../../components/QueryView";
 import { Ago } from "../../../components/Time";
@@ -234,23 +234,18 @@ function useColumns(
       cell: (file) => <Ago at={file.modified_at} />,
     },
     ...(summary.nodes.length > 1
-      ? [{ id: "nodes", header: t("outputs.nodes"), cell: (file: OutputFile) => file.nodes.join(", ") }]
+      ? [column("nodes", t("outputs.nodes"), (file: OutputFile) => file.nodes.join(", "))]
       : []),
-    { id: "state", header: t("outputs.state"), cell: (file) => <State file={file} /> },
-    {
-      id: "actions",
-      header: t("common.rowActions"),
-      quiet: true,
-      align: "right",
-      cell: (file) =>
-        isKept(file) ? (
-          file.size_bytes > summary.max_export_bytes ? (
-            <span className="dim">{t("outputs.tooLarge")}</span>
-          ) : (
-            <DownloadOutputs trialId={trial.id} paths={[file.path]} label={t("outputs.download")} isSubtle />
-          )
-        ) : null,
-    },
+    column("state", t("outputs.state"), (file) => <State file={file} />),
+    actions("actions", t("common.rowActions"), (file) =>
+      isKept(file) ? (
+        file.size_bytes > summary.max_export_bytes ? (
+          <span className="dim">{t("outputs.tooLarge")}</span>
+        ) : (
+          <DownloadOutputs trialId={trial.id} paths={[file.path]} label={t("outputs.download")} isSubtle />
+        )
+      ) : null,
+    ),
   ];
 }
 
