@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 
 import { type AuditEntry, auditTrail } from "../../api/queries";
 import { Empty, Section } from "../../components/basics";
-import type { Column } from "../../components/tables/DataTable";
+import { type Column, column, lead } from "../../components/tables/DataTable";
 import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
@@ -62,19 +62,14 @@ export function Audit() {
 
 function columnsOf(t: TFunction): Column<AuditEntry>[] {
   return [
-    { id: "at", header: t("audit.at"), cell: (entry) => <Stamp at={entry.at} /> },
-    {
-      id: "action",
-      header: t("audit.did"),
-      lead: true,
-      cell: (entry) => (
-        <span title={entry.action}>
-          {t(`audit.action.${entry.action}` as "audit.action.auth.login", { defaultValue: entry.action })}
-        </span>
-      ),
-    },
-    { id: "subject", header: t("audit.subject"), cell: (entry) => <Subject subject={entry.subject} /> },
-    { id: "actor", header: t("audit.actor"), cell: (entry) => <span className="mono">{entry.actor}</span> },
+    column("at", t("audit.at"), (entry) => <Stamp at={entry.at} />),
+    lead("action", t("audit.did"), (entry) => (
+      <span title={entry.action}>
+        {t(`audit.action.${entry.action}` as "audit.action.auth.login", { defaultValue: entry.action })}
+      </span>
+    )),
+    column("subject", t("audit.subject"), (entry) => <Subject subject={entry.subject} />),
+    column("actor", t("audit.actor"), (entry) => <span className="mono">{entry.actor}</span>),
     {
       id: "addr",
       phone: false,

@@ -4,7 +4,7 @@ import { Button } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 
 import { Section } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { column, DataTable, lead } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import layout from "../../components/layout.module.css";
 
@@ -32,23 +32,14 @@ export function Licenses() {
       {isOpen ? (
         <QueryView query={query}>
           {(packages) => (
-            <DataTable
+            <DataTable<(typeof packages)[number]>
               rows={packages}
               rowKey={({ name, version }) => `${name}@${version}`}
               label={t("licenses.title")}
               columns={[
-                {
-                  id: "name",
-                  header: t("licenses.package"),
-                  lead: true,
-                  cell: ({ name }) => <span className="mono">{name}</span>,
-                },
-                {
-                  id: "version",
-                  header: t("licenses.version"),
-                  cell: ({ version }) => <span className="mono">{version}</span>,
-                },
-                { id: "license", header: t("licenses.license"), cell: ({ license }) => license },
+                lead("name", t("licenses.package"), ({ name }) => <span className="mono">{name}</span>),
+                column("version", t("licenses.version"), ({ version }) => <span className="mono">{version}</span>),
+                column("license", t("licenses.license"), ({ license }) => license),
               ]}
             />
           )}

@@ -9,7 +9,7 @@ import { me, poolPilots, poolProvider } from "../../api/queries";
 import { Empty, KeyValues, Meter, Notice, Section, Stats } from "../../components/basics";
 import { amount } from "../../components/BudgetBars";
 import { Confirm } from "../../components/dialogs/Confirm";
-import type { Column } from "../../components/tables/DataTable";
+import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago, Stamp, Until } from "../../components/Time";
@@ -195,21 +195,17 @@ function Pilots({ pool }: { pool: string }) {
   const { t } = useTranslation();
   const query = useInfiniteQuery(poolPilots(pool));
   const columns: Column<Pilot>[] = [
-    {
-      id: "pilot",
-      header: t("provider.pilot"),
-      lead: true,
-      cell: (pilot) =>
-        pilot.state === "up" ? (
-          <Link to="/nodes/$nodeId" params={{ nodeId: pilot.id }} className="mono">
-            {pilot.id}
-          </Link>
-        ) : (
-          <span className="mono">{pilot.id}</span>
-        ),
-    },
-    { id: "state", header: t("provider.state"), cell: (pilot) => stateOf(pilot, (key) => t(`provider.states.${key}`)) },
-    { id: "job", header: t("provider.job"), cell: (pilot) => pilot.ref || format.MISSING },
+    lead("pilot", t("provider.pilot"), (pilot) =>
+      pilot.state === "up" ? (
+        <Link to="/nodes/$nodeId" params={{ nodeId: pilot.id }} className="mono">
+          {pilot.id}
+        </Link>
+      ) : (
+        <span className="mono">{pilot.id}</span>
+      ),
+    ),
+    column("state", t("provider.state"), (pilot) => stateOf(pilot, (key) => t(`provider.states.${key}`))),
+    column("job", t("provider.job"), (pilot) => pilot.ref || format.MISSING),
     {
       id: "trial",
       header: t("provider.trial"),
@@ -223,22 +219,18 @@ function Pilots({ pool }: { pool: string }) {
           </Link>
         ),
     },
-    { id: "since", header: t("provider.since"), align: "right", cell: (pilot) => <Ago at={pilot.since} /> },
-    {
-      id: "reason",
-      header: t("provider.reason"),
-      cell: (pilot) => (
-        <>
-          {pilot.reason}
-          {pilot.state === "pending" && pilot.expected_at ? (
-            <span className="dim">
-              {" "}
-              {t("provider.expected")} <Stamp at={pilot.expected_at} part="time" />
-            </span>
-          ) : null}
-        </>
-      ),
-    },
+    numeric("since", t("provider.since"), (pilot) => <Ago at={pilot.since} />),
+    column("reason", t("provider.reason"), (pilot) => (
+      <>
+        {pilot.reason}
+        {pilot.state === "pending" && pilot.expected_at ? (
+          <span className="dim">
+            {" "}
+            {t("provider.expected")} <Stamp at={pilot.expected_at} part="time" />
+          </span>
+        ) : null}
+      </>
+    )),
   ];
   return (
     <Section title={t("provider.pilots")}>

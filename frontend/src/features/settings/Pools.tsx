@@ -9,7 +9,7 @@ import { me, type Pool, pools } from "../../api/queries";
 import { Empty, Section } from "../../components/basics";
 import { amount } from "../../components/BudgetBars";
 import { Confirm } from "../../components/dialogs/Confirm";
-import type { Column } from "../../components/tables/DataTable";
+import { actions, type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { FormDialog } from "../../components/dialogs/FormDialog";
 import { PagedTable } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
@@ -31,68 +31,47 @@ export function Pools() {
   const [adding, setAdding] = useState(false);
   const { pool: chosen } = useSearch({ from: "/app/settings" });
   const columns: Column<Pool>[] = [
-    { id: "name", header: t("nodes.pool"), lead: true, cell: (pool) => <b>{pool.name}</b> },
-    {
-      id: "provider",
-      header: t("provider.title"),
-      cell: (pool) => <ProviderCell pool={pool} isChosen={pool.name === chosen} />,
-    },
-    {
-      id: "nodes",
-      header: t("nav.nodes"),
-      align: "right",
-      cell: (pool) => t("pools.nodes", { online: pool.num_nodes_online, count: pool.num_nodes }),
-    },
-    {
-      id: "slots",
-      header: t("nodes.slots"),
-      align: "right",
-      cell: (pool) =>
+    lead("name", t("nodes.pool"), (pool) => <b>{pool.name}</b>),
+    column("provider", t("provider.title"), (pool) => <ProviderCell pool={pool} isChosen={pool.name === chosen} />),
+    numeric("nodes", t("nav.nodes"), (pool) =>
+      t("pools.nodes", { online: pool.num_nodes_online, count: pool.num_nodes }),
+    ),
+    numeric(
+      "slots",
+      t("nodes.slots"),
+      (pool) =>
         Object.entries(pool.num_slots)
           .map(([type, count]) => `${format.count(count)} ${type}`)
           .join(" · ") || format.MISSING,
-    },
-    { id: "used", header: t("overview.slotsBusy"), align: "right", cell: (pool) => format.count(pool.num_slots_used) },
-    {
-      id: "price",
-      header: t("pools.price"),
-      align: "right",
-      cell: (pool) => t("pools.perHour", { price: amount(pool.price_per_slot_hour), currency: pool.currency }),
-    },
-    {
-      id: "isolation",
-      header: t("pools.isolation"),
-      cell: (pool) => (
-        <>
-          {t(`pools.level.${pool.min_isolation}`)}
-          {pool.num_nodes_too_weak > 0 ? (
-            <span className="dim"> · {t("pools.tooWeak", { count: pool.num_nodes_too_weak })}</span>
-          ) : null}
-        </>
-      ),
-    },
-    { id: "containers", header: t("nodes.containers"), cell: (pool) => <PoolContainersCell pool={pool} /> },
-    { id: "changed", header: t("pools.changed"), align: "right", cell: (pool) => <Ago at={pool.changed_at} /> },
+    ),
+    numeric("used", t("overview.slotsBusy"), (pool) => format.count(pool.num_slots_used)),
+    numeric("price", t("pools.price"), (pool) =>
+      t("pools.perHour", { price: amount(pool.price_per_slot_hour), currency: pool.currency }),
+    ),
+    column("isolation", t("pools.isolation"), (pool) => (
+      <>
+        {t(`pools.level.${pool.min_isolation}`)}
+        {pool.num_nodes_too_weak > 0 ? (
+          <span className="dim"> · {t("pools.tooWeak", { count: pool.num_nodes_too_weak })}</span>
+        ) : null}
+      </>
+    )),
+    column("containers", t("nodes.containers"), (pool) => <PoolContainersCell pool={pool} />),
+    numeric("changed", t("pools.changed"), (pool) => <Ago at={pool.changed_at} />),
     ...(user?.role === "admin"
       ? [
-          {
-            id: "edit",
-            header: t("common.rowActions"),
-            quiet: true as const,
-            align: "right" as const,
-            cell: (pool: Pool) => (
-              <>
-                <Button variant="subtle" size="compact-xs" onClick={() => setEditing(pool)} data-testid="edit-pool">
-                  {t("common.edit")}
+          actions("edit", t("common.rowActions"), (pool: Pool) => (
+            <>
+              <Button variant="subtle" size="compact-xs" onClick={() => setEditing(pool)} data-testid="edit-pool">
+                {t("common.edit")}
+              </Button>
+              {pool.num_nodes === 0 && pool.provider === null ? (
+                <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRemoving(pool)}>
+                  {t("pools.forget")}
                 </Button>
-                {pool.num_nodes === 0 && pool.provider === null ? (
-                  <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRemoving(pool)}>
-                    {t("pools.forget")}
-                  </Button>
-                ) : null}
-              </>
-            ),
-          },
+              ) : null}
+            </>
+          )),
         ]
       : []),
   ];

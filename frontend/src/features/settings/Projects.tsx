@@ -8,7 +8,7 @@ import { client, unwrap } from "../../api/client";
 import { me, type Project, projects } from "../../api/queries";
 import { Empty, Meter, Section } from "../../components/basics";
 import { amount } from "../../components/BudgetBars";
-import type { Column } from "../../components/tables/DataTable";
+import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { PagedTable } from "../../components/tables/PagedTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
@@ -22,40 +22,32 @@ export function Projects() {
   const user = useQuery(me).data;
   const query = useInfiniteQuery(projects);
   const columns: Column<Project>[] = [
-    {
-      id: "name",
-      header: t("experiments.project"),
-      lead: true,
-      cell: (project) => (
-        <Link
-          to="/settings"
-          search={{ tab: "projects", project: project.name }}
-          aria-current={project.name === chosen || undefined}
-        >
-          {project.name}
-        </Link>
+    lead("name", t("experiments.project"), (project) => (
+      <Link
+        to="/settings"
+        search={{ tab: "projects", project: project.name }}
+        aria-current={project.name === chosen || undefined}
+      >
+        {project.name}
+      </Link>
+    )),
+    numeric("weight", t("projects.weight"), (project) => format.num(project.weight)),
+    column("quotas", t("projects.quotas"), (project) =>
+      project.quotas.length === 0 ? (
+        <span className="dim">{t("projects.noQuota")}</span>
+      ) : (
+        project.quotas
+          .map((quota) =>
+            t("projects.quota", {
+              held: quota.slots_held,
+              slots: quota.slots,
+              type: quota.slot_type,
+              pool: quota.pool,
+            }),
+          )
+          .join(" · ")
       ),
-    },
-    { id: "weight", header: t("projects.weight"), align: "right", cell: (project) => format.num(project.weight) },
-    {
-      id: "quotas",
-      header: t("projects.quotas"),
-      cell: (project) =>
-        project.quotas.length === 0 ? (
-          <span className="dim">{t("projects.noQuota")}</span>
-        ) : (
-          project.quotas
-            .map((quota) =>
-              t("projects.quota", {
-                held: quota.slots_held,
-                slots: quota.slots,
-                type: quota.slot_type,
-                pool: quota.pool,
-              }),
-            )
-            .join(" · ")
-        ),
-    },
+    ),
     {
       id: "budget",
       header: t("budget.title"),
@@ -74,27 +66,18 @@ export function Projects() {
         );
       },
     },
-    {
-      id: "spent",
-      header: t("budget.spent"),
-      align: "right",
-      cell: (project) =>
-        t("budget.spentText", {
-          hours: amount(project.spending.slot_hours),
-          cost: amount(project.spending.cost),
-          currency: project.spending.currency,
-        }),
-    },
-    {
-      id: "experiments",
-      header: t("nav.experiments"),
-      align: "right",
-      cell: (project) => (
-        <Link to="/experiments" search={{ project: project.name }}>
-          {t("projects.experiments", { active: project.num_experiments_active, count: project.num_experiments })}
-        </Link>
-      ),
-    },
+    numeric("spent", t("budget.spent"), (project) =>
+      t("budget.spentText", {
+        hours: amount(project.spending.slot_hours),
+        cost: amount(project.spending.cost),
+        currency: project.spending.currency,
+      }),
+    ),
+    numeric("experiments", t("nav.experiments"), (project) => (
+      <Link to="/experiments" search={{ project: project.name }}>
+        {t("projects.experiments", { active: project.num_experiments_active, count: project.num_experiments })}
+      </Link>
+    )),
   ];
   return (
     <>

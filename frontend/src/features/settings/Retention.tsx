@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { type Retention as Found, retention, type RetentionAges } from "../../api/queries";
 import { Section } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
@@ -85,46 +85,31 @@ function Ages({ found, testId }: { found: Found; testId: string }) {
     { ...found.logs, what: "logs" as const, note: "" },
   ];
   return (
-    <DataTable
+    <DataTable<(typeof rows)[number]>
       rows={rows}
       rowKey={(row) => row.what}
       label={t("settings.tab.retention")}
       testId={testId}
       columns={[
-        { id: "what", header: t("retention.what"), lead: true, cell: (row) => <b>{t(`retention.${row.what}`)}</b> },
-        {
-          id: "kept",
-          header: t("retention.keptFor"),
-          cell: (row) =>
-            row.days === null
-              ? t("retention.ever")
-              : t("retention.days", { count: row.days, n: format.count(row.days) }),
-        },
-        {
-          id: "trials",
-          header: t("retention.trials"),
-          align: "right",
-          cell: (row) => (row.days === null ? format.MISSING : format.count(row.num_trials)),
-        },
-        {
-          id: "takes",
-          header: t("retention.takes"),
-          align: "right",
-          cell: (row) => (row.days === null ? format.MISSING : format.bytes(row.size_bytes)),
-        },
-        {
-          id: "frees",
-          header: t("retention.frees"),
-          align: "right",
-          cell: (row) =>
-            row.days === null ? (
-              format.MISSING
-            ) : (
-              <>
-                {format.bytes(row.freed_bytes)} {row.note ? <small className="dim">{row.note}</small> : null}
-              </>
-            ),
-        },
+        lead("what", t("retention.what"), (row) => <b>{t(`retention.${row.what}`)}</b>),
+        column("kept", t("retention.keptFor"), (row) =>
+          row.days === null ? t("retention.ever") : t("retention.days", { count: row.days, n: format.count(row.days) }),
+        ),
+        numeric("trials", t("retention.trials"), (row) =>
+          row.days === null ? format.MISSING : format.count(row.num_trials),
+        ),
+        numeric("takes", t("retention.takes"), (row) =>
+          row.days === null ? format.MISSING : format.bytes(row.size_bytes),
+        ),
+        numeric("frees", t("retention.frees"), (row) =>
+          row.days === null ? (
+            format.MISSING
+          ) : (
+            <>
+              {format.bytes(row.freed_bytes)} {row.note ? <small className="dim">{row.note}</small> : null}
+            </>
+          ),
+        ),
       ]}
     />
   );

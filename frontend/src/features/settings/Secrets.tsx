@@ -7,7 +7,7 @@ import { client, type Schemas, unwrap } from "../../api/client";
 import { me, secrets } from "../../api/queries";
 import { Code, Empty, Notice, Section } from "../../components/basics";
 import { Confirm } from "../../components/dialogs/Confirm";
-import { type Column, DataTable } from "../../components/tables/DataTable";
+import { actions, type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import layout from "../../components/layout.module.css";
@@ -140,28 +140,17 @@ function SecretList({
     },
   });
   const columns: Column<Secret>[] = [
-    {
-      id: "name",
-      header: t("secrets.name"),
-      lead: true,
-      cell: (secret) => <span className="mono">{secret.name}</span>,
-    },
-    { id: "version", header: t("secrets.version"), align: "right", cell: (secret) => secret.version },
-    { id: "changed", header: t("secrets.changed"), cell: (secret) => <Ago at={secret.changed_at} /> },
-    { id: "by", header: t("secrets.by"), cell: (secret) => secret.changed_by },
-    {
-      id: "used",
-      header: t("secrets.used"),
-      cell: (secret) => (secret.last_used_at ? <Ago at={secret.last_used_at} /> : t("secrets.never")),
-    },
+    lead("name", t("secrets.name"), (secret) => <span className="mono">{secret.name}</span>),
+    numeric("version", t("secrets.version"), (secret) => secret.version),
+    column("changed", t("secrets.changed"), (secret) => <Ago at={secret.changed_at} />),
+    column("by", t("secrets.by"), (secret) => secret.changed_by),
+    column("used", t("secrets.used"), (secret) =>
+      secret.last_used_at ? <Ago at={secret.last_used_at} /> : t("secrets.never"),
+    ),
   ];
   if (onReplace) {
-    columns.push({
-      id: "actions",
-      header: t("common.rowActions"),
-      quiet: true,
-      align: "right",
-      cell: (secret) => (
+    columns.push(
+      actions("actions", t("common.rowActions"), (secret) => (
         <span className={layout["inline"]}>
           <Button
             variant="subtle"
@@ -181,8 +170,8 @@ function SecretList({
             {t("secrets.delete")}
           </Button>
         </span>
-      ),
-    });
+      )),
+    );
   }
   const isOwn = project === undefined;
   return (
