@@ -4,11 +4,11 @@ import { useTranslation } from "react-i18next";
 import { useLiveQueries } from "../../api/liveHooks";
 import { cluster, health, type Health, nodes } from "../../api/queries";
 import { KeyValues, Section } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { column, DataTable, lead } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
 import ui from "../../components/ui.module.css";
 import { Licenses } from "./Licenses";
-import { agentVersions, partsOf } from "./systemParts";
+import { agentVersions, type Part, partsOf } from "./systemParts";
 
 /** Whether every part of the server works, which versions run, and whose work the dashboard contains. */
 export function SystemHealth() {
@@ -33,37 +33,24 @@ export function SystemHealth() {
 function Parts({ health: data }: { health: Health }) {
   const { t } = useTranslation();
   return (
-    <DataTable
+    <DataTable<Part>
       rows={partsOf(data)}
       rowKey={(part) => part.name}
       label={t("installation.health.title")}
       testId="parts"
       columns={[
-        {
-          id: "part",
-          header: t("installation.part"),
-          lead: true,
-          cell: ({ name }) => <b>{t(`installation.parts.${name}`)}</b>,
-        },
-        {
-          id: "state",
-          header: t("installation.state"),
-          cell: ({ state, tone }) => (
-            <span className={ui["badge"]} data-tone={tone}>
-              {t(`installation.states.${state}`)}
-            </span>
-          ),
-        },
-        {
-          id: "effect",
-          header: t("installation.effect"),
-          cell: ({ name, tone, loop }) => (
-            <span className={tone === "ok" ? "dim" : undefined}>
-              {tone === "ok" ? t(`installation.does.${name}`) : t(`installation.without.${name}`)}
-              {loop === null ? null : ` ${t("installation.failingLoop", { loop })}`}
-            </span>
-          ),
-        },
+        lead("part", t("installation.part"), ({ name }) => <b>{t(`installation.parts.${name}`)}</b>),
+        column("state", t("installation.state"), ({ state, tone }) => (
+          <span className={ui["badge"]} data-tone={tone}>
+            {t(`installation.states.${state}`)}
+          </span>
+        )),
+        column("effect", t("installation.effect"), ({ name, tone, loop }) => (
+          <span className={tone === "ok" ? "dim" : undefined}>
+            {tone === "ok" ? t(`installation.does.${name}`) : t(`installation.without.${name}`)}
+            {loop === null ? null : ` ${t("installation.failingLoop", { loop })}`}
+          </span>
+        )),
       ]}
     />
   );

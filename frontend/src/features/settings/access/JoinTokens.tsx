@@ -7,7 +7,7 @@ import { client, type Schemas, unwrap } from "../../../api/client";
 import { joinTokens } from "../../../api/queries";
 import { Code, Empty, Notice, Section } from "../../../components/basics";
 import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
-import { DataTable } from "../../../components/tables/DataTable";
+import { actions, column, DataTable, lead, numeric } from "../../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../../components/QueryView";
 import { Stamp } from "../../../components/Time";
 import layout from "../../../components/layout.module.css";
@@ -79,31 +79,20 @@ export function JoinTokens() {
             data.items.length === 0 ? (
               <Empty title={t("join.none")} />
             ) : (
-              <DataTable
+              <DataTable<JoinToken>
                 rows={data.items}
                 rowKey={(token) => token.id}
                 label={t("settings.tab.join")}
                 columns={[
-                  {
-                    id: "prefix",
-                    header: t("tokens.prefix"),
-                    lead: true,
-                    cell: (token) => <span className="mono">{token.prefix}…</span>,
-                  },
-                  { id: "pool", header: t("nodes.pool"), cell: (token) => token.pool },
-                  { id: "uses", header: t("join.usesLeft"), align: "right", cell: (token) => token.uses_left },
-                  { id: "expires", header: t("tokens.expires"), cell: (token) => <Stamp at={token.expires_at} /> },
-                  {
-                    id: "revoke",
-                    header: t("common.rowActions"),
-                    quiet: true,
-                    align: "right",
-                    cell: (token) => (
-                      <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRevoking(token)}>
-                        {t("tokens.revoke")}
-                      </Button>
-                    ),
-                  },
+                  lead("prefix", t("tokens.prefix"), (token) => <span className="mono">{token.prefix}…</span>),
+                  column("pool", t("nodes.pool"), (token) => token.pool),
+                  numeric("uses", t("join.usesLeft"), (token) => token.uses_left),
+                  column("expires", t("tokens.expires"), (token) => <Stamp at={token.expires_at} />),
+                  actions("revoke", t("common.rowActions"), (token) => (
+                    <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRevoking(token)}>
+                      {t("tokens.revoke")}
+                    </Button>
+                  )),
                 ]}
               />
             )

@@ -7,7 +7,7 @@ import { client, type Schemas, unwrap } from "../../../api/client";
 import { me, tokens } from "../../../api/queries";
 import { Code, Empty, Notice, Section } from "../../../components/basics";
 import { Confirm } from "../../../components/dialogs/Confirm";
-import { DataTable } from "../../../components/tables/DataTable";
+import { actions, column, DataTable, lead } from "../../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../../components/QueryView";
 import { Ago, Stamp } from "../../../components/Time";
 import { rolesUpTo } from "./roles";
@@ -116,41 +116,27 @@ function TokenList() {
                 {t("tokens.noneHint")}
               </Empty>
             ) : (
-              <DataTable
+              <DataTable<Token>
                 rows={data.items}
                 rowKey={(token) => token.id}
                 label={t("settings.tab.tokens")}
                 testId="tokens"
                 columns={[
-                  { id: "name", header: t("tokens.name"), lead: true, cell: (token) => token.name },
-                  {
-                    id: "prefix",
-                    header: t("tokens.prefix"),
-                    cell: (token) => <span className="mono">{token.prefix}…</span>,
-                  },
-                  { id: "role", header: t("settings.role"), cell: (token) => t(`role.${token.role}`) },
-                  { id: "created", header: t("tokens.created"), cell: (token) => <Ago at={token.created_at} /> },
-                  {
-                    id: "used",
-                    header: t("tokens.used"),
-                    cell: (token) => (token.last_used_at ? <Ago at={token.last_used_at} /> : t("tokens.never")),
-                  },
-                  {
-                    id: "expires",
-                    header: t("tokens.expires"),
-                    cell: (token) => (token.expires_at ? <Stamp at={token.expires_at} /> : t("tokens.never")),
-                  },
-                  {
-                    id: "revoke",
-                    header: t("common.rowActions"),
-                    quiet: true,
-                    align: "right",
-                    cell: (token) => (
-                      <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRevoking(token)}>
-                        {t("tokens.revoke")}
-                      </Button>
-                    ),
-                  },
+                  lead("name", t("tokens.name"), (token) => token.name),
+                  column("prefix", t("tokens.prefix"), (token) => <span className="mono">{token.prefix}…</span>),
+                  column("role", t("settings.role"), (token) => t(`role.${token.role}`)),
+                  column("created", t("tokens.created"), (token) => <Ago at={token.created_at} />),
+                  column("used", t("tokens.used"), (token) =>
+                    token.last_used_at ? <Ago at={token.last_used_at} /> : t("tokens.never"),
+                  ),
+                  column("expires", t("tokens.expires"), (token) =>
+                    token.expires_at ? <Stamp at={token.expires_at} /> : t("tokens.never"),
+                  ),
+                  actions("revoke", t("common.rowActions"), (token) => (
+                    <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRevoking(token)}>
+                      {t("tokens.revoke")}
+                    </Button>
+                  )),
                 ]}
               />
             )

@@ -7,7 +7,7 @@ import { client, type Schemas, unwrap } from "../../../api/client";
 import { me, users } from "../../../api/queries";
 import { Section } from "../../../components/basics";
 import { Confirm } from "../../../components/dialogs/Confirm";
-import { DataTable } from "../../../components/tables/DataTable";
+import { actions, column, DataTable, lead } from "../../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../../components/QueryView";
 import { Ago } from "../../../components/Time";
 import { MIN_PASSWORD } from "../../../lib/access";
@@ -116,61 +116,47 @@ function UserList() {
       {patch.error && !disabling ? <ErrorNotice error={patch.error} /> : null}
       <QueryView query={query}>
         {(data) => (
-          <DataTable
+          <DataTable<User>
             rows={data.items}
             rowKey={(user: User) => user.id}
             label={t("settings.tab.users")}
             testId="users"
             columns={[
-              { id: "name", header: t("auth.username"), lead: true, cell: (user) => <b>{user.username}</b> },
-              {
-                id: "role",
-                header: t("settings.role"),
-                cell: (user) =>
-                  user.id === self?.id ? (
-                    t(`role.${user.role}`)
-                  ) : (
-                    <Select
-                      aria-label={t("users.roleOf", { name: user.username })}
-                      value={user.role}
-                      onChange={(value) => value && patch.mutate({ id: user.id, role: value as Role })}
-                      allowDeselect={false}
-                      data={options}
-                      w={130}
-                    />
-                  ),
-              },
-              {
-                id: "active",
-                header: t("users.active"),
-                cell: (user) => t(user.is_active ? "users.isActive" : "users.isOff"),
-              },
-              {
-                id: "seen",
-                header: t("users.lastLogin"),
-                cell: (user) => (user.last_login_at ? <Ago at={user.last_login_at} /> : t("tokens.never")),
-              },
-              {
-                id: "toggle",
-                header: t("common.rowActions"),
-                quiet: true,
-                align: "right",
-                cell: (user) =>
-                  user.id === self?.id ? (
-                    ""
-                  ) : (
-                    <Button
-                      variant="subtle"
-                      size="compact-xs"
-                      color={user.is_active ? "red" : "blue"}
-                      onClick={() =>
-                        user.is_active ? setDisabling(user) : patch.mutate({ id: user.id, is_active: true })
-                      }
-                    >
-                      {t(user.is_active ? "users.deactivate" : "users.activate")}
-                    </Button>
-                  ),
-              },
+              lead("name", t("auth.username"), (user) => <b>{user.username}</b>),
+              column("role", t("settings.role"), (user) =>
+                user.id === self?.id ? (
+                  t(`role.${user.role}`)
+                ) : (
+                  <Select
+                    aria-label={t("users.roleOf", { name: user.username })}
+                    value={user.role}
+                    onChange={(value) => value && patch.mutate({ id: user.id, role: value as Role })}
+                    allowDeselect={false}
+                    data={options}
+                    w={130}
+                  />
+                ),
+              ),
+              column("active", t("users.active"), (user) => t(user.is_active ? "users.isActive" : "users.isOff")),
+              column("seen", t("users.lastLogin"), (user) =>
+                user.last_login_at ? <Ago at={user.last_login_at} /> : t("tokens.never"),
+              ),
+              actions("toggle", t("common.rowActions"), (user) =>
+                user.id === self?.id ? (
+                  ""
+                ) : (
+                  <Button
+                    variant="subtle"
+                    size="compact-xs"
+                    color={user.is_active ? "red" : "blue"}
+                    onClick={() =>
+                      user.is_active ? setDisabling(user) : patch.mutate({ id: user.id, is_active: true })
+                    }
+                  >
+                    {t(user.is_active ? "users.deactivate" : "users.activate")}
+                  </Button>
+                ),
+              ),
             ]}
           />
         )}

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { deliveries, type Delivery, type Target } from "../../../api/queries";
 import { Empty } from "../../../components/basics";
-import type { Column } from "../../../components/tables/DataTable";
+import { type Column, column, lead, numeric } from "../../../components/tables/DataTable";
 import { PagedTable } from "../../../components/tables/PagedTable";
 import { QueryView } from "../../../components/QueryView";
 import { Ago } from "../../../components/Time";
@@ -19,30 +19,21 @@ export function NotificationHistory({ target, onClose }: { target: Target; onClo
   const query = useInfiniteQuery(deliveries(target.id));
   const title = t("notify.historyOf", { name: target.name });
   const columns: Column<Delivery>[] = [
-    {
-      id: "message",
-      header: t("notify.message"),
-      lead: true,
-      cell: (one) => (
-        <span title={`${t("notify.messageId")}: ${one.message_id}`} className={css["error"]}>
-          {one.title}
+    lead("message", t("notify.message"), (one) => (
+      <span title={`${t("notify.messageId")}: ${one.message_id}`} className={css["error"]}>
+        {one.title}
+      </span>
+    )),
+    column("state", t("notify.state"), (one) => (
+      <span className={css["status"]}>
+        <span className={ui["badge"]} data-tone={TONES[one.state]}>
+          {t(`notify.deliveryState.${one.state}`)}
         </span>
-      ),
-    },
-    {
-      id: "state",
-      header: t("notify.state"),
-      cell: (one) => (
-        <span className={css["status"]}>
-          <span className={ui["badge"]} data-tone={TONES[one.state]}>
-            {t(`notify.deliveryState.${one.state}`)}
-          </span>
-          {one.error ? <span className={`dim ${css["error"]}`}>{one.error}</span> : null}
-        </span>
-      ),
-    },
-    { id: "attempts", header: t("notify.attempts"), align: "right", cell: (one) => one.num_tries },
-    { id: "when", header: t("notify.when"), cell: (one) => <Ago at={one.ended_at ?? one.created_at} /> },
+        {one.error ? <span className={`dim ${css["error"]}`}>{one.error}</span> : null}
+      </span>
+    )),
+    numeric("attempts", t("notify.attempts"), (one) => one.num_tries),
+    column("when", t("notify.when"), (one) => <Ago at={one.ended_at ?? one.created_at} />),
   ];
   return (
     <Modal

@@ -8,7 +8,7 @@ import { client, type Schemas, unwrap } from "../../../api/client";
 import { notificationRules, notificationTargets, type Rule, type Target } from "../../../api/queries";
 import { Empty, Section } from "../../../components/basics";
 import { Confirm } from "../../../components/dialogs/Confirm";
-import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { actions, type Column, column, DataTable, lead } from "../../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../../components/QueryView";
 import layout from "../../../components/layout.module.css";
 import { kindKey } from "../../../lib/notifications";
@@ -101,33 +101,25 @@ function RuleTable({
     },
   });
   const columns: Column<Rule>[] = [
-    { id: "events", header: t("notify.events"), lead: true, cell: (rule) => eventsOf(t, rule) },
-    { id: "experiments", header: t("notify.experiments"), cell: (rule) => experimentsOf(t, rule) },
-    { id: "to", header: t("notify.sendTo"), cell: (rule) => recipientsOf(t, rule, targets).join(t("notify.comma")) },
-    {
-      id: "active",
-      header: t("notify.active"),
-      cell: (rule) => (
-        <Switch
-          size="xs"
-          checked={rule.is_enabled}
-          disabled={!onEdit || change.isPending}
-          onChange={(e) => change.mutate({ rule, body: { is_enabled: e.currentTarget.checked } })}
-          aria-label={t("notify.activeOf", { events: eventsOf(t, rule) })}
-        />
-      ),
-    },
+    lead("events", t("notify.events"), (rule) => eventsOf(t, rule)),
+    column("experiments", t("notify.experiments"), (rule) => experimentsOf(t, rule)),
+    column("to", t("notify.sendTo"), (rule) => recipientsOf(t, rule, targets).join(t("notify.comma"))),
+    column("active", t("notify.active"), (rule) => (
+      <Switch
+        size="xs"
+        checked={rule.is_enabled}
+        disabled={!onEdit || change.isPending}
+        onChange={(e) => change.mutate({ rule, body: { is_enabled: e.currentTarget.checked } })}
+        aria-label={t("notify.activeOf", { events: eventsOf(t, rule) })}
+      />
+    )),
   ];
   if (onEdit)
-    columns.push({
-      id: "actions",
-      header: t("common.rowActions"),
-      quiet: true,
-      align: "right",
-      cell: (rule) => (
+    columns.push(
+      actions("actions", t("common.rowActions"), (rule) => (
         <RuleActions events={eventsOf(t, rule)} onEdit={() => onEdit(rule)} onDelete={() => setDeleting(rule)} />
-      ),
-    });
+      )),
+    );
   return (
     <>
       {change.error ? <ErrorNotice error={change.error} /> : null}

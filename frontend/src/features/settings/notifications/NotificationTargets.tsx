@@ -7,7 +7,7 @@ import { client, unwrap } from "../../../api/client";
 import { notificationOptions, notificationTargets, type Target } from "../../../api/queries";
 import { Code, Empty, Notice, Section } from "../../../components/basics";
 import { Confirm } from "../../../components/dialogs/Confirm";
-import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { actions, type Column, column, DataTable, lead } from "../../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../../components/QueryView";
 import { Ago, Until } from "../../../components/Time";
 import layout from "../../../components/layout.module.css";
@@ -110,30 +110,22 @@ function TargetTable({ targets, mayChange }: { targets: readonly Target[]; mayCh
   const onTest = (target: Target): void =>
     test.mutate(target, { onSuccess: () => setAsked({ what: "history", target }) });
   const columns: Column<Target>[] = [
-    { id: "name", header: t("notify.name"), lead: true, cell: (target) => target.name },
-    { id: "kind", header: t("notify.kindOf"), cell: (target) => t(`notify.targetKind.${target.kind}`) },
-    { id: "to", header: t("notify.to"), cell: (target) => <span className={css["error"]}>{target.summary}</span> },
-    { id: "status", header: t("notify.status"), cell: (target) => <Status target={target} /> },
-    {
-      id: "sent",
-      header: t("notify.lastSent"),
-      cell: (target) => (target.last_sent_at ? <Ago at={target.last_sent_at} /> : t("notify.never")),
-    },
-    {
-      id: "actions",
-      header: t("common.rowActions"),
-      quiet: true,
-      align: "right",
-      cell: (target) => (
-        <TargetActions
-          target={target}
-          mayChange={mayChange}
-          onTest={() => onTest(target)}
-          onEnable={() => enable.mutate({ target, isEnabled: true })}
-          onAsk={(what) => setAsked({ what, target })}
-        />
-      ),
-    },
+    lead("name", t("notify.name"), (target) => target.name),
+    column("kind", t("notify.kindOf"), (target) => t(`notify.targetKind.${target.kind}`)),
+    column("to", t("notify.to"), (target) => <span className={css["error"]}>{target.summary}</span>),
+    column("status", t("notify.status"), (target) => <Status target={target} />),
+    column("sent", t("notify.lastSent"), (target) =>
+      target.last_sent_at ? <Ago at={target.last_sent_at} /> : t("notify.never"),
+    ),
+    actions("actions", t("common.rowActions"), (target) => (
+      <TargetActions
+        target={target}
+        mayChange={mayChange}
+        onTest={() => onTest(target)}
+        onEnable={() => enable.mutate({ target, isEnabled: true })}
+        onAsk={(what) => setAsked({ what, target })}
+      />
+    )),
   ];
   return (
     <>
