@@ -13,7 +13,7 @@ import {
   trialWorkers,
   type Worker,
 } from "../../api/queries";
-import { type Column, DataTable } from "../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { Empty, KeyValues, Section } from "../../components/basics";
 import { QueryView } from "../../components/QueryView";
 import { Reason, Message } from "../../components/text/Message";
@@ -156,54 +156,41 @@ interface GroupsProps {
 function GroupTable({ groups, hostOf, chosen, onChoose }: GroupsProps) {
   const { t } = useTranslation();
   return (
-    <DataTable
+    <DataTable<ProcessGroup>
       rows={groups}
       rowKey={(g) => g.name}
       label={t("ranks.groups")}
       testId="groups"
       columns={[
-        {
-          id: "name",
-          header: t("ranks.group"),
-          lead: true,
-          cell: (g) => (
-            <button
-              type="button"
-              className={`${css["cell"]} ${css["pickable"]}`}
-              data-on={chosen === g.name || undefined}
-              aria-pressed={chosen === g.name}
-              onClick={() => onChoose(chosen === g.name ? null : g.name)}
-            >
-              {g.name}
-            </button>
-          ),
-        },
-        { id: "kind", header: t("ranks.kind"), cell: (g) => g.kind },
-        { id: "backend", header: t("ranks.backend"), cell: (g) => g.backend },
-        { id: "size", header: t("ranks.size"), align: "right", cell: (g) => format.count(g.size) },
-        { id: "ranks", header: t("ranks.members"), cell: (g) => rankRanges(g.ranks) },
-        {
-          id: "hosts",
-          header: t("ranks.hosts"),
-          cell: (g) => (
-            <span className="mono">
-              {[...new Set(g.ranks.map((rank) => hostOf.get(rank) ?? format.MISSING))].join(", ")}
-            </span>
-          ),
-        },
-        {
-          id: "mapping",
-          header: t("ranks.relative"),
-          cell: (g) => (
-            <span className={css["mapping"]} title={g.ranks.map((rank, i) => `${i}→${rank}`).join(" ")}>
-              {g.ranks
-                .slice(0, 12)
-                .map((rank, i) => `${i}→${rank}`)
-                .join("  ")}
-              {g.ranks.length > 12 ? " …" : ""}
-            </span>
-          ),
-        },
+        lead("name", t("ranks.group"), (g) => (
+          <button
+            type="button"
+            className={`${css["cell"]} ${css["pickable"]}`}
+            data-on={chosen === g.name || undefined}
+            aria-pressed={chosen === g.name}
+            onClick={() => onChoose(chosen === g.name ? null : g.name)}
+          >
+            {g.name}
+          </button>
+        )),
+        column("kind", t("ranks.kind"), (g) => g.kind),
+        column("backend", t("ranks.backend"), (g) => g.backend),
+        numeric("size", t("ranks.size"), (g) => format.count(g.size)),
+        column("ranks", t("ranks.members"), (g) => rankRanges(g.ranks)),
+        column("hosts", t("ranks.hosts"), (g) => (
+          <span className="mono">
+            {[...new Set(g.ranks.map((rank) => hostOf.get(rank) ?? format.MISSING))].join(", ")}
+          </span>
+        )),
+        column("mapping", t("ranks.relative"), (g) => (
+          <span className={css["mapping"]} title={g.ranks.map((rank, i) => `${i}→${rank}`).join(" ")}>
+            {g.ranks
+              .slice(0, 12)
+              .map((rank, i) => `${i}→${rank}`)
+              .join("  ")}
+            {g.ranks.length > 12 ? " …" : ""}
+          </span>
+        )),
       ]}
     />
   );
@@ -320,46 +307,28 @@ function WorkerTable({ trialId, workers }: { trialId: number; workers: Worker[] 
   const { t } = useTranslation();
   const mono = (text: string) => <span className="mono">{text}</span>;
   const columns: Column<Worker>[] = [
-    {
-      id: "rank",
-      header: t("ranks.rank"),
-      lead: true,
-      cell: (w) => (
-        <Link
-          to="/trials/$trialId"
-          params={{ trialId: String(trialId) }}
-          search={{ tab: "logs", rank: String(w.rank) }}
-        >
-          {t("rank.no", { rank: w.rank })}
-        </Link>
-      ),
-    },
-    { id: "local", phone: false, header: t("ranks.local"), align: "right", cell: (w) => w.local_rank },
-    { id: "nodeRank", phone: false, header: t("ranks.nodeRankShort"), align: "right", cell: (w) => w.node_rank },
-    { id: "world", phone: false, header: t("ranks.worldSize"), align: "right", cell: (w) => w.world_size },
-    { id: "node", header: t("ranks.node"), cell: (w) => w.node_name },
-    { id: "host", phone: false, header: t("ranks.host"), cell: (w) => mono(w.host) },
-    { id: "pid", phone: false, header: "PID", align: "right", cell: (w) => w.pid },
+    lead("rank", t("ranks.rank"), (w) => (
+      <Link to="/trials/$trialId" params={{ trialId: String(trialId) }} search={{ tab: "logs", rank: String(w.rank) }}>
+        {t("rank.no", { rank: w.rank })}
+      </Link>
+    )),
+    numeric("local", t("ranks.local"), (w) => w.local_rank, { phone: false }),
+    numeric("nodeRank", t("ranks.nodeRankShort"), (w) => w.node_rank, { phone: false }),
+    numeric("world", t("ranks.worldSize"), (w) => w.world_size, { phone: false }),
+    column("node", t("ranks.node"), (w) => w.node_name),
+    column("host", t("ranks.host"), (w) => mono(w.host), { phone: false }),
+    numeric("pid", "PID", (w) => w.pid, { phone: false }),
     {
       id: "master",
       phone: false,
       header: t("ranks.master"),
       cell: (w) => mono(w.master_addr ? `${w.master_addr}:${w.master_port}` : format.MISSING),
     },
-    { id: "device", header: t("ranks.device"), cell: (w) => `${w.device}${w.backend ? ` · ${w.backend}` : ""}` },
-    {
-      id: "step",
-      header: t("ranks.step"),
-      align: "right",
-      cell: (w) => (w.reports ? format.count(w.step) : t("ranks.silent")),
-    },
-    { id: "stepMs", header: t("perf.step"), align: "right", cell: (w) => format.ms(w.latest["time/step_ms"]) },
-    { id: "seen", header: t("ranks.lastReport"), align: "right", cell: (w) => <Ago at={w.last_report_at} short /> },
-    {
-      id: "exit",
-      header: t("ranks.exit"),
-      cell: (w) => (exitText(w) ? <span title={w.exit_message}>{exitText(w)}</span> : ""),
-    },
+    column("device", t("ranks.device"), (w) => `${w.device}${w.backend ? ` · ${w.backend}` : ""}`),
+    numeric("step", t("ranks.step"), (w) => (w.reports ? format.count(w.step) : t("ranks.silent"))),
+    numeric("stepMs", t("perf.step"), (w) => format.ms(w.latest["time/step_ms"])),
+    numeric("seen", t("ranks.lastReport"), (w) => <Ago at={w.last_report_at} short />),
+    column("exit", t("ranks.exit"), (w) => (exitText(w) ? <span title={w.exit_message}>{exitText(w)}</span> : "")),
   ];
   return (
     <DataTable rows={workers} columns={columns} rowKey={(w) => w.rank} label={t("ranks.workers")} testId="workers" />

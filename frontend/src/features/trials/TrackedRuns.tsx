@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { trackedRuns, type TrialDetail } from "../../api/queries";
 import type { components } from "../../api/schema.gen";
 import { KeyValues, Section } from "../../components/basics";
-import { DataTable } from "../../components/tables/DataTable";
+import { column, DataTable, lead } from "../../components/tables/DataTable";
 import { Elapsed } from "../../components/Time";
 
 type TrackedRun = components["schemas"]["TrackedRunOut"];
@@ -42,20 +42,16 @@ export function TrackedRuns({ trial }: { trial: TrialDetail }) {
       ) : null}
       {children.length > 0 ? (
         <Section title={t("tracked.runs")} note={page.next ? t("tracked.first", { count: page.items.length }) : null}>
-          <DataTable
+          <DataTable<TrackedRun>
             rows={children}
             rowKey={(run) => run.run_id}
             label={t("tracked.runs")}
             testId="tracked-runs"
             columns={[
-              { id: "run", header: t("tracked.run"), lead: true, cell: (run) => <b>{run.name}</b> },
-              { id: "status", header: t("tracked.status"), cell: (run) => run.status },
-              {
-                id: "ran",
-                header: t("tracked.ran"),
-                cell: (run) => <Elapsed start={run.started_at} end={run.ended_at} />,
-              },
-              { id: "params", header: t("tracked.params"), cell: (run) => <Params run={run} /> },
+              lead("run", t("tracked.run"), (run) => <b>{run.name}</b>),
+              column("status", t("tracked.status"), (run) => run.status),
+              column("ran", t("tracked.ran"), (run) => <Elapsed start={run.started_at} end={run.ended_at} />),
+              column("params", t("tracked.params"), (run) => <Params run={run} />),
             ]}
           />
         </Section>

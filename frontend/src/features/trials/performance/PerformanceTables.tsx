@@ -2,7 +2,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import type { RankSteps, TrialPerformance, Worker } from "../../../api/queries";
-import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../../components/tables/DataTable";
 import { Empty } from "../../../components/basics";
 import * as format from "../../../lib/format";
 import { LEAST_SHARE, PART_COLORS, rankRanges, STEP_PARTS } from "../../../lib/series/perf";
@@ -44,11 +44,9 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
       sort: sort("rank"),
       cell: (r) => <b className={css["whole"]}>{t("rank.no", { rank: r.rank })}</b>,
     },
-    {
-      id: "node",
-      header: t("ranks.node"),
-      cell: (r) => <span className={css["nodeName"]}>{nodes.get(r.rank) ?? format.MISSING}</span>,
-    },
+    column("node", t("ranks.node"), (r) => (
+      <span className={css["nodeName"]}>{nodes.get(r.rank) ?? format.MISSING}</span>
+    )),
     {
       id: "step",
       header: t("perf.step"),
@@ -56,51 +54,29 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
       sort: sort("step"),
       cell: (r) => <span title={t("perf.rows", { count: r.num_rows })}>{format.ms(r.step_ms)}</span>,
     },
-    {
-      id: "parts",
-      header: t("perf.parts"),
-      cell: (r) => {
-        const text = there.map((part) => `${t(`part.${part}`)} ${format.ms(r.parts[part])}`).join(", ");
-        return (
-          <span className={css["partbar"]} role="img" aria-label={text} title={text}>
-            {there.map((part) => (
-              <span
-                key={part}
-                style={{
-                  width: `${slowest > 0 ? (Math.max(0, r.parts[part] ?? 0) / slowest) * 100 : 0}%`,
-                  background: PART_COLORS[part],
-                }}
-              />
-            ))}
-          </span>
-        );
-      },
-    },
-    {
-      id: "wait",
-      header: t("perf.wait"),
-      align: "right",
-      sort: sort("wait"),
-      cell: (r) => hinted(r.wait_ms, t("perf.waitHint")),
-    },
-    {
-      id: "heldUp",
-      header: t("perf.heldUp"),
-      align: "right",
-      sort: sort("heldUp"),
-      cell: (r) => hinted(r.held_up_ms, t("perf.heldUpHint")),
-    },
-    ...BESIDE.filter(({ of }) => ranks.some((r) => of(r) !== null)).map(({ id, of }): Column<RankSteps> => ({
-      id,
-      header: t(`perf.${id}`),
-      align: "right",
-      cell: (r) => hinted(of(r), t(`perf.${id}Hint`)),
-    })),
-    ...there.map((part): Column<RankSteps> => ({
-      id: part,
-      header: t(`part.${part}`),
-      align: "right",
-      cell: (r) => (
+    column("parts", t("perf.parts"), (r) => {
+      const text = there.map((part) => `${t(`part.${part}`)} ${format.ms(r.parts[part])}`).join(", ");
+      return (
+        <span className={css["partbar"]} role="img" aria-label={text} title={text}>
+          {there.map((part) => (
+            <span
+              key={part}
+              style={{
+                width: `${slowest > 0 ? (Math.max(0, r.parts[part] ?? 0) / slowest) * 100 : 0}%`,
+                background: PART_COLORS[part],
+              }}
+            />
+          ))}
+        </span>
+      );
+    }),
+    numeric("wait", t("perf.wait"), (r) => hinted(r.wait_ms, t("perf.waitHint")), { sort: sort("wait") }),
+    numeric("heldUp", t("perf.heldUp"), (r) => hinted(r.held_up_ms, t("perf.heldUpHint")), { sort: sort("heldUp") }),
+    ...BESIDE.filter(({ of }) => ranks.some((r) => of(r) !== null)).map(({ id, of }): Column<RankSteps> =>
+      numeric(id, t(`perf.${id}`), (r) => hinted(of(r), t(`perf.${id}Hint`))),
+    ),
+    ...there.map((part): Column<RankSteps> =>
+      numeric(part, t(`part.${part}`), (r) => (
         <span
           className={css["keyed"]}
           title={t("perf.ofStep", { share: format.pct(r.step_ms > 0 ? (r.parts[part] ?? 0) / r.step_ms : null) })}
@@ -108,8 +84,8 @@ export function RankTable({ ranks, nodes }: { ranks: RankSteps[]; nodes: Map<num
           <i style={{ background: PART_COLORS[part] }} aria-hidden />
           {format.ms(r.parts[part])}
         </span>
-      ),
-    })),
+      )),
+    ),
   ];
   return (
     <div className={css["byRank"]}>
@@ -125,58 +101,31 @@ export function TrafficTable({ traffic, perStep }: { traffic: TrialPerformance["
   type Kind = TrialPerformance["traffic"][number];
   const hinted = (text: string, hint: string) => <span title={hint}>{text}</span>;
   const columns: Column<Kind>[] = [
-    { id: "kind", header: t("ranks.kind"), lead: true, cell: (k) => <b className="mono">{k.kind}</b> },
-    { id: "group", header: t("ranks.group"), cell: (k) => <span className="mono">{k.group}</span> },
-    { id: "ranks", header: t("ranks.members"), cell: (k) => rankRanges(k.ranks) },
+    lead("kind", t("ranks.kind"), (k) => <b className="mono">{k.kind}</b>),
+    column("group", t("ranks.group"), (k) => <span className="mono">{k.group}</span>),
+    column("ranks", t("ranks.members"), (k) => rankRanges(k.ranks)),
     ...(traffic.some((k) => k.num_rows_with < k.num_rows)
       ? [
-          {
-            id: "rows",
-            header: t("perf.seen"),
-            align: "right" as const,
-            cell: (k: Kind) =>
-              hinted(
-                t(perStep ? "perf.inSteps" : "perf.inRows", {
-                  n: format.count(k.num_rows_with),
-                  all: format.count(k.num_rows),
-                }),
-                t("perf.seenHint", { time: format.ms(k.time_ms_with) }),
-              ),
-          },
+          numeric("rows", t("perf.seen"), (k: Kind) =>
+            hinted(
+              t(perStep ? "perf.inSteps" : "perf.inRows", {
+                n: format.count(k.num_rows_with),
+                all: format.count(k.num_rows),
+              }),
+              t("perf.seenHint", { time: format.ms(k.time_ms_with) }),
+            ),
+          ),
         ]
       : []),
-    { id: "count", header: t("perf.count"), align: "right", cell: (k) => format.num(k.count, 3) },
-    { id: "bytes", header: t("perf.bytes"), align: "right", cell: (k) => format.bytes(k.num_bytes) },
-    {
-      id: "time",
-      header: t("perf.time"),
-      align: "right",
-      cell: (k) => hinted(format.ms(k.time_ms), t("perf.timeHint")),
-    },
-    {
-      id: "transfer",
-      header: t("perf.transfer"),
-      align: "right",
-      cell: (k) => hinted(format.ms(k.transfer_ms), t("perf.transferHint")),
-    },
-    {
-      id: "wait",
-      header: t("perf.wait"),
-      align: "right",
-      cell: (k) => hinted(format.ms(k.wait_ms), t("perf.waitHint")),
-    },
-    {
-      id: "algorithm",
-      header: t("perf.algorithm"),
-      align: "right",
-      cell: (k) => hinted(format.si(k.algorithm_bytes_per_s, "B/s", 3), t("perf.algorithmHint")),
-    },
-    {
-      id: "bus",
-      header: t("perf.bus"),
-      align: "right",
-      cell: (k) => hinted(format.si(k.bus_bytes_per_s, "B/s", 3), t("perf.busHint")),
-    },
+    numeric("count", t("perf.count"), (k) => format.num(k.count, 3)),
+    numeric("bytes", t("perf.bytes"), (k) => format.bytes(k.num_bytes)),
+    numeric("time", t("perf.time"), (k) => hinted(format.ms(k.time_ms), t("perf.timeHint"))),
+    numeric("transfer", t("perf.transfer"), (k) => hinted(format.ms(k.transfer_ms), t("perf.transferHint"))),
+    numeric("wait", t("perf.wait"), (k) => hinted(format.ms(k.wait_ms), t("perf.waitHint"))),
+    numeric("algorithm", t("perf.algorithm"), (k) =>
+      hinted(format.si(k.algorithm_bytes_per_s, "B/s", 3), t("perf.algorithmHint")),
+    ),
+    numeric("bus", t("perf.bus"), (k) => hinted(format.si(k.bus_bytes_per_s, "B/s", 3), t("perf.busHint"))),
   ];
   return (
     <DataTable
@@ -195,30 +144,21 @@ export function StageTable({ stages }: { stages: TrialPerformance["stages"] }) {
   const longest = Math.max(...stages.map((s) => s.step_ms));
   const width = (ms: number): string => `${longest > 0 ? (ms / longest) * 100 : 0}%`;
   const columns: Column<Stage>[] = [
-    { id: "stage", header: t("perf.stage"), lead: true, cell: (s) => <b>{`${t("perf.stage")} ${s.stage}`}</b> },
-    { id: "ranks", header: t("ranks.members"), cell: (s) => rankRanges(s.ranks) },
-    {
-      id: "bar",
-      header: t("perf.parts"),
-      cell: (s) => {
-        const text = `${t("perf.compute")} ${format.ms(s.compute_ms)}, ${t("part.pipeline/bubble_ms")} ${format.ms(s.bubble_ms)}`;
-        return (
-          <span className={css["partbar"]} role="img" aria-label={text} title={text}>
-            <span style={{ width: width(s.compute_ms), background: "var(--series-0)" }} />
-            <span style={{ width: width(s.bubble_ms), background: "var(--part-bubble)" }} />
-          </span>
-        );
-      },
-    },
-    { id: "compute", header: t("perf.compute"), align: "right", cell: (s) => format.ms(s.compute_ms) },
-    { id: "bubble", header: t("part.pipeline/bubble_ms"), align: "right", cell: (s) => format.ms(s.bubble_ms) },
-    {
-      id: "share",
-      header: t("perf.bubbleShare"),
-      align: "right",
-      cell: (s) => format.pct(s.step_ms > 0 ? s.bubble_ms / s.step_ms : null),
-    },
-    { id: "step", header: t("perf.step"), align: "right", cell: (s) => format.ms(s.step_ms) },
+    lead("stage", t("perf.stage"), (s) => <b>{`${t("perf.stage")} ${s.stage}`}</b>),
+    column("ranks", t("ranks.members"), (s) => rankRanges(s.ranks)),
+    column("bar", t("perf.parts"), (s) => {
+      const text = `${t("perf.compute")} ${format.ms(s.compute_ms)}, ${t("part.pipeline/bubble_ms")} ${format.ms(s.bubble_ms)}`;
+      return (
+        <span className={css["partbar"]} role="img" aria-label={text} title={text}>
+          <span style={{ width: width(s.compute_ms), background: "var(--series-0)" }} />
+          <span style={{ width: width(s.bubble_ms), background: "var(--part-bubble)" }} />
+        </span>
+      );
+    }),
+    numeric("compute", t("perf.compute"), (s) => format.ms(s.compute_ms)),
+    numeric("bubble", t("part.pipeline/bubble_ms"), (s) => format.ms(s.bubble_ms)),
+    numeric("share", t("perf.bubbleShare"), (s) => format.pct(s.step_ms > 0 ? s.bubble_ms / s.step_ms : null)),
+    numeric("step", t("perf.step"), (s) => format.ms(s.step_ms)),
   ];
   return (
     <DataTable rows={stages} columns={columns} rowKey={(s) => s.stage} label={t("perf.stages")} testId="perf-stages" />
@@ -245,15 +185,10 @@ export function MemoryTable({ workers }: { workers: Worker[] }) {
     reserved: t("perf.reserved"),
   };
   const columns: Column<Worker>[] = [
-    { id: "rank", header: t("ranks.rank"), lead: true, cell: (w) => <b>{t("rank.no", { rank: w.rank })}</b> },
-    { id: "node", header: t("ranks.node"), cell: (w) => w.node_name },
-    { id: "device", header: t("ranks.device"), cell: (w) => w.device },
-    ...there.map(([name, key]): Column<Worker> => ({
-      id: name,
-      header: headers[key],
-      align: "right",
-      cell: (w) => format.bytes(w.latest[name]),
-    })),
+    lead("rank", t("ranks.rank"), (w) => <b>{t("rank.no", { rank: w.rank })}</b>),
+    column("node", t("ranks.node"), (w) => w.node_name),
+    column("device", t("ranks.device"), (w) => w.device),
+    ...there.map(([name, key]): Column<Worker> => numeric(name, headers[key], (w) => format.bytes(w.latest[name]))),
   ];
   return (
     <DataTable rows={workers} columns={columns} rowKey={(w) => w.rank} label={t("perf.memory")} testId="perf-memory" />
