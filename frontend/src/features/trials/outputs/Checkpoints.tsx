@@ -12,7 +12,7 @@ import {
   type TrialDetail,
 } from "../../../api/queries";
 import { Empty } from "../../../components/basics";
-import type { Column } from "../../../components/tables/DataTable";
+import { actions, type Column, column, lead, numeric } from "../../../components/tables/DataTable";
 import { LinkButton } from "../../../components/LinkButton";
 import { PagedTable } from "../../../components/tables/PagedTable";
 import { QueryView } from "../../../components/QueryView";
@@ -77,108 +77,66 @@ function useColumns(trial: TrialDetail, mayChange: boolean): Column<Checkpoint>[
   const { t } = useTranslation();
   const exports = useQuery(trialExports(trial.id)).data?.items ?? [];
   return [
-    {
-      id: "step",
-      header: t("checkpoints.step"),
-      lead: true,
-      cell: (c) => (
-        <span className={css["whole"]}>
-          <b className="num">{format.count(c.step)}</b>{" "}
-          {c.is_best ? (
-            <Badge size="xs" variant="light">
-              {t("checkpoints.best")}
-            </Badge>
-          ) : null}{" "}
-          {c.is_latest ? (
-            <Badge size="xs" variant="light">
-              {t("checkpoints.latest")}
-            </Badge>
-          ) : null}{" "}
-          <FromScript checkpoint={c} /> <Pinned checkpoint={c} />
-        </span>
-      ),
-    },
-    {
-      id: "epoch",
-      phone: false,
-      header: t("checkpoints.epoch"),
-      align: "right",
-      cell: (c) => format.num(c.epoch, 3),
-    },
-    {
-      id: "metrics",
-      header: t("checkpoints.metrics"),
-      cell: (c) => (
-        <span className={`mono ${css["pairs"]}`}>
-          {Object.keys(c.metrics).length === 0 ? format.MISSING : null}
-          {Object.entries(c.metrics).map(([name, value]) => (
-            <span key={name}>{`${name} ${format.num(value)}`}</span>
-          ))}
-        </span>
-      ),
-    },
-    { id: "size", header: t("checkpoints.size"), align: "right", cell: (c) => format.bytes(c.size_bytes) },
-    {
-      id: "files",
-      phone: false,
-      header: t("checkpoints.files"),
-      align: "right",
-      cell: (c) => format.count(c.num_files),
-    },
-    { id: "node", header: t("ranks.node"), cell: (c) => <span className={css["whole"]}>{c.node_name}</span> },
-    {
-      id: "state",
-      header: t("checkpoints.state"),
-      cell: (c) => t(`checkpointList.${c.state as CheckpointState}`),
-    },
+    lead("step", t("checkpoints.step"), (c) => (
+      <span className={css["whole"]}>
+        <b className="num">{format.count(c.step)}</b>{" "}
+        {c.is_best ? (
+          <Badge size="xs" variant="light">
+            {t("checkpoints.best")}
+          </Badge>
+        ) : null}{" "}
+        {c.is_latest ? (
+          <Badge size="xs" variant="light">
+            {t("checkpoints.latest")}
+          </Badge>
+        ) : null}{" "}
+        <FromScript checkpoint={c} /> <Pinned checkpoint={c} />
+      </span>
+    )),
+    numeric("epoch", t("checkpoints.epoch"), (c) => format.num(c.epoch, 3), { phone: false }),
+    column("metrics", t("checkpoints.metrics"), (c) => (
+      <span className={`mono ${css["pairs"]}`}>
+        {Object.keys(c.metrics).length === 0 ? format.MISSING : null}
+        {Object.entries(c.metrics).map(([name, value]) => (
+          <span key={name}>{`${name} ${format.num(value)}`}</span>
+        ))}
+      </span>
+    )),
+    numeric("size", t("checkpoints.size"), (c) => format.bytes(c.size_bytes)),
+    numeric("files", t("checkpoints.files"), (c) => format.count(c.num_files), { phone: false }),
+    column("node", t("ranks.node"), (c) => <span className={css["whole"]}>{c.node_name}</span>),
+    column("state", t("checkpoints.state"), (c) => t(`checkpointList.${c.state as CheckpointState}`)),
     // Of a trial that was never restarted, all are of the first attempt.
     ...(trial.attempts.length > 1
-      ? [
-          {
-            id: "attempt",
-            phone: false as const,
-            header: t("ranks.attempt"),
-            align: "right" as const,
-            cell: (c: Checkpoint) => c.attempt_no,
-          },
-        ]
+      ? [numeric("attempt", t("ranks.attempt"), (c: Checkpoint) => c.attempt_no, { phone: false })]
       : []),
-    { id: "at", header: t("checkpoints.saved"), align: "right", cell: (c) => <Ago at={c.created_at} /> },
-    {
-      id: "path",
-      header: t("checkpoints.path"),
-      cell: (c) => <span className={`mono ${css["path"]}`}>{c.path}</span>,
-    },
-    {
-      id: "fork",
-      header: t("common.rowActions"),
-      quiet: true,
-      align: "right",
-      cell: (c) =>
-        c.state === "complete" ? (
-          <Group gap={4} justify="flex-end" wrap="nowrap" ml="auto">
-            {mayChange ? <PinButton checkpoint={c} /> : null}
-            <ExportButton
-              trialId={trial.id}
-              checkpointId={c.id}
-              last={exports.find((e) => e.checkpoint_id === c.id)}
-              mayAsk={mayChange}
-              isModel={c.kind !== "adopted"}
-            />
-            {mayChange ? <RegisterButton source={{ checkpointId: c.id, step: c.step }} /> : null}
-            {mayChange ? (
-              <LinkButton
-                variant="subtle"
-                size="compact-xs"
-                to="/submit"
-                search={{ from: trial.experiment_id, start: String(c.id) }}
-                data-testid="fork-here"
-              >
-                {t("fork.here")}
-              </LinkButton>
-            ) : null}
-          </Group>
-        ) : null,
-    },
+    numeric("at", t("checkpoints.saved"), (c) => <Ago at={c.created_at} />),
+    column("path", t("checkpoints.path"), (c) => <span className={`mono ${css["path"]}`}>{c.path}</span>),
+    actions("fork", t("common.rowActions"), (c) =>
+      c.state === "complete" ? (
+        <Group gap={4} justify="flex-end" wrap="nowrap" ml="auto">
+          {mayChange ? <PinButton checkpoint={c} /> : null}
+          <ExportButton
+            trialId={trial.id}
+            checkpointId={c.id}
+            last={exports.find((e) => e.checkpoint_id === c.id)}
+            mayAsk={mayChange}
+            isModel={c.kind !== "adopted"}
+          />
+          {mayChange ? <RegisterButton source={{ checkpointId: c.id, step: c.step }} /> : null}
+          {mayChange ? (
+            <LinkButton
+              variant="subtle"
+              size="compact-xs"
+              to="/submit"
+              search={{ from: trial.experiment_id, start: String(c.id) }}
+              data-testid="fork-here"
+            >
+              {t("fork.here")}
+            </LinkButton>
+          ) : null}
+        </Group>
+      ) : null,
+    ),
   ];
 }

@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../../api/client";
 import { me, type ProfileWindow, type TrialDetail, trialProfiles } from "../../../api/queries";
 import { Notice, Section } from "../../../components/basics";
-import { DataTable } from "../../../components/tables/DataTable";
+import { column, DataTable, lead, numeric } from "../../../components/tables/DataTable";
 import { ErrorNotice } from "../../../components/QueryView";
 import { Ago } from "../../../components/Time";
 import * as format from "../../../lib/format";
@@ -110,87 +110,67 @@ function Windows({ trial, kept }: { trial: TrialDetail; kept: ProfileWindow[] })
   return (
     <>
       {problem ? <Notice tone="warn" title={t(`profiles.perfetto.${problem}`)} /> : null}
-      <DataTable
+      <DataTable<(typeof rows)[number]>
         rows={rows}
         rowKey={({ window, rank }) => `${window.no}.${rank.rank}`}
         label={t("profiles.title")}
         testId="profiles"
         columns={[
-          {
-            id: "window",
-            header: t("profiles.window"),
-            lead: true,
-            cell: ({ window, rank }) => (
-              <b className={css["whole"]}>{t("profiles.of", { no: window.no, rank: rank.rank })}</b>
-            ),
-          },
-          {
-            id: "node",
-            header: t("profiles.node"),
-            cell: ({ rank }) => <span className={css["whole"]}>{rank.node_name}</span>,
-          },
-          { id: "asked", header: t("profiles.asked"), cell: ({ window }) => <Ago at={window.asked_at} /> },
-          {
-            id: "steps",
-            header: t("profiles.steps"),
-            align: "right",
-            cell: ({ rank }) =>
-              rank.first_step === null || rank.last_step === null
-                ? format.MISSING
-                : `${format.count(rank.first_step)}–${format.count(rank.last_step)}`,
-          },
-          {
-            id: "size",
-            header: t("profiles.size"),
-            align: "right",
-            cell: ({ rank }) => (rank.state === "ready" ? format.bytes(rank.size_bytes) : format.MISSING),
-          },
-          {
-            id: "trace",
-            header: t("profiles.trace"),
-            cell: ({ window, rank }) => {
-              if (rank.state === "waiting") return <span className="dim">{t("profiles.waiting")}</span>;
-              if (rank.state === "failed") return <span className="dim">{rank.problem}</span>;
-              const url = `/api/v1/trials/${trial.id}/profiles/${window.no}/ranks/${rank.rank}/trace`;
-              const file = `trial-${trial.id}-window-${window.no}-rank-${rank.rank}.json.gz`;
-              const title = `${trial.experiment_name} · ${t("profiles.of", { no: window.no, rank: rank.rank })}`;
-              return (
-                <span className={layout["inline"]}>
-                  <Button
-                    component="a"
-                    size="compact-xs"
-                    variant="default"
-                    title={t("profiles.openHint")}
-                    href={viewerAddress(url, title)}
-                    target="_blank"
-                    rel="noopener"
-                  >
-                    {t("profiles.open")}
-                  </Button>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    title={t("profiles.perfettoHint")}
-                    onClick={() => show(url, title, file)}
-                  >
-                    Perfetto
-                  </Button>
-                  <Button
-                    size="compact-xs"
-                    variant="default"
-                    title={t("profiles.figures.hint")}
-                    data-testid={`figures-${window.no}`}
-                    onClick={() => setShown(window.no)}
-                  >
-                    {t("profiles.figures.show")}
-                  </Button>
-                  <a href={url} download={file}>
-                    {t("profiles.download")}
-                  </a>
-                </span>
-              );
-            },
-          },
+          lead("window", t("profiles.window"), ({ window, rank }) => (
+            <b className={css["whole"]}>{t("profiles.of", { no: window.no, rank: rank.rank })}</b>
+          )),
+          column("node", t("profiles.node"), ({ rank }) => <span className={css["whole"]}>{rank.node_name}</span>),
+          column("asked", t("profiles.asked"), ({ window }) => <Ago at={window.asked_at} />),
+          numeric("steps", t("profiles.steps"), ({ rank }) =>
+            rank.first_step === null || rank.last_step === null
+              ? format.MISSING
+              : `${format.count(rank.first_step)}–${format.count(rank.last_step)}`,
+          ),
+          numeric("size", t("profiles.size"), ({ rank }) =>
+            rank.state === "ready" ? format.bytes(rank.size_bytes) : format.MISSING,
+          ),
+          column("trace", t("profiles.trace"), ({ window, rank }) => {
+            if (rank.state === "waiting") return <span className="dim">{t("profiles.waiting")}</span>;
+            if (rank.state === "failed") return <span className="dim">{rank.problem}</span>;
+            const url = `/api/v1/trials/${trial.id}/profiles/${window.no}/ranks/${rank.rank}/trace`;
+            const file = `trial-${trial.id}-window-${window.no}-rank-${rank.rank}.json.gz`;
+            const title = `${trial.experiment_name} · ${t("profiles.of", { no: window.no, rank: rank.rank })}`;
+            return (
+              <span className={layout["inline"]}>
+                <Button
+                  component="a"
+                  size="compact-xs"
+                  variant="default"
+                  title={t("profiles.openHint")}
+                  href={viewerAddress(url, title)}
+                  target="_blank"
+                  rel="noopener"
+                >
+                  {t("profiles.open")}
+                </Button>
+                <Button
+                  size="compact-xs"
+                  variant="default"
+                  title={t("profiles.perfettoHint")}
+                  onClick={() => show(url, title, file)}
+                >
+                  Perfetto
+                </Button>
+                <Button
+                  size="compact-xs"
+                  variant="default"
+                  title={t("profiles.figures.hint")}
+                  data-testid={`figures-${window.no}`}
+                  onClick={() => setShown(window.no)}
+                >
+                  {t("profiles.figures.show")}
+                </Button>
+                <a href={url} download={file}>
+                  {t("profiles.download")}
+                </a>
+              </span>
+            );
+          }),
         ]}
       />
       {kept.some((window) => window.no === shown) && shown !== null ? (

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 
 import { type TraceTimes, traceFigures } from "../../../api/queries";
 import { Notice, Section } from "../../../components/basics";
-import { type Column, DataTable } from "../../../components/tables/DataTable";
+import { type Column, column, DataTable, lead, numeric } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
 import * as format from "../../../lib/format";
 
@@ -34,16 +34,14 @@ export function TraceFigures({ trial, no }: { trial: number; no: number }) {
           })),
         ]);
         const columns: Column<Row>[] = [
-          { id: "of", header: t("profiles.figures.of"), lead: true, cell: ({ label }) => label },
-          { id: "span", header: t("profiles.figures.span"), align: "right", cell: ({ times }) => ms(times.span_us) },
-          ...TIMES.map((name): Column<Row> => ({
-            id: name,
-            header: t(`profiles.figures.${name}`),
-            align: "right",
-            cell: ({ times }) => ms(times[`${name}_us`]),
-          })),
+          lead("of", t("profiles.figures.of"), ({ label }) => label),
+          numeric("span", t("profiles.figures.span"), ({ times }) => ms(times.span_us)),
+          ...TIMES.map((name): Column<Row> =>
+            numeric(name, t(`profiles.figures.${name}`), ({ times }) => ms(times[`${name}_us`])),
+          ),
         ];
         const pairs = waiting?.pairs ?? [];
+        const bandwidths = waiting?.bandwidths ?? [];
         const kinds = ranks.flatMap((rank) => rank.kinds.map((kind) => ({ rank: rank.rank, ...kind })));
         return (
           <>
@@ -83,89 +81,41 @@ export function TraceFigures({ trial, no }: { trial: number; no: number }) {
             </Section>
             {kinds.length > 0 ? (
               <Section title={t("profiles.figures.kinds")}>
-                <DataTable
+                <DataTable<(typeof kinds)[number]>
                   rows={kinds}
                   rowKey={(kind) => `${kind.rank}.${kind.group}.${kind.kind}`}
                   label={t("profiles.figures.kinds")}
                   testId="trace-kinds"
                   columns={[
-                    { id: "rank", header: t("profiles.figures.of"), cell: (kind) => t("rank.no", { rank: kind.rank }) },
-                    { id: "kind", header: t("profiles.figures.kind"), lead: true, cell: (kind) => kind.kind },
-                    { id: "group", header: t("profiles.figures.group"), cell: (kind) => kind.group },
-                    {
-                      id: "count",
-                      header: t("profiles.figures.count"),
-                      align: "right",
-                      cell: (kind) => format.count(kind.count),
-                    },
-                    {
-                      id: "bytes",
-                      header: t("profiles.size"),
-                      align: "right",
-                      cell: (kind) => format.bytes(kind.bytes),
-                    },
-                    {
-                      id: "time",
-                      header: t("profiles.figures.communication"),
-                      align: "right",
-                      cell: (kind) => ms(kind.communication_us),
-                    },
-                    {
-                      id: "exposed",
-                      header: t("profiles.figures.exposed"),
-                      align: "right",
-                      cell: (kind) => ms(kind.exposed_us),
-                    },
+                    column("rank", t("profiles.figures.of"), (kind) => t("rank.no", { rank: kind.rank })),
+                    lead("kind", t("profiles.figures.kind"), (kind) => kind.kind),
+                    column("group", t("profiles.figures.group"), (kind) => kind.group),
+                    numeric("count", t("profiles.figures.count"), (kind) => format.count(kind.count)),
+                    numeric("bytes", t("profiles.size"), (kind) => format.bytes(kind.bytes)),
+                    numeric("time", t("profiles.figures.communication"), (kind) => ms(kind.communication_us)),
+                    numeric("exposed", t("profiles.figures.exposed"), (kind) => ms(kind.exposed_us)),
                   ]}
                 />
               </Section>
             ) : null}
-            {(waiting?.bandwidths ?? []).length > 0 ? (
+            {bandwidths.length > 0 ? (
               <Section title={t("profiles.figures.bandwidth")} note={t("profiles.figures.bandwidthNote")}>
-                <DataTable
-                  rows={waiting?.bandwidths ?? []}
+                <DataTable<(typeof bandwidths)[number]>
+                  rows={bandwidths}
                   rowKey={(kind) => `${kind.group}.${kind.kind}.${kind.ranks}`}
                   label={t("profiles.figures.bandwidth")}
                   testId="trace-bandwidths"
                   columns={[
-                    { id: "kind", header: t("profiles.figures.kind"), lead: true, cell: (kind) => kind.kind },
-                    { id: "group", header: t("profiles.figures.group"), cell: (kind) => kind.group },
-                    {
-                      id: "ranks",
-                      header: t("ranks.members"),
-                      align: "right",
-                      cell: (kind) => format.count(kind.ranks),
-                    },
-                    {
-                      id: "count",
-                      header: t("profiles.figures.count"),
-                      align: "right",
-                      cell: (kind) => format.count(kind.collectives),
-                    },
-                    {
-                      id: "bytes",
-                      header: t("profiles.size"),
-                      align: "right",
-                      cell: (kind) => format.bytes(kind.bytes),
-                    },
-                    {
-                      id: "transfer",
-                      header: t("perf.transfer"),
-                      align: "right",
-                      cell: (kind) => ms(kind.transfer_us),
-                    },
-                    {
-                      id: "algorithm",
-                      header: t("perf.algorithm"),
-                      align: "right",
-                      cell: (kind) => format.si(kind.algorithm_bytes_per_s, "B/s", 3),
-                    },
-                    {
-                      id: "bus",
-                      header: t("perf.bus"),
-                      align: "right",
-                      cell: (kind) => format.si(kind.bus_bytes_per_s, "B/s", 3),
-                    },
+                    lead("kind", t("profiles.figures.kind"), (kind) => kind.kind),
+                    column("group", t("profiles.figures.group"), (kind) => kind.group),
+                    numeric("ranks", t("ranks.members"), (kind) => format.count(kind.ranks)),
+                    numeric("count", t("profiles.figures.count"), (kind) => format.count(kind.collectives)),
+                    numeric("bytes", t("profiles.size"), (kind) => format.bytes(kind.bytes)),
+                    numeric("transfer", t("perf.transfer"), (kind) => ms(kind.transfer_us)),
+                    numeric("algorithm", t("perf.algorithm"), (kind) =>
+                      format.si(kind.algorithm_bytes_per_s, "B/s", 3),
+                    ),
+                    numeric("bus", t("perf.bus"), (kind) => format.si(kind.bus_bytes_per_s, "B/s", 3)),
                   ]}
                 />
               </Section>
