@@ -1,10 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { experimentVersions } from "../../api/queries";
 import { KeyValues, Section } from "../../components/basics";
 import { Ago } from "../../components/Time";
+import { VersionLink } from "./VersionLink";
 
 /** The versions of models that were made from an experiment; nothing where there are none. */
 export function ModelsMade({ experimentId }: { experimentId: number }) {
@@ -15,13 +15,7 @@ export function ModelsMade({ experimentId }: { experimentId: number }) {
     <Section guide="guides/models" title={t("models.usedBy")} testId="models-made">
       <KeyValues
         items={versions.map((version) => [
-          <Link
-            key="version"
-            to="/models/$name/versions/$number"
-            params={{ name: version.model, number: String(version.number) }}
-          >
-            {version.model}:{version.number}
-          </Link>,
+          <VersionLink key="version" model={version.model} version={version.number} />,
           <Ago key="made" at={version.created_at} />,
         ])}
       />

@@ -1,6 +1,8 @@
-import type { ComponentProps } from "react";
+import type { InfiniteData, UseInfiniteQueryResult } from "@tanstack/react-query";
+import type { ComponentProps, ReactNode } from "react";
 
 import { LoadMore } from "../basics";
+import { QueryView } from "../QueryView";
 import { DataTable } from "./DataTable";
 
 interface Pages {
@@ -21,5 +23,23 @@ export function PagedTable<T>({ query, ...table }: { query: Pages } & ComponentP
         onMore={() => void query.fetchNextPage()}
       />
     </>
+  );
+}
+
+interface ListProps<T> extends Omit<ComponentProps<typeof DataTable<T>>, "rows"> {
+  query: UseInfiniteQueryResult<InfiniteData<{ items: T[] }>>;
+  /** What stands in place of a table without rows. */
+  empty: ReactNode;
+}
+
+/** Such a table with what stands in its place: while it is fetched, when that failed, and when there are no rows. */
+export function PagedList<T>({ query, empty, ...table }: ListProps<T>) {
+  return (
+    <QueryView query={query}>
+      {(data) => {
+        const rows = data.pages.flatMap((page) => page.items);
+        return rows.length === 0 ? empty : <PagedTable query={query} rows={rows} {...table} />;
+      }}
+    </QueryView>
   );
 }

@@ -7,6 +7,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
 import { type Deployment, deployment as deploymentQuery, type Replica, type Revision } from "../../api/queries";
+import { VersionLink } from "../../common/models/VersionLink";
 import { Code, Empty, Notice, PageHead, Section, Stats } from "../../components/basics";
 import { Confirm } from "../../components/dialogs/Confirm";
 import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
@@ -14,7 +15,7 @@ import { FormDialog } from "../../components/dialogs/FormDialog";
 import { QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
-import { latency, Served } from "./Deployments";
+import { latency } from "./Deployments";
 import { DeploymentState } from "./words";
 
 const REPLICAS_MAX = 64;
@@ -66,7 +67,10 @@ function Found({ deployment }: { deployment: Deployment }) {
       <Stats
         compact
         items={[
-          { label: t("deployments.serves"), value: <Served of={deployment} /> },
+          {
+            label: t("deployments.serves"),
+            value: <VersionLink model={deployment.model} version={deployment.version} title={deployment.reference} />,
+          },
           {
             label: t("deployments.replicas"),
             value: t("deployments.ready", { ready: deployment.num_ready, wanted: deployment.num_replicas }),
@@ -136,7 +140,9 @@ function Revisions({ revisions }: { revisions: Revision[] }) {
   const { t } = useTranslation();
   const columns: Column<Revision>[] = [
     lead("number", t("deployments.revision"), (each) => each.number),
-    column("serves", t("deployments.version"), (each) => <Served of={each} />),
+    column("serves", t("deployments.version"), (each) => (
+      <VersionLink model={each.model} version={each.version} title={each.reference} />
+    )),
     column("reference", t("deployments.reference"), (each) => each.reference),
     column("state", t("deployments.state"), (each) => <DeploymentState state={each.state} />),
     column("by", t("deployments.by"), (each) => each.created_by, { phone: false }),

@@ -4,10 +4,10 @@ import { useTranslation } from "react-i18next";
 
 import { useLiveQueries } from "../../api/liveHooks";
 import { type DeploymentItem, deploymentList } from "../../api/queries";
+import { VersionLink } from "../../common/models/VersionLink";
 import { Code, Empty, PageHead } from "../../components/basics";
 import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
-import { PagedTable } from "../../components/tables/PagedTable";
-import { QueryView } from "../../components/QueryView";
+import { PagedList } from "../../components/tables/PagedTable";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { DeploymentState } from "./words";
@@ -21,22 +21,14 @@ export function Deployments() {
   return (
     <>
       <PageHead guide="guides/deployments" title={t("nav.deployments")} sub={t("deployments.hint")} />
-      <QueryView query={query}>
-        {(data) => {
-          const items = data.pages.flatMap((page) => page.items);
-          if (items.length === 0) return <None />;
-          return (
-            <PagedTable
-              query={query}
-              rows={items}
-              rowKey={(each) => each.name}
-              label={t("nav.deployments")}
-              testId="deployments"
-              columns={columns}
-            />
-          );
-        }}
-      </QueryView>
+      <PagedList
+        query={query}
+        empty={<None />}
+        rowKey={(each) => each.name}
+        label={t("nav.deployments")}
+        testId="deployments"
+        columns={columns}
+      />
     </>
   );
 }
@@ -59,7 +51,9 @@ function useColumns(): Column<DeploymentItem>[] {
       </Link>
     )),
     column("state", t("deployments.state"), (each) => <DeploymentState state={each.state} />),
-    column("serves", t("deployments.serves"), (each) => <Served of={each} />),
+    column("serves", t("deployments.serves"), (each) => (
+      <VersionLink model={each.model} version={each.version} title={each.reference} />
+    )),
     numeric("replicas", t("deployments.replicas"), (each) =>
       t("deployments.ready", { ready: each.num_ready, wanted: each.num_replicas }),
     ),
@@ -70,19 +64,6 @@ function useColumns(): Column<DeploymentItem>[] {
     column("owner", t("deployments.owner"), (each) => each.owner ?? format.MISSING, { phone: false }),
     numeric("changed", t("deployments.changed"), (each) => <Ago at={each.updated_at} />),
   ];
-}
-
-/** The version that a deployment serves, or is to. */
-export function Served({ of }: { of: { model: string; version: number; reference: string } }) {
-  return (
-    <Link
-      to="/models/$name/versions/$number"
-      params={{ name: of.model, number: String(of.version) }}
-      title={of.reference}
-    >
-      {of.model}:{of.version}
-    </Link>
-  );
 }
 
 export const latency = (ms: number | null): string => (ms === null ? format.MISSING : format.num(ms));

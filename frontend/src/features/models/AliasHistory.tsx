@@ -5,8 +5,7 @@ import { useTranslation } from "react-i18next";
 import { type AliasMove, modelHistory } from "../../api/queries";
 import { Empty } from "../../components/basics";
 import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
-import { PagedTable } from "../../components/tables/PagedTable";
-import { QueryView } from "../../components/QueryView";
+import { PagedList } from "../../components/tables/PagedTable";
 import { Stamp } from "../../components/Time";
 import layout from "../../components/layout.module.css";
 
@@ -16,22 +15,14 @@ export function AliasHistory({ name }: { name: string }) {
   const query = useInfiniteQuery(modelHistory(name));
   const columns = useColumns(name);
   return (
-    <QueryView query={query}>
-      {(data) => {
-        const items = data.pages.flatMap((page) => page.items);
-        if (items.length === 0) return <Empty title={t("models.noHistory")}>{t("models.noHistoryHint")}</Empty>;
-        return (
-          <PagedTable
-            query={query}
-            rows={items}
-            rowKey={(move) => move.id}
-            label={t("models.tab.history")}
-            testId="alias-history"
-            columns={columns}
-          />
-        );
-      }}
-    </QueryView>
+    <PagedList
+      query={query}
+      empty={<Empty title={t("models.noHistory")}>{t("models.noHistoryHint")}</Empty>}
+      rowKey={(move) => move.id}
+      label={t("models.tab.history")}
+      testId="alias-history"
+      columns={columns}
+    />
   );
 }
 

@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { type Leaderboard, type LeaderboardRow, leaderboards } from "../../api/queries";
+import { VersionLink } from "../../common/models/VersionLink";
 import { Code, Empty, Section } from "../../components/basics";
 import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
@@ -64,10 +65,7 @@ function Board({ board }: { board: Leaderboard }) {
         numeric("rank", t("models.rank"), (row) => row.rank ?? format.MISSING),
         lead("version", t("models.version"), (row) => (
           <span className={`${layout["inline"]} ${layout["tight"]}`}>
-            <Link
-              to="/models/$name/versions/$number"
-              params={{ name: row.model, number: String(row.version) }}
-            >{`${row.model}:${row.version}`}</Link>
+            <VersionLink model={row.model} version={row.version} />
             {row.aliases.map((alias) => (
               <Badge key={alias} size="sm" variant="light" tt="none">
                 {alias}

@@ -11,8 +11,7 @@ import { type ModelItem, modelList } from "../../api/queries";
 import { Code, Empty, PageHead } from "../../components/basics";
 import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { FilterBar } from "../../components/tables/FilterBar";
-import { PagedTable } from "../../components/tables/PagedTable";
-import { QueryView } from "../../components/QueryView";
+import { PagedList } from "../../components/tables/PagedTable";
 import { Tabs } from "../../components/Tabs";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
@@ -67,22 +66,14 @@ function List() {
       >
         {null}
       </FilterBar>
-      <QueryView query={query}>
-        {(data) => {
-          const items = data.pages.flatMap((page) => page.items);
-          if (items.length === 0) return text ? <Empty title={t("models.noMatch")} /> : <None />;
-          return (
-            <PagedTable
-              query={query}
-              rows={items}
-              rowKey={(each) => each.id}
-              label={t("nav.models")}
-              testId="models"
-              columns={columns}
-            />
-          );
-        }}
-      </QueryView>
+      <PagedList
+        query={query}
+        empty={text ? <Empty title={t("models.noMatch")} /> : <None />}
+        rowKey={(each) => each.id}
+        label={t("nav.models")}
+        testId="models"
+        columns={columns}
+      />
     </>
   );
 }

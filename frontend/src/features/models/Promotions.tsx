@@ -6,8 +6,7 @@ import { useTranslation } from "react-i18next";
 import { modelPromotions, type Promotion } from "../../api/queries";
 import { Code, Empty } from "../../components/basics";
 import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
-import { PagedTable } from "../../components/tables/PagedTable";
-import { QueryView } from "../../components/QueryView";
+import { PagedList } from "../../components/tables/PagedTable";
 import { Ago } from "../../components/Time";
 
 const COLORS = { waiting: "gray", moved: "green", kept: "blue", refused: "yellow" } as const;
@@ -18,30 +17,21 @@ export function Promotions({ name }: { name: string }) {
   const query = useInfiniteQuery(modelPromotions(name));
   const columns = useColumns();
   return (
-    <QueryView query={query}>
-      {(data) => {
-        const items = data.pages.flatMap((page) => page.items);
-        if (items.length === 0)
-          return (
-            <Empty
-              title={t("models.noPromotions")}
-              action={<Code text={`muster model promote ${name} --experiment 1 --to candidate`} />}
-            >
-              {t("models.noPromotionsHint")}
-            </Empty>
-          );
-        return (
-          <PagedTable
-            query={query}
-            rows={items}
-            rowKey={(rule) => rule.id}
-            label={t("models.tab.promotions")}
-            testId="promotions"
-            columns={columns}
-          />
-        );
-      }}
-    </QueryView>
+    <PagedList
+      query={query}
+      empty={
+        <Empty
+          title={t("models.noPromotions")}
+          action={<Code text={`muster model promote ${name} --experiment 1 --to candidate`} />}
+        >
+          {t("models.noPromotionsHint")}
+        </Empty>
+      }
+      rowKey={(rule) => rule.id}
+      label={t("models.tab.promotions")}
+      testId="promotions"
+      columns={columns}
+    />
   );
 }
 

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { modelLineage, type ModelUse, type ModelVersion } from "../../api/queries";
+import { VersionLink } from "../../common/models/VersionLink";
 import { Code, Empty, KeyValues, Section } from "../../components/basics";
 import { type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { QueryView } from "../../components/QueryView";
@@ -53,13 +54,7 @@ function Versions({ versions }: { versions: { model: string; version: number; no
   return (
     <KeyValues
       items={versions.map((each) => [
-        <Link
-          key="version"
-          to="/models/$name/versions/$number"
-          params={{ name: each.model, number: String(each.version) }}
-        >
-          {each.model}:{each.version}
-        </Link>,
+        <VersionLink key="version" model={each.model} version={each.version} />,
         <span key="note">{each.note}</span>,
       ])}
     />

@@ -6,8 +6,7 @@ import { useTranslation } from "react-i18next";
 import { modelVersions, type ModelVersionItem as Item } from "../../api/queries";
 import { Empty } from "../../components/basics";
 import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
-import { PagedTable } from "../../components/tables/PagedTable";
-import { QueryView } from "../../components/QueryView";
+import { PagedList } from "../../components/tables/PagedTable";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import layout from "../../components/layout.module.css";
@@ -21,22 +20,14 @@ export function Versions({ name }: { name: string }) {
   const query = useInfiniteQuery(modelVersions(name));
   const columns = useColumns();
   return (
-    <QueryView query={query}>
-      {(data) => {
-        const items = data.pages.flatMap((page) => page.items);
-        if (items.length === 0) return <Empty title={t("models.noVersions")}>{t("models.noVersionsHint")}</Empty>;
-        return (
-          <PagedTable
-            query={query}
-            rows={items}
-            rowKey={(version) => version.number}
-            label={t("models.versions")}
-            testId="model-versions"
-            columns={columns}
-          />
-        );
-      }}
-    </QueryView>
+    <PagedList
+      query={query}
+      empty={<Empty title={t("models.noVersions")}>{t("models.noVersionsHint")}</Empty>}
+      rowKey={(version) => version.number}
+      label={t("models.versions")}
+      testId="model-versions"
+      columns={columns}
+    />
   );
 }
 

@@ -8,8 +8,7 @@ import { useTranslation } from "react-i18next";
 import { type AuditEntry, auditTrail } from "../../api/queries";
 import { Empty, Section } from "../../components/basics";
 import { type Column, column, lead } from "../../components/tables/DataTable";
-import { PagedTable } from "../../components/tables/PagedTable";
-import { QueryView } from "../../components/QueryView";
+import { PagedList } from "../../components/tables/PagedTable";
 import { Stamp } from "../../components/Time";
 import { useTyped } from "../../components/useTyped";
 import { detailText, subjectOf } from "./auditText";
@@ -40,22 +39,14 @@ export function Audit() {
         maw={320}
         data-testid="audit-find"
       />
-      <QueryView query={query}>
-        {(data) => {
-          const rows = data.pages.flatMap((page) => page.items);
-          if (rows.length === 0) return <Empty title={t(q ? "audit.noMatch" : "audit.none")} />;
-          return (
-            <PagedTable
-              query={query}
-              rows={rows}
-              rowKey={({ id }) => id}
-              label={t("settings.tab.audit")}
-              columns={columnsOf(t)}
-              testId="audit"
-            />
-          );
-        }}
-      </QueryView>
+      <PagedList
+        query={query}
+        empty={<Empty title={t(q ? "audit.noMatch" : "audit.none")} />}
+        rowKey={({ id }) => id}
+        label={t("settings.tab.audit")}
+        columns={columnsOf(t)}
+        testId="audit"
+      />
     </Section>
   );
 }

@@ -10,7 +10,7 @@ import { Empty, KeyValues, Meter, Notice, Section, Stats } from "../../component
 import { amount } from "../../components/BudgetBars";
 import { Confirm } from "../../components/dialogs/Confirm";
 import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
-import { PagedTable } from "../../components/tables/PagedTable";
+import { PagedList } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
 import { Ago, Stamp, Until } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
@@ -234,22 +234,14 @@ function Pilots({ pool }: { pool: string }) {
   ];
   return (
     <Section title={t("provider.pilots")}>
-      <QueryView query={query}>
-        {(data) => {
-          const items = data.pages.flatMap((page) => page.items);
-          if (items.length === 0) return <Empty title={t("provider.noPilots")}>{t("provider.noPilotsHint")}</Empty>;
-          return (
-            <PagedTable
-              query={query}
-              rows={items}
-              columns={columns}
-              rowKey={(pilot) => pilot.id}
-              label={t("provider.pilots")}
-              testId="pilots"
-            />
-          );
-        }}
-      </QueryView>
+      <PagedList
+        query={query}
+        empty={<Empty title={t("provider.noPilots")}>{t("provider.noPilotsHint")}</Empty>}
+        columns={columns}
+        rowKey={(pilot) => pilot.id}
+        label={t("provider.pilots")}
+        testId="pilots"
+      />
     </Section>
   );
 }

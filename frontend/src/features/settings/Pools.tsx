@@ -11,8 +11,7 @@ import { amount } from "../../components/BudgetBars";
 import { Confirm } from "../../components/dialogs/Confirm";
 import { actions, type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { FormDialog } from "../../components/dialogs/FormDialog";
-import { PagedTable } from "../../components/tables/PagedTable";
-import { QueryView } from "../../components/QueryView";
+import { PagedList } from "../../components/tables/PagedTable";
 import { Ago } from "../../components/Time";
 import * as format from "../../lib/format";
 import { PoolProvider } from "./PoolProvider";
@@ -88,22 +87,14 @@ export function Pools() {
           ) : null
         }
       >
-        <QueryView query={query}>
-          {(data) => {
-            const items = data.pages.flatMap((page) => page.items);
-            if (items.length === 0) return <Empty title={t("pools.none")}>{t("pools.noneHint")}</Empty>;
-            return (
-              <PagedTable
-                query={query}
-                rows={items}
-                columns={columns}
-                rowKey={(pool) => pool.name}
-                label={t("settings.tab.pools")}
-                testId="pools"
-              />
-            );
-          }}
-        </QueryView>
+        <PagedList
+          query={query}
+          empty={<Empty title={t("pools.none")}>{t("pools.noneHint")}</Empty>}
+          columns={columns}
+          rowKey={(pool) => pool.name}
+          label={t("settings.tab.pools")}
+          testId="pools"
+        />
         {editing ? <PoolDialog key={editing.name} pool={editing} onClose={() => setEditing(null)} /> : null}
         {adding ? <ProviderDialog provider={null} onClose={() => setAdding(false)} /> : null}
         {removing ? <Forget name={removing.name} onClose={() => setRemoving(null)} /> : null}

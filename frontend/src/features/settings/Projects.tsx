@@ -9,8 +9,8 @@ import { me, type Project, projects } from "../../api/queries";
 import { Empty, Meter, Section } from "../../components/basics";
 import { amount } from "../../components/BudgetBars";
 import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
-import { PagedTable } from "../../components/tables/PagedTable";
-import { ErrorNotice, QueryView } from "../../components/QueryView";
+import { PagedList } from "../../components/tables/PagedTable";
+import { ErrorNotice } from "../../components/QueryView";
 import * as format from "../../lib/format";
 import { ProjectPanel } from "./ProjectPanel";
 import layout from "../../components/layout.module.css";
@@ -83,22 +83,14 @@ export function Projects() {
     <>
       {user?.role === "admin" ? <NewProject /> : null}
       <Section guide="guides/dashboard#nodes-and-settings" title={t("settings.tab.projects")}>
-        <QueryView query={query}>
-          {(data) => {
-            const items = data.pages.flatMap((page) => page.items);
-            if (items.length === 0) return <Empty title={t("projects.none")}>{t("projects.noneHint")}</Empty>;
-            return (
-              <PagedTable
-                query={query}
-                rows={items}
-                columns={columns}
-                rowKey={(project) => project.id}
-                label={t("settings.tab.projects")}
-                testId="projects"
-              />
-            );
-          }}
-        </QueryView>
+        <PagedList
+          query={query}
+          empty={<Empty title={t("projects.none")}>{t("projects.noneHint")}</Empty>}
+          columns={columns}
+          rowKey={(project) => project.id}
+          label={t("settings.tab.projects")}
+          testId="projects"
+        />
       </Section>
       {chosen === undefined ? null : <ProjectPanel key={chosen} name={chosen} />}
     </>

@@ -5,8 +5,7 @@ import { useTranslation } from "react-i18next";
 import { deliveries, type Delivery, type Target } from "../../../api/queries";
 import { Empty } from "../../../components/basics";
 import { type Column, column, lead, numeric } from "../../../components/tables/DataTable";
-import { PagedTable } from "../../../components/tables/PagedTable";
-import { QueryView } from "../../../components/QueryView";
+import { PagedList } from "../../../components/tables/PagedTable";
 import { Ago } from "../../../components/Time";
 import ui from "../../../components/ui.module.css";
 import css from "./notifications.module.css";
@@ -44,23 +43,14 @@ export function NotificationHistory({ target, onClose }: { target: Target; onClo
       size="xl"
       closeButtonProps={{ "aria-label": t("common.close") }}
     >
-      <QueryView query={query}>
-        {(data) => {
-          const rows = data.pages.flatMap((page) => page.items);
-          return rows.length === 0 ? (
-            <Empty title={t("notify.noHistory")} />
-          ) : (
-            <PagedTable
-              query={query}
-              rows={rows}
-              rowKey={({ id }) => id}
-              label={title}
-              columns={columns}
-              testId="deliveries"
-            />
-          );
-        }}
-      </QueryView>
+      <PagedList
+        query={query}
+        empty={<Empty title={t("notify.noHistory")} />}
+        rowKey={({ id }) => id}
+        label={title}
+        columns={columns}
+        testId="deliveries"
+      />
     </Modal>
   );
 }
