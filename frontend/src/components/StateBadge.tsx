@@ -16,6 +16,7 @@ import {
 import type { i18n, TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 
+import { word } from "../i18n/words";
 import { type Glyph, lookOf } from "../lib/states";
 import css from "./ui.module.css";
 
@@ -36,7 +37,7 @@ const ICONS: Record<Glyph, typeof IconCheck> = {
 
 /** The word for a state; a state this dashboard does not know is shown as the server wrote it. */
 export function stateWord(t: TFunction, state: string): string {
-  return t(`state.${state}` as "state.RUNNING", { defaultValue: state.toLowerCase().replaceAll("_", " ") });
+  return word(t, "state", state, state.toLowerCase().replaceAll("_", " "));
 }
 
 const STATE = /^((?:Trial|Attempt) \d+ is )([A-Z_]+)/;
@@ -68,7 +69,7 @@ export function FlagBadge({ flag }: { flag: string }) {
   return (
     <span className={css["badge"]} data-tone="warn">
       <IconAlertTriangle size={12} aria-hidden />
-      {t(`flag.${flag}` as "flag.STALLED", { defaultValue: flag.toLowerCase() })}
+      {word(t, "flag", flag, flag.toLowerCase())}
     </span>
   );
 }

@@ -6,6 +6,7 @@ import { KeyValues, Section } from "../../components/basics";
 import { stateWord } from "../../components/StateBadge";
 import { Elapsed, Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
+import { word } from "../../i18n/words";
 import { slotsText } from "../../lib/held";
 import { ModelsMade } from "../models/ModelsMade";
 import { ModelsUsed } from "../models/ModelsUsed";
@@ -72,10 +73,7 @@ function Resources({ experiment: data }: { experiment: ExperimentDetail }) {
           [t("experiments.slots"), slotsText(t, data)],
           [t("nodes.pool"), data.pool],
           [t("queue.priority"), String(data.priority)],
-          [
-            t("experiments.searcher"),
-            t(`searcher.${data.searcher}` as "searcher.asha", { defaultValue: data.searcher }),
-          ],
+          [t("experiments.searcher"), word(t, "searcher", data.searcher)],
           ...(data.metric_name
             ? ([[t("experiment.metric"), `${data.metric_name} (${data.metric_goal ?? ""})`]] as [string, string][])
             : []),

@@ -10,6 +10,7 @@ import { Code, Empty, Section } from "../../components/basics";
 import { column, DataTable, lead } from "../../components/tables/DataTable";
 import layout from "../../components/layout.module.css";
 import { QueryView } from "../../components/QueryView";
+import { word } from "../../i18n/words";
 import * as format from "../../lib/format";
 import { settingPairs, settingsOf } from "../../lib/settings";
 import css from "./experiments.module.css";
@@ -126,11 +127,7 @@ function Resolved({
 function Origin({ origin }: { origin: string | undefined }) {
   const { t } = useTranslation();
   if (origin === undefined) return <span className="dim">{format.MISSING}</span>;
-  return (
-    <span className={origin === "default" ? "dim" : undefined}>
-      {t(`config.from.${origin}` as "config.from.default", { defaultValue: origin })}
-    </span>
-  );
+  return <span className={origin === "default" ? "dim" : undefined}>{word(t, "config.from", origin)}</span>;
 }
 
 /** What differs between this experiment and another one. */

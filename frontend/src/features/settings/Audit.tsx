@@ -14,6 +14,7 @@ import { useTyped } from "../../components/useTyped";
 import { detailText, subjectOf } from "./auditText";
 import layout from "../../components/layout.module.css";
 import css from "./settings.module.css";
+import { word } from "../../i18n/words";
 
 const TYPED_MS = 300;
 
@@ -55,9 +56,7 @@ function columnsOf(t: TFunction): Column<AuditEntry>[] {
   return [
     column("at", t("audit.at"), (entry) => <Stamp at={entry.at} />),
     lead("action", t("audit.did"), (entry) => (
-      <span title={entry.action}>
-        {t(`audit.action.${entry.action}` as "audit.action.auth.login", { defaultValue: entry.action })}
-      </span>
+      <span title={entry.action}>{word(t, "audit.action", entry.action)}</span>
     )),
     column("subject", t("audit.subject"), (entry) => <Subject subject={entry.subject} />),
     column("actor", t("audit.actor"), (entry) => <span className="mono">{entry.actor}</span>),

@@ -2,6 +2,7 @@ import { useTranslation } from "react-i18next";
 
 import type { Node } from "../../../api/queries";
 import { Notice } from "../../../components/basics";
+import { word } from "../../../i18n/words";
 
 /** Everything that is wrong with a node, one sentence each, and whether it keeps new work away. */
 export function NodeHealth({
@@ -25,7 +26,7 @@ export function NodeHealth({
         return (
           <Notice key={problem.kind + problem.message} tone={isKept ? "bad" : "warn"} title={problem.message}>
             {t(text, {
-              kind: t(`nodes.problem.${problem.kind}` as "nodes.problem.disk", { defaultValue: problem.kind }),
+              kind: word(t, "nodes.problem", problem.kind),
               slot: slot ?? "",
             })}
           </Notice>

@@ -10,6 +10,7 @@ import { Events } from "../../../components/Events";
 import { QueryView } from "../../../components/QueryView";
 import { Reason } from "../../../components/text/Message";
 import { Ago, Stamp } from "../../../components/Time";
+import { word } from "../../../i18n/words";
 import * as format from "../../../lib/format";
 import { NodeHealth } from "./NodeHealth";
 import { NodeHistory } from "./NodeHistory";
@@ -163,10 +164,7 @@ function NodeFacts({ node }: { node: Node }) {
             {node.address}
           </span>,
         ],
-        [
-          t("nodes.health"),
-          t(`nodes.healthWord.${node.health}` as "nodes.healthWord.ok", { defaultValue: node.health }),
-        ],
+        [t("nodes.health"), word(t, "nodes.healthWord", node.health)],
         [
           t("nodes.clock"),
           node.clock_skew_s === null

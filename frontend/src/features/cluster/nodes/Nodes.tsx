@@ -16,6 +16,7 @@ import { reasonText } from "../../../components/text/Message";
 import { StateBadge, stateWord } from "../../../components/StateBadge";
 import { useColumnChoice } from "../../../components/tables/TableOptions";
 import { Ago } from "../../../components/Time";
+import { word } from "../../../i18n/words";
 import * as format from "../../../lib/format";
 import { PreflightButton } from "./PreflightButton";
 import { Preflights } from "./Preflights";
@@ -231,7 +232,7 @@ export function NodeState({ node }: { node: Node }) {
           title={node.health_reason}
         >
           {" "}
-          · {t(`nodes.healthWord.${node.health}` as "nodes.healthWord.ok", { defaultValue: node.health })}
+          · {word(t, "nodes.healthWord", node.health)}
         </span>
       )}
     </span>

@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import type { Node, Slot } from "../../../api/queries";
 import { Clamped } from "../../../components/basics";
 import { stateWord } from "../../../components/StateBadge";
+import { word } from "../../../i18n/words";
 import { seriesIndex } from "../../../lib/states";
 import css from "../cluster.module.css";
 
@@ -16,9 +17,7 @@ const dashed = (id: number): boolean => Math.floor(id / 6) % 2 === 1;
 export function unavailableWord(t: TFunction, { unavailable }: Pick<Node, "unavailable">): string | null {
   return unavailable === null
     ? null
-    : t(`slot.unavailable.${unavailable}` as "slot.unavailable.cordoned", {
-        defaultValue: stateWord(t, unavailable.toUpperCase()).toLowerCase(),
-      });
+    : word(t, "slot.unavailable", unavailable, stateWord(t, unavailable.toUpperCase()).toLowerCase());
 }
 
 /** Every node a row, every slot a cell in the colour of the experiment that holds it. */

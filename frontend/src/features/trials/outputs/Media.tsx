@@ -11,6 +11,7 @@ import css from "../../../common/media/media.module.css";
 import { Empty, Notice } from "../../../components/basics";
 import layout from "../../../components/layout.module.css";
 import { QueryView } from "../../../components/QueryView";
+import { word } from "../../../i18n/words";
 import * as format from "../../../lib/format";
 import { isTerminal } from "../../../lib/states";
 import { useTrialSearch } from "../address";
@@ -85,7 +86,7 @@ function LeftOut({ found }: { found: MediaOverview }) {
           <ul className={layout["bullets"]} data-testid="media-left-out">
             {found.dropped.map((one) => (
               <li key={one.reason}>
-                {format.count(one.num)}: {t(`media.reasons.${one.reason as "rate"}`, { defaultValue: one.reason })}
+                {format.count(one.num)}: {word(t, "media.reasons", one.reason)}
               </li>
             ))}
           </ul>
