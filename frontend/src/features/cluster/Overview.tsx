@@ -30,8 +30,15 @@ import { Utilization } from "./Utilization";
 
 /** Above so many nodes each one is a cell, not a row. */
 const MAX_ROWS = 24;
-/** So few nodes stand beside the utilization; the queue is then below what runs, as wide as the page. */
 const FEW_NODES = 6;
+
+/** Where the nodes stand: beside the utilization while they are few (the queue is then below what runs), else below. */
+type Layout = "none" | "beside" | "below";
+
+function layoutOf(numNodes: number): Layout {
+  if (numNodes === 0) return "none";
+  return numNodes <= FEW_NODES ? "beside" : "below";
+}
 
 export function Overview() {
   const { t } = useTranslation();
@@ -47,9 +54,8 @@ export function Overview() {
     (list) => list.data?.pages.flatMap((page) => page.items) ?? [],
   ) as [Experiment[], Experiment[]];
   const latest = newest.data?.pages[0]?.items[0];
-  const numNodes = nodeList.data?.length ?? 0;
-  const hasNode = numNodes > 0;
-  const areFew = hasNode && numNodes <= FEW_NODES;
+  const layout = layoutOf(nodeList.data?.length ?? 0);
+  const hasNode = layout !== "none";
   const waiting = state.data?.num_trials_queued ?? 0;
   const isNew = nodeList.data?.length === 0 || (newest.data !== undefined && isFirst(latest));
   return (
@@ -62,18 +68,22 @@ export function Overview() {
       <DemoNotice />
       <div className={hasNode ? css["beside"] : undefined}>
         {/* Before anything was trained there is no utilization to speak of, but something to do. */}
-        {isNew ? (
-          <FirstRun hasNode={hasNode} latest={latest} />
-        ) : hasNode ? (
-          <Utilization since={firstJoined(nodeList.data ?? [])} now={state.data?.pools ?? []} isLow={areFew} />
+        {isNew ? <FirstRun hasNode={hasNode} latest={latest} /> : null}
+        {!isNew && hasNode ? (
+          <Utilization
+            since={firstJoined(nodeList.data ?? [])}
+            now={state.data?.pools ?? []}
+            isLow={layout === "beside"}
+          />
         ) : null}
-        {!hasNode ? null : areFew ? <Slots query={nodeList} isNarrow /> : <QueueSummary cluster={state.data} />}
+        {layout === "beside" ? <Slots query={nodeList} isNarrow /> : null}
+        {layout === "below" ? <QueueSummary cluster={state.data} /> : null}
       </div>
       {isNew && activeItems.length === 0 ? null : (
         <Running query={active} items={activeItems} count={state.data?.num_experiments_running ?? 0} />
       )}
-      {areFew && waiting > 0 ? <QueueSummary cluster={state.data} isWide /> : null}
-      {areFew || (isNew && !hasNode) ? null : <Slots query={nodeList} />}
+      {layout === "beside" && waiting > 0 ? <QueueSummary cluster={state.data} isWide /> : null}
+      {layout === "below" || (layout === "none" && !isNew) ? <Slots query={nodeList} /> : null}
       {endedItems.length > 0 ? (
         <Section title={t("overview.recent")}>
           <RecentTable items={lastEnded(endedItems, 6)} />
