@@ -1,12 +1,12 @@
 import { NumberInput, TextInput } from "@mantine/core";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
 import { continuation, type ExperimentDetail } from "../../api/queries";
 import { Lines, Notice } from "../../components/basics";
-import { Confirm } from "../../components/dialogs/Confirm";
+import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import { useIdempotency } from "../../lib/idempotency";
 import { lengthOf } from "./length";
 import { goingOn } from "./operations";
@@ -15,7 +15,6 @@ import layout from "../../components/layout.module.css";
 /** Let an ended experiment go on: as it was, or longer. Says which trials go on. */
 export function ContinueDialog({ experiment: data, onClose }: { experiment: ExperimentDetail; onClose: () => void }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
   const keyOf = useIdempotency();
   const before = lengthOf(data.config);
   const [length, setLength] = useState<number | string>("");
@@ -26,32 +25,23 @@ export function ContinueDialog({ experiment: data, onClose }: { experiment: Expe
     length: before && isLonger ? { [before.unit]: Number(length) } : undefined,
     overrides: override.trim() === "" ? [] : [override.trim()],
   };
-  const run = useMutation({
-    mutationFn: () =>
-      unwrap(
-        client.POST("/api/v1/experiments/{experiment_id}:continue", {
-          params: { path: { experiment_id: data.id }, header: { "idempotency-key": keyOf(body) } },
-          body,
-        }),
-      ),
-    onSuccess: async () => {
-      onClose();
-      await queryClient.invalidateQueries();
-    },
-  });
   const refused = asItIs.data?.outcome === "refused" ? asItIs.data.message : null;
   const lines = goingOn(data, isLonger).map(({ key, count }) => t(`continue.trials.${key}`, { count }));
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       onClose={onClose}
       title={t("continue.title", { name: data.name, id: data.id })}
       action={t("operation.continue")}
       danger={false}
       ready={(length === "" || isLonger) && (isLonger || override.trim() !== "" || refused === null)}
-      pending={run.isPending}
-      error={run.error}
-      onConfirm={() => run.mutate()}
+      run={() =>
+        unwrap(
+          client.POST("/api/v1/experiments/{experiment_id}:continue", {
+            params: { path: { experiment_id: data.id }, header: { "idempotency-key": keyOf(body) } },
+            body,
+          }),
+        )
+      }
     >
       <div data-testid="continue-effect" className={layout["stack"]}>
         <p className={layout["text"]}>{t("continue.text")}</p>
@@ -79,6 +69,6 @@ export function ContinueDialog({ experiment: data, onClose }: { experiment: Expe
         />
         {!isLonger && refused ? <Notice tone="warn" title={refused} /> : <Lines items={lines} />}
       </div>
-    </Confirm>
+    </ConfirmAction>
   );
 }

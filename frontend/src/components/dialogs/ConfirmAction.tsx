@@ -17,7 +17,7 @@ export function ConfirmAction({
   /** The queries that are read again: those that begin with this key. All of them without it. */
   changes?: QueryKey;
   /** Called once it is done and closed, before anything is read again. */
-  onDone?: () => Promise<unknown>;
+  onDone?: () => unknown;
 }) {
   const queryClient = useQueryClient();
   const action = useMutation({

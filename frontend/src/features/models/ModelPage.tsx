@@ -8,7 +8,7 @@ import { client, unwrap } from "../../api/client";
 import { useLiveQueries } from "../../api/liveHooks";
 import { model as modelQuery, type ModelItem } from "../../api/queries";
 import { PageHead, Stats } from "../../components/basics";
-import { Confirm } from "../../components/dialogs/Confirm";
+import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import { FormDialog } from "../../components/dialogs/FormDialog";
 import { QueryView } from "../../components/QueryView";
 import { Tabs } from "../../components/Tabs";
@@ -141,26 +141,17 @@ function Describe({ model, onClose }: { model: ModelItem; onClose: () => void })
 function Delete({ model, onClose }: { model: ModelItem; onClose: () => void }) {
   const { t } = useTranslation();
   const navigate = useNavigate();
-  const queryClient = useQueryClient();
-  const remove = useMutation({
-    mutationFn: () => unwrap(client.DELETE("/api/v1/models/{name}", { params: { path: { name: model.name } } })),
-    onSuccess: async () => {
-      await navigate({ to: "/models" });
-      await queryClient.invalidateQueries({ queryKey: ["models"] });
-    },
-  });
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       title={t("models.deleteModel", { name: model.name })}
       action={t("models.deleteAction")}
       typed={model.name}
-      pending={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate()}
+      run={() => unwrap(client.DELETE("/api/v1/models/{name}", { params: { path: { name: model.name } } }))}
+      onDone={() => navigate({ to: "/models" })}
+      changes={["models"]}
       onClose={onClose}
     >
       {t("models.deleteModelHint")}
-    </Confirm>
+    </ConfirmAction>
   );
 }

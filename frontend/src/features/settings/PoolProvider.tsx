@@ -1,5 +1,5 @@
 import { Button } from "@mantine/core";
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -8,7 +8,7 @@ import { client, type Schemas, unwrap } from "../../api/client";
 import { me, poolPilots, poolProvider } from "../../api/queries";
 import { Empty, KeyValues, Meter, Notice, Section, Stats } from "../../components/basics";
 import { amount } from "../../components/BudgetBars";
-import { Confirm } from "../../components/dialogs/Confirm";
+import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import { type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { PagedList } from "../../components/tables/PagedTable";
 import { QueryView } from "../../components/QueryView";
@@ -167,27 +167,18 @@ function Used({ provider }: { provider: Provider }) {
 function Release({ name, onClose }: { name: string; onClose: () => void }) {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
-  const release = useMutation({
-    mutationFn: () => unwrap(client.DELETE("/api/v1/pools/{name}/provider", { params: { path: { name } } })),
-    onSuccess: async () => {
-      onClose();
-      // They are gone with it, and the part of the page that shows them goes with the answer below.
-      queryClient.removeQueries({ queryKey: ["pools", name] });
-      await queryClient.invalidateQueries({ queryKey: ["pools"] });
-    },
-  });
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       onClose={onClose}
       title={t("provider.releaseTitle", { name })}
       action={t("provider.release")}
-      pending={release.isPending}
-      error={release.error}
-      onConfirm={() => release.mutate()}
+      run={() => unwrap(client.DELETE("/api/v1/pools/{name}/provider", { params: { path: { name } } }))}
+      // They are gone with it, and the part of the page that shows them goes with what is read again.
+      onDone={() => queryClient.removeQueries({ queryKey: ["pools", name] })}
+      changes={["pools"]}
     >
       {t("provider.releaseText")}
-    </Confirm>
+    </ConfirmAction>
   );
 }
 

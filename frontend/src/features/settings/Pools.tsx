@@ -8,7 +8,7 @@ import { client, unwrap } from "../../api/client";
 import { me, type Pool, pools } from "../../api/queries";
 import { Empty, Section } from "../../components/basics";
 import { amount } from "../../components/BudgetBars";
-import { Confirm } from "../../components/dialogs/Confirm";
+import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import { actions, type Column, column, lead, numeric } from "../../components/tables/DataTable";
 import { FormDialog } from "../../components/dialogs/FormDialog";
 import { PagedList } from "../../components/tables/PagedTable";
@@ -116,26 +116,16 @@ function ProviderCell({ pool, isChosen }: { pool: Pool; isChosen: boolean }) {
 
 function Forget({ name, onClose }: { name: string; onClose: () => void }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
-  const remove = useMutation({
-    mutationFn: () => unwrap(client.DELETE("/api/v1/pools/{name}", { params: { path: { name } } })),
-    onSuccess: async () => {
-      onClose();
-      await queryClient.invalidateQueries({ queryKey: ["pools"] });
-    },
-  });
   return (
-    <Confirm
-      opened
+    <ConfirmAction
       onClose={onClose}
       title={t("pools.forgetTitle", { name })}
       action={t("pools.forget")}
-      pending={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate()}
+      run={() => unwrap(client.DELETE("/api/v1/pools/{name}", { params: { path: { name } } }))}
+      changes={["pools"]}
     >
       {t("pools.forgetText")}
-    </Confirm>
+    </ConfirmAction>
   );
 }
 

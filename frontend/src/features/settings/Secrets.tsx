@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, type Schemas, unwrap } from "../../api/client";
 import { me, secrets } from "../../api/queries";
 import { Code, Empty, Notice, Section } from "../../components/basics";
-import { Confirm } from "../../components/dialogs/Confirm";
+import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
 import { actions, type Column, column, DataTable, lead, numeric } from "../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
@@ -124,21 +124,14 @@ function SecretList({
   onReplace: ((name: string) => void) | undefined;
 }) {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
   const query = useQuery(secrets(project));
   const [deleting, setDeleting] = useState<Secret | null>(null);
-  const remove = useMutation({
-    mutationFn: (name: string) =>
-      unwrap(
-        project === undefined
-          ? client.DELETE("/api/v1/secrets/{name}", { params: { path: { name } } })
-          : client.DELETE("/api/v1/projects/{project}/secrets/{name}", { params: { path: { project, name } } }),
-      ),
-    onSuccess: async () => {
-      setDeleting(null);
-      await queryClient.invalidateQueries({ queryKey: ["secrets", project ?? ""] });
-    },
-  });
+  const remove = ({ name }: Secret) =>
+    unwrap(
+      project === undefined
+        ? client.DELETE("/api/v1/secrets/{name}", { params: { path: { name } } })
+        : client.DELETE("/api/v1/projects/{project}/secrets/{name}", { params: { path: { project, name } } }),
+    );
   const columns: Column<Secret>[] = [
     lead("name", t("secrets.name"), (secret) => <span className="mono">{secret.name}</span>),
     numeric("version", t("secrets.version"), (secret) => secret.version),
@@ -195,17 +188,17 @@ function SecretList({
           }
         </QueryView>
       </Section>
-      <Confirm
-        opened={deleting !== null}
-        onClose={() => setDeleting(null)}
-        title={t("secrets.deleteTitle", { name: deleting?.name ?? "" })}
-        action={t("secrets.delete")}
-        pending={remove.isPending}
-        error={remove.error}
-        onConfirm={() => deleting && remove.mutate(deleting.name)}
-      >
-        {t("secrets.deleteText")}
-      </Confirm>
+      {deleting ? (
+        <ConfirmAction
+          onClose={() => setDeleting(null)}
+          title={t("secrets.deleteTitle", { name: deleting.name })}
+          action={t("secrets.delete")}
+          run={() => remove(deleting)}
+          changes={["secrets", project ?? ""]}
+        >
+          {t("secrets.deleteText")}
+        </ConfirmAction>
+      ) : null}
     </>
   );
 }

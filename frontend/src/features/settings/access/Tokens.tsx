@@ -1,12 +1,12 @@
 import { Button, NumberInput, Select, TextInput } from "@mantine/core";
-import { type QueryClient, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../../api/client";
 import { me, tokens } from "../../../api/queries";
 import { Code, Empty, Notice, Section } from "../../../components/basics";
-import { Confirm } from "../../../components/dialogs/Confirm";
+import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
 import { actions, column, DataTable, lead } from "../../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../../components/QueryView";
 import { Ago, Stamp } from "../../../components/Time";
@@ -23,8 +23,6 @@ export function Tokens() {
     </>
   );
 }
-
-const refreshTokens = (queryClient: QueryClient) => queryClient.invalidateQueries({ queryKey: ["tokens"] });
 
 /** Creates a token, and shows its secret once. */
 function TokenForm() {
@@ -43,7 +41,7 @@ function TokenForm() {
       ),
     onSuccess: async () => {
       setName("");
-      await refreshTokens(queryClient);
+      await queryClient.invalidateQueries({ queryKey: ["tokens"] });
     },
   });
   const submit = (event: FormEvent): void => {
@@ -90,17 +88,8 @@ function TokenForm() {
 /** The user's tokens, each with a button that revokes it. */
 function TokenList() {
   const { t } = useTranslation();
-  const queryClient = useQueryClient();
   const query = useQuery(tokens);
   const [revoking, setRevoking] = useState<Token | null>(null);
-  const revoke = useMutation({
-    mutationFn: (id: number) =>
-      unwrap(client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: id } } })),
-    onSuccess: async () => {
-      setRevoking(null);
-      await refreshTokens(queryClient);
-    },
-  });
   return (
     <>
       <Section guide="guides/operations#users" title={t("settings.tab.tokens")}>
@@ -143,17 +132,19 @@ function TokenList() {
           }
         </QueryView>
       </Section>
-      <Confirm
-        opened={revoking !== null}
-        onClose={() => setRevoking(null)}
-        title={t("tokens.revokeTitle")}
-        action={t("tokens.revoke")}
-        pending={revoke.isPending}
-        error={revoke.error}
-        onConfirm={() => revoking && revoke.mutate(revoking.id)}
-      >
-        {t("tokens.revokeText", { name: revoking?.name ?? "" })}
-      </Confirm>
+      {revoking ? (
+        <ConfirmAction
+          onClose={() => setRevoking(null)}
+          title={t("tokens.revokeTitle")}
+          action={t("tokens.revoke")}
+          run={() =>
+            unwrap(client.DELETE("/api/v1/tokens/{token_id}", { params: { path: { token_id: revoking.id } } }))
+          }
+          changes={["tokens"]}
+        >
+          {t("tokens.revokeText", { name: revoking.name })}
+        </ConfirmAction>
+      ) : null}
     </>
   );
 }

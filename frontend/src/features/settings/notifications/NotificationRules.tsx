@@ -7,7 +7,7 @@ import { useTranslation } from "react-i18next";
 import { client, type Schemas, unwrap } from "../../../api/client";
 import { notificationRules, notificationTargets, type Rule, type Target } from "../../../api/queries";
 import { Empty, Section } from "../../../components/basics";
-import { Confirm } from "../../../components/dialogs/Confirm";
+import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
 import { actions, type Column, column, DataTable, lead } from "../../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../../components/QueryView";
 import layout from "../../../components/layout.module.css";
@@ -87,18 +87,10 @@ function RuleTable({
   const queryClient = useQueryClient();
   const targets = useQuery(notificationTargets(project)).data?.items ?? [];
   const [deleting, setDeleting] = useState<Rule | null>(null);
-  const refresh = () => queryClient.invalidateQueries({ queryKey: ["notification-rules"] });
   const change = useMutation({
     mutationFn: ({ rule, body }: { rule: Rule; body: Schemas["NotificationRulePatch"] }) =>
       unwrap(client.PATCH("/api/v1/notifications/rules/{rule_id}", { ...path(rule), body })),
-    onSuccess: refresh,
-  });
-  const remove = useMutation({
-    mutationFn: (rule: Rule) => unwrap(client.DELETE("/api/v1/notifications/rules/{rule_id}", path(rule))),
-    onSuccess: async () => {
-      setDeleting(null);
-      await refresh();
-    },
+    onSuccess: () => queryClient.invalidateQueries({ queryKey: ["notification-rules"] }),
   });
   const columns: Column<Rule>[] = [
     lead("events", t("notify.events"), (rule) => eventsOf(t, rule)),
@@ -124,17 +116,17 @@ function RuleTable({
     <>
       {change.error ? <ErrorNotice error={change.error} /> : null}
       <DataTable rows={rules} rowKey={(rule) => rule.id} label={t("notify.rules")} columns={columns} testId="rules" />
-      <Confirm
-        opened={deleting !== null}
-        onClose={() => setDeleting(null)}
-        title={t("notify.deleteRule")}
-        action={t("notify.delete")}
-        pending={remove.isPending}
-        error={remove.error}
-        onConfirm={() => deleting && remove.mutate(deleting)}
-      >
-        {deleting ? t("notify.deleteRuleText", { events: eventsOf(t, deleting) }) : null}
-      </Confirm>
+      {deleting ? (
+        <ConfirmAction
+          onClose={() => setDeleting(null)}
+          title={t("notify.deleteRule")}
+          action={t("notify.delete")}
+          run={() => unwrap(client.DELETE("/api/v1/notifications/rules/{rule_id}", path(deleting)))}
+          changes={["notification-rules"]}
+        >
+          {t("notify.deleteRuleText", { events: eventsOf(t, deleting) })}
+        </ConfirmAction>
+      ) : null}
     </>
   );
 }
