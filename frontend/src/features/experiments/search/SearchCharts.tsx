@@ -1,22 +1,18 @@
 import { Button, SegmentedControl, Switch } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { type ExperimentDetail, searchImportance, searchResults } from "../../../api/queries";
 import { Empty, Section, Skeleton } from "../../../components/basics";
-import { column, DataTable, numeric } from "../../../components/tables/DataTable";
 import { QueryView } from "../../../components/QueryView";
-import { StateBadge } from "../../../components/StateBadge";
-import * as format from "../../../lib/format";
-import { fromWire } from "../../../lib/format";
 import { usePref } from "../../../lib/prefs";
 import { ParallelCoordinates } from "./ParallelCoordinates";
 import { Population } from "./Population";
 import { axes, byImportance, byMetric, goodness, matching, metrics, type Range, type Results } from "./searchData";
 import { Contour, Timeline } from "./SearchMaps";
 import { History, Importance, Objectives, Slice } from "./SearchPlots";
+import { TrialTable } from "./TrialTable";
 import layout from "../../../components/layout.module.css";
 import css from "./search.module.css";
 
@@ -145,51 +141,5 @@ function BestTable({ results, metric, inside }: { results: Results; metric: (num
       </p>
       <TrialTable results={results} metric={metric} shown={shown} label={t("search.parallel")} />
     </>
-  );
-}
-
-/** Trials by index, with their state, their results and their hyperparameters. */
-function TrialTable({
-  results,
-  metric,
-  shown,
-  label,
-}: {
-  results: Results;
-  metric: (number | null)[];
-  shown: number[];
-  label: string;
-}) {
-  const { t } = useTranslation();
-  return (
-    <DataTable<number>
-      rows={shown}
-      rowKey={(i) => String(results.id[i])}
-      label={label}
-      cards={false}
-      columns={[
-        numeric("no", t("trials.trial"), (i) => (
-          <Link to="/trials/$trialId" params={{ trialId: String(results.id[i]) }}>
-            {results.no[i]}
-          </Link>
-        )),
-        column("state", t("experiments.state"), (i) => <StateBadge state={results.state[i] ?? ""} />),
-        ...(results.objectives.length === 0
-          ? [
-              numeric("metric", results.metric_name ?? t("experiment.metric"), (i: number) =>
-                format.num(metric[i] ?? null),
-              ),
-            ]
-          : results.objectives.map((one, column) =>
-              numeric(`objective.${column}`, one.metric, (i: number) => format.num(fromWire(one.values[i] ?? null))),
-            )),
-        ...results.parameters.map((parameter, column) =>
-          numeric(parameter.name, parameter.name, (i: number) => {
-            const raw = results.values[column]?.[i] ?? null;
-            return typeof raw === "number" ? format.num(raw) : (raw ?? "–");
-          }),
-        ),
-      ]}
-    />
   );
 }
