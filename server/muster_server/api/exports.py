@@ -6,7 +6,7 @@ import re
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import StreamingResponse
 from sqlalchemy.orm import Session
 
@@ -82,12 +82,11 @@ def _attachment(name: str) -> str:
 
 
 @router.delete("/exports/{export_id}", status_code=204, operation_id="delete_export")
-def delete_export(export_id: Id, db: Db, by: By) -> Response:
+def delete_export(export_id: Id, db: Db, by: By) -> None:
     """Delete the file of an export, or cancel it while it is pending. The checkpoint and
     the outputs stay."""
     with db.transaction() as session:
         exports.delete_export(session, export_id, by)
-    return Response(status_code=204)
 
 
 @agent_router.post("/exports/{export_id}/pieces/{idx}", operation_id="agent_export_piece")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path
 from sqlalchemy.orm import Session
 
 from muster_server import clock
@@ -66,12 +66,11 @@ def update_project(
 
 
 @router.delete("/projects/{name}", status_code=204, operation_id="delete_project")
-def delete_project(name: ProjectPath, db: Db, me: Me, addr: RemoteAddr) -> Response:
+def delete_project(name: ProjectPath, db: Db, me: Me, addr: RemoteAddr) -> None:
     """Remove a project that has no experiments."""
     with db.transaction() as session:
         projects.delete_project(session, name)
         _audit(session, me, addr, "projects.deleted", f"project:{name}")
-    return Response(status_code=204)
 
 
 @router.get("/projects/{name}/events", operation_id="list_project_events")
@@ -103,12 +102,11 @@ def set_pool(name: PoolPath, body: PoolIn, db: Db, me: Me, addr: RemoteAddr) -> 
 
 
 @router.delete("/pools/{name}", status_code=204, operation_id="delete_pool")
-def delete_pool(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> Response:
+def delete_pool(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> None:
     """Delete the settings of a pool that has no nodes."""
     with db.transaction() as session:
         pools.delete_pool(session, name)
         _audit(session, me, addr, "pools.deleted", f"pool:{name}")
-    return Response(status_code=204)
 
 
 @router.get("/pools/{name}/provider", operation_id="get_pool_provider")
@@ -131,12 +129,11 @@ def set_pool_provider(
 
 
 @router.delete("/pools/{name}/provider", status_code=204, operation_id="delete_pool_provider")
-def delete_pool_provider(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> Response:
+def delete_pool_provider(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> None:
     """Submit no more pilots. Those that wait are canceled, those that run leave once they are idle."""
     with db.transaction() as session:
         providers.remove_provider(session, name, now=clock.now())
         _audit(session, me, addr, "pools.provider_removed", f"pool:{name}")
-    return Response(status_code=204)
 
 
 @router.get("/pools/{name}/pilots", operation_id="list_pilots")

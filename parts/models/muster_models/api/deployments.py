@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path
 
 from muster_models.schemas.deployments import (
     DEPLOYMENT_NAME,
@@ -98,8 +98,7 @@ def stop_deployment(name: Deployment, db: Db, by: By, settings: Config) -> Deplo
 
 
 @router.delete("/deployments/{name}", status_code=204, operation_id="delete_deployment")
-def delete_deployment(name: Deployment, db: Db, by: By) -> Response:
+def delete_deployment(name: Deployment, db: Db, by: By) -> None:
     """Delete a stopped deployment with its history."""
     with db.transaction() as session:
         management.delete_deployment(session, name, by)
-    return Response(status_code=204)

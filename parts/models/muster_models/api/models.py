@@ -6,7 +6,7 @@ import re
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -113,12 +113,11 @@ def update_model(name: Model, body: ModelPatch, db: Db, by: By) -> ModelItem:
 
 
 @router.delete("/models/{name}", status_code=204, operation_id="delete_model")
-def delete_model(name: Model, db: Db, by: By, force: Force = False) -> Response:
+def delete_model(name: Model, db: Db, by: By, force: Force = False) -> None:
     """Delete a model with all its versions. 409 while an alias names one of them, unless forced.
     Checkpoints and outputs stay where they are, under the policy of their experiment again."""
     with db.transaction() as session:
         registry.delete_model(session, name, by, force=force)
-    return Response(status_code=204)
 
 
 @router.get("/models/{name}/versions", operation_id="list_model_versions")
@@ -235,13 +234,10 @@ def update_model_version(
 @router.delete(
     "/models/{name}/versions/{number}", status_code=204, operation_id="delete_model_version"
 )
-def delete_model_version(
-    name: Model, number: Number, db: Db, by: By, force: Force = False
-) -> Response:
+def delete_model_version(name: Model, number: Number, db: Db, by: By, force: Force = False) -> None:
     """Delete a version. 409 while an alias names it, unless forced."""
     with db.transaction() as session:
         registration.delete_version(session, name, number, by, force=force)
-    return Response(status_code=204)
 
 
 @router.get("/models/{name}/aliases/{alias}", operation_id="get_model_alias")
@@ -267,11 +263,10 @@ def delete_model_alias(
     db: Db,
     by: By,
     reason: Annotated[SafeStr, Query(max_length=500)] = "",
-) -> Response:
+) -> None:
     """Remove an alias. Its history stays."""
     with db.transaction() as session:
         aliases.remove_alias(session, name, alias, by, reason=reason)
-    return Response(status_code=204)
 
 
 @router.get("/models/{name}/history", operation_id="list_model_alias_moves")
@@ -309,11 +304,10 @@ def create_model_promotion(name: Model, body: PromotionIn, db: Db, by: By) -> Mo
     status_code=204,
     operation_id="delete_model_promotion",
 )
-def delete_model_promotion(name: Model, promotion_id: Id, db: Db, by: By) -> Response:
+def delete_model_promotion(name: Model, promotion_id: Id, db: Db, by: By) -> None:
     """Delete a promotion rule. An alias that it has moved stays where it is."""
     with db.transaction() as session:
         promotions.delete_rule(session, name, promotion_id, by)
-    return Response(status_code=204)
 
 
 @router.post(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path
 
 from muster_server import clock
 from muster_server.api.http.deps import Db, Me
@@ -31,16 +31,14 @@ def list_dismissals(db: Db, me: Me) -> DismissalsOut:
 
 
 @router.put("/dismissals/{key}", status_code=204, operation_id="create_dismissal")
-def create_dismissal(key: Key, db: Db, me: Me) -> Response:
+def create_dismissal(key: Key, db: Db, me: Me) -> None:
     """Dismiss an entry of the overview, for you. After 90 days it is forgotten."""
     with db.transaction() as session:
         dismissals.dismiss(session, me, key, clock.now())
-    return Response(status_code=204)
 
 
 @router.delete("/dismissals/{key}", status_code=204, operation_id="delete_dismissal")
-def delete_dismissal(key: Key, db: Db, me: Me) -> Response:
+def delete_dismissal(key: Key, db: Db, me: Me) -> None:
     """Show an entry that you had dismissed again."""
     with db.transaction() as session:
         dismissals.restore(session, me, key)
-    return Response(status_code=204)

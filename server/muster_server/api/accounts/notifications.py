@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
 
 from muster_server.api.http.deps import By, Config, Cursor, Db, Id, Limit
 from muster_server.domain.notifications.services import SERVICES
@@ -97,11 +97,10 @@ def update_rule(rule_id: Id, body: NotificationRulePatch, db: Db, by: By) -> Not
 
 
 @router.delete("/rules/{rule_id}", status_code=204, operation_id="delete_notification_rule")
-def delete_rule(rule_id: Id, db: Db, by: By) -> Response:
+def delete_rule(rule_id: Id, db: Db, by: By) -> None:
     """Delete a rule. What it has already caused is still sent."""
     with db.transaction() as session:
         rules.delete_rule(session, by, rule_id)
-    return Response(status_code=204)
 
 
 @router.get("/targets", operation_id="list_notification_targets")
@@ -133,19 +132,17 @@ def update_target(
 
 
 @router.delete("/targets/{target_id}", status_code=204, operation_id="delete_notification_target")
-def delete_target(target_id: Id, db: Db, by: By) -> Response:
+def delete_target(target_id: Id, db: Db, by: By) -> None:
     """Delete a target and its history. What waits for it is not sent."""
     with db.transaction() as session:
         targets.delete_target(session, by, target_id)
-    return Response(status_code=204)
 
 
 @router.post("/targets/{target_id}/test", status_code=204, operation_id="test_notification_target")
-def test_target(target_id: Id, db: Db, by: By) -> Response:
+def test_target(target_id: Id, db: Db, by: By) -> None:
     """Send a test notification, after what already waits. The outcome is in the history."""
     with db.transaction() as session:
         targets.send_test(session, by, target_id)
-    return Response(status_code=204)
 
 
 @router.get("/targets/{target_id}/deliveries", operation_id="list_notification_deliveries")

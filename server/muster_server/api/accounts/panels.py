@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
 
 from muster_server import clock
 from muster_server.api.http.deps import Db, Id, Me
@@ -43,8 +43,7 @@ def update_panel(panel_id: Id, body: PanelPatch, db: Db, me: Me) -> PanelOut:
 
 
 @router.delete("/panels/{panel_id}", status_code=204, operation_id="delete_panel")
-def delete_panel(panel_id: Id, db: Db, me: Me) -> Response:
+def delete_panel(panel_id: Id, db: Db, me: Me) -> None:
     """Delete a panel."""
     with db.transaction() as session:
         panels.delete_panel(session, me, panel_id)
-    return Response(status_code=204)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter
 
 from muster_server import clock
 from muster_server.api.http.deps import Cursor, Db, Id, Limit, Me
@@ -43,8 +43,7 @@ def update_saved_view(view_id: Id, body: SavedViewPatch, db: Db, me: Me) -> Save
 
 
 @router.delete("/views/{view_id}", status_code=204, operation_id="delete_saved_view")
-def delete_saved_view(view_id: Id, db: Db, me: Me) -> Response:
+def delete_saved_view(view_id: Id, db: Db, me: Me) -> None:
     """Delete a saved view."""
     with db.transaction() as session:
         saved_views.delete_view(session, me, view_id)
-    return Response(status_code=204)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path
 
 from muster_server.api.http.deps import By, Config, Cursor, Db, Limit
 from muster_server.schemas.accounts.secrets import SecretIn, SecretOut
@@ -36,11 +36,10 @@ def set_secret(name: SecretPath, body: SecretIn, db: Db, by: By, config: Config)
 
 
 @router.delete("/secrets/{name}", status_code=204, operation_id="delete_secret")
-def delete_secret(name: SecretPath, db: Db, by: By) -> Response:
+def delete_secret(name: SecretPath, db: Db, by: By) -> None:
     """Delete a secret of your own. What names it cannot start any more."""
     with db.transaction() as session:
         store.delete_secret(session, store.require_user(by), name, caller=by)
-    return Response(status_code=204)
 
 
 @router.get("/projects/{project}/secrets", operation_id="list_project_secrets")
@@ -67,9 +66,8 @@ def set_project_secret(
 @router.delete(
     "/projects/{project}/secrets/{name}", status_code=204, operation_id="delete_project_secret"
 )
-def delete_project_secret(project: ProjectPath, name: SecretPath, db: Db, by: By) -> Response:
+def delete_project_secret(project: ProjectPath, name: SecretPath, db: Db, by: By) -> None:
     """Delete a secret of a project. What names it cannot start any more."""
     with db.transaction() as session:
         owner = project_as_owner(session, project)
         store.delete_secret(session, owner, name, caller=by)
-    return Response(status_code=204)
