@@ -29,7 +29,7 @@ from ..documents import search_spec
 from ..providers.loading import load_providers
 from ..scheduling.placement_preview import Foresight
 from ..scheduling.queue import plan_one
-from ..search import concurrency, costs, warm_start
+from ..search import concurrency, costs
 from .submission import resolve_submission
 
 SAMPLED_TRIALS = 10
@@ -78,9 +78,8 @@ def preview_experiment(
     searcher.room = room or 0
     # Counted with those that run, not with the one that waits for the next free slot.
     played = spec if room is None else dataclasses.replace(spec, concurrent=max(room, 1))
-    warm = warm_start.find(session, config)
-    if isinstance(warm, warm_start.Found):
-        searcher.apply(warm.event)
+    if resolved.warm is not None:
+        searcher.apply(resolved.warm.event)
     is_external = config.search.runner == "external"
     planned = None
     if not is_external:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -72,16 +73,25 @@ class Submission:
     """False: a repetition, answered with what the first request made."""
 
 
+@dataclass(frozen=True)
+class ResolvedSubmission(Resolved):
+    """A document with what was found while it was checked."""
+
+    budget: dict[str, Any] | None = None
+    """Its budget as it is kept."""
+    warm: warm_start.Found | None = None
+
+
 def resolve_submission(
     session: Session, body: ExperimentIn, *, user_id: int | None, now: dt.datetime
-) -> Resolved:
+) -> ResolvedSubmission:
     """Return the document of a submission, checked with its code bundle, its source, its budget and
     the secrets that this user can use."""
     resolved = resolve(body.document, body.overrides)
     if resolved.config is None:
-        return resolved
+        return ResolvedSubmission(problems=resolved.problems)
     config = resolved.config
-    _, late = budgets.store(config.budget, now=now)
+    budget, late = budgets.store(config.budget, now=now)
     found = sources.find(session, config.from_) if config.from_ is not None else None
     warm = warm_start.find(session, config)
     problems = [
@@ -99,10 +109,16 @@ def resolve_submission(
     config, unknown = resolve_models(session, config)
     problems += unknown
     if problems:
-        return Resolved(problems=tuple(problems))
+        return ResolvedSubmission(problems=tuple(problems))
     if isinstance(found, sources.Source) and config.from_ is not None:
         config = replace(config, from_=found.named(config.from_))
-    return replace(resolved, config=config)
+    return ResolvedSubmission(
+        config=config,
+        origins=resolved.origins,
+        warnings=resolved.warnings,
+        budget=budget,
+        warm=warm if isinstance(warm, warm_start.Found) else None,
+    )
 
 
 def create_experiment(
@@ -131,7 +147,9 @@ def create_experiment(
     resolved = resolve_submission(session, body, user_id=user_id, now=now)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
-    experiment = _insert(session, body, resolved.config, user_id, user_name, parent, purpose, now)
+    experiment = _insert(
+        session, body, resolved.config, resolved, user_id, user_name, parent, purpose, now
+    )
     idempotency.settle(session, user_id, idempotency_key, experiment_id=experiment.id)
     return Submission(experiment.id, is_new=True)
 
@@ -201,6 +219,7 @@ def _insert(
     session: Session,
     body: ExperimentIn,
     config: ExperimentConfig,
+    resolved: ResolvedSubmission,
     user_id: int | None,
     user_name: str,
     parent: ExperimentRow | None,
@@ -209,16 +228,13 @@ def _insert(
 ) -> ExperimentRow:
     searcher = Searcher(search_spec(config))
     room = concurrency.room_now(session, config)
-    warm = warm_start.find(session, config)
     events: list[Event] = [Started()]
     if room is not None:
         events.insert(0, Roomed(room=room, key="room"))
-    if isinstance(warm, warm_start.Found):
-        events.insert(0, warm.event)
+    if resolved.warm is not None:
+        events.insert(0, resolved.warm.event)
     decided = [searcher.apply(event) for event in events]
     actions = [action for some in decided for action in some]
-    budget, problem = budgets.store(config.budget, now=now)
-    assert problem is None, "checked with the submission"
     source = sources.describe(session, config.from_, parent=parent)
     experiment = ExperimentRow(
         id=_free_id(session),
@@ -231,7 +247,7 @@ def _insert(
         document=body.document,
         overrides=list(body.overrides),
         config=config,
-        budget=budget,
+        budget=resolved.budget,
         parent_id=source["experiment_id"] if source is not None else None,
         source=source,
         purpose=purpose,
@@ -263,7 +279,7 @@ def _insert(
         for seq, (event, some) in enumerate(zip(events, decided, strict=True), start=1)
     )
     add_uses(session, experiment, user_name, now)
-    _note_submission(session, experiment, user_name, parent=parent, warm=warm, now=now)
+    _note_submission(session, experiment, user_name, parent=parent, warm=resolved.warm, now=now)
     carry_out(session, experiment, actions, now)
     return experiment
 
@@ -274,7 +290,7 @@ def _note_submission(
     user_name: str,
     *,
     parent: ExperimentRow | None,
-    warm: warm_start.Found | FieldProblem | None,
+    warm: warm_start.Found | None,
     now: dt.datetime,
 ) -> None:
     """Add the events of a submission, to the experiment and to the one that it was forked from."""
@@ -285,7 +301,7 @@ def _note_submission(
         now=now,
         experiment_id=experiment.id,
     )
-    if isinstance(warm, warm_start.Found):
+    if warm is not None:
         add_event(session, "search.warmed", warm.sentence, now=now, experiment_id=experiment.id)
     if parent is not None:
         add_event(
