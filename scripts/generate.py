@@ -86,7 +86,9 @@ def find_code() -> None:
         write(information / "entry_points.txt", "\n".join(lines) + "\n")
     folders = [str(folder) for folder in (*CODE, found)]
     sys.path[1:1] = folders
-    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
+    # An isolated build finds its packages by this variable.
+    given = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
+    os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *given])
 
 
 def make_pages() -> None:
