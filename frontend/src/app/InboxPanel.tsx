@@ -57,12 +57,7 @@ export default function InboxPanel({ unread, onLeave }: { unread: number; onLeav
                     <Entry key={entry.id} entry={entry} onOpen={() => open(entry)} />
                   ))}
                 </ul>
-                <LoadMore
-                  shown={entries.length}
-                  hasMore={query.hasNextPage}
-                  loading={query.isFetchingNextPage}
-                  onMore={() => void query.fetchNextPage()}
-                />
+                <LoadMore query={query} shown={entries.length} />
               </>
             );
           }}

@@ -40,12 +40,7 @@ export function Events({
                 );
               })}
             </ul>
-            <LoadMore
-              shown={items.length}
-              hasMore={query.hasNextPage}
-              loading={query.isFetchingNextPage}
-              onMore={() => void query.fetchNextPage()}
-            />
+            <LoadMore query={query} shown={items.length} />
           </>
         );
       }}

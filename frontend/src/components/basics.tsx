@@ -277,25 +277,26 @@ export function KeyValues({ items }: { items: [ReactNode, ReactNode][] }) {
   );
 }
 
+/** What is asked for a list that comes in pages. */
+export interface Pages {
+  hasNextPage: boolean;
+  isFetchingNextPage: boolean;
+  fetchNextPage: () => unknown;
+}
+
 /** all: of how many, where that is known. */
-export function LoadMore({
-  shown,
-  all,
-  hasMore,
-  loading,
-  onMore,
-}: {
-  shown: number;
-  all?: number;
-  hasMore: boolean;
-  loading: boolean;
-  onMore: () => void;
-}) {
+export function LoadMore({ query, shown, all }: { query: Pages; shown: number; all?: number }) {
   const { t } = useTranslation();
-  if (!hasMore) return null;
+  if (!query.hasNextPage) return null;
   return (
     <div className={css["more"]}>
-      <Button size="xs" variant="default" onClick={onMore} loading={loading} data-testid="load-more">
+      <Button
+        size="xs"
+        variant="default"
+        onClick={() => void query.fetchNextPage()}
+        loading={query.isFetchingNextPage}
+        data-testid="load-more"
+      >
         {t("common.more")}
       </Button>
       <span className="num">

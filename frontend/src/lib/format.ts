@@ -206,8 +206,3 @@ export function axisTicks(name: string, ticks: readonly (number | null)[], incre
     return text;
   });
 }
-
-/** "val/loss" → "loss"; the part behind the group. */
-export function metricLabel(name: string): string {
-  return name.includes("/") ? name.slice(name.indexOf("/") + 1) : name;
-}

@@ -13,7 +13,6 @@ export type Promotion = Schemas["ModelPromotionOut"];
 export type ModelExportJob = Schemas["ModelExportJobOut"];
 export type ModelExport = Schemas["ModelExportOut"];
 export type ModelUse = Schemas["ModelUseOut"];
-export type ModelLineage = Schemas["ModelLineageOut"];
 export type Leaderboard = Schemas["LeaderboardOut"];
 export type LeaderboardRow = Schemas["LeaderboardRowOut"];
 

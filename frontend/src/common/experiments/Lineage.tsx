@@ -79,14 +79,7 @@ export function Lineage({ experiment: data }: { experiment: ExperimentDetail }) 
                       </li>
                     ))}
                   </ul>
-                  {children.hasNextPage ? (
-                    <LoadMore
-                      shown={items.length}
-                      hasMore
-                      loading={children.isFetchingNextPage}
-                      onMore={() => void children.fetchNextPage()}
-                    />
-                  ) : null}
+                  <LoadMore query={children} shown={items.length} />
                 </>
               );
             }}

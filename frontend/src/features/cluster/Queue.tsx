@@ -61,12 +61,7 @@ export function Queue() {
           return (
             <>
               <Lanes items={items} project={project} onProject={only} />
-              <LoadMore
-                shown={items.length}
-                hasMore={query.hasNextPage}
-                loading={query.isFetchingNextPage}
-                onMore={() => void query.fetchNextPage()}
-              />
+              <LoadMore query={query} shown={items.length} />
             </>
           );
         }}

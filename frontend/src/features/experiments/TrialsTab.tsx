@@ -115,11 +115,9 @@ export function TrialsTab({ experiment: data }: { experiment: ExperimentDetail }
                 onSort={(next) => set({ sort: next })}
               />
               <LoadMore
+                query={query}
                 shown={items.length}
                 all={where.length > 0 ? undefined : byState.reduce((sum, num) => sum + num, 0)}
-                hasMore={query.hasNextPage}
-                loading={query.isFetchingNextPage}
-                onMore={() => void query.fetchNextPage()}
               />
             </>
           );

@@ -3,9 +3,9 @@ import { Link } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { type NodeAllocation, nodeAllocations } from "../../../api/queries";
-import { Clamped, Empty, LoadMore, Section } from "../../../components/basics";
-import { type Column, column, DataTable, lead, numeric } from "../../../components/tables/DataTable";
-import { QueryView } from "../../../components/QueryView";
+import { Clamped, Empty, Section } from "../../../components/basics";
+import { type Column, column, lead, numeric } from "../../../components/tables/DataTable";
+import { PagedList } from "../../../components/tables/PagedTable";
 import { Stamp } from "../../../components/Time";
 import * as format from "../../../lib/format";
 
@@ -41,29 +41,14 @@ export function NodeHistory({ nodeId }: { nodeId: string }) {
   ];
   return (
     <Section title={t("nodes.history")}>
-      <QueryView query={query}>
-        {(data) => {
-          const items = data.pages.flatMap((page) => page.items);
-          if (items.length === 0) return <Empty title={t("nodes.historyEmpty")} />;
-          return (
-            <>
-              <DataTable
-                rows={items}
-                columns={columns}
-                rowKey={(item) => item.id}
-                label={t("nodes.history")}
-                testId="node-history"
-              />
-              <LoadMore
-                shown={items.length}
-                hasMore={query.hasNextPage}
-                loading={query.isFetchingNextPage}
-                onMore={() => void query.fetchNextPage()}
-              />
-            </>
-          );
-        }}
-      </QueryView>
+      <PagedList
+        query={query}
+        empty={<Empty title={t("nodes.historyEmpty")} />}
+        columns={columns}
+        rowKey={(item) => item.id}
+        label={t("nodes.history")}
+        testId="node-history"
+      />
     </Section>
   );
 }

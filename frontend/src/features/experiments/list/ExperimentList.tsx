@@ -119,7 +119,7 @@ export function ExperimentList({
             label={t("nav.experiments")}
             testId="experiments"
           />
-          <LoadMore shown={items.length} all={all} hasMore={hasNextPage} loading={isFetchingNextPage} onMore={more} />
+          <LoadMore query={query} shown={items.length} all={all} />
         </>
       ) : (
         <>
