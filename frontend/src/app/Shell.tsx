@@ -29,6 +29,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../api/client";
 import { live, useLiveQueries, useLiveStatus, useRetryWhenBack } from "../api/liveHooks";
+import { useIsThere } from "../api/parts";
 import { cluster, me } from "../api/queries";
 import { Cuts } from "../components/Cuts";
 import { DiskFull } from "../components/DiskFull";
@@ -194,7 +195,8 @@ function Rail({ isNarrow, maySubmit, onToggle }: RailProps) {
   const { t } = useTranslation();
   const state = useQuery(cluster).data;
   const { pathname } = useLocation();
-  const items = NAV.map(({ to, key, icon: Icon }) => (
+  const isThere = useIsThere();
+  const items = NAV.filter(({ key }) => isThere(key)).map(({ to, key, icon: Icon }) => (
     <Link
       key={to}
       to={to}
@@ -251,6 +253,7 @@ function Rail({ isNarrow, maySubmit, onToggle }: RailProps) {
 function PhoneMenu({ maySubmit }: { maySubmit: boolean }) {
   const { t } = useTranslation();
   const location = useLocation();
+  const isThere = useIsThere();
   const [drawer, setDrawer] = useState(false);
   useEffect(() => setDrawer(false), [location.pathname]);
   const isElsewhere = NAV.slice(4).some(({ to }) => location.pathname.startsWith(`/${to.split("/")[1]}`));
@@ -282,11 +285,13 @@ function PhoneMenu({ maySubmit }: { maySubmit: boolean }) {
               {t("nav.submit")}
             </LinkButton>
           ) : null}
-          {NAV.slice(4).map(({ to, key }) => (
-            <LinkButton key={to} to={to} size="sm" variant="default">
-              {t(`nav.${key}`)}
-            </LinkButton>
-          ))}
+          {NAV.slice(4)
+            .filter(({ key }) => isThere(key))
+            .map(({ to, key }) => (
+              <LinkButton key={to} to={to} size="sm" variant="default">
+                {t(`nav.${key}`)}
+              </LinkButton>
+            ))}
           <div className={css["drawerRow"]}>
             <ThemeSwitch />
             <LanguageSwitch />

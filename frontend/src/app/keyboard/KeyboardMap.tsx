@@ -3,6 +3,7 @@ import { useRouter } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { useIsThere } from "../../api/parts";
 import { usePref } from "../../lib/prefs";
 import { isTyping, keyMap, PAGES, type Part, partsShown, reader } from "./keyMap";
 import css from "./keys.module.css";
@@ -107,6 +108,7 @@ export default function KeyboardMap() {
   const [opened, setOpened] = useState(false);
   const [parts, setParts] = useState<Part[]>([]);
   const partKeys = usePartKeys();
+  const isThere = useIsThere();
   const [single, setSingle] = usePref("keys");
   const isOn = single !== OFF;
   useEffect(() => {
@@ -148,10 +150,9 @@ export default function KeyboardMap() {
               ["Ctrl K", t("keys.palette")],
               ["?", t("keys.map")],
               ["/", t("keys.filter")],
-              ...Object.entries(PAGES).map(([key, page]): [string, string] => [
-                `g ${key}`,
-                t("keys.goTo", { page: t(`nav.${page.key}`) }),
-              ]),
+              ...Object.entries(PAGES)
+                .filter(([, page]) => isThere(page.key))
+                .map(([key, page]): [string, string] => [`g ${key}`, t("keys.goTo", { page: t(`nav.${page.key}`) })]),
             ]}
           />
         </div>

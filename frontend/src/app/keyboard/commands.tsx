@@ -24,6 +24,7 @@ import { useLocation, useRouter } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
+import { useIsThere } from "../../api/parts";
 import { experimentColumns, me, nodes, savedViews, wholeTrial } from "../../api/queries";
 import { DOCS, docSections, languageOf, titleOf } from "../../common/docs/docs";
 import { searchDocs } from "../../common/docs/searchDocs";
@@ -51,6 +52,7 @@ const useGo = () => {
 function usePages(): Action[] {
   const { t } = useTranslation();
   const go = useGo();
+  const isThere = useIsThere();
   const role = useQuery(me).data?.role;
   const page = (id: string, label: string, Icon: typeof IconBook2, href: string): Action => ({
     id,
@@ -72,7 +74,7 @@ function usePages(): Action[] {
     page("settings", t("nav.settings"), IconAdjustmentsHorizontal, "/settings"),
     page("docs", t("nav.docs"), IconBook2, "/docs/contents"),
     { id: "keys", label: t("command.keys"), leftSection: icon(IconKeyboard), onClick: () => keyMap.open() },
-  ];
+  ].filter(({ id }) => isThere(id));
 }
 
 function useSettings(): Action[] {
@@ -178,12 +180,13 @@ function useExperiments(query: string, opened: boolean) {
 function useModels(query: string, opened: boolean): { isPending: boolean; models: Action[] } {
   const { t } = useTranslation();
   const go = useGo();
+  const isThere = useIsThere()("models");
   const words = query.trim();
   const found = useQuery({
     queryKey: ["command", "models", words],
     queryFn: ({ signal }) =>
       unwrap(client.GET("/api/v1/models", { params: { query: { q: words, limit: IN_GROUP } }, signal })),
-    enabled: opened && words !== "",
+    enabled: opened && words !== "" && isThere,
   });
   const models = (words === "" ? [] : (found.data?.items ?? [])).map((item) => ({
     id: `model-${item.id}`,

@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 
+import { useIsThere } from "../../api/parts";
 import type { ExperimentDetail } from "../../api/queries";
 import { KeyValues, Section } from "../../components/basics";
 import { stateWord } from "../../components/StateBadge";
@@ -18,6 +19,7 @@ import { Order } from "./Order";
 
 /** What an experiment is beside its results: notes, budget, lineage, order and the times of its states. */
 export function Details({ experiment: data }: { experiment: ExperimentDetail }) {
+  const isThere = useIsThere();
   return (
     <div className={uiCss["cols"]} data-testid="details">
       <div>
@@ -28,8 +30,12 @@ export function Details({ experiment: data }: { experiment: ExperimentDetail }) 
       <div>
         <BudgetSection experiment={data} />
         <Lineage experiment={data} />
-        <ModelsMade experimentId={data.id} />
-        <ModelsUsed experimentId={data.id} />
+        {isThere("models") ? (
+          <>
+            <ModelsMade experimentId={data.id} />
+            <ModelsUsed experimentId={data.id} />
+          </>
+        ) : null}
         <Order experiment={data} />
         <ScalingSection experiment={data} />
       </div>

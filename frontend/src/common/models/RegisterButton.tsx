@@ -2,12 +2,15 @@ import { Button } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { useIsThere } from "../../api/parts";
 import { RegisterDialog, type RegisterSource } from "./RegisterDialog";
 
 /** Opens the dialog that makes a version of a checkpoint or of outputs. */
 export function RegisterButton({ source, variant = "subtle" }: { source: RegisterSource; variant?: string }) {
   const { t } = useTranslation();
   const [isOpen, setIsOpen] = useState(false);
+  const isThere = useIsThere();
+  if (!isThere("models")) return null;
   return (
     <>
       <Button

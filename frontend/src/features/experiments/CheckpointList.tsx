@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
+import { useIsThere } from "../../api/parts";
 import { checkpointList, type CheckpointListItem as Item, type CheckpointState, me } from "../../api/queries";
 import type { CheckpointSearch } from "../../app/search";
 import { Empty } from "../../components/basics";
@@ -126,6 +127,7 @@ function Marks({ checkpoint }: { checkpoint: Item }) {
 function Actions({ checkpoint }: { checkpoint: Item }) {
   const { t } = useTranslation();
   const { isPinned, change, label } = usePin(checkpoint);
+  const isThere = useIsThere();
   const [isRegistering, setIsRegistering] = useState(false);
   const menu = t("checkpointList.actions", { step: checkpoint.step });
   return (
@@ -159,13 +161,15 @@ function Actions({ checkpoint }: { checkpoint: Item }) {
           >
             {label}
           </Menu.Item>
-          <Menu.Item
-            leftSection={<IconBox size={14} aria-hidden />}
-            onClick={() => setIsRegistering(true)}
-            data-testid="register"
-          >
-            {t("models.register")}
-          </Menu.Item>
+          {isThere("models") ? (
+            <Menu.Item
+              leftSection={<IconBox size={14} aria-hidden />}
+              onClick={() => setIsRegistering(true)}
+              data-testid="register"
+            >
+              {t("models.register")}
+            </Menu.Item>
+          ) : null}
         </Menu.Dropdown>
       </Menu>
       {isRegistering ? (
