@@ -80,9 +80,11 @@ class Patient:
         (trial,) = self.client.trials(experiment["id"])
         return int(trial["id"])
 
-    def script(self, case: str, steps: int = 40, *, workers: int = 2, **document: Any) -> int:
+    def script(self, case: str, steps: int = 40, *, launcher: str = "torchrun", **more: Any) -> int:
+        """Submit a case of `training.py`. The launcher `direct` saves the start of torchrun's own processes,
+        which takes longer than a few steps."""
         entry = [TRAINING.name, case, str(steps)]
-        return self.submit(case, workers=workers, entrypoint=entry, launcher="torchrun", **document)
+        return self.submit(case, entrypoint=entry, launcher=launcher, **more)
 
     def code(self) -> str:
         if not self.blob:
@@ -172,8 +174,9 @@ def unchanged_scripts(on: Patient) -> Answer:
     """Scripts that know nothing of Muster are measured: DDP, FSDP2, a group of two backends."""
     figures: dict[str, Any] = {}
     unmeasured = []
-    for case in ("ddp", "fsdp2", *(["mixed"] if on.backend == "nccl" else [])):
-        trial_id = on.script(case, 120)
+    cases = ("ddp", "fsdp2", *(["mixed"] if on.backend == "nccl" else []))
+    chosen = {case: on.script(case, 120) for case in cases}
+    for case, trial_id in chosen.items():
         on.finish(trial_id)
         found = on.measured(trial_id)
         kinds = communication(found)
@@ -251,10 +254,10 @@ def restart(on: Patient) -> Answer:
 
 def compiled(on: Patient) -> Answer:
     """torch.compile and captured graphs run under measuring."""
-    for case in ("compiled", "graph"):
-        on.finish(on.script(case, 20))
+    on.finish(on.script("compiled", 20, launcher="direct"))
     if on.backend != "nccl":
         return "torch.compile runs; graphs need a GPU, and were not captured", {}
+    on.finish(on.script("graph", 20, launcher="direct"))
     return "torch.compile and a captured graph run", {}
 
 
@@ -262,7 +265,7 @@ def cost(on: Patient) -> Answer:
     """Measuring costs little beside what equal runs differ by."""
     rates: dict[bool, list[float]] = {True: [], False: []}
     for is_measured in (True, False, False, True):
-        trial_id = on.script("ddp", 200, measure={"steps": is_measured})
+        trial_id = on.script("ddp", 200, launcher="direct", measure={"steps": is_measured})
         on.finish(trial_id)
         (rate,) = re.findall(r"^rate (\S+) steps/s$", "\n".join(on.log(trial_id)), re.MULTILINE)
         rates[is_measured].append(float(rate))
