@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from muster.cli.all_commands import app
-from muster.cli.doctor import checks
+from muster.cli.doctor import checks, examination
 from muster.cli.doctor.report import CheckFinding, DoctorReport, as_json, as_markdown
 from muster.cli.doctor.stack import NotPossibleHere
+from muster.cli.output import CommandFailure
 
 
 def finding(outcome: str, **more: object) -> CheckFinding:
@@ -56,6 +57,24 @@ def test_whoever_uses_the_device_outside_muster_is_named() -> None:
         checks.others(checks.Patient(client=client, slot_type="cpu", ends=0))
     del problems[1]
     assert checks.others(checks.Patient(client=client, slot_type="cuda", ends=0))[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import no_such_torch", "No module named 'no_such_torch'"),
+        ("import time; time.sleep(60)", "it was not imported within 0.5 s"),
+    ],
+)
+def test_a_torch_that_does_not_work_is_said_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, program: str, said: str
+) -> None:
+    monkeypatch.setattr(examination, "_DESCRIBES", program)
+    if "sleep" in program:
+        monkeypatch.setattr(examination, "DESCRIBE_TIMEOUT_S", 0.5)
+    done = CliRunner().invoke(app, ["doctor", "--gpu"])
+    assert isinstance(done.exception, CommandFailure)
+    assert said in str(done.exception)
 
 
 @pytest.mark.parametrize(

@@ -61,13 +61,18 @@ def doctor(
     chosen = [pair for pair in CHECKS if not check or pair[0] in check]
     with tempfile.TemporaryDirectory(prefix="mdoc-", ignore_cleanup_errors=True) as folder:
         report = None
-        for report in examine(Path(folder), chosen, ends=time.monotonic() + 60 * minutes):
-            if report.findings and not as_json:
-                last = report.findings[-1]
-                say(f"{last.outcome:8} {last.name:12} {last.sentence} ({last.took_s:.0f} s)")
-            if out is not None:
-                (out / "doctor.json").write_text(json.dumps(report_json(report), indent=1) + "\n")
-                (out / "doctor.md").write_text(as_markdown(report))
+        try:
+            for report in examine(Path(folder), chosen, ends=time.monotonic() + 60 * minutes):
+                if report.findings and not as_json:
+                    last = report.findings[-1]
+                    say(f"{last.outcome:8} {last.name:12} {last.sentence} ({last.took_s:.0f} s)")
+                if out is not None:
+                    (out / "doctor.json").write_text(
+                        json.dumps(report_json(report), indent=1) + "\n"
+                    )
+                    (out / "doctor.md").write_text(as_markdown(report))
+        except (RuntimeError, TimeoutError) as error:
+            raise CommandFailure(f"The examination cannot be made: {error}") from error
     assert report is not None
     if as_json:
         print_json(report_json(report))

@@ -18,6 +18,8 @@ from .stack import NotPossibleHere, OutOfTime, running
 
 SLOTS = {"cpu": 3, "cuda": 1}
 """Slots of each node: trainings over processors run side by side, while each GPU is one slot."""
+DESCRIBE_TIMEOUT_S = 240.0
+"""Time for the first import of torch, which a cold disk makes slow."""
 LEAST_S = 20.0
 """Time below which no further check begins."""
 _DESCRIBES = """
@@ -32,12 +34,22 @@ print(json.dumps({
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return what torch sees here, from a process of its own: a device that was used once stays open."""
-    done = subprocess.run(
-        [sys.executable, "-c", _DESCRIBES], capture_output=True, text=True, timeout=120, check=False
-    )
+    """Return what torch sees here, from a process of its own: a device that was used once stays open.
+
+    Raises RuntimeError where torch does not work.
+    """
+    command = [sys.executable, "-c", _DESCRIBES]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=DESCRIBE_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(
+            f"torch does not work: it was not imported within {DESCRIBE_TIMEOUT_S:g} s"
+        ) from None
     if done.returncode != 0:
-        raise RuntimeError(f"torch does not work: {done.stderr.strip().splitlines()[-1]}")
+        said = done.stderr.strip().splitlines() or [f"its import ended with {done.returncode}"]
+        raise RuntimeError(f"torch does not work: {said[-1]}")
     return {
         "platform": platform.platform(),
         "Python": platform.python_version(),
@@ -51,7 +63,8 @@ def examine(
     """Yield the report so far after each check, and at least once.
 
     folder: for everything that is written. ends: by the monotonic clock; checks that it leaves no time
-    for are reported as not done.
+    for are reported as not done. Raises RuntimeError where torch does not work or the nodes do not start, and
+    TimeoutError where they do not in time.
     """
     machine = describe_machine()
     slot_type = "cuda" if machine["devices"] else "cpu"
