@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from dataclasses import fields
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 import muster_server
-from muster.document.searching import Method
-from muster_server.domain.search.methods import COUNTED_BY_DOCUMENT, METHODS
+from muster.document.searching import Method, SearchSection
+from muster_server.domain.search.methods import METHODS
 from muster_server.services.documents import resolve, search_spec
 
 SEARCHES = tuple(name for name in get_args(Method) if name != "single")
@@ -43,18 +45,45 @@ def test_a_spec_follows_from_its_method(name: Method) -> None:
     assert bool(spec.rungs) == method.compares
     assert (spec.rule == "none") == (not method.compares)
     assert (spec.explore is not None) == (method.explore is not None)
-    assert spec.has_fixed_trials == (name not in COUNTED_BY_DOCUMENT)
+    assert spec.has_fixed_trials == (not method.is_counted_by_document)
     if method.brackets:  # what it creates is what its rungs are made for
         assert sum(bracket.trials for bracket in spec.brackets) == spec.trials
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_method_needs_is_refused_without_it(name: Method) -> None:
+    method = METHODS[name]
+    given: dict[str, Any] = {
+        "metric": "loss",
+        "goal": "min",
+        "max_length": {"epochs": 9},
+        "trials": 7,
+        "population": 4,
+    }
+    assert set(method.needs) <= given.keys()
+    for missing in method.needs:
+        search = {"method": name, **{key: given[key] for key in method.needs if key != missing}}
+        if "metric" in search:
+            search["goal"] = "min"
+        problems = resolve(json.dumps({**DOCUMENT, "search": search})).problems
+        assert f"search.{missing}" in {problem.path for problem in problems}
+
+
+def test_the_settings_of_a_method_are_those_of_the_document() -> None:
+    known = {field.name for field in fields(SearchSection)}
+    assert {name for method in METHODS.values() for name in method.settings} <= known
+
+
 def test_only_the_methods_know_their_names() -> None:
     root = Path(muster_server.__file__).parent
-    # "random" is a sampler too, "median" a rule, and a grid has no number that a sampler could draw.
-    quoted = [f'"{name}"' for name in SEARCHES if name not in ("grid", "random", "median")]
     told = {
-        str(file.relative_to(root))
+        f"{file.relative_to(root)}:{node.lineno}"
         for file in root.rglob("*.py")
-        if any(name in file.read_text() for name in quoted)
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Compare)
+        and ast.unparse(node.left).endswith("method")
+        and any(
+            isinstance(other, ast.Constant) and other.value in METHODS for other in node.comparators
+        )
     }
-    assert told == {"domain/search/methods.py", "services/documents/searching.py"}
+    assert not told

@@ -1,7 +1,7 @@
-"""The methods of search: what each needs, how many trials it makes, and where it compares them.
+"""The methods of search: how each is called, what it needs, how many trials it makes, and where it
+compares them.
 
-Everything that depends on the method of a search asks here; nothing else compares names of methods but to
-tell one trial from a search.
+Everything that depends on the method of a search asks here; nothing else compares names of methods.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from muster.document.searching import Method, SearchSection
+from muster_server.domain.words import Words
 
 from . import sampling
 from .constraints import Constraint
@@ -29,14 +30,22 @@ Parameters = list[sampling.SearchParameter]
 class SearchMethod:
     """What a method is. The functions take a search section that has been checked."""
 
+    title: Words
+    """What pages and lists call it."""
+    summary: Words
+    """What it does, in one sentence."""
+    settings: tuple[str, ...] = ()
+    """Settings of the search section that are for it and have no effect without it."""
+    is_search: bool = True
+    """Whether it is a search at all, and not one trial."""
+    walks_grid: bool = False
+    """Whether it takes the points of the grid in their order, each once."""
     num_trials: Callable[[SearchSection, Parameters], int | None]
     """Number of trials it makes; None where the document must say it and does not."""
     is_counted_by_document: bool = False
     """Whether `search.trials` says how many there are, so that more can be asked for, points can be
     enqueued, and another one can take the place of one that cannot work. The number of the others follows
     from their other settings."""
-    draws: bool = True
-    """Whether a sampler draws its points."""
     may_close: bool = True
     """Whether it may end with fewer trials than it makes."""
     brackets: Callable[[SearchSection], tuple[Bracket, ...]] | None = None
@@ -50,9 +59,35 @@ class SearchMethod:
     """Settings by which it clones trials; None where it makes no clones."""
 
     @property
+    def draws(self) -> bool:
+        """Whether a sampler draws its points."""
+        return self.is_search and not self.walks_grid
+
+    @property
     def compares(self) -> bool:
         """Whether it stops trials before their end."""
         return self.brackets is not None
+
+    @property
+    def has_rungs(self) -> bool:
+        """Whether it compares at rungs that follow from the largest length, which then stays."""
+        return self.compares and not self.has_interval
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether more trials can be asked for of a search that has ended."""
+        return self.is_counted_by_document and not self.compares
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Settings of the search section without which it is refused."""
+        needed = {
+            "metric": self.compares,
+            "max_length": self.compares,
+            "trials": self.is_counted_by_document,
+            "population": self.explore is not None,
+        }
+        return tuple(name for name, is_needed in needed.items() if is_needed)
 
 
 def method_of(name: Method) -> SearchMethod:
@@ -124,22 +159,58 @@ def _of_population(search: SearchSection, parameters: Parameters) -> int:
 
 
 METHODS: dict[Method, SearchMethod] = {
-    "single": SearchMethod(num_trials=lambda search, parameters: 1, draws=False),
-    "grid": SearchMethod(num_trials=_of_grid, draws=False),
-    "random": SearchMethod(num_trials=_by_document, is_counted_by_document=True),
+    "single": SearchMethod(
+        title=Words("Single trial", "单个试验"),
+        summary=Words("One trial, without a search.", "只有一个试验，不进行搜索。"),
+        num_trials=lambda search, parameters: 1,
+        is_search=False,
+    ),
+    "grid": SearchMethod(
+        title=Words("Grid", "网格搜索"),
+        summary=Words(
+            "Every combination of the values once, to its end.", "每种取值组合训练一次，直到结束。"
+        ),
+        num_trials=_of_grid,
+        walks_grid=True,
+    ),
+    "random": SearchMethod(
+        title=Words("Random", "随机搜索"),
+        summary=Words(
+            "Drawn points, each trained to its end.", "抽取若干点，每个试验都训练到结束。"
+        ),
+        num_trials=_by_document,
+        is_counted_by_document=True,
+    ),
     "asha": SearchMethod(
+        title=Words("ASHA", "ASHA 搜索"),
+        summary=Words(
+            "Trials that are behind when they reach a rung stop, or wait there.",
+            "到达梯级时落后的试验会停止，或在该处等待。",
+        ),
+        settings=("variant", "brackets", "divisor", "rungs"),
         num_trials=_by_document,
         is_counted_by_document=True,
         brackets=_asha,
         rule=lambda search: search.variant,
     ),
     "hyperband": SearchMethod(
+        title=Words("Hyperband", "Hyperband 搜索"),
+        summary=Words(
+            "Several brackets of successive halving, in which all trials wait for each other.",
+            "多组逐次减半，同组的试验互相等待。",
+        ),
+        settings=("divisor",),
         num_trials=_of_hyperband,
         may_close=False,
         brackets=_hyperband,
         rule=lambda search: "synchronous",
     ),
     "median": SearchMethod(
+        title=Words("Median stopping", "中位数停止"),
+        summary=Words(
+            "Trials worse than the median of the others stop.", "差于其他试验中位数的试验会停止。"
+        ),
+        settings=("interval",),
         num_trials=_by_document,
         is_counted_by_document=True,
         brackets=_at_intervals,
@@ -147,6 +218,12 @@ METHODS: dict[Method, SearchMethod] = {
         has_interval=True,
     ),
     "pbt": SearchMethod(
+        title=Words("PBT", "种群训练"),
+        summary=Words(
+            "A population of which the worst are replaced by changed clones of the best.",
+            "种群中最差的试验会被最佳试验的变异副本取代。",
+        ),
+        settings=("interval", "population", "quantile", "resample", "factors", "explore"),
         num_trials=_of_population,
         may_close=False,
         brackets=_at_intervals,
@@ -156,6 +233,8 @@ METHODS: dict[Method, SearchMethod] = {
     ),
 }
 """Every method, by its name in documents."""
-COUNTED_BY_DOCUMENT = tuple(
-    name for name, method in METHODS.items() if method.is_counted_by_document
-)
+
+
+def names_of(is_one: Callable[[SearchMethod], bool]) -> list[Method]:
+    """Return the names of the methods that fulfil a condition, in the order of documents."""
+    return [name for name, method in METHODS.items() if is_one(method)]

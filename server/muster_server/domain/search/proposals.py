@@ -11,6 +11,7 @@ from muster.wire import Number, decode_number, encode_number
 
 from . import sampling
 from .constraints import Constraint
+from .methods import method_of
 from .observations import Observations
 from .population import perturb
 from .rungs import score
@@ -188,7 +189,7 @@ class Proposer:
 
     def _candidates(self, no: int, history: SearchHistory) -> Iterator[dict[str, Any]]:
         spec, parameters = self.spec, self._parameters
-        if spec.method == "grid":
+        if method_of(spec.method).walks_grid:
             if self._grid is None:
                 self._grid = sampling.grid_indices(parameters, self._constraints)
             if no <= len(self._grid):

@@ -72,14 +72,14 @@ class SearchSpec:
     @property
     def learns(self) -> bool:
         """Whether its points come from a model of what is known."""
-        return self.sampler in LEARNING and self.method != "grid"
+        return self.sampler in LEARNING and not method_of(self.method).walks_grid
 
     @property
     def replaces(self) -> bool:
         """Whether another point may take the place of one that cannot work.
 
-        A grid has no others, brackets of hyperband and populations are counted out, and points of a
-        program outside are its own business.
+        A grid has no others, brackets and populations are counted out, and points of a program
+        outside are its own business.
         """
         return method_of(self.method).is_counted_by_document and self.sampler != "external"
 

@@ -10,6 +10,7 @@ from muster.document.inference import JOB_MODEL, PROGRAMS, USED_MODELS_MAX
 from muster.document.trainer_settings import is_own
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
+from muster_server.domain.search.methods import method_of
 from muster_server.errors import FieldProblem
 
 
@@ -50,7 +51,7 @@ def check_models(
     unused = {
         "hyperparameters": bool(parameters),
         "array": bool(document.array),
-        "search.method": document.search.method != "single" and not document.array,
+        "search.method": method_of(document.search.method).is_search and not document.array,
         "from": document.from_ is not None,
     }
     for path in (path for path, is_there in unused.items() if is_there):

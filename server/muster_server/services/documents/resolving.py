@@ -213,11 +213,11 @@ def _filled_in_search(
     if search.objectives:
         first = search.objectives[0]
         search = replace(search, metric=first.metric, goal=first.goal)
-    if search.concurrent is None and search.method == "single":
+    method = method_of(search.method)
+    if search.concurrent is None and not method.is_search:
         search = replace(search, concurrent=1)
     elif search.concurrent is None and search.runner == "external":
         search = replace(search, concurrent=CONCURRENT_OUTSIDE)
-    method = method_of(search.method)
     if method.has_interval and search.interval is None:
         search = replace(search, interval=interval_or_default(search))
     return replace(search, trials=method.num_trials(search, parameters))

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from muster.document.experiment import ExperimentConfig
 from muster.document.searching import MAX_TRIALS, UNITS, SearchLength, SearchSection
 from muster_server.domain.messages import Message
 from muster_server.domain.search import sampling
 from muster_server.domain.search.constraints import Constraint
-from muster_server.domain.search.methods import (
-    COUNTED_BY_DOCUMENT,
-    interval_or_default,
-    method_of,
-)
+from muster_server.domain.search.methods import interval_or_default, method_of, names_of
 from muster_server.domain.search.population import Explore, copied
-from muster_server.domain.search.rungs import hyperband_brackets
 from muster_server.domain.search.spec import LEARNING
 from muster_server.errors import FieldProblem
 
@@ -83,22 +78,22 @@ def check_search(
     if method.has_interval and search.max_length is not None:
         yield from _interval(search)
     yield from _population(document, spaces)
-    if search.method == "hyperband":
-        yield from _hyperband(search)
-    if search.method == "single":
+    if method.has_rungs and not method.is_counted_by_document:
+        yield from _counted_by_length(search, parameters)
+    if not method.is_search:
         if search.trials not in (None, 1):
             yield FieldProblem(
                 "search.trials",
-                f"is {search.trials}, but method single makes one trial",
+                f"is {search.trials}, but method {search.method} makes one trial",
                 "choose method random, grid or asha",
             )
         for parameter in spaces:
             yield FieldProblem(
                 f"hyperparameters.{parameter.name}",
-                f"is a space ({parameter.kind}), but search.method single makes one trial",
+                f"is a space ({parameter.kind}), but search.method {search.method} makes one trial",
                 "write one value, or choose search.method random, grid or asha",
             )
-    if search.method == "grid":
+    if method.walks_grid:
         yield from _grid(search, parameters)
 
 
@@ -108,7 +103,7 @@ def _warm_start(search: SearchSection) -> Iterator[FieldProblem]:
         return
     where = "search.warm_start"
     if not method_of(search.method).is_counted_by_document:
-        hint = f"use {', '.join(COUNTED_BY_DOCUMENT[:-1])} or {COUNTED_BY_DOCUMENT[-1]}"
+        hint = f"use {_either(names_of(lambda method: method.is_counted_by_document))}"
         yield FieldProblem(
             where, Message("field.no_effect", other=f"search.method: {search.method}"), hint
         )
@@ -134,13 +129,13 @@ def _external(search: SearchSection) -> Iterator[FieldProblem]:
     if search.sampler == "external":
         yield FieldProblem(
             "search.sampler",
-            "is external, but the points of pbt follow from each other",
+            f"is external, but the points of {search.method} follow from each other",
             "use random, sobol or halton",
         )
     if search.runner == "external":
         yield FieldProblem(
             "search.runner",
-            "is external, but pbt clones checkpoints, of which outside nothing is known",
+            f"is external, but {search.method} clones checkpoints, of which outside nothing is known",
             "use runner: cluster, or method asha",
         )
 
@@ -154,7 +149,7 @@ def _sampler(
         yield FieldProblem(
             "search.sampler",
             f"is {search.sampler}, but method {search.method} draws nothing",
-            "leave it out, or choose method random, asha, hyperband, median or pbt",
+            f"leave it out, or choose method {_either(names_of(lambda method: method.draws))}",
         )
     numbers = [p for p in parameters if p.kind in ("int", "uniform", "log") and not p.when]
     if search.sampler == "cmaes" and len(numbers) < 2:
@@ -181,7 +176,8 @@ def _objectives(search: SearchSection) -> Iterator[FieldProblem]:
                 "for example [{metric: val/loss, goal: min}, {metric: size, goal: min}]",
             )
         return
-    if search.method == "single" or method_of(search.method).compares:
+    method = method_of(search.method)
+    if not method.is_search or method.compares:
         yield FieldProblem(
             "search.objectives",
             f"is for trials that run to their end, and {search.method} compares by one metric",
@@ -225,7 +221,7 @@ def _constraints(
             yield FieldProblem(path, f"{unknown[0]} is no hyperparameter", hint)
             return
         constraints.append(constraint)
-    if not constraints or search.method == "grid":
+    if not constraints or method_of(search.method).walks_grid:
         return
     drawn = (
         sampling.sample(parameters, seed=search.seed, trial_no=1, attempt=attempt)
@@ -266,13 +262,14 @@ def _interval(search: SearchSection) -> Iterator[FieldProblem]:
 def _population(
     document: ExperimentConfig, spaces: list[sampling.SearchParameter]
 ) -> Iterator[FieldProblem]:
-    """Yield the problems of the settings of pbt, including their use with another method."""
+    """Yield the problems of the settings of a population, including their use with another method."""
     search = document.search
     if method_of(search.method).explore is None:
         if search.population is not None or search.explore is not None:
             field = "population" if search.population is not None else "explore"
+            owners = _either(names_of(lambda method: field in method.settings))
             yield FieldProblem(
-                f"search.{field}", f"is of method pbt, not of {search.method}", "leave it out"
+                f"search.{field}", f"is of method {owners}, not of {search.method}", "leave it out"
             )
         return
     if search.population is None:
@@ -284,13 +281,14 @@ def _population(
     if search.trials is not None:
         yield FieldProblem(
             "search.trials",
-            f"is {search.trials}, but pbt makes as many as population and interval say",
+            f"is {search.trials}, but {search.method} makes as many as population and interval say",
             "leave trials out, and set population",
         )
     if search.sampler in LEARNING:
         yield FieldProblem(
             "search.sampler",
-            f"is {search.sampler}, but pbt draws only its first members, which nothing is known of",
+            f"is {search.sampler}, but {search.method} draws only its first members, "
+            "which nothing is known of",
             "use random, sobol or halton",
         )
     names = [p.name for p in spaces]
@@ -331,11 +329,14 @@ def _population(
         )
 
 
-def _hyperband(search: SearchSection) -> Iterator[FieldProblem]:
+def _counted_by_length(
+    search: SearchSection, parameters: list[sampling.SearchParameter]
+) -> Iterator[FieldProblem]:
     full = search.max_length and search.max_length.units
     if not full:
         return
-    num = sum(b.trials for b in hyperband_brackets(full, divisor=search.divisor))
+    num = method_of(search.method).num_trials(search, parameters)
+    assert num is not None, "follows from the length"
     if num > MAX_TRIALS:
         yield FieldProblem(
             "search.max_length",
@@ -345,7 +346,7 @@ def _hyperband(search: SearchSection) -> Iterator[FieldProblem]:
     elif search.trials not in (None, num):
         yield FieldProblem(
             "search.trials",
-            f"is {search.trials}, but hyperband makes {num} of this length and divisor",
+            f"is {search.trials}, but {search.method} makes {num} of this length and divisor",
             "leave trials out, or choose method asha with brackets: conservative",
         )
 
@@ -383,3 +384,9 @@ def _grid(
             f"is {trials}, but the grid has {size} points and a grid tries each once",
             "leave trials out, or choose method random",
         )
+
+
+def _either(names: Sequence[str]) -> str:
+    """Return "random, asha or median" of one name or more."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last

@@ -167,7 +167,7 @@ def _plan(
     for trial in chosen:
         _require_start(session, trial)
     if (
-        spec.method == "single"
+        not method_of(spec.method).is_search
         and experiment.config.trainer is not None
         and not is_longer
         and chosen[0].state == TrialState.COMPLETED
@@ -198,7 +198,7 @@ def _chosen(
         if spec.rungs and (failed := [t.no for t in chosen if t.no in ranked]):
             raise _invalid("trials", f"trial {failed[0]} failed on a rung and counts as last there")
         return chosen
-    if spec.method == "single":
+    if not method_of(spec.method).is_search:
         return list(trials)
     if spec.rungs:
         # Only what was stopped together with the search: it has judged the others.
@@ -320,13 +320,11 @@ def _resolve(
     ]
     stored, name = experiment.config.search, config.search.method
     method = method_of(name)
-    may_grow = method.is_counted_by_document and not method.compares
-    if config.search.trials != stored.trials and not may_grow:
+    if config.search.trials != stored.trials and not method.may_grow:
         problems.append(
             FieldProblem("search.trials", Message("field.fixed_for_method", method=name), _FORK)
         )
-    has_rungs = method.compares and not method.has_interval
-    if has_rungs and config.search.max_length != stored.max_length:
+    if method.has_rungs and config.search.max_length != stored.max_length:
         problems.append(
             FieldProblem("search.max_length", f"decides where the rungs of {name} are", _FORK)
         )

@@ -22,6 +22,7 @@ from muster_server.domain.lifecycle.outcomes import DOUBTFUL
 from muster_server.domain.messages import AnyMessage, from_columns
 from muster_server.domain.metrics import headline_of
 from muster_server.domain.search import Searcher
+from muster_server.domain.search.methods import method_of
 from muster_server.domain.search.ranking import RungEntry
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
 from muster_server.errors import NotFound
@@ -219,7 +220,7 @@ def _ordered(session: Session, entries: Sequence[tuple[int, str]]) -> list[Order
 
 def _trial_notices(session: Session, experiment: ExperimentRow) -> list[AnyMessage]:
     """Return the notices about the only trial of a single training; [] for a search."""
-    if experiment.config.search.method != "single":
+    if method_of(experiment.config.search.method).is_search:
         return []
     trial = session.scalar(select(TrialRow).where(TrialRow.experiment_id == experiment.id).limit(1))
     return [] if trial is None else trial_notices.notices(session, trial, experiment.config)

@@ -20,6 +20,7 @@ from muster_server.domain.search.failures import (
     nearest_metric,
     own_metrics,
 )
+from muster_server.domain.search.methods import method_of
 from muster_server.domain.states import TrialState
 
 from ..core.events import add_event
@@ -51,7 +52,7 @@ def metrics_compared(config: ExperimentConfig) -> list[str]:
     """Return the names of the metrics that a search compares its trials by; [] of a single
     training."""
     search = config.search
-    if search.method == "single":
+    if not method_of(search.method).is_search:
         return []
     if search.objectives:
         return [objective.metric for objective in search.objectives]
@@ -128,7 +129,7 @@ def what_was_reported(metric: str, reported: Sequence[str]) -> Message:
 def notices(session: Session, experiment: ExperimentRow) -> list[AnyMessage]:
     """Return the notices to show at the top of a search, most serious first; [] for a single
     training."""
-    if experiment.config.search.method == "single":
+    if not method_of(experiment.config.search.method).is_search:
         return []
     found = (_without_metric(session, experiment), _failed(session, experiment))
     return [notice for notice in found if notice is not None]
@@ -207,7 +208,7 @@ def unjudged(session: Session, experiment_id: int, finish_reason: str) -> str:
     finish_reason: the searcher's reason, used if trials failed before any had reported.
     """
     config = session.scalar(select(ExperimentRow.config).where(ExperimentRow.id == experiment_id))
-    if config is None or config.search.method == "single":
+    if config is None or not method_of(config.search.method).is_search:
         return ""
     if _count(session, experiment_id).get(TrialState.FAILED) and not has_report(
         session, experiment_id

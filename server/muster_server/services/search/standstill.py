@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import AttemptRow, EventRow, ExperimentRow, SearchEventRow, TrialRow
 from muster_server.domain.messages import AnyMessage, Message, sentences
 from muster_server.domain.search import Searcher
+from muster_server.domain.search.methods import method_of
 from muster_server.domain.states import TERMINAL_TRIAL, ExperimentState, TrialState
 
 LEAST_S = 60.0
@@ -29,7 +30,7 @@ def standstill(
     by_state: number of its trials in each state.
     """
     is_going_on = experiment.state == ExperimentState.RUNNING and experiment.desired == "run"
-    if not is_going_on or experiment.config.search.method == "single":
+    if not is_going_on or not method_of(experiment.config.search.method).is_search:
         return None
     if experiment.search_state is None or any(state not in AT_REST for state in by_state):
         return None
