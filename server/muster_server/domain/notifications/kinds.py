@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from muster_server.domain.states import TERMINAL_EXPERIMENT, NodeState, TrialState
+from muster_server.domain.words import Words
 
 RuleKind = Literal[
     "trial.failed",
     "trial.stuck",
-    "search.finished",
     "experiment.ended",
     "experiment.new_best",
+    "search.finished",
     "checkpoint.damaged",
     "budget.reached",
     "node.lost",
@@ -22,38 +24,90 @@ RuleKind = Literal[
 NotificationKind = Literal[RuleKind, "test"]
 """What a notification is about. The kind `test` is sent on request and needs no rule."""
 
-ADMIN_KINDS: frozenset[NotificationKind] = frozenset({"node.lost"})
+
+@dataclass(frozen=True, kw_only=True)
+class NotifiedEvent:
+    """What a kind of notification is about."""
+
+    title: Words
+    """What messages and pages call it."""
+    when: str
+    """When it is sent, as the guide says it."""
+    event_types: tuple[str, ...]
+    """Types of the events that make it."""
+    after: frozenset[str] = frozenset()
+    """States after such an event; empty if every event of the types makes it."""
+    is_cluster: bool = False
+    """Whether it concerns the cluster, so that only rules of administrators may name it."""
+
+
+EVENTS: Mapping[RuleKind, NotifiedEvent] = {
+    "trial.failed": NotifiedEvent(
+        title=Words("Trial failed", "试验失败"),
+        when="a trial failed and will not be restarted",
+        event_types=("trial.state",),
+        after=frozenset({TrialState.FAILED}),
+    ),
+    "trial.stuck": NotifiedEvent(
+        title=Words("Trial stuck", "试验停滞"),
+        when="a trial has made no progress for `MUSTER_STUCK_AFTER_S`",
+        event_types=("trial.stuck",),
+    ),
+    "experiment.ended": NotifiedEvent(
+        title=Words("Experiment ended", "实验结束"),
+        when="an experiment is COMPLETED, FAILED or CANCELED",
+        event_types=("experiment.state",),
+        after=frozenset(TERMINAL_EXPERIMENT),
+    ),
+    "experiment.new_best": NotifiedEvent(
+        title=Words("New best value", "新的最佳值"),
+        when="a different trial now has the best value of a search",
+        event_types=("experiment.new_best",),
+    ),
+    "search.finished": NotifiedEvent(
+        title=Words("Search finished", "搜索结束"),
+        when="a search has created its last trial",
+        event_types=("search.finished",),
+    ),
+    "checkpoint.damaged": NotifiedEvent(
+        title=Words("Checkpoint damaged", "检查点损坏"),
+        when="the built-in trainer finds that a checkpoint to resume from is damaged",
+        event_types=("checkpoint.damaged",),
+    ),
+    "budget.reached": NotifiedEvent(
+        title=Words("Budget threshold reached", "达到预算阈值"),
+        when="an experiment or a project reached a threshold of its budget, or all of it",
+        event_types=("budget.alert", "budget.exhausted"),
+    ),
+    "node.lost": NotifiedEvent(
+        title=Words("Node lost", "节点失联"),
+        when="a node is LOST; only rules of administrators can name this event",
+        event_types=("node.state",),
+        after=frozenset({NodeState.LOST}),
+        is_cluster=True,
+    ),
+}
+"""What each kind is about, in the order that pages list them."""
+
+ADMIN_KINDS: frozenset[NotificationKind] = frozenset(
+    kind for kind, event in EVENTS.items() if event.is_cluster
+)
 """Kinds that concern the cluster, which only rules of administrators may name."""
 
 TITLES: Mapping[NotificationKind, str] = {
-    "trial.failed": "Trial failed",
-    "trial.stuck": "Trial stuck",
-    "search.finished": "Search finished",
-    "experiment.ended": "Experiment ended",
-    "experiment.new_best": "New best value",
-    "checkpoint.damaged": "Checkpoint damaged",
-    "budget.reached": "Budget threshold reached",
-    "node.lost": "Node lost",
+    **{kind: event.title.en for kind, event in EVENTS.items()},
     "test": "Test notification",
 }
 
-_ALWAYS: Mapping[str, NotificationKind] = {
-    "trial.stuck": "trial.stuck",
-    "search.finished": "search.finished",
-    "experiment.new_best": "experiment.new_best",
-    "checkpoint.damaged": "checkpoint.damaged",
-    "budget.alert": "budget.reached",
-    "budget.exhausted": "budget.reached",
+_BY_TYPE: Mapping[str, RuleKind] = {
+    event_type: kind for kind, event in EVENTS.items() for event_type in event.event_types
 }
 
 
 def kind_of(event_type: str, data: Mapping[str, Any] | None) -> NotificationKind | None:
     """Return the kind of notification that an event makes; None for an event that makes none."""
-    after = (data or {}).get("after")
-    if event_type == "trial.state":
-        return "trial.failed" if after == TrialState.FAILED else None
-    if event_type == "experiment.state":
-        return "experiment.ended" if after in TERMINAL_EXPERIMENT else None
-    if event_type == "node.state":
-        return "node.lost" if after == NodeState.LOST else None
-    return _ALWAYS.get(event_type)
+    kind = _BY_TYPE.get(event_type)
+    if kind is None:
+        return None
+    states = EVENTS[kind].after
+    return kind if not states or (data or {}).get("after") in states else None
