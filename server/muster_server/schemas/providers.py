@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from muster_server.domain.providers.options import ProviderKind
+
 from .base import Input, Output, SafeStr
 
 OptionName = Annotated[SafeStr, Field(max_length=64)]
@@ -16,7 +18,7 @@ OptionValue = Annotated[SafeStr, Field(max_length=256)]
 class ProviderIn(Input):
     """What submits pilots for a pool. It replaces what was set before; pilots that run stay."""
 
-    kind: Literal["slurm", "ray", "kubernetes"]
+    kind: ProviderKind
     slots: Annotated[int, Field(ge=1, le=4096)]
     """Slots of each pilot."""
     slot_type: Literal["cpu", "cuda"] = "cpu"

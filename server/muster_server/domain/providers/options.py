@@ -9,24 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import ClassVar, Literal, cast
+
+from muster_server.domain.words import Words
 
 _WORD = r"[A-Za-z0-9_.,:@+%*&|()\[\]-]{1,128}"
 _PATH = r"/[A-Za-z0-9_./@+-]{0,255}"
-_URL = (r"https?://[A-Za-z0-9.:\[\]-]{1,255}", "a URL such as http://10.0.0.5:8470")
-_SLURM_PATTERNS = {
-    "host": (r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}", "a name such as ann@login1, as ssh takes it"),
-    "server_url": _URL,
-    "folder": (_PATH, "an absolute path that the compute nodes see, such as /home/ann/muster"),
-    "storage_dir": (_PATH, "an absolute path that the compute nodes see, such as /scratch/muster"),
-    "agent": (_PATH, "the absolute path of muster-agent on the compute nodes"),
-    "gres": (_WORD, "what sbatch takes as --gres, such as gpu:a100:4"),
-    "time": (r"\d{1,9}", "a number of minutes"),
-    "cpus_per_task": (r"[1-9]\d{0,4}", "a number of processors"),
-    "memory_mb": (r"[1-9]\d{0,8}", "a number of MiB"),
-    "share_nodes": ("yes", "yes, or leave it out"),
-}
-_ANY = (_WORD, "letters, digits and _.,:@+%*&|()[]-")
+_ADDRESS = r"https?://[A-Za-z0-9.:\[\]-]{1,255}"
 
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _SUBDOMAIN = rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*"
@@ -34,46 +23,146 @@ _KEY = rf"({_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([A-Za-z0-9_.-]{{0,61}}[A-Za-z0-9]
 _VALUE = r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?"
 _PAIR = rf"{_KEY}={_VALUE}"
 _TOLERATION = rf"{_KEY}(={_VALUE})?(:(NoSchedule|PreferNoSchedule|NoExecute))?"
-_OBJECT = (_SUBDOMAIN, "the name of an object of Kubernetes: lower-case letters, digits, - and .")
-_KUBERNETES_PATTERNS = {
+_RESOURCE = r"[A-Za-z0-9_.:-]{1,64}=\d{1,6}(\.\d{1,4})?"
+_CPUS = r"\d{1,4}(\.\d{1,3})?"
+
+
+@dataclass(frozen=True)
+class OptionRule:
+    """What an option may be."""
+
+    pattern: str
+    """Regular expression that its whole value matches."""
+    expected: Words
+    """What to write, for forms and errors."""
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is "yes" or left out."""
+        return self.pattern == "yes"
+
+
+def _rule(pattern: str, en: str, zh: str) -> OptionRule:
+    return OptionRule(pattern, Words(en, zh))
+
+
+_URL = _rule(_ADDRESS, "a URL such as http://10.0.0.5:8470", "URL，例如 http://10.0.0.5:8470")
+_GPUS = _rule(r"[1-9]\d{0,2}", "a number of GPUs", "GPU 数量")
+_MEMORY_MB = _rule(r"[1-9]\d{0,8}", "a number of MiB", "MiB 数")
+_ANY = _rule(_WORD, "letters, digits and _.,:@+%*&|()[]-", "字母、数字和 _.,:@+%*&|()[]-")
+_OBJECT = _rule(
+    _SUBDOMAIN,
+    "the name of an object of Kubernetes: lower-case letters, digits, - and .",
+    "Kubernetes 对象的名称：小写字母、数字、- 和 .",
+)
+_SLURM_RULES = {
     "server_url": _URL,
-    "namespace": (_LABEL, "a namespace such as ml"),
-    "image": (
+    "host": _rule(
+        r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,127}",
+        "a name such as ann@login1, as ssh takes it",
+        "ssh 可用的名称，例如 ann@login1",
+    ),
+    "folder": _rule(
+        _PATH,
+        "an absolute path that the compute nodes see, such as /home/ann/muster",
+        "计算节点可见的绝对路径，例如 /home/ann/muster",
+    ),
+    "storage_dir": _rule(
+        _PATH,
+        "an absolute path that the compute nodes see, such as /scratch/muster",
+        "计算节点可见的绝对路径，例如 /scratch/muster",
+    ),
+    "agent": _rule(
+        _PATH,
+        "the absolute path of muster-agent on the compute nodes",
+        "计算节点上 muster-agent 的绝对路径",
+    ),
+    "gres": _rule(
+        _WORD,
+        "what sbatch takes as --gres, such as gpu:a100:4",
+        "sbatch 的 --gres，例如 gpu:a100:4",
+    ),
+    "time": _rule(r"\d{1,9}", "a number of minutes", "分钟数"),
+    "cpus_per_task": _rule(r"[1-9]\d{0,4}", "a number of processors", "处理器数量"),
+    "memory_mb": _MEMORY_MB,
+    "share_nodes": _rule("yes", "yes, or leave it out", "yes，或不填"),
+}
+_KUBERNETES_RULES = {
+    "server_url": _URL,
+    "namespace": _rule(_LABEL, "a namespace such as ml", "命名空间，例如 ml"),
+    "image": _rule(
         r"[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,254}",
         "an image with muster-agent, such as registry.example/muster-agent:1.2",
+        "含有 muster-agent 的镜像，例如 registry.example/muster-agent:1.2",
     ),
-    "cpus": (r"\d{1,4}(\.\d{1,3})?|[1-9]\d{0,6}m", "processors of a pilot, such as 8 or 500m"),
-    "memory": (r"[1-9]\d{0,12}(Ki|Mi|Gi|Ti|k|M|G|T)?", "the memory of a pilot, such as 64Gi"),
-    "gpus": (r"[1-9]\d{0,2}", "a number of GPUs"),
-    "gpu_resource": (_KEY, "what the cluster calls its GPUs, such as nvidia.com/gpu"),
-    "node_selector": (rf"{_PAIR}(,{_PAIR})*", "labels of nodes, such as zone=a,gpu=a100"),
-    "tolerations": (
+    "cpus": _rule(
+        rf"{_CPUS}|[1-9]\d{{0,6}}m",
+        "processors of a pilot, such as 8 or 500m",
+        "每个 pilot 的处理器，例如 8 或 500m",
+    ),
+    "memory": _rule(
+        r"[1-9]\d{0,12}(Ki|Mi|Gi|Ti|k|M|G|T)?",
+        "the memory of a pilot, such as 64Gi",
+        "每个 pilot 的内存，例如 64Gi",
+    ),
+    "gpus": _GPUS,
+    "gpu_resource": _rule(
+        _KEY,
+        "what the cluster calls its GPUs, such as nvidia.com/gpu",
+        "集群对 GPU 的称呼，例如 nvidia.com/gpu",
+    ),
+    "node_selector": _rule(
+        rf"{_PAIR}(,{_PAIR})*",
+        "labels of nodes, such as zone=a,gpu=a100",
+        "节点标签，例如 zone=a,gpu=a100",
+    ),
+    "tolerations": _rule(
         rf"{_TOLERATION}(,{_TOLERATION})*",
         "taints to tolerate, such as nvidia.com/gpu:NoSchedule or dedicated=ml:NoExecute",
+        "容忍的污点，例如 nvidia.com/gpu:NoSchedule 或 dedicated=ml:NoExecute",
     ),
     "queue": _OBJECT,
     "priority_class": _OBJECT,
     "service_account": _OBJECT,
-    "image_pull_policy": ("Always|IfNotPresent|Never", "Always, IfNotPresent or Never"),
+    "image_pull_policy": _rule(
+        "Always|IfNotPresent|Never",
+        "Always, IfNotPresent or Never",
+        "Always、IfNotPresent 或 Never",
+    ),
     "image_pull_secret": _OBJECT,
     "storage_claim": _OBJECT,
-    "grace_s": (r"[1-9]\d{0,4}", "a number of seconds, at most 99999"),
-    "user_id": (r"[1-9]\d{0,9}", "the number of a user, not 0"),
-    "context": (r"[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,254}", "a context of the kubeconfig"),
+    "grace_s": _rule(r"[1-9]\d{0,4}", "a number of seconds, at most 99999", "秒数，最大 99999"),
+    "user_id": _rule(r"[1-9]\d{0,9}", "the number of a user, not 0", "用户编号，不为 0"),
+    "context": _rule(
+        r"[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,254}",
+        "a context of the kubeconfig",
+        "kubeconfig 中的上下文",
+    ),
 }
-
-_RESOURCE = r"[A-Za-z0-9_.:-]{1,64}=\d{1,6}(\.\d{1,4})?"
-_RAY_PATTERNS = {
+_RAY_RULES = {
     "server_url": _URL,
-    "address": (_URL[0], "the address of Ray's dashboard, such as http://10.0.0.7:8265"),
-    "agent": (_PATH, "the absolute path of muster-agent on the Ray nodes"),
-    "storage_dir": (_PATH, "an absolute path that all Ray nodes see, such as /scratch/muster"),
-    "cpus": (r"\d{1,4}(\.\d{1,3})?", "a number of processors, such as 8"),
-    "gpus": (r"[1-9]\d{0,2}", "a number of GPUs"),
-    "memory_mb": (r"[1-9]\d{0,8}", "a number of MiB"),
-    "resources": (
+    "address": _rule(
+        _ADDRESS,
+        "the address of Ray's dashboard, such as http://10.0.0.7:8265",
+        "Ray 面板的地址，例如 http://10.0.0.7:8265",
+    ),
+    "agent": _rule(
+        _PATH,
+        "the absolute path of muster-agent on the Ray nodes",
+        "Ray 节点上 muster-agent 的绝对路径",
+    ),
+    "storage_dir": _rule(
+        _PATH,
+        "an absolute path that all Ray nodes see, such as /scratch/muster",
+        "所有 Ray 节点可见的绝对路径，例如 /scratch/muster",
+    ),
+    "cpus": _rule(_CPUS, "a number of processors, such as 8", "处理器数量，例如 8"),
+    "gpus": _GPUS,
+    "memory_mb": _MEMORY_MB,
+    "resources": _rule(
         rf"{_RESOURCE}(,{_RESOURCE})*",
         "resources of Ray's nodes, such as accelerator_type:A100=0.001",
+        "Ray 节点的资源，例如 accelerator_type:A100=0.001",
     ),
 }
 
@@ -91,7 +180,8 @@ class InvalidOption(ValueError):
 class SlurmOptions:
     """Options of the provider `slurm`. An empty one is left to Slurm."""
 
-    patterns: ClassVar[Mapping[str, tuple[str, str]]] = _SLURM_PATTERNS
+    title: ClassVar = "Slurm"
+    rules: ClassVar[Mapping[str, OptionRule]] = _SLURM_RULES
     required: ClassVar[tuple[str, ...]] = ("server_url", "folder", "agent")
 
     server_url: str
@@ -100,22 +190,22 @@ class SlurmOptions:
     """Folder that login and compute nodes share: join tokens and the logs of the jobs."""
     agent: str
     """Path of `muster-agent` on the compute nodes."""
-    storage_dir: str = ""
-    """Shared folder for checkpoints; "" for `storage` in `folder`."""
     host: str = ""
     """Login node, reached with ssh; "" if the commands of Slurm work where the controller runs."""
     partition: str = ""
     account: str = ""
     qos: str = ""
-    constraint: str = ""
-    reservation: str = ""
-    exclude: str = ""
     gres: str = ""
     cpus_per_task: str = ""
     """Processors of a pilot; "" for one for each slot."""
-    memory_mb: str = ""
     share_nodes: str = ""
     """Whether other jobs, of other pilots too, may run on the machine of a pilot: "yes" or ""."""
+    memory_mb: str = ""
+    constraint: str = ""
+    reservation: str = ""
+    exclude: str = ""
+    storage_dir: str = ""
+    """Shared folder for checkpoints; "" for `storage` in `folder`."""
 
     @property
     def storage(self) -> str:
@@ -131,7 +221,8 @@ class SlurmOptions:
 class KubernetesOptions:
     """Options of the provider `kubernetes`. An empty one is left to the cluster."""
 
-    patterns: ClassVar[Mapping[str, tuple[str, str]]] = _KUBERNETES_PATTERNS
+    title: ClassVar = "Kubernetes"
+    rules: ClassVar[Mapping[str, OptionRule]] = _KUBERNETES_RULES
     required: ClassVar[tuple[str, ...]] = ("server_url", "namespace", "image", "cpus", "memory")
 
     server_url: str
@@ -178,7 +269,8 @@ class KubernetesOptions:
 class RayOptions:
     """Options of the provider `ray`."""
 
-    patterns: ClassVar[Mapping[str, tuple[str, str]]] = _RAY_PATTERNS
+    title: ClassVar = "Ray"
+    rules: ClassVar[Mapping[str, OptionRule]] = _RAY_RULES
     required: ClassVar[tuple[str, ...]] = ("server_url", "address", "agent", "storage_dir")
 
     server_url: str
@@ -205,17 +297,19 @@ class RayOptions:
 
 
 ProviderOptions = SlurmOptions | RayOptions | KubernetesOptions
-KINDS: Mapping[str, type[ProviderOptions]] = {
+ProviderKind = Literal["slurm", "ray", "kubernetes"]
+KINDS: Mapping[ProviderKind, type[ProviderOptions]] = {
     "slurm": SlurmOptions,
     "ray": RayOptions,
     "kubernetes": KubernetesOptions,
 }
+"""Options of each kind of provider, in the order that pages list them."""
 
 
 def options_of(given: Mapping[str, object], kind: str = "slurm") -> ProviderOptions:
     """Return the options of a provider of this kind. Raises InvalidOption for one that is unknown,
     missing, or not of its pattern."""
-    options = KINDS[kind]
+    options = KINDS[cast("ProviderKind", kind)]
     names = [field.name for field in fields(options)]
     values: dict[str, str] = {}
     for name, value in given.items():
@@ -225,13 +319,13 @@ def options_of(given: Mapping[str, object], kind: str = "slurm") -> ProviderOpti
         text = str(value).strip() if value is not None else ""
         if not text:
             continue
-        pattern, example = options.patterns.get(name, _ANY)
-        if not re.fullmatch(pattern, text) or (
-            name not in options.patterns and text.startswith("-")
+        rule = options.rules.get(name, _ANY)
+        if not re.fullmatch(rule.pattern, text) or (
+            name not in options.rules and text.startswith("-")
         ):
-            raise InvalidOption(name, f"{text[:80]!r} does not work; write {example}")
+            raise InvalidOption(name, f"{text[:80]!r} does not work; write {rule.expected.en}")
         values[name] = text
     for name in options.required:
         if name not in values:
-            raise InvalidOption(name, f"is missing; write {options.patterns[name][1]}")
+            raise InvalidOption(name, f"is missing; write {options.rules[name].expected.en}")
     return options(**values)
