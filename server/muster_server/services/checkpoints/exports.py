@@ -27,6 +27,7 @@ from muster_server.db.models import (
     TrialRow,
 )
 from muster_server.db.queries.metrics import insert_or_ignore
+from muster_server.db.rows import from_row
 from muster_server.domain.states import NodeState
 from muster_server.errors import Conflict, NotFound, TooLarge
 from muster_server.schemas.base import Page
@@ -276,15 +277,12 @@ def wanted_of(session: Session, *, name: str, storage_id: str) -> list[Export]:
         return []
     cluster_id = session.scalars(select(ClusterIdentityRow.id)).one()
     return [
-        Export(
-            id=row.id,
-            storage_id=row.storage_id,
-            storage_url=row.storage_url,
-            path=row.path,
+        from_row(
+            Export,
+            row,
             cluster_id=cluster_id,
             max_bytes=row.room_bytes,
             files=decode_files(row.files) if row.files is not None else [],
-            first_bytes=row.first_bytes,
         )
         for row in rows
     ]

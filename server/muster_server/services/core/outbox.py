@@ -24,6 +24,7 @@ from muster_server.db.models import (
     TrialRow,
     UserRow,
 )
+from muster_server.db.rows import from_row
 from muster_server.domain.notifications.kinds import ADMIN_KINDS, NotificationKind
 from muster_server.domain.notifications.matching import (
     NotificationRule,
@@ -141,15 +142,12 @@ def _load_rules(session: Session, occurrence: Occurrence) -> list[NotificationRu
     ).all()
     targets = targets_of(session, [row.id for row, _ in rows])
     return [
-        NotificationRule(
-            id=row.id,
-            user_id=row.user_id,
-            owner_project_id=row.owner_project_id,
+        from_row(
+            NotificationRule,
+            row,
             is_admin=role == "admin",
             whose=cast("Whose", row.whose),
-            project_id=row.project_id,
             kinds=frozenset(cast("list[NotificationKind]", row.kinds.split())),
-            inbox=row.inbox,
             target_ids=tuple(targets[row.id]),
         )
         for row, role in rows

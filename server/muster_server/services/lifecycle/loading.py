@@ -23,6 +23,7 @@ from muster_server.db.models import (
     PreflightRow,
     TrialRow,
 )
+from muster_server.db.rows import from_row
 from muster_server.domain.durations import parse_duration
 from muster_server.domain.lifecycle import (
     AllocationView,
@@ -231,20 +232,11 @@ def load_lifecycle_snapshot(
     return LifecycleSnapshot(
         leader_since=leader_since,
         nodes=tuple(
-            NodeLease(
-                id=node.id,
-                name=node.name,
-                state=node.state,
-                last_seen_at=node.last_seen_at,
-                registered_at=node.registered_at,
+            from_row(
+                NodeLease,
+                node,
                 lease_s=(node.lease_expires_at - node.last_seen_at).total_seconds(),
-                health=node.health,
-                scheduling=node.scheduling,
-                heard_by=node.heard_by,
                 reason_code=node.state_parts[0]["code"] if node.state_parts else "",
-                is_pilot=node.is_pilot,
-                ends_at=node.ends_at,
-                job_has_ended=node.job_has_ended,
             )
             for node in connection.execute(_NODES)
         ),
@@ -349,40 +341,20 @@ def _load_attempts(session: Session) -> dict[int, AttemptView]:
     members: dict[int, list[AllocationView]] = defaultdict(list)
     for row in session.connection().execute(_MEMBERS):
         members[row.attempt_id].append(
-            AllocationView(
-                id=row.id,
-                node_id=row.node_id,
-                node_name=row.node_name,
-                node_rank=row.node_rank,
-                observed=row.observed,
-                desired=row.desired,
-                state_since=row.state_since,
-                message=row.message,
+            from_row(
+                AllocationView,
+                row,
                 exit=load(ExitInfo, row.exit) if row.exit is not None else None,
                 facts=load(NodeFacts, row.facts) if row.facts is not None else None,
-                is_node_at_fault=row.is_node_at_fault,
             )
         )
     tried = {row.trial_id: preflights.outcome_of(row) for row in session.scalars(_PREFLIGHTS)}
     return {
-        row.trial_id: AttemptView(
-            id=row.id,
-            no=row.no,
-            state=row.state,
-            num_nodes=row.num_nodes,
-            created_at=row.created_at,
-            started_at=row.started_at,
-            ended_at=row.ended_at,
-            resume_step=row.resume_step,
+        row.trial_id: from_row(
+            AttemptView,
+            row,
             has_rendezvous=row.rendezvous_port is not None,
-            termination=row.termination,
-            reason=row.reason,
-            root_rank=row.root_rank,
             yield_kind=YieldKind(row.yield_kind) if row.yield_kind is not None else None,
-            yield_reason=row.yield_reason,
-            yield_slots=row.yield_slots,
-            yield_at=row.yield_at,
-            stuck_reason=row.stuck_reason,
             preflight=tried.get(row.trial_id),
             allocations=tuple(members[row.id]),
         )
@@ -398,12 +370,9 @@ def _load_experiments(session: Session) -> list[ExperimentView]:
         counts[experiment_id][state] = num
     rows = connection.execute(_EXPERIMENTS)
     return [
-        ExperimentView(
-            id=row.id,
-            state=row.state,
-            desired=row.desired,
-            exhausted_reason=row.exhausted_reason,
-            stop_reason=row.stop_reason,
+        from_row(
+            ExperimentView,
+            row,
             search_finished=bool(row.finished),
             num_planned=row.planned,
             num_by_state=counts[row.id],

@@ -11,6 +11,7 @@ from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import NodeRow, NodeSlotRow, PilotRow, PoolProviderRow, TrialRow
+from muster_server.db.rows import from_row
 from muster_server.domain.nodes.availability import is_blocked_by, why_unavailable
 from muster_server.domain.providers import (
     Gang,
@@ -65,17 +66,12 @@ def load_providers(session: Session, queue: Iterable[QueuedTrial] = ()) -> list[
                 slot_type=row.slot_type,
                 idle_s=row.idle_s,
                 options=options,
-                provider=Provider(
+                provider=from_row(
+                    Provider,
+                    row,
                     name=options.name,
-                    slots=row.slots,
-                    min_pilots=row.min_pilots,
-                    max_pilots=row.max_pilots,
-                    walltime_s=row.walltime_s,
                     is_exclusive=row.exclusive,
                     costs=cost_limits(session, row),
-                    failures=row.failures,
-                    not_before=row.not_before,
-                    problem=row.problem,
                 ),
                 pilots=tuple(pilots.get(row.pool, ())),
                 gangs=tuple(_gangs(trials, row.slots, attempts)),
@@ -136,17 +132,11 @@ def _load_pilots(session: Session) -> dict[str, list[Pilot]]:
     found: dict[str, list[Pilot]] = defaultdict(list)
     for row, node, num_free in rows:
         found[row.pool].append(
-            Pilot(
-                id=row.id,
-                state=row.state,
-                since=row.since,
-                ref=row.ref,
-                reason=row.reason,
-                expected_at=row.expected_at,
-                missing_since=row.missing_since,
+            from_row(
+                Pilot,
+                row,
                 has_node=node is not None,
                 is_heard=node is not None and node.state == NodeState.ONLINE,
-                was_up=row.was_up,
                 free_slots=(num_free or 0) if _takes_work(node) else 0,
                 ends_at=node.ends_at if node is not None else None,
                 owner=None if row.trial_id is None else (row.trial_id, row.attempt_no or 0),
