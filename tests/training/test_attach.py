@@ -24,7 +24,7 @@ SITE = Path(muster.__file__).parent / "launch" / "attach_site"
 DELAY_MS = 100.0
 BUSY_MS = 20.0
 OWN_WORK_MS = 60.0
-"""What a busy machine may add to a phase beside its naps."""
+"""What a phase may take beside its naps, and beside waiting for a processor."""
 
 
 def told_loss(job: Job) -> list[str]:
@@ -229,13 +229,15 @@ def test_every_phase_of_an_unchanged_script_takes_what_it_takes(start: Start) ->
     assert set(rows) == set(range(2, 10))
     for step, row in rows.items():
         true = truth[step] | {"other": truth[step]["idle"] + truth[step]["busy"]}
+        most = OWN_WORK_MS + true["held"]
         for phase in ("forward", "backward", "no_grad", "checkpoint", "other"):
             said = row[f"time/{phase}_ms"] - true.get(phase, 0.0)
-            assert -1 <= said <= OWN_WORK_MS, (step, phase)
+            assert -1 <= said <= most, (step, phase)
         assert sum(row[name] for name in PARTS if name in row) == pytest.approx(row["time/step_ms"])
         assert row["time/other_idle_ms"] >= true["idle"] - 1  # less what a sleep takes to begin
         assert row["time/other_ms"] - row["time/other_idle_ms"] >= 0.9 * BUSY_MS
     assert [s for s, row in rows.items() if row.get("time/validation_ms")] == [6]
-    assert 0 <= rows[6]["time/validation_ms"] - truth[6]["validation"] <= OWN_WORK_MS
+    most = OWN_WORK_MS + truth[6]["held"]
+    assert 0 <= rows[6]["time/validation_ms"] - truth[6]["validation"] <= most
     assert "time/validation_ms" not in rows[5]
     assert rows[7]["time/validation_ms"] == 0

@@ -141,12 +141,13 @@ def test_a_search_s_length_in_samples_or_seconds_ends_it_and_is_reported(train: 
     first = train("first", **timed, search={"max_length": {"seconds": 1}})
     seconds = list(first.series("progress/seconds").values())
     assert seconds == sorted(seconds)
-    assert [s < 1 for s in seconds] == [True] * (len(seconds) - 1) + [False]
+    # Whether time is up is decided a moment after it is reported.
+    assert all(s < 1 for s in seconds[:-1])
     last = max((first.checkpoints).iterdir())
     # What a checkpoint took counts: it goes on from there, and was at its end.
     again = train("again", resume_from=last, **timed, search={"max_length": {"seconds": 1}})
-    assert min(again.series("progress/seconds").values()) > seconds[-1]
-    assert len(again.series("progress/seconds")) == 1
+    (resumed,) = again.series("progress/seconds").values()
+    assert resumed > max(1, seconds[-1])
 
 
 def test_a_language_model_learns_letters(train: Train) -> None:

@@ -1,6 +1,7 @@
 """A script that says nothing of Muster, and sleeps for another time in each phase of a step.
 
-Prints the phases' true times of each step, by its own clock.
+Prints the phases' true times of each step, by its own clock, and how long it was ready to run and
+waited for a processor in each ("held"), all in ms.
 """
 
 import contextlib
@@ -8,6 +9,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -83,9 +85,18 @@ def work(s: float) -> None:
         pass
 
 
+def held_ms() -> float:
+    """Return how long this thread has waited for a processor so far; 0 where the kernel does not say."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e6
+    except FileNotFoundError:
+        return 0.0
+
+
 model = Model()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 held_out = DataLoader([torch.ones(8)] * 4, batch_size=2)
+held = held_ms()
 for step in range(1, 10):
     nap("idle", 0.1)  # waits for a batch made by hand
     with taking("busy"):
@@ -95,6 +106,8 @@ for step in range(1, 10):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
+    held_before, held = held, held_ms()
+    truth[step]["held"] = held - held_before
     step += 1
     if step % 4 == 0:
         evaluate(model)
