@@ -18,11 +18,14 @@ PACKAGES = {
     "muster_server": "server",
     "muster_agent": "agent",
     "muster": "trainer",
+    "muster_models": "parts/models",
     "support": "tests",
 }
 """Folder of each package."""
 _JOB = ("muster.sdk", "muster.capture", "muster.measure", "muster.integrations", "muster.launch")
-_STACK = ("muster_server", "muster_agent", "muster")
+_STACK = ("muster_server", "muster_agent", "muster", "muster_models")
+PARTS, LOADS_PARTS = ("muster_models",), "muster_server.parts"
+"""Packages that the server finds by their entry points, and the module that loads them."""
 LOADED: Mapping[str, Sequence[str]] = {
     "sdk": _JOB,
     "agent": ("muster_agent", *_JOB),
@@ -84,8 +87,8 @@ def _module_of(file: str) -> str | None:
     """Return the name of a package's module, whether its file is there or was deleted."""
     path = PurePath(file)
     for package, folder in PACKAGES.items():
-        if path.suffix == ".py" and path.parts[:2] == (folder, package):
-            parts = path.with_suffix("").parts[1:]
+        if path.suffix == ".py" and path.is_relative_to(f"{folder}/{package}"):
+            parts = path.relative_to(folder).with_suffix("").parts
             return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     return None
 
@@ -183,6 +186,8 @@ class Tree:
         return name
 
     def _importers(self, modules: set[str]) -> set[str]:
+        if any(name.split(".")[0] in PARTS for name in modules):
+            modules = modules | {LOADS_PARTS}
         return modules.union(*(self._graph.find_downstream_modules(name) for name in modules))
 
     def _named(self, file: str) -> set[str]:

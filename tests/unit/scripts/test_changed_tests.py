@@ -86,6 +86,7 @@ def test_a_test_file_brings_those_that_import_from_it(select: Callable[..., Any]
 @pytest.mark.parametrize(
     ("file", "selected", "check"),
     [
+        ("parts/models/muster_models/__init__.py", "api", "frontend"),
         ("docs/concepts/search.md", "policy", "frontend"),
         ("docs/guides/quickstart.md", "integration", "frontend"),
         ("frontend/src/app/router.tsx", "e2e", "frontend"),
