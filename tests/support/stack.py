@@ -77,10 +77,12 @@ class Stack:
         environment: Mapping[str, Mapping[str, str]] | None = None,
         isolation: str = "none",
         address: str | None = None,
+        python: str = sys.executable,
     ) -> None:
         """environment: of single parts, by name; what a user cannot do with `muster up`. isolation:
-        level of the agents; without walls jobs start sooner. address: of `muster up --address`."""
+        level of the agents; without walls jobs start sooner. address: of `muster up --address`. python: of the installation."""
         self.home = home
+        self.python = python
         self.isolation = isolation
         options = ["up", f"--agents={agents}", f"--slots={slots}", f"--port={port}"]
         options += [f"--address={address}"] if address else []
@@ -108,7 +110,7 @@ class Stack:
     def start(self) -> None:
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, *self.command],
+                [self.python, *self.command],
                 env={
                     **self.environment(self.home),
                     "MUSTER_AGENT_ISOLATION": self.isolation,
