@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 _database_numbers = itertools.count(1)
 
+KINDS_OF_DATABASE = [
+    pytest.param("sqlite_url", id="sqlite"),
+    pytest.param("postgres_url", id="postgres", marks=pytest.mark.postgres),
+]
+
 MEMORY_DISK = Path("/dev/shm")
 MEMORY_DISK_MIN_BYTES = 4 * 2**30
 
@@ -142,10 +147,17 @@ def sqlite_url(tmp_path: Path, _sqlite_template: Path) -> str:
 
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest) -> str:
-    """The database most tests use: SQLite, or PostgreSQL with MUSTER_TEST_DATABASE=postgres."""
-    kind = os.environ.get("MUSTER_TEST_DATABASE", "sqlite")
-    url: str = request.getfixturevalue(f"{kind}_url")
+    """The database most tests use: SQLite, or PostgreSQL with MUSTER_TEST_DATABASE=postgres; each of
+    the two with the mark `both_databases`."""
+    kind = f"{os.environ.get('MUSTER_TEST_DATABASE', 'sqlite')}_url"
+    url: str = request.getfixturevalue(getattr(request, "param", kind))
     return url
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_marked = metafunc.definition.get_closest_marker("both_databases") is not None
+    if is_marked and "database_url" in metafunc.fixturenames:
+        metafunc.parametrize("database_url", KINDS_OF_DATABASE, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -278,12 +290,7 @@ def table_differences() -> Callable[[Database], list[object]]:
     return compare
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("sqlite_url", id="sqlite"),
-        pytest.param("postgres_url", id="postgres", marks=pytest.mark.postgres),
-    ]
-)
+@pytest.fixture(params=KINDS_OF_DATABASE)
 def any_database_url(request: pytest.FixtureRequest) -> str:
     """Runs the test once per kind of database."""
     url: str = request.getfixturevalue(request.param)

@@ -33,12 +33,9 @@ from support.data import (
     metrics_record,
 )
 
+pytestmark = pytest.mark.both_databases
+
 DAY = dt.timedelta(days=1)
-
-
-@pytest.fixture
-def database_url(any_database_url: str) -> str:
-    return any_database_url
 
 
 @pytest.fixture

@@ -12,14 +12,11 @@ from muster_server.security import passwords
 from muster_server.services.core import auth
 from muster_server.settings import Settings
 
+# What is revoked with what is decided in SQL.
+pytestmark = pytest.mark.both_databases
+
 DAY = dt.timedelta(days=1)
 PASSWORD = "a tolerable passphrase"
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    """What is revoked with what is decided in SQL."""
-    return any_database_url
 
 
 @pytest.fixture

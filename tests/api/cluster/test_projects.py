@@ -12,14 +12,11 @@ from muster_server.db.models import EventRow, NodeRow, NodeSlotRow, SpendingRow
 from muster_server.schemas.budgets import PoolOut, ProjectOut
 from muster_server.services.quota.projects import load_projects
 
+pytestmark = pytest.mark.both_databases
+
 API = "/api/v1"
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 QUOTA = {"pool": "a100", "slot_type": "cuda", "slots": 8}
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 def project(client, name="vision"):

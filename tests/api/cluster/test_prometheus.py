@@ -16,14 +16,11 @@ from muster_server.telemetry import cluster, families
 from muster_server.telemetry.families import FAMILIES
 from support.data import add_attempt, add_experiment, add_trial, add_worker
 
+pytestmark = pytest.mark.both_databases
+
 METRICS = "/metrics"
 STANDARD = ("process_", "python_")
 """Of prometheus_client itself."""
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 @pytest.fixture

@@ -9,13 +9,10 @@ from muster_server.db.models import AllocationRow, AuditRow, ExperimentRow, Tria
 from muster_server.schemas.operations import BulkOut, BulkPreviewOut
 from muster_server.services.experiments import bulk
 
+pytestmark = pytest.mark.both_databases
+
 API = "/api/v1"
 TRAINER = "name: digits\ntrainer: {model: mlp}\n"
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 def submit(client, document=TRAINER):

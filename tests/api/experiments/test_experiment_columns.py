@@ -12,12 +12,9 @@ from muster_server.db.models.base import Json
 from muster_server.services.experiments import groups, order
 from support import data
 
+pytestmark = pytest.mark.both_databases
+
 API = "/api/v1"
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 def summary(last, low=None, high=None):

@@ -43,6 +43,8 @@ from muster_server.schemas.experiments import (
 from muster_server.schemas.operations import DeletionOut
 from support.data import add_attempt
 
+pytestmark = pytest.mark.both_databases
+
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 API = "/api/v1"
 TRAINER = "name: digits\ntrainer: {model: mlp}\n"
@@ -55,11 +57,6 @@ search: {method: asha, metric: val/loss, goal: min, trials: 9, max_length: {epoc
   divisor: 3, concurrent: 3}
 """
 )
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 def submit(client, document=TRAINER, *, status=201, key=None, **more):

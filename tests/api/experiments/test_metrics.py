@@ -22,10 +22,7 @@ from support.data import (
     metrics_record,
 )
 
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
+pytestmark = pytest.mark.both_databases
 
 
 @pytest.fixture

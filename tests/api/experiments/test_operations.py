@@ -19,6 +19,8 @@ from muster_server.domain.search import Searcher
 from muster_server.schemas.base import Page
 from muster_server.schemas.experiments import ExperimentDetail, ExperimentOut, TrialOut
 
+pytestmark = pytest.mark.both_databases
+
 API = "/api/v1"
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 TRAINER = "name: digits\ntrainer: {model: mlp}\n"
@@ -26,11 +28,6 @@ SEARCH = (
     TRAINER
     + "hyperparameters: {lr: {log: [1e-4, 1e-1]}}\nsearch: {method: random, trials: 4, concurrent: 4}\n"
 )
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 def submit(client, document=TRAINER, **more):

@@ -16,12 +16,9 @@ from support.data import (
     metrics_record,
 )
 
+pytestmark = pytest.mark.both_databases
+
 STEPS = range(1, 201)
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 @pytest.fixture

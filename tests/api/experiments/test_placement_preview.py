@@ -12,13 +12,10 @@ from muster_server.services.scheduling.placement_preview import Foresight
 from muster_server.services.scheduling.snapshot import load_scheduler_snapshot
 from support.data import add_experiment, add_trial
 
+pytestmark = pytest.mark.both_databases
+
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 POLICY = SchedulerPolicy()
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 @pytest.fixture

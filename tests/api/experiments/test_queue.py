@@ -14,16 +14,13 @@ from muster_server.loops.runner import Controller
 from muster_server.schemas.cluster import QueueItem, QueueMoved
 from support.agent import FakeAgent
 
+pytestmark = pytest.mark.both_databases
+
 API = "/api/v1"
 SEARCH = """
 hyperparameters: {lr: {choice: [1, 2, 3]}}
 search: {method: grid, concurrent: 3}
 """
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 @pytest.fixture

@@ -13,12 +13,9 @@ from muster_server.domain.states import TrialState
 from muster_server.services.core.events import add_event
 from support.data import NOW, add_attempt, add_experiment, add_trial
 
+pytestmark = pytest.mark.both_databases
+
 MEASURED = {"last": 4.0, "min": 4.0, "max": 4.0, "count": 50, "step": 50}
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 @pytest.fixture

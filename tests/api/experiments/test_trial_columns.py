@@ -9,13 +9,10 @@ import pytest
 from muster_server.services.experiments import trial_columns
 from support import data
 
+pytestmark = pytest.mark.both_databases
+
 API = "/api/v1"
 START = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
-
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
 
 
 def summary(last, low=None):

@@ -18,10 +18,7 @@ from muster_server.live.waker import HintWaker
 from muster_server.loops.runner import Controller, run_until
 from support.processes import wait_until
 
-
-@pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
+pytestmark = pytest.mark.both_databases
 
 
 def change(database: Database, *statements: str) -> None:

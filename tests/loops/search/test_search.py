@@ -44,11 +44,6 @@ class Update:
 
 
 @pytest.fixture
-def database_url(any_database_url):
-    return any_database_url
-
-
-@pytest.fixture
 def submit(database):
     def create(document=ASHA, *overrides):
         body = ExperimentIn(document=document, overrides=list(overrides))

@@ -24,10 +24,7 @@ from muster_server.services.logs.reading import LogPosition
 from muster_server.services.logs.streams import LogFilter
 from support.data import NOW, add_attempt, add_experiment, add_trial, add_worker
 
-
-@pytest.fixture
-def database_url(any_database_url: str) -> str:
-    return any_database_url
+pytestmark = pytest.mark.both_databases
 
 
 class Trial:

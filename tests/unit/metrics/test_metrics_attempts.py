@@ -23,13 +23,10 @@ from muster_server.services.metrics.values import value_at
 from muster_server.services.search import events
 from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
 
+pytestmark = pytest.mark.both_databases
+
 NAMES = ("loss", "val/loss", "lr")
 Points = dict[int, float]
-
-
-@pytest.fixture
-def database_url(any_database_url: str) -> str:
-    return any_database_url
 
 
 @dataclass

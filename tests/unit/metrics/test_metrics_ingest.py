@@ -38,12 +38,9 @@ from support.data import (
     metrics_record,
 )
 
+pytestmark = pytest.mark.both_databases
+
 LOSS = "train/loss"
-
-
-@pytest.fixture
-def database_url(any_database_url: str) -> str:
-    return any_database_url
 
 
 class Trial:

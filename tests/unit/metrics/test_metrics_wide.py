@@ -27,13 +27,10 @@ from muster_server.services.metrics import series as metrics_series
 from muster_server.services.metrics.compaction import LATE_BLOCKS_MAX, SERIES_MAX
 from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
 
+pytestmark = pytest.mark.both_databases
+
 NUM_NAMES = SERIES_MAX + 900
 NAMES = [f"layer/{n}/norm" for n in range(NUM_NAMES)]
-
-
-@pytest.fixture
-def database_url(any_database_url: str) -> str:
-    return any_database_url
 
 
 class Trial:
