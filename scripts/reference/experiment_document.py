@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from muster.document.common import MAX_SLOTS
+from muster_server.domain.search.methods import METHODS
 from muster_server.schemas.document import Document
 from muster_server.services.documents.checks import RESERVED_PREFIXES, RESERVED_VARIABLES
 from muster_server.services.documents.explaining import fields_of, section_of
@@ -48,10 +49,22 @@ def render() -> str:
     lines += ["## Top level", "", *_table(Document, "")]
     for path, section in _sections(Document, ""):
         lines += ["", f"## `{path}`", "", _first_paragraph(section), "", *_table(section, path)]
+    lines += ["", "## Search methods", "", *_methods()]
     prefixes = ", ".join(f"`{p}*`" for p in RESERVED_PREFIXES)
     names = ", ".join(f"`{n}`" for n in sorted(RESERVED_VARIABLES))
     lines += ["", "## Reserved environment variables", "", f"{prefixes}, {names}."]
     return "\n".join(lines) + "\n"
+
+
+def _methods() -> Iterator[str]:
+    yield "| `search.method` | what it does | needs | settings of its own |"
+    yield "|---|---|---|---|"
+    for name, method in METHODS.items():
+        needs, settings = (
+            ", ".join(f"`{field}`" for field in fields)
+            for fields in (method.needs, method.settings)
+        )
+        yield f"| `{name}` | {method.summary.en} | {needs} | {settings} |"
 
 
 def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:

@@ -60,6 +60,7 @@ TITLES = {
     "auth": "Signing in",
     "tokens": "Tokens",
     "users": "Users and audit",
+    "catalog": "Catalog",
     "cluster": "Cluster",
     "experiments": "Experiments",
     "operations": "Operations on experiments",

@@ -56,6 +56,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "revoke_join_token": "admin",
     "list_audit": "admin",
     # cluster
+    "get_catalog": "view",
     "get_cluster": "view",
     "get_cluster_utilization": "view",
     "list_nodes": "view",

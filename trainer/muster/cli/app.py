@@ -52,6 +52,7 @@ COMMANDS = {
     "queue": ("queue", "queue"),
     "priority": ("queue", "priority"),
     "move": ("queue", "move"),
+    "catalog": ("catalog", "catalog"),
     "login": ("cluster", "login"),
 }
 """Command → its module in `commands`, and the function there."""

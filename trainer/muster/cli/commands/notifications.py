@@ -217,8 +217,7 @@ def on(
         list[str],
         typer.Argument(
             metavar="EVENT...",
-            help="trial.failed, trial.stuck, search.finished, experiment.ended, "
-            "experiment.new_best, checkpoint.damaged, budget.reached, node.lost.",
+            help="Events such as trial.failed; `muster catalog events` lists them.",
         ),
     ],
     to: Annotated[

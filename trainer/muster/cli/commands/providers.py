@@ -39,7 +39,10 @@ def create(
     name: PoolArgument,
     server_url: Annotated[str, typer.Option(help="Address of this server as the pilots reach it.")],
     provider: Annotated[
-        str, typer.Option(help="What supplies the nodes: slurm, ray or kubernetes.")
+        str,
+        typer.Option(
+            help="What supplies the nodes, such as slurm; see `muster catalog providers`."
+        ),
     ] = "slurm",
     nodes: Annotated[str, typer.Option(metavar="MIN:MAX", help="Number of pilots.")] = "0:4",
     slots: Annotated[
@@ -132,6 +135,14 @@ def create(
     ] = "",
     user_id: Annotated[str, _kubernetes("user that the pods run as (10001).")] = "",
     context: Annotated[str, _kubernetes("context of the controller's kubeconfig.")] = "",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Any option of the provider by its name; may be repeated. `muster catalog providers` "
+            "lists them.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create a pool whose nodes a batch system supplies as trials need them (administrators).
@@ -174,6 +185,7 @@ def create(
         "grace_s": str(_seconds("--grace", grace)) if grace else "",
         "user_id": user_id,
         "context": context,
+        **dict(_named(text) for text in option or ()),
     }
     body = {
         "kind": provider,
@@ -196,6 +208,16 @@ def create(
         f"Pool {name}: up to {high} pilots of {made['name']} for trials with resources.pool: {name}",
         as_json=as_json,
     )
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Return name and value of "name=value". Raises CommandFailure."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise CommandFailure(
+            f"--option takes NAME=VALUE, not {text!r}.", "for example --option partition=a100"
+        )
+    return name, value
 
 
 def show(name: PoolArgument, as_json: JsonOption = False) -> None:
