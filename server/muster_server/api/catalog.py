@@ -6,10 +6,10 @@ import dataclasses
 
 from fastapi import APIRouter
 
+from muster_server.domain.localized_text import LocalizedText
 from muster_server.domain.notifications.kinds import EVENTS
 from muster_server.domain.providers.options import KINDS, ProviderOptions
 from muster_server.domain.search.methods import METHODS
-from muster_server.domain.words import Words
 from muster_server.schemas.catalog import (
     CatalogOut,
     NotifiedEventOut,
@@ -56,7 +56,7 @@ def get_catalog() -> CatalogOut:
     )
 
 
-def _words(words: Words) -> WordsOut:
+def _words(words: LocalizedText) -> WordsOut:
     return WordsOut(en=words.en, zh=words.zh)
 
 

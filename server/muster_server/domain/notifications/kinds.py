@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from muster_server.domain.localized_text import LocalizedText
 from muster_server.domain.states import TERMINAL_EXPERIMENT, NodeState, TrialState
-from muster_server.domain.words import Words
 
 RuleKind = Literal[
     "trial.failed",
@@ -29,7 +29,7 @@ NotificationKind = Literal[RuleKind, "test"]
 class NotifiedEvent:
     """What a kind of notification is about."""
 
-    title: Words
+    title: LocalizedText
     """What messages and pages call it."""
     when: str
     """When it is sent, as the guide says it."""
@@ -43,44 +43,44 @@ class NotifiedEvent:
 
 EVENTS: Mapping[RuleKind, NotifiedEvent] = {
     "trial.failed": NotifiedEvent(
-        title=Words("Trial failed", "试验失败"),
+        title=LocalizedText("Trial failed", "试验失败"),
         when="a trial failed and will not be restarted",
         event_types=("trial.state",),
         after=frozenset({TrialState.FAILED}),
     ),
     "trial.stuck": NotifiedEvent(
-        title=Words("Trial stuck", "试验停滞"),
+        title=LocalizedText("Trial stuck", "试验停滞"),
         when="a trial has made no progress for `MUSTER_STUCK_AFTER_S`",
         event_types=("trial.stuck",),
     ),
     "experiment.ended": NotifiedEvent(
-        title=Words("Experiment ended", "实验结束"),
+        title=LocalizedText("Experiment ended", "实验结束"),
         when="an experiment is COMPLETED, FAILED or CANCELED",
         event_types=("experiment.state",),
         after=frozenset(TERMINAL_EXPERIMENT),
     ),
     "experiment.new_best": NotifiedEvent(
-        title=Words("New best value", "新的最佳值"),
+        title=LocalizedText("New best value", "新的最佳值"),
         when="a different trial now has the best value of a search",
         event_types=("experiment.new_best",),
     ),
     "search.finished": NotifiedEvent(
-        title=Words("Search finished", "搜索结束"),
+        title=LocalizedText("Search finished", "搜索结束"),
         when="a search has created its last trial",
         event_types=("search.finished",),
     ),
     "checkpoint.damaged": NotifiedEvent(
-        title=Words("Checkpoint damaged", "检查点损坏"),
+        title=LocalizedText("Checkpoint damaged", "检查点损坏"),
         when="the built-in trainer finds that a checkpoint to resume from is damaged",
         event_types=("checkpoint.damaged",),
     ),
     "budget.reached": NotifiedEvent(
-        title=Words("Budget threshold reached", "达到预算阈值"),
+        title=LocalizedText("Budget threshold reached", "达到预算阈值"),
         when="an experiment or a project reached a threshold of its budget, or all of it",
         event_types=("budget.alert", "budget.exhausted"),
     ),
     "node.lost": NotifiedEvent(
-        title=Words("Node lost", "节点失联"),
+        title=LocalizedText("Node lost", "节点失联"),
         when="a node is LOST; only rules of administrators can name this event",
         event_types=("node.state",),
         after=frozenset({NodeState.LOST}),

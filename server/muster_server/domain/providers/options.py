@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal, cast
 
-from muster_server.domain.words import Words
+from muster_server.domain.localized_text import LocalizedText
 
 _WORD = r"[A-Za-z0-9_.,:@+%*&|()\[\]-]{1,128}"
 _PATH = r"/[A-Za-z0-9_./@+-]{0,255}"
@@ -33,7 +33,7 @@ class OptionRule:
 
     pattern: str
     """Regular expression that its whole value matches."""
-    expected: Words
+    expected: LocalizedText
     """What to write, for forms and errors."""
 
     @property
@@ -43,7 +43,7 @@ class OptionRule:
 
 
 def _rule(pattern: str, en: str, zh: str) -> OptionRule:
-    return OptionRule(pattern, Words(en, zh))
+    return OptionRule(pattern, LocalizedText(en, zh))
 
 
 _URL = _rule(_ADDRESS, "a URL such as http://10.0.0.5:8470", "URL，例如 http://10.0.0.5:8470")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from muster.document.searching import Method, SearchSection
-from muster_server.domain.words import Words
+from muster_server.domain.localized_text import LocalizedText
 
 from . import sampling
 from .constraints import Constraint
@@ -30,9 +30,9 @@ Parameters = list[sampling.SearchParameter]
 class SearchMethod:
     """What a method is. The functions take a search section that has been checked."""
 
-    title: Words
+    title: LocalizedText
     """What pages and lists call it."""
-    summary: Words
+    summary: LocalizedText
     """What it does, in one sentence."""
     settings: tuple[str, ...] = ()
     """Settings of the search section that are for it and have no effect without it."""
@@ -160,30 +160,30 @@ def _of_population(search: SearchSection, parameters: Parameters) -> int:
 
 METHODS: dict[Method, SearchMethod] = {
     "single": SearchMethod(
-        title=Words("Single trial", "单个试验"),
-        summary=Words("One trial, without a search.", "只有一个试验，不进行搜索。"),
+        title=LocalizedText("Single trial", "单个试验"),
+        summary=LocalizedText("One trial, without a search.", "只有一个试验，不进行搜索。"),
         num_trials=lambda search, parameters: 1,
         is_search=False,
     ),
     "grid": SearchMethod(
-        title=Words("Grid", "网格搜索"),
-        summary=Words(
+        title=LocalizedText("Grid", "网格搜索"),
+        summary=LocalizedText(
             "Every combination of the values once, to its end.", "每种取值组合训练一次，直到结束。"
         ),
         num_trials=_of_grid,
         walks_grid=True,
     ),
     "random": SearchMethod(
-        title=Words("Random", "随机搜索"),
-        summary=Words(
+        title=LocalizedText("Random", "随机搜索"),
+        summary=LocalizedText(
             "Drawn points, each trained to its end.", "抽取若干点，每个试验都训练到结束。"
         ),
         num_trials=_by_document,
         is_counted_by_document=True,
     ),
     "asha": SearchMethod(
-        title=Words("ASHA", "ASHA 搜索"),
-        summary=Words(
+        title=LocalizedText("ASHA", "ASHA 搜索"),
+        summary=LocalizedText(
             "Trials that are behind when they reach a rung stop, or wait there.",
             "到达梯级时落后的试验会停止，或在该处等待。",
         ),
@@ -194,8 +194,8 @@ METHODS: dict[Method, SearchMethod] = {
         rule=lambda search: search.variant,
     ),
     "hyperband": SearchMethod(
-        title=Words("Hyperband", "Hyperband 搜索"),
-        summary=Words(
+        title=LocalizedText("Hyperband", "Hyperband 搜索"),
+        summary=LocalizedText(
             "Several brackets of successive halving, in which all trials wait for each other.",
             "多组逐次减半，同组的试验互相等待。",
         ),
@@ -206,8 +206,8 @@ METHODS: dict[Method, SearchMethod] = {
         rule=lambda search: "synchronous",
     ),
     "median": SearchMethod(
-        title=Words("Median stopping", "中位数停止"),
-        summary=Words(
+        title=LocalizedText("Median stopping", "中位数停止"),
+        summary=LocalizedText(
             "Trials worse than the median of the others stop.", "差于其他试验中位数的试验会停止。"
         ),
         settings=("interval",),
@@ -218,8 +218,8 @@ METHODS: dict[Method, SearchMethod] = {
         has_interval=True,
     ),
     "pbt": SearchMethod(
-        title=Words("PBT", "种群训练"),
-        summary=Words(
+        title=LocalizedText("PBT", "种群训练"),
+        summary=LocalizedText(
             "A population of which the worst are replaced by changed clones of the best.",
             "种群中最差的试验会被最佳试验的变异副本取代。",
         ),

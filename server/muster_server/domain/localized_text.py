@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Words:
+class LocalizedText:
     """A title or a sentence in both languages; neither is empty."""
 
     en: str
