@@ -4,6 +4,7 @@ import { type ReactNode, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 
 import { experiment, node, trial } from "../api/queries";
+import { isSingle } from "../lib/catalog";
 import { rememberPlace } from "../lib/recentPlaces";
 import { lastView, rememberView } from "./lastViews";
 import { scrollKey } from "./scrolling";
@@ -52,7 +53,7 @@ export function Crumbs() {
       { label: t("nav.experiments"), to: "/experiments" },
       ...(trialData ? [{ label: trialData.experiment_name, to: `/experiments/${trialData.experiment_id}` }] : []),
       // The only trial of an experiment is the experiment itself.
-      ...(trialData?.searcher === "single"
+      ...(trialData && isSingle(trialData)
         ? []
         : [{ label: trialQuery.isError && !trialData ? `#${id}` : t("nav.trialNo", { no: trialData?.no ?? "…" }) }]),
     ];

@@ -9,7 +9,7 @@ import { Empty, LoadMore } from "../components/basics";
 import { LinkButton } from "../components/LinkButton";
 import { QueryView } from "../components/QueryView";
 import { Ago } from "../components/Time";
-import { kindKey } from "../lib/notifications";
+import { useTitles } from "../lib/catalog";
 import css from "./inbox.module.css";
 
 /** The user's inbox: what happened, newest first, each with a link to its page. */
@@ -93,7 +93,7 @@ function Entry({ entry, onOpen }: { entry: InboxEntry; onOpen: () => void }) {
         <span className={css["dot"]} data-level={entry.level} aria-hidden />
         <span className={css["words"]}>
           <span className={css["title"]}>
-            {t(`notify.kind.${kindKey(entry.kind)}`)}
+            {useTitles().event(entry.kind)}
             {entry.is_read ? null : <span className="srOnly"> {t("notify.unread")}</span>}
             <span className={css["age"]}>
               <Ago at={entry.at} short />

@@ -51,7 +51,8 @@ const sources = new Map(
 
 test("every key is used", () => {
   const source = [...sources.values()].join("\n");
-  const dynamic = [...source.matchAll(/t\(\s*`([\w.]+)\.\$\{/g)].map((match) => `${match[1]}.`);
+  const begun = /\bt\(\s*`([\w.]+)\.\$\{|\bword\(\s*t,\s*"([\w.]+)"/g;
+  const dynamic = [...source.matchAll(begun)].map((match) => `${match[1] ?? match[2]}.`);
   const unused = [...english.keys()].filter((key) => {
     const base = key.replace(/_(zero|one|other)$/, "");
     return !source.includes(`"${base}"`) && !dynamic.some((prefix) => key.startsWith(prefix));

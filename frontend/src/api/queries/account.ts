@@ -22,6 +22,13 @@ export const me = queryOptions({
   retry: false,
 });
 
+/** What the server knows by name, the same until it is another version. */
+export const catalog = queryOptions({
+  queryKey: ["catalog"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/catalog", { signal })),
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
 /** One's own views and the shared ones. */
 export const savedViews = queryOptions({
   queryKey: ["views"],

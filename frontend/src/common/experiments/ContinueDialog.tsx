@@ -7,6 +7,7 @@ import { client, unwrap } from "../../api/client";
 import { continuation, type ExperimentDetail } from "../../api/queries";
 import { Lines, Notice } from "../../components/basics";
 import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
+import { useCatalog } from "../../lib/catalog";
 import { useIdempotency } from "../../lib/idempotency";
 import { lengthOf } from "./length";
 import { goingOn } from "./operations";
@@ -26,7 +27,9 @@ export function ContinueDialog({ experiment: data, onClose }: { experiment: Expe
     overrides: override.trim() === "" ? [] : [override.trim()],
   };
   const refused = asItIs.data?.outcome === "refused" ? asItIs.data.message : null;
-  const lines = goingOn(data, isLonger).map(({ key, count }) => t(`continue.trials.${key}`, { count }));
+  const method = useCatalog()?.search_methods.find(({ name }) => name === data.searcher);
+  const going = method ? goingOn(data, method, isLonger) : [];
+  const lines = going.map(({ key, count }) => t(`continue.trials.${key}`, { count }));
   return (
     <ConfirmAction
       onClose={onClose}

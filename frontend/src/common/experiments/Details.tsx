@@ -7,7 +7,7 @@ import { KeyValues, Section } from "../../components/basics";
 import { stateWord } from "../../components/StateBadge";
 import { Elapsed, Stamp } from "../../components/Time";
 import uiCss from "../../components/ui.module.css";
-import { word } from "../../i18n/words";
+import { useTitles } from "../../lib/catalog";
 import { slotsText } from "../../lib/held";
 import { ModelsMade } from "../models/ModelsMade";
 import { ModelsUsed } from "../models/ModelsUsed";
@@ -70,6 +70,7 @@ function Timeline({ experiment: data }: { experiment: ExperimentDetail }) {
 
 function Resources({ experiment: data }: { experiment: ExperimentDetail }) {
   const { t } = useTranslation();
+  const { method } = useTitles();
   return (
     <Section title={t("experiment.resources")}>
       <KeyValues
@@ -79,7 +80,7 @@ function Resources({ experiment: data }: { experiment: ExperimentDetail }) {
           [t("experiments.slots"), slotsText(t, data)],
           [t("nodes.pool"), data.pool],
           [t("queue.priority"), String(data.priority)],
-          [t("experiments.searcher"), word(t, "searcher", data.searcher)],
+          [t("experiments.searcher"), method(data.searcher)],
           ...(data.metric_name
             ? ([[t("experiment.metric"), `${data.metric_name} (${data.metric_goal ?? ""})`]] as [string, string][])
             : []),

@@ -50,18 +50,20 @@ test("a confirmation counts trials that run, that wait, and that are still to be
 
 test("who goes on depends on the search and on more length", () => {
   const trials = { FAILED: 1, CANCELED: 2, COMPLETED: 5, STOPPED_EARLY: 1 };
-  expect(goingOn({ searcher: "single", num_trials_by_state: { COMPLETED: 1 } }, true)).toEqual([
+  expect(goingOn({ num_trials_by_state: { COMPLETED: 1 } }, { is_search: false, compares: false }, true)).toEqual([
     { key: "single", count: 1 },
   ]);
-  expect(goingOn({ searcher: "random", num_trials_by_state: trials }, false)).toEqual([
+  expect(goingOn({ num_trials_by_state: trials }, { is_search: true, compares: false }, false)).toEqual([
     { key: "broken", count: 3 },
     { key: "stay", count: 6 },
   ]);
-  expect(goingOn({ searcher: "random", num_trials_by_state: trials }, true)).toEqual([
+  expect(goingOn({ num_trials_by_state: trials }, { is_search: true, compares: false }, true)).toEqual([
     { key: "broken", count: 3 },
     { key: "longer", count: 6 },
   ]);
-  expect(goingOn({ searcher: "asha", num_trials_by_state: trials }, false)).toEqual([{ key: "underWay", count: 2 }]);
+  expect(goingOn({ num_trials_by_state: trials }, { is_search: true, compares: true }, false)).toEqual([
+    { key: "underWay", count: 2 },
+  ]);
 });
 
 test("the length is the search's, else the trainer's, else the code's own", () => {

@@ -1,6 +1,7 @@
 /** What can be done with an experiment now, and what it would touch. Pure. */
 import type { Experiment, Me } from "../../api/queries";
 import { mayChange } from "../../lib/access";
+import type { SearchMethod } from "../../lib/catalog";
 import { isTerminal } from "../../lib/states";
 
 export type Operation =
@@ -106,16 +107,16 @@ export function effects(
  * A search that judges its trials goes on with those that were under way; others take what did not end
  * well, and everything when there is more length. */
 export function goingOn(
-  data: Pick<Facts, "num_trials_by_state"> & Pick<Experiment, "searcher">,
+  data: Pick<Facts, "num_trials_by_state">,
+  method: Pick<SearchMethod, "is_search" | "compares">,
   isLonger: boolean,
 ): { key: "single" | "underWay" | "broken" | "longer" | "stay"; count: number }[] {
   const by = (...states: string[]): number =>
     states.reduce((sum, state) => sum + (data.num_trials_by_state[state] ?? 0), 0);
   const broken = by("FAILED", "CANCELED");
   const complete = by("COMPLETED", "STOPPED_EARLY");
-  if (data.searcher === "single") return [{ key: "single", count: broken + complete }];
-  if (data.searcher === "asha")
-    return [{ key: "underWay" as const, count: by("CANCELED") }].filter((entry) => entry.count > 0);
+  if (!method.is_search) return [{ key: "single", count: broken + complete }];
+  if (method.compares) return [{ key: "underWay" as const, count: by("CANCELED") }].filter((entry) => entry.count > 0);
   const all = [
     { key: "broken" as const, count: broken },
     { key: isLonger ? ("longer" as const) : ("stay" as const), count: complete },

@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import { ApiError } from "../../api/client";
 import { type TrialDetail, wholeTrial } from "../../api/queries";
 import { Notice, PageHead, Skeleton } from "../../components/basics";
+import { isSingle } from "../../lib/catalog";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { Failure } from "../../components/QueryView";
 import { Tabs } from "../../components/Tabs";
@@ -125,7 +126,7 @@ export function Compare() {
 /** The experiment's name; with the trial's number in a search, and its id where two would be called the same. */
 function namesOf(trials: readonly TrialDetail[], trialNo: (no: number) => string): Map<number, string> {
   const name = (one: TrialDetail): string =>
-    one.searcher === "single" ? one.experiment_name : `${one.experiment_name} · ${trialNo(one.no)}`;
+    isSingle(one) ? one.experiment_name : `${one.experiment_name} · ${trialNo(one.no)}`;
   return new Map(
     trials.map((one) => [
       one.id,

@@ -10,6 +10,7 @@ import { type Diagnosis, me, trial, trialDiagnoses, type TrialDetail } from "../
 import { Empty, Lines, Meter, Notice, PageHead, Section } from "../../components/basics";
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Stamp } from "../../components/Time";
+import { isSingle } from "../../lib/catalog";
 import * as format from "../../lib/format";
 import { AdviceList } from "./AdviceList";
 import { CancelDialog } from "./CancelDialog";
@@ -35,7 +36,7 @@ function OfTrial({ trial: data }: { trial: TrialDetail }) {
   const all = useQuery(trialDiagnoses(data.id));
   const chosen = useSearch({ from: "/app/trials/$trialId/diagnosis" }).diagnosis;
   const found = all.data?.find((one) => one.id === chosen) ?? all.data?.[0];
-  const name = data.searcher === "single" ? data.experiment_name : `${data.experiment_name} · ${data.no}`;
+  const name = isSingle(data) ? data.experiment_name : `${data.experiment_name} · ${data.no}`;
   return (
     <>
       <PageHead

@@ -13,9 +13,9 @@ import { actions, type Column, column, lead, numeric } from "../../components/ta
 import { FormDialog } from "../../components/dialogs/FormDialog";
 import { PagedList } from "../../components/tables/PagedTable";
 import { Ago } from "../../components/Time";
+import { useCatalog } from "../../lib/catalog";
 import * as format from "../../lib/format";
 import { PoolProvider } from "./PoolProvider";
-import { kindOf, NAMES } from "./providerForm";
 import { ProviderDialog } from "./ProviderDialog";
 import layout from "../../components/layout.module.css";
 import { bodyOf, PoolContainersCell, PoolContainersFields, rulesOf } from "./PoolContainers";
@@ -106,10 +106,11 @@ export function Pools() {
 
 function ProviderCell({ pool, isChosen }: { pool: Pool; isChosen: boolean }) {
   const { t } = useTranslation();
+  const kinds = useCatalog()?.providers ?? [];
   if (pool.provider === null) return <span className="dim">{t("provider.none")}</span>;
   return (
     <Link to="/settings" search={{ tab: "pools", pool: pool.name }} aria-current={isChosen || undefined}>
-      {NAMES[kindOf(pool.provider)]}
+      {kinds.find(({ kind }) => kind === pool.provider)?.title ?? pool.provider}
     </Link>
   );
 }

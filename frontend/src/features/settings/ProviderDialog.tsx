@@ -6,7 +6,8 @@ import { useTranslation } from "react-i18next";
 import { client, type Schemas, unwrap } from "../../api/client";
 import { FormDialog } from "../../components/dialogs/FormDialog";
 import layout from "../../components/layout.module.css";
-import { bodyOf, type Draft, draftOf, fresh, isReady, KINDS, kindOf, NAMES, OPTIONS } from "./providerForm";
+import { inLanguage, type ProviderOption, useCatalog } from "../../lib/catalog";
+import { bodyOf, type Draft, draftOf, fresh, isReady } from "./providerForm";
 
 interface Fields {
   draft: Draft;
@@ -26,12 +27,14 @@ export function ProviderDialog({
   const queryClient = useQueryClient();
   const [draft, setDraft] = useState<Draft>(() => (provider ? draftOf(provider) : fresh));
   const set = (changes: Partial<Draft>): void => setDraft({ ...draft, ...changes });
+  const kinds = useCatalog()?.providers ?? [];
+  const known = kinds.find(({ kind }) => kind === draft.kind)?.options ?? [];
   const save = useMutation({
     mutationFn: () =>
       unwrap(
         client.PUT("/api/v1/pools/{name}/provider", {
           params: { path: { name: draft.name.trim() } },
-          body: bodyOf(draft),
+          body: bodyOf(draft, known),
         }),
       ),
     onSuccess: async () => {
@@ -43,7 +46,7 @@ export function ProviderDialog({
     <FormDialog
       title={provider ? t("provider.changeOf", { name: provider.pool }) : t("provider.add")}
       size="lg"
-      ready={isReady(draft)}
+      ready={isReady(draft, known)}
       pending={save.isPending}
       error={save.error}
       testId="provider-form"
@@ -64,15 +67,15 @@ export function ProviderDialog({
         <Select
           label={t("provider.title")}
           value={draft.kind}
-          onChange={(value) => set({ kind: kindOf(value ?? "") })}
+          onChange={(value) => set({ kind: kinds.find(({ kind }) => kind === value)?.kind ?? draft.kind })}
           allowDeselect={false}
-          data={KINDS.map((kind) => ({ value: kind, label: NAMES[kind] }))}
+          data={kinds.map(({ kind, title }) => ({ value: kind, label: title }))}
           w={150}
         />
       </div>
       <Size draft={draft} set={set} />
       <Cost draft={draft} set={set} canRestart={provider !== null} />
-      <Options draft={draft} set={set} />
+      <Options draft={draft} set={set} known={known} />
     </FormDialog>
   );
 }
@@ -150,26 +153,36 @@ function Cost({ draft, set, canRestart }: Fields & { canRestart: boolean }) {
   );
 }
 
-function Options({ draft, set }: Fields) {
-  const { t } = useTranslation();
-  const { required, optional } = OPTIONS[draft.kind];
-  const option = (name: string, isRequired: boolean) => (
-    <TextInput
-      key={name}
-      label={<span className="mono">{name}</span>}
-      value={draft.options[name] ?? ""}
-      onChange={(e) => set({ options: { ...draft.options, [name]: e.currentTarget.value } })}
-      required={isRequired}
-      maxLength={256}
-      w={220}
-    />
-  );
+function Options({ draft, set, known }: Fields & { known: readonly ProviderOption[] }) {
+  const { t, i18n } = useTranslation();
+  const write = (name: string, value: string): void => set({ options: { ...draft.options, [name]: value } });
   return (
     <>
       <p className={`dim ${layout["text"]}`}>{t("provider.optionsHint")}</p>
       <div className={layout["fields"]}>
-        {required.map((name) => option(name, true))}
-        {optional.map((name) => option(name, false))}
+        {known.map(({ name, kind, is_required, default: usual, expected }) =>
+          kind === "flag" ? (
+            <Checkbox
+              key={name}
+              label={<span className="mono">{name}</span>}
+              checked={draft.options[name] === "yes"}
+              onChange={(e) => write(name, e.currentTarget.checked ? "yes" : "")}
+              w={220}
+            />
+          ) : (
+            <TextInput
+              key={name}
+              label={<span className="mono">{name}</span>}
+              description={expected && inLanguage(expected, i18n.language)}
+              placeholder={usual}
+              value={draft.options[name] ?? ""}
+              onChange={(e) => write(name, e.currentTarget.value)}
+              required={is_required}
+              maxLength={256}
+              w={220}
+            />
+          ),
+        )}
       </div>
     </>
   );

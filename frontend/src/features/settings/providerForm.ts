@@ -1,65 +1,14 @@
 /** What is asked for a pool's provider: the fields of the form, and the request they become. */
 import type { Schemas } from "../../api/client";
+import type { ProviderOption } from "../../lib/catalog";
 
 type Provider = Schemas["ProviderOut"];
 type ProviderIn = Schemas["ProviderIn"];
 
-export const KINDS = ["slurm", "ray", "kubernetes"] as const satisfies readonly ProviderIn["kind"][];
-
-/** The names of batch systems, which are the same in every language. */
-export const NAMES: Record<(typeof KINDS)[number], string> = {
-  slurm: "Slurm",
-  ray: "Ray",
-  kubernetes: "Kubernetes",
-};
-
-/** Options that each kind of provider needs, and those that may be left to the batch system. */
-export const OPTIONS: Record<(typeof KINDS)[number], { required: readonly string[]; optional: readonly string[] }> = {
-  slurm: {
-    required: ["server_url", "folder", "agent"],
-    optional: [
-      "host",
-      "partition",
-      "account",
-      "qos",
-      "gres",
-      "cpus_per_task",
-      "share_nodes",
-      "memory_mb",
-      "constraint",
-      "reservation",
-      "exclude",
-      "storage_dir",
-    ],
-  },
-  ray: {
-    required: ["server_url", "address", "agent", "storage_dir"],
-    optional: ["cpus", "gpus", "memory_mb", "resources"],
-  },
-  kubernetes: {
-    required: ["server_url", "namespace", "image", "cpus", "memory"],
-    optional: [
-      "gpus",
-      "gpu_resource",
-      "node_selector",
-      "tolerations",
-      "queue",
-      "priority_class",
-      "service_account",
-      "image_pull_policy",
-      "image_pull_secret",
-      "storage_claim",
-      "grace_s",
-      "user_id",
-      "context",
-    ],
-  },
-};
-
 /** Numbers are what the boxes hold: an empty one is "". */
 export interface Draft {
   name: string;
-  kind: (typeof KINDS)[number];
+  kind: ProviderIn["kind"];
   slots: number | string;
   slotType: "cpu" | "cuda";
   min: number | string;
@@ -89,11 +38,9 @@ export const fresh: Draft = {
   options: {},
 };
 
-export const kindOf = (kind: string): Draft["kind"] => KINDS.find((one) => one === kind) ?? "slurm";
-
 export const draftOf = (provider: Provider): Draft => ({
   name: provider.pool,
-  kind: kindOf(provider.kind),
+  kind: provider.kind as Draft["kind"],
   slots: provider.slots,
   slotType: provider.slot_type === "cuda" ? "cuda" : "cpu",
   min: provider.min_pilots,
@@ -109,7 +56,7 @@ export const draftOf = (provider: Provider): Draft => ({
 
 const limit = (value: number | string): number | null => (value === "" ? null : Number(value));
 
-export const bodyOf = (draft: Draft): ProviderIn => ({
+export const bodyOf = (draft: Draft, known: readonly ProviderOption[]): ProviderIn => ({
   kind: draft.kind,
   slots: Number(draft.slots),
   slot_type: draft.slotType,
@@ -123,17 +70,18 @@ export const bodyOf = (draft: Draft): ProviderIn => ({
   restart_count: draft.countAnew,
   options: Object.fromEntries(
     Object.entries(draft.options)
-      .filter(([name]) => [...OPTIONS[draft.kind].required, ...OPTIONS[draft.kind].optional].includes(name))
+      .filter(([name]) => known.some((option) => option.name === name))
       .map(([name, value]): [string, string] => [name, value.trim()])
       .filter(([, value]) => value !== ""),
   ),
 });
 
-/** Whether everything that is needed is there; the server judges the rest. */
-export const isReady = (draft: Draft): boolean =>
+/** Whether everything that is needed is there; the server judges the rest. Not before it has said what it knows. */
+export const isReady = (draft: Draft, known: readonly ProviderOption[]): boolean =>
+  known.length > 0 &&
   draft.name.trim() !== "" &&
   [draft.slots, draft.max, draft.hours, draft.idleMinutes].every((value) => Number(value) > 0) &&
-  OPTIONS[draft.kind].required.every((name) => (draft.options[name] ?? "").trim() !== "");
+  known.every(({ name, is_required }) => !is_required || (draft.options[name] ?? "").trim() !== "");
 
 /** Pilots by what people ask: are they on their way, do they run? */
 export function countsOf(byState: Record<string, number>) {

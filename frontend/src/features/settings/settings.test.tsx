@@ -28,9 +28,21 @@ const WELL: Health = {
   worker: "ok",
 };
 let ready = WELL;
+const words = (en: string) => ({ en, zh: en });
+const CATALOG = {
+  search_methods: [],
+  notified_events: [
+    { kind: "trial.failed", title: words("Trial failed"), when: "", is_cluster: false },
+    { kind: "experiment.ended", title: words("Experiment ended"), when: "", is_cluster: false },
+    { kind: "trial.stuck", title: words("Trial stuck"), when: "", is_cluster: false },
+    { kind: "node.lost", title: words("Node lost"), when: "", is_cluster: true },
+  ],
+  providers: [],
+};
 const server = {
   onRequest: async ({ request }: { request: Request }) => {
     if (request.url.endsWith("/readyz")) return Response.json(ready, { status: ready.status === "ready" ? 200 : 503 });
+    if (request.url.endsWith("/catalog")) return Response.json(CATALOG);
     if (request.method === "GET") return Response.json({ items: [], next: null });
     const path = new URL(request.url).pathname;
     sent.set(path, await request.json());
@@ -202,12 +214,24 @@ test("entries of the audit log lead to what they are about", () => {
 });
 
 test("the form of a provider sends what was filled in, and no empty option", () => {
-  const options = { server_url: " http://10.0.0.5:8470 ", folder: "/shared", agent: "/opt/muster-agent", qos: " " };
+  const option = { kind: "text" as const, default: "", expected: null };
+  const known = [
+    ...["server_url", "folder", "agent"].map((name) => ({ ...option, name, is_required: true })),
+    { ...option, name: "qos", is_required: false },
+  ];
+  const options = {
+    server_url: " http://10.0.0.5:8470 ",
+    folder: "/shared",
+    agent: "/opt/muster-agent",
+    qos: " ",
+    queue: "of another kind",
+  };
   const draft = { ...fresh, name: "gpu", hours: 0.5, idleMinutes: 2, min: 1, maxSlotHours: 12, options };
-  expect(isReady(draft)).toBe(true);
-  expect(isReady({ ...draft, options: { ...options, agent: "" } })).toBe(false);
-  expect(isReady({ ...draft, slots: "" })).toBe(false);
-  expect(bodyOf({ ...draft, exclusive: true })).toEqual({
+  expect(isReady(draft, known)).toBe(true);
+  expect(isReady(draft, [])).toBe(false);
+  expect(isReady({ ...draft, options: { ...options, agent: "" } }, known)).toBe(false);
+  expect(isReady({ ...draft, slots: "" }, known)).toBe(false);
+  expect(bodyOf({ ...draft, exclusive: true }, known)).toEqual({
     kind: "slurm",
     slots: 1,
     slot_type: "cpu",

@@ -11,6 +11,7 @@ import { documentSchema, experiment, type ExperimentDetail, me } from "../../api
 import { Code, Notice, PageHead, Skeleton } from "../../components/basics";
 import { ErrorBoundary } from "../../components/ErrorBoundary";
 import { ErrorNotice } from "../../components/QueryView";
+import { useTitles } from "../../lib/catalog";
 import { asOverride, forkFrom, type Load, startOf } from "../../lib/forking";
 import { useIdempotency } from "../../lib/idempotency";
 import { readPref, writePref } from "../../lib/prefs";
@@ -22,7 +23,7 @@ import { PlanPanel } from "./PlanPanel";
 import { PreviewPane } from "./PreviewPane";
 import type { SchemaNode } from "./schema";
 import css from "./submit.module.css";
-import { FIRST, GROUPS, type Template, TEMPLATES, templateOf } from "./templates";
+import { FIRST, groups, hasTitle, methodOf, type Template, TEMPLATES, templateOf } from "./templates";
 import layout from "../../components/layout.module.css";
 
 const Editor = lazy(() => import("./editor"));
@@ -303,6 +304,7 @@ interface ToolbarProps {
 
 function Toolbar({ shape, onShape, onPick }: ToolbarProps) {
   const { t } = useTranslation();
+  const { method } = useTitles();
   return (
     <div className={css["bar"]}>
       <Menu position="bottom-start">
@@ -312,10 +314,10 @@ function Toolbar({ shape, onShape, onPick }: ToolbarProps) {
           </Button>
         </Menu.Target>
         <Menu.Dropdown className={css["templates"]}>
-          {(Object.keys(GROUPS) as (keyof typeof GROUPS)[]).map((group) => (
+          {groups.map(({ id: group, templates }) => (
             <Fragment key={group}>
               <Menu.Label>{t(`submit.groups.${group}`)}</Menu.Label>
-              {GROUPS[group].map((id) => (
+              {templates.map((id) => (
                 <Menu.Item
                   key={id}
                   onClick={() => {
@@ -324,7 +326,7 @@ function Toolbar({ shape, onShape, onPick }: ToolbarProps) {
                   }}
                   data-testid={`template-${id}`}
                 >
-                  {t(`submit.templates.${id}`)}
+                  {hasTitle(id) ? t(`submit.templates.${id}`) : method(methodOf(id))}
                 </Menu.Item>
               ))}
             </Fragment>

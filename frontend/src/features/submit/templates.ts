@@ -18,8 +18,8 @@ export interface Template {
   files: CodeFile[];
 }
 
-/** In the order in which they are offered, by what they show. */
-export const GROUPS = {
+/** In the order in which they are offered, by what they show, under titles of their own. */
+const GROUPS = {
   first: ["digits-ddp", "one-worker", "shakespeare-gpt"],
   parallel: ["multi-node", "fsdp", "pipeline", "elastic", "resume"],
   search: ["digits-asha", "search-grid", "search-random", "search-bayesian", "search-hyperband", "search-pbt"],
@@ -46,6 +46,20 @@ export const TEMPLATES: ReadonlyMap<string, Template> = new Map(
     return [idOf(path), { id: idOf(path), document, files }];
   }),
 );
+
+const listed: ReadonlySet<string> = new Set<string>(Object.values(GROUPS).flat());
+/** Searches without a title of their own, which go by the name of their method. */
+const others = [...TEMPLATES.keys()].filter((id) => id.startsWith("search-") && !listed.has(id));
+
+export const groups = (Object.keys(GROUPS) as (keyof typeof GROUPS)[]).map((id) => ({
+  id,
+  templates: id === "search" ? [...GROUPS.search, ...others] : GROUPS[id],
+}));
+
+export const hasTitle = (id: string): id is TemplateId => listed.has(id);
+
+/** The method of search that a template is about; "" without one. */
+export const methodOf = (id: string): string => /\bmethod: *(\w+)/.exec(TEMPLATES.get(id)?.document ?? "")?.[1] ?? "";
 
 export const templateOf = (id: string | undefined): Template | undefined =>
   id === undefined ? undefined : TEMPLATES.get(id);

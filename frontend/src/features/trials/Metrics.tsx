@@ -24,6 +24,7 @@ import { PhoneFold } from "../../components/tables/PhoneFold";
 import { QueryView } from "../../components/QueryView";
 import { stateWord } from "../../components/StateBadge";
 import { type Along, type Growing, meanOver, SAMPLES_METRIC } from "../../lib/series/axis";
+import { isSingle } from "../../lib/catalog";
 import * as format from "../../lib/format";
 import { type Labels, lineLabels, NO_LABELS, splitRun } from "../../lib/series/runs";
 import { type ChartSpec, chartSpecs } from "../../lib/series/series";
@@ -171,10 +172,7 @@ function fileOf(t: TFunction, trial: TrialDetail) {
   const values = Object.entries(trial.summary);
   const value = (raw: unknown): string => (typeof raw === "string" ? raw : JSON.stringify(raw));
   return {
-    title:
-      trial.searcher === "single"
-        ? trial.experiment_name
-        : `${trial.experiment_name} · ${t("trial.no", { no: trial.no })}`,
+    title: isSingle(trial) ? trial.experiment_name : `${trial.experiment_name} · ${t("trial.no", { no: trial.no })}`,
     facts: [`${stateWord(t, trial.state)} · ${t("chart.atStep", { step: format.count(trial.step) })}`],
     tables: [
       {

@@ -10,6 +10,7 @@ import { Reason } from "../../components/text/Message";
 import { QueryView } from "../../components/QueryView";
 import { Tabs } from "../../components/Tabs";
 import { Details } from "../../common/experiments/Details";
+import { isSingle } from "../../lib/catalog";
 import * as format from "../../lib/format";
 import { isTerminal } from "../../lib/states";
 import { useTrialSearch } from "./address";
@@ -64,7 +65,7 @@ function TrialView({ trial: data }: { trial: TrialDetail }) {
     ["experiment", data.experiment_id],
     ["scaling", data.experiment_id],
   );
-  const isOnly = whole ? whole.only_trial_id === data.id : data.searcher === "single";
+  const isOnly = whole ? whole.only_trial_id === data.id : isSingle(data);
   const home = useHome(data);
   const tab = TABS.find((name) => name === search.tab) ?? home ?? "metrics";
   const tabs = useTabs(data, tab, isOnly);

@@ -1,17 +1,6 @@
 /** Notifications: rules, targets, their history, and the inbox. */
 export const notifications = {
   notify: {
-    kind: {
-      trial_failed: "Trial failed",
-      trial_stuck: "Trial stuck",
-      search_finished: "Search finished",
-      experiment_ended: "Experiment ended",
-      experiment_new_best: "New best value",
-      checkpoint_damaged: "Checkpoint damaged",
-      budget_reached: "Budget threshold reached",
-      node_lost: "Node lost",
-      test: "Test",
-    },
     about: {
       trial: "trial {{no}} of {{name}}",
       project: "project {{name}}",

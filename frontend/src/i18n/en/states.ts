@@ -1,4 +1,4 @@
-/** States, flags and search methods by name. */
+/** States and flags by name. */
 export const states = {
   state: {
     DRAFT: "Draft",
@@ -29,13 +29,4 @@ export const states = {
   },
   held: { of: "{{held}} of {{asked}} {{type}}", ofSearch: "{{held}} {{type}} ({{asked}} each)" },
   flag: { STALLED: "Stalled", DEGRADED: "Degraded", UNREACHABLE: "Unreachable", QUIET: "Quiet" },
-  searcher: {
-    single: "Single trial",
-    grid: "Grid",
-    random: "Random",
-    asha: "ASHA",
-    hyperband: "Hyperband",
-    median: "Median stopping",
-    pbt: "PBT",
-  },
 } as const;

@@ -3,17 +3,6 @@ import type { Same } from "../same";
 
 export const notifications: Same<typeof english> = {
   notify: {
-    kind: {
-      trial_failed: "试验失败",
-      trial_stuck: "试验停滞",
-      search_finished: "搜索结束",
-      experiment_ended: "实验结束",
-      experiment_new_best: "新的最佳值",
-      checkpoint_damaged: "检查点损坏",
-      budget_reached: "达到预算阈值",
-      node_lost: "节点失联",
-      test: "测试",
-    },
     about: {
       trial: "{{name}} 的试验 {{no}}",
       project: "项目 {{name}}",

@@ -31,13 +31,4 @@ export const states: Same<typeof english> = {
   },
   held: { of: "{{held}} / {{asked}} {{type}}", ofSearch: "{{held}} {{type}}（每个 {{asked}}）" },
   flag: { STALLED: "停滞", DEGRADED: "降级", UNREACHABLE: "不可达", QUIET: "无输出" },
-  searcher: {
-    single: "单个试验",
-    grid: "网格搜索",
-    random: "随机搜索",
-    asha: "ASHA 搜索",
-    hyperband: "Hyperband 搜索",
-    median: "中位数停止",
-    pbt: "种群训练",
-  },
 };

@@ -12,6 +12,7 @@ import uiCss from "../../../components/ui.module.css";
 import * as format from "../../../lib/format";
 import { shownState, slotsText } from "../../../lib/held";
 import { isTerminal } from "../../../lib/states";
+import { useTitles } from "../../../lib/catalog";
 import css from "./table.module.css";
 import { isBuiltIn, labelText, valueLabel } from "./tableColumns";
 import layout from "../../../components/layout.module.css";
@@ -77,7 +78,7 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
         </span>
       );
     case "searcher":
-      return t(`searcher.${item.searcher}` as "searcher.asha", { defaultValue: item.searcher });
+      return <MethodTitle name={item.searcher} />;
     case "trials":
       return <Trials item={item} />;
     case "metric":
@@ -122,6 +123,10 @@ export function cell(t: TFunction, id: string, item: Experiment, narrow: Narrow)
     case "notes":
       return <span title={item.notes}>{item.notes.split("\n", 1)[0]}</span>;
   }
+}
+
+function MethodTitle({ name }: { name: string }) {
+  return useTitles().method(name);
 }
 
 /** How many trials there are, then their states: the number is never cut. */

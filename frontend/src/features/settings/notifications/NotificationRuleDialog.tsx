@@ -7,7 +7,7 @@ import { client, unwrap } from "../../../api/client";
 import { type Kind, me, notificationTargets, projects, type Rule } from "../../../api/queries";
 import { FormDialog } from "../../../components/dialogs/FormDialog";
 import layout from "../../../components/layout.module.css";
-import { ADMIN_KINDS, kindKey, KINDS } from "../../../lib/notifications";
+import { useCatalog, useTitles } from "../../../lib/catalog";
 import css from "./notifications.module.css";
 
 /** Value of the box for the inbox, among the ids of targets. */
@@ -103,16 +103,18 @@ function Kinds({
 }) {
   const { t } = useTranslation();
   const isAdmin = useQuery(me).data?.role === "admin" && !ofProject;
-  const offered = KINDS.filter((kind) => isAdmin || !ADMIN_KINDS.includes(kind) || kinds.includes(kind));
+  const events = useCatalog()?.notified_events ?? [];
+  const { event } = useTitles();
+  const offered = events.filter(({ kind, is_cluster }) => isAdmin || !is_cluster || kinds.includes(kind));
   return (
     <Checkbox.Group size="xs" label={t("notify.events")} value={kinds}>
       <div className={css["kinds"]}>
-        {offered.map((kind) => (
+        {offered.map(({ kind }) => (
           <Checkbox
             key={kind}
             size="xs"
             value={kind}
-            label={t(`notify.kind.${kindKey(kind)}`)}
+            label={event(kind)}
             onChange={() => onChange(toggled(kinds, kind))}
           />
         ))}

@@ -1,6 +1,6 @@
 import { Button, Switch } from "@mantine/core";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { TFunction } from "i18next";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
@@ -11,14 +11,11 @@ import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
 import { actions, type Column, column, DataTable, lead } from "../../../components/tables/DataTable";
 import { ErrorNotice, QueryView } from "../../../components/QueryView";
 import layout from "../../../components/layout.module.css";
-import { kindKey } from "../../../lib/notifications";
+import { useTitles } from "../../../lib/catalog";
 import { NotificationRuleDialog } from "./NotificationRuleDialog";
 import css from "./notifications.module.css";
 
 const path = (rule: Rule) => ({ params: { path: { rule_id: rule.id } } });
-
-const eventsOf = (t: TFunction, rule: Rule): string =>
-  rule.kinds.map((kind) => t(`notify.kind.${kindKey(kind)}`)).join(t("notify.comma"));
 
 /** Which events are told, and where. */
 export function NotificationRules({ project, mayChange }: { project: string | undefined; mayChange: boolean }) {
@@ -86,6 +83,8 @@ function RuleTable({
   const { t } = useTranslation();
   const queryClient = useQueryClient();
   const targets = useQuery(notificationTargets(project)).data?.items ?? [];
+  const { event } = useTitles();
+  const eventsOf = (rule: Rule): string => rule.kinds.map(event).join(t("notify.comma"));
   const [deleting, setDeleting] = useState<Rule | null>(null);
   const change = useMutation({
     mutationFn: ({ rule, body }: { rule: Rule; body: Schemas["NotificationRulePatch"] }) =>
@@ -93,7 +92,7 @@ function RuleTable({
     onSuccess: () => queryClient.invalidateQueries({ queryKey: ["notification-rules"] }),
   });
   const columns: Column<Rule>[] = [
-    lead("events", t("notify.events"), (rule) => eventsOf(t, rule)),
+    lead("events", t("notify.events"), (rule) => eventsOf(rule)),
     column("experiments", t("notify.experiments"), (rule) => experimentsOf(t, rule)),
     column("to", t("notify.sendTo"), (rule) => recipientsOf(t, rule, targets).join(t("notify.comma"))),
     column("active", t("notify.active"), (rule) => (
@@ -102,14 +101,14 @@ function RuleTable({
         checked={rule.is_enabled}
         disabled={!onEdit || change.isPending}
         onChange={(e) => change.mutate({ rule, body: { is_enabled: e.currentTarget.checked } })}
-        aria-label={t("notify.activeOf", { events: eventsOf(t, rule) })}
+        aria-label={t("notify.activeOf", { events: eventsOf(rule) })}
       />
     )),
   ];
   if (onEdit)
     columns.push(
       actions("actions", t("common.rowActions"), (rule) => (
-        <RuleActions events={eventsOf(t, rule)} onEdit={() => onEdit(rule)} onDelete={() => setDeleting(rule)} />
+        <RuleActions events={eventsOf(rule)} onEdit={() => onEdit(rule)} onDelete={() => setDeleting(rule)} />
       )),
     );
   return (
@@ -124,7 +123,7 @@ function RuleTable({
           run={() => unwrap(client.DELETE("/api/v1/notifications/rules/{rule_id}", path(deleting)))}
           changes={["notification-rules"]}
         >
-          {t("notify.deleteRuleText", { events: eventsOf(t, deleting) })}
+          {t("notify.deleteRuleText", { events: eventsOf(deleting) })}
         </ConfirmAction>
       ) : null}
     </>
