@@ -479,7 +479,7 @@ OTHER_ERRORS = {"problem", "NotConfigured", "Refused", "Unreachable", "Failure",
 def raised_codes() -> dict[str, int | None]:
     """Code → status, where the code shows it."""
     found: dict[str, int | None] = {code: status for status, code in _HTTP_CODES.items()}
-    for folder in ("server/muster_server", "trainer/muster"):
+    for folder in ("server/muster_server", "trainer/muster", "parts"):
         for path in (ROOT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call):
@@ -502,5 +502,5 @@ def test_every_error_code_is_explained_with_its_status() -> None:
     assert sorted(set(raised) - set(rows)) == []
     wrong = {c: (rows[c], s) for c, s in raised.items() if s is not None and rows[c] != s}
     assert wrong == {}
-    literals = {value for f in ("server", "trainer") for value in constants(ROOT / f)}
+    literals = {value for f in ("server", "trainer", "parts") for value in constants(ROOT / f)}
     assert sorted(set(rows) - literals) == [], "explained, and raised nowhere"

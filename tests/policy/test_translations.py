@@ -67,9 +67,15 @@ def texts(node: ast.expr) -> Iterator[str]:
         yield from texts(node.orelse)
 
 
+def server_modules() -> Iterator[Path]:
+    """Yield the modules of the server and of its optional parts."""
+    for folder in (ROOT / "server/muster_server", ROOT / "parts"):
+        yield from folder.rglob("*.py")
+
+
 def messages() -> Iterator[tuple[str, set[str]]]:
     """(code, parameters) of every message that the code makes."""
-    for path in (ROOT / "server" / "muster_server").rglob("*.py"):
+    for path in server_modules():
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call) or ast.unparse(node.func) != "Message":
                 continue
@@ -85,7 +91,7 @@ def messages() -> Iterator[tuple[str, set[str]]]:
 def event_types() -> set[str]:
     """Where the code shows what it gives to add_event or EventRow."""
     found: set[str] = set()
-    for path in (ROOT / "server" / "muster_server").rglob("*.py"):
+    for path in server_modules():
         if "testing" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
@@ -115,8 +121,8 @@ def test_every_type_of_event() -> None:
     assert len(types) > 30
     assert sorted(types - table("events")) == []
     # The types that jobs name are constants of the wire.
-    folders = (ROOT / "server/muster_server", ROOT / "trainer/muster/wire")
-    constants = "".join(p.read_text() for folder in folders for p in folder.rglob("*.py"))
+    wire = (ROOT / "trainer/muster/wire").rglob("*.py")
+    constants = "".join(path.read_text() for path in (*server_modules(), *wire))
     gone = {text for text in table("events") - MADE_UP if f'"{text}"' not in constants}
     assert gone == set(), "translated, and said nowhere"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("agent/muster_agent", "server/muster_server", "trainer/muster")
+PACKAGES = ("agent/muster_agent", "server/muster_server", "trainer/muster", "parts")
 FRAGMENT = re.compile(
     r"(?:Of|By|From|As|With|Without|Whether|How|What|Why|Who|Whose|Which|When|Where|That|Those|"
     r"Both|Likewise|Also|The same|Needs|Has|Is|Are|Was|Does)\b(?!`)|[a-z_]+: |`?None`?[:;,.]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Reporter(Protocol):
+class MetricSource(Protocol):
     """An allocation, or what stands for one."""
 
     @property
@@ -16,7 +16,7 @@ class Reporter(Protocol):
     def attempt_no(self) -> int: ...
 
 
-class ReportingAllocation(Reporter, Protocol):
+class ReportingAllocation(MetricSource, Protocol):
     """An allocation that reports."""
 
     @property

@@ -36,7 +36,7 @@ from muster_server.domain.metrics import (
     is_headline,
 )
 from muster_server.domain.search import CARRIERS
-from muster_server.services.core.reporters import Reporter, ReportingAllocation
+from muster_server.services.core.reporters import MetricSource, ReportingAllocation
 from muster_server.services.metrics import summaries
 from muster_server.services.metrics.columns import Column, Part, read_columns, values_of
 from muster_server.settings import get_settings
@@ -315,7 +315,7 @@ def printable(text: str) -> str:
 
 def store_batch(
     session: Session,
-    allocation: Reporter,
+    allocation: MetricSource,
     seq: int,
     rank: int,
     columns: Sequence[Column],
@@ -357,7 +357,7 @@ def _by_name(column: Column) -> str:
     return column.name
 
 
-def series_row(allocation: Reporter, rank: int, column: Column) -> dict[str, Any]:
+def series_row(allocation: MetricSource, rank: int, column: Column) -> dict[str, Any]:
     return {
         "trial_id": allocation.trial_id,
         "attempt_no": allocation.attempt_no,
