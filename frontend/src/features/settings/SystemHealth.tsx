@@ -45,9 +45,11 @@ function Parts({ health: data }: { health: Health }) {
             {t(`installation.states.${state}`)}
           </span>
         )),
-        column("effect", t("installation.effect"), ({ name, tone, loop }) => (
+        column("effect", t("installation.effect"), ({ name, state, tone, loop }) => (
           <span className={tone === "ok" ? "dim" : undefined}>
-            {tone === "ok" ? t(`installation.does.${name}`) : t(`installation.without.${name}`)}
+            {state === "refuses_writes"
+              ? t("installation.withoutWrites")
+              : t(`installation.${tone === "ok" ? "does" : "without"}.${name}`)}
             {loop === null ? null : ` ${t("installation.failingLoop", { loop })}`}
           </span>
         )),

@@ -184,6 +184,15 @@ test("what is down says what that means, also when the server is not ready", asy
   ready = WELL;
 });
 
+test("a Redis that takes no writes holds back background jobs, not pages", async () => {
+  ready = { ...WELL, redis: "refuses_writes" };
+  await show("en", <SystemHealth />);
+  const row = await screen.findByRole("row", { name: /^Redis/ });
+  expect(row).toHaveTextContent("Refuses writes");
+  expect(row).toHaveTextContent("Background jobs wait. Pages still update at once.");
+  ready = WELL;
+});
+
 test("a part that nobody configured is no problem", () => {
   const tones = (health: Partial<Health>) => partsOf({ ...WELL, ...health }).map(({ tone }) => tone);
   expect(tones({})).toEqual(["ok", "ok", "ok", "ok"]);

@@ -128,6 +128,7 @@ export const administration = {
       worker: "Metrics are not compacted, notifications wait, and expired data stays.",
       redis: "Pages update every few seconds, and background jobs wait.",
     },
+    withoutWrites: "Background jobs wait. Pages still update at once.",
     failingLoop: "The latest round failed in {{loop}}.",
     versions: "Versions",
     server: "Server",

@@ -126,6 +126,7 @@ export const administration: Same<typeof english> = {
       worker: "指标不被压缩，通知等待发送，过期数据保留。",
       redis: "页面每隔几秒更新，后台任务等待。",
     },
+    withoutWrites: "后台任务等待；页面仍会立即更新。",
     failingLoop: "最近一轮在 {{loop}} 中失败。",
     versions: "版本",
     server: "服务器",
