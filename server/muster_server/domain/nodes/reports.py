@@ -28,7 +28,7 @@ from muster.wire import (
 )
 
 from ..lifecycle.outcomes import on_server_clock
-from ..states import ALLOCATION_TRANSITIONS
+from ..states import ALLOCATION_TRANSITIONS, AllocationState
 
 MAX_MESSAGE_CHARS = 4000
 
@@ -188,7 +188,11 @@ def is_reachable(before: str, after: str) -> bool:
             return True
         for start, end in ALLOCATION_TRANSITIONS:
             # Only the server declares a node LOST; no report of an agent passes through it.
-            if start == state and end not in seen and end not in ("LOST", "CLEANED"):
+            if (
+                start == state
+                and end not in seen
+                and end not in (AllocationState.LOST, AllocationState.CLEANED)
+            ):
                 seen.add(end)
                 todo.append(end)
     return False

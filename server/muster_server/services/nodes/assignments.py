@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from muster.wire import AllocationSpec, Assignment, AssignmentsReply, Rendezvous
 from muster_server.db.models import AllocationRow, AttemptRow, FileDeletionRow, NodeRow
 from muster_server.db.raw import AnyRow, columns_of
+from muster_server.domain.states import NodeState
 from muster_server.errors import MusterError
 from muster_server.security.principal import Principal
 
@@ -93,7 +94,7 @@ def get_indexes(session: Session) -> dict[Fence, int]:
     return {
         Fence(row.id, row.session_epoch): row.assignments_index
         for row in session.execute(_INDEXES)
-        if row.state != "LOST"
+        if row.state != NodeState.LOST
     }
 
 
@@ -118,7 +119,7 @@ def _judge(call: AssignmentsCall, node: _PollingNode | None) -> _PollingNode | M
     error = refusal(node, call.agent, call.fence.session_epoch)
     if error is not None or node is None:
         return error or superseded(None)
-    if node.state == "LOST":
+    if node.state == NodeState.LOST:
         return superseded(None)
     return node if node.assignments_index != call.unless else None
 

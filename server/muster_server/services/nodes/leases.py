@@ -21,6 +21,7 @@ from muster_server.db.clock import server_time_ms
 from muster_server.db.engine import touch
 from muster_server.db.models import AllocationRow, NodeRow, NodeSampleRow
 from muster_server.db.raw import columns_of
+from muster_server.domain.states import AllocationState, NodeState
 from muster_server.errors import MusterError
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
@@ -63,7 +64,7 @@ _LOCK_NODES = (
     .with_for_update()
 )
 _LOST = select(_ALLOCATIONS.c.node_id, _ALLOCATIONS.c.id).where(
-    _ALLOCATIONS.c.node_id.in_(_IDS), _ALLOCATIONS.c.observed == "LOST"
+    _ALLOCATIONS.c.node_id.in_(_IDS), _ALLOCATIONS.c.observed == AllocationState.LOST
 )
 _ADD_SAMPLES = insert(cast(Table, NodeSampleRow.__table__))
 
@@ -109,7 +110,9 @@ def renew(
     lost = _lost_of(session, [c.request.node_id for c in calls if c.request.running is not None])
     locked = lock_what_may_be_freed(session, lost, states=["LOST"]) if lost else set()
     nodes = {row.id: _LeasedNode(*row) for row in connection.execute(_LOCK_NODES, {"ids": ids})}
-    suspects = _lost_of(session, [row.id for row in nodes.values() if row.state == "SUSPECT"])
+    suspects = _lost_of(
+        session, [row.id for row in nodes.values() if row.state == NodeState.SUSPECT]
+    )
     terms = lease_terms(session, settings)
     decided = [
         _decide(
@@ -176,18 +179,18 @@ def _decide(
     error = refusal(node, call.agent, request.session_epoch)
     if error is not None or node is None:
         return error or superseded(None)
-    if node.state == "LOST" or must_compare:
+    if node.state == NodeState.LOST or must_compare:
         return superseded(node.name)
     values = {**heard_in_time(settings, terms, now), **_reported(request)}
     if "usage" in values and system_metrics.is_due(node.sampled_at, now):
         values["sampled_at"] = now
-    is_back = node.state == "SUSPECT"
+    is_back = node.state == NodeState.SUSPECT
     if is_back:
         # At once, and not with the next pass: a gang may wait for this node.
         values |= {"state": "ONLINE", "state_reason": "", "state_parts": None}
     found = request.problems
     is_news = found is not None and not health.are_known(node.problems, found)
-    frees = request.running is not None and node.state in ("RECONCILING", "ONLINE")
+    frees = request.running is not None and node.state in (NodeState.RECONCILING, NodeState.ONLINE)
     credential, changed = credentials.taken_up_or_replaced(
         node,
         call.agent,

@@ -64,6 +64,7 @@ from muster_server.domain.nodes.reports import (
     in_order,
     runs,
 )
+from muster_server.domain.states import AllocationState
 from muster_server.errors import MusterError, NotFound
 from muster_server.security.principal import Principal
 
@@ -209,7 +210,8 @@ def _judge(
         call=call,
         allocation=allocation,
         new=in_order(request.records[:MAX_RECORDS], allocation.acked_seq),
-        is_superseded=not is_current or allocation.observed in ("LOST", "CLEANED"),
+        is_superseded=not is_current
+        or allocation.observed in (AllocationState.LOST, AllocationState.CLEANED),
     )
 
 
@@ -239,7 +241,7 @@ def _free_ended(session: Session, superseded: Sequence[_Accepted], now: dt.datet
     ended = [
         one.allocation
         for one in superseded
-        if one.allocation.observed == "LOST"
+        if one.allocation.observed == AllocationState.LOST
         and any(
             isinstance(numbered.record, StateRecord) and numbered.record.observed == "EXITED"
             for numbered in one.call.request.records
@@ -502,7 +504,7 @@ def append_log(
         or allocation.attempt_no != attempt_no
     ):
         raise _unknown(allocation_id)
-    if allocation.observed in ("LOST", "CLEANED"):
+    if allocation.observed in (AllocationState.LOST, AllocationState.CLEANED):
         return offset + len(data)
     return storage.append(
         session,

@@ -272,7 +272,7 @@ def _refuse_takeover(node: NodeRow, settings: Settings, now: dt.datetime) -> Non
     waits until the node has been silent for as long as it takes to be LOST: of a node that is the only
     one nobody says that it is LOST."""
     free_at = node.last_seen_at + dt.timedelta(seconds=settings.node_lost_s)
-    if node.state == "LOST" or free_at <= now:
+    if node.state == NodeState.LOST or free_at <= now:
         return
     raise Conflict(
         "agent.name_in_use",
@@ -288,7 +288,7 @@ def _refuse_clone(node: NodeRow, request: RegisterRequest, now: dt.datetime) -> 
     """A restarted agent replaces its former session. Another machine of that name may not while
     the node is alive, nor may a process that was replaced itself."""
     # SUSPECT: a lease has passed by the controller's clock, which nobody can set back.
-    if node.state in ("SUSPECT", "LOST") or node.lease_expires_at <= now:
+    if node.state in (NodeState.SUSPECT, NodeState.LOST) or node.lease_expires_at <= now:
         return
     if node.boot_id != request.boot_id:
         raise Conflict(
@@ -458,10 +458,10 @@ def _settle_missing(
     session: Session, node: NodeRow, row: AllocationRow, *, rebooted: bool, now: dt.datetime
 ) -> None:
     """An allocation the agent has no trace of: nothing of it runs on that machine."""
-    if row.observed == "LOST":
+    if row.observed == AllocationState.LOST:
         clean(session, [row.id], before="LOST", now=now)
         return
-    if row.observed == "ASSIGNED":
+    if row.observed == AllocationState.ASSIGNED:
         return  # not delivered yet: the next poll does
     # An agent without a trace of it would run it once more, should it poll before a loop has looked.
     row.desired = "forget"

@@ -16,7 +16,7 @@ from muster.wire import OutputState
 from muster_server.db.models import AllocationRow, ExperimentRow, TrialOutputsRow, TrialRow
 from muster_server.domain.outputs.retention import OutputsPolicy
 from muster_server.domain.outputs.union import OutputEntry
-from muster_server.domain.states import TERMINAL_TRIAL, AllocationState
+from muster_server.domain.states import TERMINAL_TRIAL, AllocationState, TrialState
 from muster_server.schemas.base import Page
 from muster_server.schemas.outputs import (
     KeepOutputsOut,
@@ -209,7 +209,10 @@ def _state(
     states = {node.state for node in nodes}
     if "missing" in states:
         return "incomplete"
-    may_run = trial.state not in TERMINAL_TRIAL and trial.state not in ("PAUSED", "QUEUED")
+    may_run = trial.state not in TERMINAL_TRIAL and trial.state not in (
+        TrialState.PAUSED,
+        TrialState.QUEUED,
+    )
     return "collecting" if "collecting" in states or may_run else "complete"
 
 

@@ -20,7 +20,7 @@ from muster_models.schemas.registry import (
     ModelExportOut,
 )
 from muster_server.db.models import ExperimentRow, ModelUseRow, ModelVersionRow, TrialRow
-from muster_server.domain.states import TERMINAL_EXPERIMENT
+from muster_server.domain.states import TERMINAL_EXPERIMENT, ExperimentState
 from muster_server.schemas.base import Page
 from muster_server.services.core.paging import read_page
 
@@ -142,7 +142,7 @@ def _export(
     name: ExportFormat, reported: _ReportedExport | None, experiment: ExperimentRow
 ) -> ModelExportOut:
     has_ended = experiment.state in TERMINAL_EXPERIMENT
-    state: ExportState = "queued" if experiment.state == "QUEUED" else "running"
+    state: ExportState = "queued" if experiment.state == ExperimentState.QUEUED else "running"
     if reported is None:
         return ModelExportOut(
             format=name,
