@@ -13,7 +13,7 @@ from playwright.sync_api import BrowserContext, sync_playwright
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.security.passwords import hash_password
-from muster_server.services.core import users
+from muster_server.services.core.accounts import users
 
 USER, PASSWORD = "grace", "a benchmark is not a secret"
 

@@ -256,7 +256,7 @@ def _health(args: argparse.Namespace) -> int:
 
 
 def _setup_token(args: argparse.Namespace) -> int:
-    from .services.core import auth
+    from .services.core.accounts import auth
 
     settings = _settings()
     with _transaction(settings) as (session, now):
@@ -266,7 +266,7 @@ def _setup_token(args: argparse.Namespace) -> int:
 
 
 def _sign_in_token(args: argparse.Namespace) -> int:
-    from .services.core import auth
+    from .services.core.accounts import auth
 
     settings = _settings()
     with _transaction(settings) as (session, now):
@@ -276,7 +276,7 @@ def _sign_in_token(args: argparse.Namespace) -> int:
 
 
 def _create_token(args: argparse.Namespace) -> int:
-    from .services.core import auth, tokens, users
+    from .services.core.accounts import auth, tokens, users
 
     if not 1 <= args.expires_in_days <= 3650:
         raise CommandError(f"--expires-in-days {args.expires_in_days}: must be 1 to 3650")
@@ -309,7 +309,7 @@ def _create_join_token(args: argparse.Namespace) -> int:
     from pydantic import ValidationError
 
     from .schemas.accounts.auth import JoinTokenIn
-    from .services.core import tokens
+    from .services.core.accounts import tokens
 
     try:
         wanted = JoinTokenIn(pool=args.pool, uses=args.uses, expires_in_s=args.expires_in_s)

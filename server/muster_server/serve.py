@@ -16,7 +16,7 @@ from .app import create_app
 from .db.engine import Database
 from .db.tables import require_tables
 from .http_protocol import BoundedHttpProtocol
-from .services.core import auth
+from .services.core.accounts import auth
 from .settings import Settings
 
 log = structlog.get_logger(__name__)

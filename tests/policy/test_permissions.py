@@ -219,7 +219,7 @@ def test_tokens_are_not_taken_from_the_address(client, make_user_token):
 
 
 def test_a_bad_token_is_not_backed_up_by_a_cookie(client, database, make_user_token):
-    from muster_server.services.core import auth
+    from muster_server.services.core.accounts import auth
 
     make_user_token("admin")
     with database.transaction() as session:

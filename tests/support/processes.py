@@ -30,7 +30,7 @@ from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.db.migrations import upgrade
 from muster_server.db.models import ControllerLeaseRow
-from muster_server.services.core import tokens, users
+from muster_server.services.core.accounts import tokens, users
 from muster_server.services.core.liveness import CONTROLLER_LEASE
 
 from .postgres import find_binaries, private_postgres

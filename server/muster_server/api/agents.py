@@ -43,7 +43,7 @@ from muster_server import clock
 from muster_server.errors import Forbidden, TooLarge
 from muster_server.live.polls import PollWatch
 from muster_server.security.principal import Principal
-from muster_server.services.core import identity
+from muster_server.services.core.accounts import identity
 from muster_server.services.nodes import chores, leaving, records, registration, secrets
 from muster_server.services.nodes.assignments import AssignmentsCall
 from muster_server.services.nodes.leases import LeaseCall

@@ -17,7 +17,7 @@ from muster_server.api.http.deps import Agent, By, Config, Cursor, Db, Id, Limit
 from muster_server.schemas.base import Page
 from muster_server.schemas.exports import ExportOut
 from muster_server.services.checkpoints import exports
-from muster_server.services.core import identity
+from muster_server.services.core.accounts import identity
 from muster_server.services.nodes import chores
 from muster_server.services.nodes.sessions import require_session
 

@@ -35,7 +35,7 @@ from muster_server.live.hub import STATE, Hub, Listener
 from muster_server.live.watch import ListenerWatch
 from muster_server.schemas.accounts.auth import LiveTicket
 from muster_server.security.principal import Principal
-from muster_server.services.core import auth
+from muster_server.services.core.accounts import auth
 from muster_server.settings import Settings
 
 from .http.deps import Db, Me

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from muster_server import clock
 from muster_server.db.engine import Database
 from muster_server.security.principal import Principal
-from muster_server.services.core import identity
+from muster_server.services.core.accounts import identity
 
 log = structlog.get_logger(__name__)
 

@@ -22,7 +22,7 @@ from muster.launch.lifeline import watch
 from muster_server.clock import now as wall_clock
 from muster_server.db.engine import Database
 from muster_server.db.tables import SchemaMismatch, migrate
-from muster_server.services.core import auth, identity, tokens, users
+from muster_server.services.core.accounts import auth, identity, tokens, users
 from muster_server.settings import WrongSettings, checked_settings
 
 LOCAL_USER = "local"

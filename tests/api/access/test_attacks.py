@@ -244,7 +244,7 @@ class TestBehindHttps:
 
     def test_cookie_is_bound_to_the_host(self, client, database):
         from muster_server import clock
-        from muster_server.services.core import auth
+        from muster_server.services.core.accounts import auth
 
         with database.transaction() as session:
             token = auth.create_setup_token(session, now=clock.now())
@@ -280,7 +280,7 @@ def test_errors_carry_the_request_id_of_their_header(client):
 
 
 def test_what_goes_wrong_inside_is_not_told(app, connect, make_user_token, caplog, monkeypatch):
-    from muster_server.services.core import users
+    from muster_server.services.core.accounts import users
 
     def fail(*_, **__):
         raise RuntimeError(f"postgresql://muster:{SECRET}@db/ is unhappy")

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from muster_server import clock
 from muster_server.db.models import AuditRow, OneTimeTokenRow, SessionRow, UserRow
-from muster_server.services.core import auth
+from muster_server.services.core.accounts import auth
 
 PASSWORD = "a tolerable passphrase"
 

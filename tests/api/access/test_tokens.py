@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from muster_server import clock
 from muster_server.db.models import ApiTokenRow, JoinTokenRow, UserRow
 from muster_server.security import passwords
-from muster_server.services.core import auth
+from muster_server.services.core.accounts import auth
 from muster_server.settings import Settings
 
 # What is revoked with what is decided in SQL.
@@ -107,7 +107,7 @@ def test_what_it_made_is_revoked_with_it(token, connect, database, signed_in):
 def test_a_revoked_token_makes_no_more(token, database):
     """Even where it was let in a moment before it was revoked."""
     from muster_server.errors import NotSignedIn
-    from muster_server.services.core import tokens
+    from muster_server.services.core.accounts import tokens
 
     token("member")
     with database.transaction() as session:

@@ -15,7 +15,7 @@ from muster_server.db.engine import touch
 from muster_server.db.models import ApiTokenRow, UserRow
 from muster_server.live import hub
 from muster_server.security.tokens import hash_secret
-from muster_server.services.core import auth
+from muster_server.services.core.accounts import auth
 from support.live import LiveClient, serving, until
 
 

@@ -31,7 +31,7 @@ from muster_server import clock
 from muster_server.app import create_app
 from muster_server.db.engine import Database
 from muster_server.db.migrations import upgrade
-from muster_server.services.core import tokens, users
+from muster_server.services.core.accounts import tokens, users
 from support.agent import FakeAgent
 from support.data import add_attempt, add_experiment, add_trial, metrics_record
 from support.live import serving

@@ -20,7 +20,8 @@ from muster_server.db.models import NodeRow
 from muster_server.errors import MusterError, NotSignedIn
 from muster_server.loops.runner import Controller
 from muster_server.security.principal import Principal
-from muster_server.services.core import identity, liveness
+from muster_server.services.core import liveness
+from muster_server.services.core.accounts import identity
 from muster_server.services.nodes import assignments, leases, records, registration
 from muster_server.services.nodes.assignments import AssignmentsCall
 from muster_server.services.nodes.leases import LeaseCall

@@ -60,7 +60,7 @@ from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.errors import InvalidRequest
 from muster_server.middleware.limits import MODEL_PIECE_MAX_BYTES
 from muster_server.schemas.base import Page, SafeStr
-from muster_server.services.core import identity
+from muster_server.services.core.accounts import identity
 
 router = APIRouter(tags=["models"])
 agent_router = APIRouter(tags=["agents"], route_class=WireRoute)

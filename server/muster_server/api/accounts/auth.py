@@ -27,8 +27,8 @@ from muster_server.schemas.accounts.auth import (
 from muster_server.security import passwords
 from muster_server.security.cookies import clear_session_cookie, set_session_cookie
 from muster_server.security.rate_limits import SignInLimits
-from muster_server.services.core import auth
-from muster_server.services.core.identity import lower_user_role
+from muster_server.services.core.accounts import auth
+from muster_server.services.core.accounts.identity import lower_user_role
 from muster_server.settings import Settings
 
 from ..http.deps import Config, Db, Me, RemoteAddr

@@ -18,8 +18,8 @@ from muster_server.schemas.accounts.auth import (
     TokenOut,
 )
 from muster_server.schemas.base import Page
-from muster_server.services.core import tokens
-from muster_server.services.core.identity import lower_role
+from muster_server.services.core.accounts import tokens
+from muster_server.services.core.accounts.identity import lower_role
 from muster_server.settings import Settings
 
 from ..http.deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr

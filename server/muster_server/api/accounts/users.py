@@ -11,8 +11,9 @@ from muster_server.db.models import UserRow
 from muster_server.schemas.accounts.auth import AuditOut, UserIn, UserOut, UserPatch
 from muster_server.schemas.base import Page
 from muster_server.security import passwords
-from muster_server.services.core import audit, auth, users
-from muster_server.services.core.identity import lower_user_role
+from muster_server.services.core import audit
+from muster_server.services.core.accounts import auth, users
+from muster_server.services.core.accounts.identity import lower_user_role
 
 from ..http.deps import Cursor, Db, Id, Limit, Me, RemoteAddr
 from .auth import password_work

@@ -34,7 +34,7 @@ from muster_server.security.cookies import session_cookie_name
 from muster_server.security.permissions import Permission, allows
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret
-from muster_server.services.core import identity
+from muster_server.services.core.accounts import identity
 from muster_server.settings import Settings
 
 from .refusals import note_refusal

@@ -17,7 +17,7 @@ from muster_server.errors import Conflict, MusterError, NotFound, NotSignedIn, S
 from muster_server.security.principal import Principal
 from muster_server.settings import Settings
 
-from ..core import identity
+from ..core.accounts import identity
 
 # Built once: putting a statement together takes longer than a database needs to answer it.
 _NODE = (

@@ -14,8 +14,8 @@ from muster_server.domain.providers import PilotChange, PilotState
 from muster_server.domain.providers.planning import PROVEN_S, backoff_s
 from muster_server.domain.scheduling.resources import Owner
 
+from ..core.accounts.tokens import create_join_token
 from ..core.events import add_event
-from ..core.tokens import create_join_token
 from ..core.writes import Outdated, require_one
 from .costs import add_spending, num_affordable
 

@@ -29,7 +29,7 @@ from muster_server.db.models import (
 )
 from muster_server.domain.states import TrialState
 from muster_server.security.permissions import allows
-from muster_server.services.core.identity import lower_role
+from muster_server.services.core.accounts.identity import lower_role
 
 TOKENS_MAX = 100_000
 """Tokens that the router knows; of more, the newest."""

@@ -11,8 +11,9 @@ from muster_server.db.models import UserRow
 from muster_server.errors import Conflict, NotFound
 from muster_server.schemas.accounts.auth import Role
 
-from . import audit, auth, tokens
-from .paging import read_page
+from .. import audit
+from ..paging import read_page
+from . import auth, tokens
 
 
 def list_users(

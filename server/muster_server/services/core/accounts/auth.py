@@ -14,7 +14,8 @@ from muster_server.errors import Conflict, Forbidden, InvalidRequest, NotFound, 
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret, mint, mint_session_secret
 
-from . import audit, tokens
+from .. import audit
+from . import tokens
 
 SETUP_TOKEN_LIFETIME = dt.timedelta(minutes=30)
 SIGN_IN_TOKEN_LIFETIME = dt.timedelta(minutes=30)

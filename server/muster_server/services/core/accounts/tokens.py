@@ -22,9 +22,9 @@ from muster_server.errors import (
 from muster_server.schemas.accounts.auth import TokenRole
 from muster_server.security.tokens import hash_secret, mint, visible_prefix
 
-from . import audit
+from .. import audit
+from ..paging import read_page
 from .identity import lower_role
-from .paging import read_page
 
 DEFAULT_LIFETIME = dt.timedelta(days=90)
 JOIN_LIFETIME = dt.timedelta(minutes=10)
