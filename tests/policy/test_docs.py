@@ -130,6 +130,7 @@ PLACES = {
 def test_every_file_that_a_map_of_the_code_names_exists(page: str) -> None:
     named = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|tsx?))`", (ROOT / page).read_text())
     starts = (ROOT / PLACES[page], ROOT, ROOT / "server/muster_server", ROOT / "frontend/src")
+    named = [name for name in named if "NAME" not in name]  # a recipe's own file
     assert [path for path in named if not any((start / path).exists() for start in starts)] == []
 
 

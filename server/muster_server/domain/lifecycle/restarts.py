@@ -11,7 +11,7 @@ from ..states import TERMINATIONS, RetryClass, Termination
 @dataclass(frozen=True, kw_only=True)
 class RestartPolicy:
     backoff_s: float = 10.0
-    """Wait before a second restart in a row; doubles with each further one."""
+    """Wait before the first restart that the trial itself has caused; doubles with each further one."""
     backoff_max_s: float = 600.0
     infra_first_delay_s: float = 1.0
     """Wait before the first restart after a failure of the machinery: usually it just works."""

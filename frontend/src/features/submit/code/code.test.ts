@@ -53,6 +53,23 @@ test("what .gitignore names is left out, and told", async () => {
   ]);
 });
 
+test("a virtual environment is left out whatever its name, and told", async () => {
+  const found = await sent(
+    file("train.py"),
+    file("env/pyvenv.cfg"),
+    file("env/bin/python"),
+    file("conda/conda-meta/history"),
+    file("conda/x"),
+  );
+  expect(found).toEqual({
+    files: ["train.py"],
+    leftOut: [
+      ["conda/", 2],
+      ["env/", 2],
+    ],
+  });
+});
+
 test(".musterignore goes before .gitignore, and an inner file before an outer one", async () => {
   const found = await sent(
     file(".gitignore", "*.txt"),

@@ -135,6 +135,9 @@ function* below(folder: Folder): Generator<CodeFile> {
   for (const [, inner] of sorted(folder.folders)) yield* below(inner);
 }
 
+const isVirtualEnvironment = (folder: Folder): boolean =>
+  folder.files.has("pyvenv.cfg") || folder.folders.has("conda-meta");
+
 /** Whether a folder is never sent, so that nobody has to look into it. */
 export const isNeverSent = (path: string): boolean => verdict(ALL.rules, path, true) === true;
 
@@ -149,8 +152,8 @@ export async function chosenFiles(all: readonly CodeFile[]): Promise<FolderConte
     }
     return null;
   };
-  const note = (scope: Scope, name: string, inside: CodeFile[]): void => {
-    if (scope === ALL || inside.length === 0) return;
+  const note = (name: string, inside: CodeFile[]): void => {
+    if (inside.length === 0) return;
     leftOut.push({ name, numFiles: inside.length, bytes: inside.reduce((sum, { data }) => sum + data.size, 0) });
   };
   const walk = async (folder: Folder, base: string, outer: readonly Scope[]): Promise<void> => {
@@ -158,12 +161,14 @@ export async function chosenFiles(all: readonly CodeFile[]): Promise<FolderConte
     const scopes = own ? [...outer, { base, rules: readRules(await own.data.text()) }] : outer;
     for (const [name, file] of sorted(folder.files)) {
       const by = decide(scopes, base + name, false);
-      if (by) note(by, base + name, [file]);
+      if (by === ALL) continue;
+      if (by) note(base + name, [file]);
       else files.push(file);
     }
     for (const [name, inner] of sorted(folder.folders)) {
       const by = decide(scopes, base + name, true);
-      if (by) note(by, `${base}${name}/`, [...below(inner)]);
+      if (by === ALL) continue;
+      if (by || isVirtualEnvironment(inner)) note(`${base}${name}/`, [...below(inner)]);
       else await walk(inner, `${base}${name}/`, scopes);
     }
   };
