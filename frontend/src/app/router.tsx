@@ -55,6 +55,8 @@ const appRoute = createRoute({
   id: "app",
   component: Shell,
   beforeLoad: async ({ context, location }) => {
+    // At the same time, so that the menu never shows pages of a part that is not installed.
+    const parts = context.queryClient.ensureQueryData(authState).catch(() => undefined);
     try {
       await context.queryClient.ensureQueryData(me);
     } catch (error) {
@@ -63,6 +65,7 @@ const appRoute = createRoute({
       if (state.setup_required) throw redirect({ to: "/setup" });
       throw redirect({ to: "/sign-in", search: { to: location.href === "/" ? undefined : location.href } });
     }
+    await parts;
   },
 });
 
@@ -287,6 +290,7 @@ export function startEarly(router: ReturnType<typeof createAppRouter>, queryClie
     const [routes, params] = router.getMatchedRoutes(pathname);
     if (!routes.some((route) => route.id === appRoute.id)) return;
     void queryClient.prefetchQuery(me);
+    void queryClient.prefetchQuery({ ...authState, staleTime: Infinity });
     for (const { options } of routes) {
       const read = options.validateSearch;
       const search = (typeof read === "function" ? read(router.options.parseSearch(searchText)) : {}) as object;

@@ -17,12 +17,12 @@ export const useCatalog = (): Schemas["CatalogOut"] | undefined => useQuery(cata
 export const inLanguage = (words: Schemas["WordsOut"], language: string): string =>
   language.startsWith("zh") ? words.zh : words.en;
 
-/** Titles of methods of search and of events; a name that the catalog lacks stands for itself. */
+/** Titles of methods of search and of events: "" while they are loaded. A name that the catalog lacks stands for itself. */
 export function useTitles(): { method: (name: string) => string; event: (kind: string) => string } {
-  const known = useCatalog();
+  const { data: known, isPending } = useQuery(catalog);
   const { language } = useTranslation().i18n;
   const title = (found: { title: Schemas["WordsOut"] } | undefined, name: string): string =>
-    found ? inLanguage(found.title, language) : name;
+    found ? inLanguage(found.title, language) : isPending ? "" : name;
   return {
     method: (name) =>
       title(

@@ -4,6 +4,7 @@ import { type ReactNode, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { useIsThere } from "../../api/parts";
+import { useStable } from "../../components/useStable";
 import { usePref } from "../../lib/prefs";
 import { isTyping, keyMap, PAGES, type Part, partsShown, reader } from "./keyMap";
 import css from "./keys.module.css";
@@ -109,6 +110,9 @@ export default function KeyboardMap() {
   const [parts, setParts] = useState<Part[]>([]);
   const partKeys = usePartKeys();
   const isThere = useIsThere();
+  const { leadsTo } = useStable({
+    leadsTo: (to: string): boolean => Object.values(PAGES).some((page) => page.to === to && isThere(page.key)),
+  });
   const [single, setSingle] = usePref("keys");
   const isOn = single !== OFF;
   useEffect(() => {
@@ -124,12 +128,12 @@ export default function KeyboardMap() {
       if (!pressed) return;
       event.preventDefault();
       if (pressed.kind === "map") keyMap.open();
-      else if (pressed.kind === "go") void router.navigate({ to: pressed.to });
-      else document.querySelector<HTMLInputElement>("main [data-filter]")?.focus();
+      else if (pressed.kind === "filter") document.querySelector<HTMLInputElement>("main [data-filter]")?.focus();
+      else if (leadsTo(pressed.to)) void router.navigate({ to: pressed.to });
     };
     window.addEventListener("keydown", onKey);
     return () => window.removeEventListener("keydown", onKey);
-  }, [router, isOn]);
+  }, [router, isOn, leadsTo]);
   return (
     <>
       <span hidden data-testid="keyboard-ready" />

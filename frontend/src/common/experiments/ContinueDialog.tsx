@@ -4,10 +4,10 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
-import { continuation, type ExperimentDetail } from "../../api/queries";
+import { catalog, continuation, type ExperimentDetail } from "../../api/queries";
 import { Lines, Notice } from "../../components/basics";
+import { QueryView } from "../../components/QueryView";
 import { ConfirmAction } from "../../components/dialogs/ConfirmAction";
-import { useCatalog } from "../../lib/catalog";
 import { useIdempotency } from "../../lib/idempotency";
 import { lengthOf } from "./length";
 import { goingOn } from "./operations";
@@ -27,7 +27,8 @@ export function ContinueDialog({ experiment: data, onClose }: { experiment: Expe
     overrides: override.trim() === "" ? [] : [override.trim()],
   };
   const refused = asItIs.data?.outcome === "refused" ? asItIs.data.message : null;
-  const method = useCatalog()?.search_methods.find(({ name }) => name === data.searcher);
+  const known = useQuery(catalog);
+  const method = known.data?.search_methods.find(({ name }) => name === data.searcher);
   const going = method ? goingOn(data, method, isLonger) : [];
   const lines = going.map(({ key, count }) => t(`continue.trials.${key}`, { count }));
   return (
@@ -70,7 +71,11 @@ export function ContinueDialog({ experiment: data, onClose }: { experiment: Expe
           value={override}
           onChange={(e) => setOverride(e.currentTarget.value)}
         />
-        {!isLonger && refused ? <Notice tone="warn" title={refused} /> : <Lines items={lines} />}
+        {!isLonger && refused ? (
+          <Notice tone="warn" title={refused} />
+        ) : (
+          <QueryView query={known}>{() => <Lines items={lines} />}</QueryView>
+        )}
       </div>
     </ConfirmAction>
   );

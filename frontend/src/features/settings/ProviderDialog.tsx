@@ -1,12 +1,13 @@
 import { Checkbox, NumberInput, Select, TextInput } from "@mantine/core";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../api/client";
+import { catalog } from "../../api/queries";
 import { FormDialog } from "../../components/dialogs/FormDialog";
 import layout from "../../components/layout.module.css";
-import { inLanguage, type ProviderOption, useCatalog } from "../../lib/catalog";
+import { inLanguage, type ProviderOption } from "../../lib/catalog";
 import { bodyOf, type Draft, draftOf, fresh, isReady } from "./providerForm";
 
 interface Fields {
@@ -27,7 +28,8 @@ export function ProviderDialog({
   const queryClient = useQueryClient();
   const [draft, setDraft] = useState<Draft>(() => (provider ? draftOf(provider) : fresh));
   const set = (changes: Partial<Draft>): void => setDraft({ ...draft, ...changes });
-  const kinds = useCatalog()?.providers ?? [];
+  const found = useQuery(catalog);
+  const kinds = found.data?.providers ?? [];
   const known = kinds.find(({ kind }) => kind === draft.kind)?.options ?? [];
   const save = useMutation({
     mutationFn: () =>
@@ -48,7 +50,7 @@ export function ProviderDialog({
       size="lg"
       ready={isReady(draft, known)}
       pending={save.isPending}
-      error={save.error}
+      error={save.error ?? found.error}
       testId="provider-form"
       onSubmit={() => save.mutate()}
       onClose={onClose}

@@ -98,12 +98,12 @@ _KUBERNETES_RULES = {
     "cpus": _rule(
         rf"{_CPUS}|[1-9]\d{{0,6}}m",
         "processors of a pilot, such as 8 or 500m",
-        "每个 pilot 的处理器，例如 8 或 500m",
+        "每个临时节点的处理器，例如 8 或 500m",
     ),
     "memory": _rule(
         r"[1-9]\d{0,12}(Ki|Mi|Gi|Ti|k|M|G|T)?",
         "the memory of a pilot, such as 64Gi",
-        "每个 pilot 的内存，例如 64Gi",
+        "每个临时节点的内存，例如 64Gi",
     ),
     "gpus": _GPUS,
     "gpu_resource": _rule(
@@ -144,7 +144,7 @@ _RAY_RULES = {
     "address": _rule(
         _ADDRESS,
         "the address of Ray's dashboard, such as http://10.0.0.7:8265",
-        "Ray 面板的地址，例如 http://10.0.0.7:8265",
+        "Ray 仪表板的地址，例如 http://10.0.0.7:8265",
     ),
     "agent": _rule(
         _PATH,

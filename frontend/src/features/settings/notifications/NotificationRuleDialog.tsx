@@ -4,10 +4,11 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../../api/client";
-import { type Kind, me, notificationTargets, projects, type Rule } from "../../../api/queries";
+import { catalog, type Kind, me, notificationTargets, projects, type Rule } from "../../../api/queries";
 import { FormDialog } from "../../../components/dialogs/FormDialog";
+import { QueryView } from "../../../components/QueryView";
 import layout from "../../../components/layout.module.css";
-import { useCatalog, useTitles } from "../../../lib/catalog";
+import { useTitles } from "../../../lib/catalog";
 import css from "./notifications.module.css";
 
 /** Value of the box for the inbox, among the ids of targets. */
@@ -103,23 +104,27 @@ function Kinds({
 }) {
   const { t } = useTranslation();
   const isAdmin = useQuery(me).data?.role === "admin" && !ofProject;
-  const events = useCatalog()?.notified_events ?? [];
   const { event } = useTitles();
-  const offered = events.filter(({ kind, is_cluster }) => isAdmin || !is_cluster || kinds.includes(kind));
   return (
-    <Checkbox.Group size="xs" label={t("notify.events")} value={kinds}>
-      <div className={css["kinds"]}>
-        {offered.map(({ kind }) => (
-          <Checkbox
-            key={kind}
-            size="xs"
-            value={kind}
-            label={event(kind)}
-            onChange={() => onChange(toggled(kinds, kind))}
-          />
-        ))}
-      </div>
-    </Checkbox.Group>
+    <QueryView query={useQuery(catalog)}>
+      {({ notified_events }) => (
+        <Checkbox.Group size="xs" label={t("notify.events")} value={kinds}>
+          <div className={css["kinds"]}>
+            {notified_events
+              .filter(({ kind, is_cluster }) => isAdmin || !is_cluster || kinds.includes(kind))
+              .map(({ kind }) => (
+                <Checkbox
+                  key={kind}
+                  size="xs"
+                  value={kind}
+                  label={event(kind)}
+                  onChange={() => onChange(toggled(kinds, kind))}
+                />
+              ))}
+          </div>
+        </Checkbox.Group>
+      )}
+    </QueryView>
   );
 }
 
