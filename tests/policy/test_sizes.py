@@ -13,7 +13,6 @@ LARGE = {
     "parts/models/muster_models/cli/models.py": 709,
     "bench": 41,
     "migrations/versions": 30,
-    "server/muster_server/services/core": 27,
 }
 """What was larger before there was a limit → its lines or modules. It may become smaller, except that each
 change of the tables adds a migration."""
