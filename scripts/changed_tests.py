@@ -37,7 +37,12 @@ LOADED: Mapping[str, Sequence[str]] = {
 """Packages that the processes of an area load; what these import affects them in turn."""
 READ: Mapping[str, Sequence[str]] = {
     "frontend/": ("frontend", "tests/e2e"),
-    "docs/guides/": ("frontend", "tests/integration/guides"),
+    "docs/guides/": (
+        "frontend",
+        "tests/agent/launch",
+        "tests/integration/guides",
+        "tests/unit/logs",
+    ),
     "docs/": ("frontend", "tests/agent/launch", "tests/unit"),
     "scripts/": ("tests/unit/scripts",),
     "bench/": (),

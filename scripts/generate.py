@@ -16,6 +16,7 @@ import fcntl
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -70,13 +71,15 @@ def find_code() -> None:
     """Let this process, and those it starts, import the code where it is not installed: in the build of a
     wheel or of an image. Parts are found by their entry points."""
     found = BUILD / "parts"
+    version = re.search(r'__version__ = "(.+)"', (ROOT / "trainer/muster/__init__.py").read_text())
+    assert version is not None
     for part in PARTS:
         project = tomllib.loads(part.read_text())["project"]
-        information = found / f"{project['name'].replace('-', '_')}-0.dist-info"
+        information = found / f"{project['name'].replace('-', '_')}-{version[1]}.dist-info"
         information.mkdir(parents=True, exist_ok=True)
         write(
             information / "METADATA",
-            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0\n",
+            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version[1]}\n",
         )
         lines = [
             line

@@ -12,6 +12,8 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
+from muster import __version__
+
 if TYPE_CHECKING:
     import threading
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from muster_server.settings import Settings
 
 GROUP = "muster.parts"
+NO_REGISTRY = "This server has no model registry: the package muster-models is not installed."
 
 Sweep = Callable[["Session", dt.datetime, int], int]
 """Deletes what is of no use, at most so many rows; returns how many it has deleted."""
@@ -42,6 +45,9 @@ class OptionalPart:
     permissions: Mapping[str, Permission] = {}
     """Operation of the part → right that a caller needs, as in security/permissions.py."""
 
+    has_router: bool = False
+    """Whether one of its threads writes what the router of `muster up` is told. Without it the router would
+    go on with the addresses and tokens of an earlier run."""
     modules: Sequence[str] = ()
     """Modules that the processes of the server import, for those that `muster up` forks."""
 
@@ -94,9 +100,20 @@ class OptionalPart:
 
 @cache
 def installed() -> tuple[OptionalPart, ...]:
-    """Return the parts that are installed, by name."""
-    found: list[OptionalPart] = [one.load() for one in entry_points(group=GROUP)]
+    """Return the parts that are installed, by name. Exits where one is of another version."""
+    found: list[OptionalPart] = []
+    for one in entry_points(group=GROUP):
+        if one.dist is not None and one.dist.version != __version__:
+            raise SystemExit(
+                f"error: {one.dist.name} {one.dist.version} does not fit Muster {__version__}: "
+                "install both from the same release"
+            )
+        found.append(one.load())
     return tuple(sorted(found, key=lambda part: part.name))
+
+
+def has_part(name: str) -> bool:
+    return any(part.name == name for part in installed())
 
 
 def permissions() -> Mapping[str, Permission]:

@@ -91,6 +91,14 @@ def parts_of(stack: Stack) -> list[str]:
     return found
 
 
+def refusal_of_a_model(stack: Stack) -> str:
+    """What is said of a job that reads a version of a model that nobody has made."""
+    with stack.client() as client:
+        preview = client.preview("name: test\nevaluate: {model: 'digits:3', data: digits}\n")
+    (error,) = preview["errors"]
+    return str(error["message"])
+
+
 @pytest.mark.timeout(300)  # two wheels are built, and Muster starts twice
 def test_the_core_runs_alone_and_then_with_its_parts(
     installation: Installation, stack: Stack
@@ -104,6 +112,10 @@ def test_the_core_runs_alone_and_then_with_its_parts(
     assert refused.returncode == 1
     assert "needs the package muster-models" in refused.stderr
     assert " deploy " not in installation.muster(stack.home, "--help").stdout
+    assert refusal_of_a_model(stack) == (
+        "This server has no model registry: the package muster-models is not installed."
+    )
+    assert not (stack.home / "router.port").exists(), "nobody would tell the router what to do"
     assert stack.interrupt() == 0
 
     installation.install(ROOT / "parts" / "models")
@@ -113,3 +125,4 @@ def test_the_core_runs_alone_and_then_with_its_parts(
     listed = installation.muster(stack.home, "model", "list")
     assert listed.returncode == 0, listed.stderr
     assert " deploy " in installation.muster(stack.home, "--help").stdout
+    assert refusal_of_a_model(stack).startswith("there is no model digits")

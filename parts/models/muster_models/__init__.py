@@ -72,6 +72,7 @@ class Models(OptionalPart):
 
     name = "models"
     permissions = PERMISSIONS
+    has_router = True
     modules = (
         "muster_models.api.deployments",
         "muster_models.api.models",

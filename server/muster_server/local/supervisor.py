@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from muster.launch import reaping
 from muster.launch.forkserver import CannotFork, ForkServer
 from muster_server.errors import SCHEMA_MISMATCH_EXIT
+from muster_server.parts import installed
 from muster_server.security.stack_secrets import new_key
 
 from .home import (
@@ -149,10 +150,10 @@ class Supervisor:
         self._join_token: JoinToken | None = None
 
     def _place_router(self, folder: Path) -> RouterPlace | None:
-        """Choose where the router will run; None if HAProxy is not installed. The port is that of the
+        """Choose where the router will run; None if HAProxy or the part that uses it is not installed. The port is that of the
         last start, or the one after the API server's, if it is free."""
         binary = find_router_binary()
-        if binary is None:
+        if binary is None or not any(part.has_router for part in installed()):
             return None
         known = self.home.root / "router.port"
         wanted = [self.port + 1] if self.port < PORT_MAX and self.options.port else []

@@ -5,7 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from muster.cli.output import duration, number, table
+from muster.cli.commands.catalog import COLUMNS
+from muster.cli.output import SENTENCES, duration, number, table
+
+CATALOG_SENTENCES = sorted({title for columns in COLUMNS.values() for title in columns} & SENTENCES)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,14 @@ def test_a_number_is_written_out_up_to_a_quadrillion(value: float | str | None, 
     assert number(value) == text
 
 
-@pytest.mark.parametrize("columns", [("name", "state", "health"), ("name", "state", "reason")])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        ("name", "state", "health"),
+        ("name", "state", "reason"),
+        *(("name", "state", title) for title in CATALOG_SENTENCES),
+    ],
+)
 def test_a_long_sentence_takes_no_room_of_the_names(columns: tuple[str, ...]) -> None:
     shown, text = table(*columns), io.StringIO()
     sentence = "GPU 1 is used by ann (pid 4242, 31 GiB) outside Muster; " * 5
@@ -54,3 +64,7 @@ def test_a_long_sentence_takes_no_room_of_the_names(columns: tuple[str, ...]) ->
     lines = text.getvalue().splitlines()
     assert lines[1].startswith("a-node-with-a-name  QUARANTINED  GPU 1")
     assert " ".join(" ".join(line[32:] for line in lines[1:]).split()) == sentence.strip()
+
+
+def test_each_list_of_the_catalog_has_a_sentence() -> None:
+    assert all(columns.keys() & SENTENCES for columns in COLUMNS.values())

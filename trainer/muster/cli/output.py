@@ -131,7 +131,20 @@ def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else 240)
 
 
-SENTENCES = frozenset({"error", "health", "message", "note", "outcome", "reason", "why"})
+SENTENCES = frozenset(
+    {
+        "error",
+        "health",
+        "message",
+        "note",
+        "outcome",
+        "reason",
+        "sent when",
+        "what it does",
+        "what to write",
+        "why",
+    }
+)
 """Columns of tables whose cells are sentences."""
 
 

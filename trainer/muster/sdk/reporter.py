@@ -553,7 +553,7 @@ class Reporter:
             self.report_group("world", range(info.world_size), "world", backend=backend)
 
     def report_uncaught(self) -> None:
-        """From now on, report exceptions that nothing catches."""
+        """Report exceptions that nothing catches, from now on."""
         previous = sys.excepthook
 
         def hook(kind: type[BaseException], value: BaseException, trace: Any) -> None:

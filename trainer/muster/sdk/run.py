@@ -23,7 +23,8 @@ class Run(MediaMethods):
     """A training, as its script sees it. Methods may be called from any thread."""
 
     def __init__(self, reporter: Reporter, *, defaults: Mapping[str, Any] | None = None) -> None:
-        """defaults: hyperparameters, where the trial does not set the name."""
+        """Create the script's view of a reporter; `defaults` are hyperparameters for names that the trial does
+        not set."""
         self.reporter = reporter
         """For Muster's own code."""
         self._defaults = dict(defaults or {})

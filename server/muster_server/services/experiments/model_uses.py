@@ -18,6 +18,7 @@ from muster_server.db.models import (
     ModelVersionRow,
 )
 from muster_server.errors import FieldProblem
+from muster_server.parts import NO_REGISTRY, has_part
 
 from ..core.events import add_event
 
@@ -29,7 +30,11 @@ def resolve_models(
     the names."""
     found: dict[str, UsedModel | str] = {}
     problems: list[FieldProblem] = []
-    for name, (path, reference) in _references(config).items():
+    references = _references(config)
+    if references and not has_part("models"):
+        path, _ = next(iter(references.values()))
+        return config, [FieldProblem(path, NO_REGISTRY)]
+    for name, (path, reference) in references.items():
         version = find_used(session, path, reference)
         if isinstance(version, FieldProblem):
             problems.append(version)

@@ -66,6 +66,7 @@ from muster_server.domain.nodes.reports import (
 )
 from muster_server.domain.states import AllocationState
 from muster_server.errors import MusterError, NotFound
+from muster_server.parts import NO_REGISTRY
 from muster_server.security.principal import Principal
 
 from ..checkpoints import cleaning
@@ -94,7 +95,6 @@ from .sessions import Fence, NodeIdentity, refusal, require_session
 MESSAGE_EVENTS = frozenset({CHECKPOINT_DAMAGED, NEAR_LIMIT})
 """Types of events that a job's message may become."""
 MAX_RECORDS = 1000
-NO_REGISTRY = "This server has no model registry: the package muster-models is not installed."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..absent import client_of_environment
-from ..output import JsonOption, console, escape, print_json, table
+from ..output import Cell, JsonOption, print_rows
 
 
 def catalog(
@@ -26,39 +26,26 @@ def catalog(
         "events": "notified_events",
         "providers": "providers",
     }[what]
-    if as_json:
-        print_json(found[section])
-        return
-    heads, rows = {"methods": _methods, "events": _events, "providers": _providers}[what](
-        found[section]
-    )
-    shown = table(*heads)
-    for row in rows:
-        shown.add_row(*(escape(text) for text in row))
-    console().print(shown)
+    rows = {"providers": _options}.get(what, list)(found[section])
+    print_rows(rows if not as_json else found[section], COLUMNS[what], as_json=as_json)
 
 
-Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
+def _options(providers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each option of each provider."""
+    return [{"provider": one["kind"], **option} for one in providers for option in one["options"]]
 
 
-def _methods(items: list[dict[str, Any]]) -> Rows:
-    return ("method", "what it does", "needs"), [
-        (item["name"], item["summary"]["en"], ", ".join(item["needs"])) for item in items
-    ]
-
-
-def _events(items: list[dict[str, Any]]) -> Rows:
-    return ("event", "when"), [(item["kind"], item["when"].replace("`", "")) for item in items]
-
-
-def _providers(items: list[dict[str, Any]]) -> Rows:
-    return ("provider", "option", "required", "what to write"), [
-        (
-            item["kind"],
-            option["name"],
-            "yes" if option["is_required"] else "",
-            (option["expected"] or {"en": ""})["en"],
-        )
-        for item in items
-        for option in item["options"]
-    ]
+COLUMNS: dict[str, dict[str, Cell]] = {
+    "methods": {
+        "method": "name",
+        "what it does": ("summary", lambda summary: summary["en"]),
+        "needs": ("needs", ", ".join),
+    },
+    "events": {"event": "kind", "sent when": ("when", lambda when: when.replace("`", ""))},
+    "providers": {
+        "provider": "provider",
+        "option": "name",
+        "required": ("is_required", lambda is_required: "yes" if is_required else ""),
+        "what to write": ("expected", lambda expected: expected["en"] if expected else ""),
+    },
+}

@@ -176,13 +176,18 @@ def unchanged_scripts(on: Patient) -> Answer:
     unmeasured = []
     cases = ("ddp", "fsdp2", *(["mixed"] if on.backend == "nccl" else []))
     chosen = {case: on.script(case, 120) for case in cases}
-    for case, trial_id in chosen.items():
-        on.finish(trial_id)
-        found = on.measured(trial_id)
-        kinds = communication(found)
-        figures[case] = ", ".join(kinds) or "nothing"
-        if not kinds:
-            unmeasured.append(case)
+    try:
+        for case, trial_id in chosen.items():
+            on.finish(trial_id)
+            found = on.measured(trial_id)
+            kinds = communication(found)
+            figures[case] = ", ".join(kinds) or "nothing"
+            if not kinds:
+                unmeasured.append(case)
+    except BaseException:
+        for trial_id in chosen.values():  # not beside the next check
+            on.stop(trial_id)
+        raise
     if unmeasured:
         raise Wrong(f"no communication is measured of {', '.join(unmeasured)}", figures)
     return f"the communication of {len(figures)} unchanged scripts is measured", figures

@@ -20,7 +20,7 @@ class NotParquet(Exception):
 @dataclass(frozen=True, kw_only=True)
 class ParquetLayout:
     footer: bytes
-    """As it lies in the file: two files with the same footer have the same rows."""
+    """Footer as it lies in the file. Files with the same footer have the same rows."""
     nums_rows: list[int]
     """Number of rows of each row group."""
 
