@@ -83,7 +83,7 @@ def _stop(run: muster.sdk.run.Run, folder: Path) -> None:
     """Ask this worker to stop when another one has reported a step."""
     while '"train/loss"' not in (folder / "reports.jsonl").read_text():
         time.sleep(0.02)
-    run.reporter.request_stop("the test says so")
+    run.request_stop("the test says so")
 
 
 def work(folder: Path, cases: list[dict[str, Any]], rank: int, world: int) -> None:

@@ -44,7 +44,7 @@ def run_program(kind: str, work: Callable[[ModelJob], None]) -> int:
     """
     run = muster.init()
     # Before torch is imported, which takes seconds: an early stop must not look like a crash.
-    signal.signal(signal.SIGTERM, lambda *_: run.reporter.request_stop("received SIGTERM"))
+    signal.signal(signal.SIGTERM, lambda *_: run.request_stop("received SIGTERM"))
     try:
         work(_job(run, kind))
     except (ConfigError, CannotLoad) as error:

@@ -461,7 +461,7 @@ class Reporter:
         return stops.from_control(self._sink.control) or self._own_stop
 
     def request_stop(self, reason: str, *, kind: str = "signal") -> None:
-        """Make `Run.should_stop` answer from inside, for example from a signal handler."""
+        """Make `Run.should_stop` answer from inside; see `Run.request_stop`."""
         self._own_stop = StopNotice(kind=kind, reason=reason or "asked to stop")
 
     def flush(self, timeout_s: float = EXIT_FLUSH_S) -> bool:

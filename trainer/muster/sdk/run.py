@@ -201,6 +201,10 @@ class Run(MediaMethods):
             self.reporter.acknowledge_stop()
         return notice
 
+    def request_stop(self, reason: str, *, kind: str = "signal") -> None:
+        """Make `should_stop` answer from inside, for example from a signal handler."""
+        self.reporter.request_stop(reason, kind=kind)
+
     def flush(self, timeout_s: float = EXIT_FLUSH_S) -> bool:
         """Wait until the agent has everything reported so far. Return False on a timeout."""
         return self.reporter.flush(timeout_s)

@@ -14,7 +14,7 @@ from muster.document.train_config import ConfigError, resolve
 def main() -> int:
     run = muster.init()
     # Before torch is imported, which takes seconds: an early stop must not look like a crash.
-    signal.signal(signal.SIGTERM, lambda *_: run.reporter.request_stop("received SIGTERM"))
+    signal.signal(signal.SIGTERM, lambda *_: run.request_stop("received SIGTERM"))
     try:
         config = resolve(run.get_config(), run.get_hparams(), seed=run.seed)
         from muster.training.loop import train
