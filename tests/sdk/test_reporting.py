@@ -456,8 +456,9 @@ def test_what_follows_a_close_is_reported(shim: Any) -> None:
     shim.wait_closed()
     assert shim.points("loss") == [(0, 0.0), (1, 0.0), (2, 0.0)]
     assert shim.points("run-2/loss") == [(0, 1.0), (1, 1.0), (2, 1.0)]
-    assert shim.points("accuracy") == [(3, 0.5), (4, 0.75)]
-    assert [item["step"] for item in shim.of("media")] == [0, 1]
+    # Each run reports through a connection of its own, and nothing orders what two of them carry.
+    assert sorted(shim.points("accuracy")) == [(3, 0.5), (4, 0.75)]
+    assert sorted(item["step"] for item in shim.of("media")) == [0, 1]
     assert shim.num_connections == len(shim.of("hello")) == 4
 
 

@@ -41,7 +41,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "records of a superseded attempt, or of an allocation given up as lost, are taken",
         370,
         records._judge,
-        'is_superseded=not is_current or allocation.observed in ("LOST", "CLEANED"),',
+        "is_superseded=not is_current\n"
+        "        or allocation.observed in (AllocationState.LOST, AllocationState.CLEANED),",
         "is_superseded=False,",
     ),
     Mutation(
