@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from muster.cli.doctor.checks import CHECKS
-from support.preloaded import COMMANDS, run
+from support.preloaded import COMMANDS, run, start
+from support.processes import wait_until
 
 LEFT_OUT = {"strategies", "cost"}
 """They train for as long as all others together: the first what the tests of strategies train, and the second
@@ -53,3 +56,31 @@ def test_checks_are_made_on_processors_or_say_why_not(tmp_path: Path) -> None:
     assert by_name["restart"]["figures"]["after_s"] > 0
     page = (tmp_path / "found" / "doctor.md").read_text()
     assert all(finding["sentence"].split()[0] in page for finding in found["findings"])
+
+
+@pytest.mark.torch
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda it: it.name)
+def test_whoever_ends_the_examination_ends_its_nodes_too(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    doctor = start(
+        [COMMANDS, "doctor", "--gpu", "--check", "hang"],
+        environment={"MUSTER_AGENT_ISOLATION": "none", "TMPDIR": str(temporary)},
+        output=tmp_path / "said",
+    )
+
+    def nodes() -> list[psutil.Process]:
+        return [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if any(str(temporary) in word for word in process.info["cmdline"] or ())
+        ]
+
+    wait_until("the start of its nodes", lambda: nodes() or None, 120)
+    doctor.send_signal(number)
+    assert doctor.wait(60) == 128 + number, (tmp_path / "said").read_text()
+    assert nodes() == []
+    assert list(temporary.glob("mdoc-*")) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import tempfile
 import time
 from importlib.util import find_spec
@@ -14,6 +15,11 @@ import typer
 from ..output import CommandFailure, JsonOption, print_json, say
 
 LONGEST_MIN = 60
+
+
+def _leave(number: int, _frame: object) -> None:
+    """The nodes and the folder are this process's to take away, by whatever it is ended."""
+    raise SystemExit(128 + number)
 
 
 def doctor(
@@ -59,6 +65,8 @@ def doctor(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     chosen = [pair for pair in CHECKS if not check or pair[0] in check]
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     with tempfile.TemporaryDirectory(prefix="mdoc-", ignore_cleanup_errors=True) as folder:
         report = None
         try:
