@@ -19,7 +19,7 @@ HEAD = """\
 
 Everything is an environment variable, read once when a process starts. A wrong value or a misspelt name
 keeps the process from starting: all of them are listed at once, each with the form or the name that works.
-`muster-server check` prints what a server would use, with secrets masked, and tests the database, Redis
+`muster-server check` prints what a server would use, with secrets masked, and tests the database, Redis,
 and the keys of secrets. It also lists the variables `MUSTER_…` that nothing reads, and ends with 1 if
 something does not work.
 

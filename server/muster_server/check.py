@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
@@ -9,11 +10,15 @@ from urllib.parse import urlsplit, urlunsplit
 import redis
 import yaml
 from pydantic import SecretStr
+from sqlalchemy import func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from muster.launch.known_variables import PREFIX, unknown
 
+from . import clock
+from .db.clock import server_time_ms
 from .db.engine import Database, parsed_url, sqlite_file
+from .db.models import EventRow
 from .db.state import is_disk_full
 from .db.tables import schema_of
 from .errors import Conflict
@@ -22,6 +27,8 @@ from .services.secrets.encryption import key_ring
 from .settings import Settings, variables_of_settings
 
 MASK = "***"
+CLOCK_SKEW_MAX_S = 10.0
+"""Seconds by which two clocks may differ: sessions, tokens and agents' heartbeats tolerate that much."""
 
 
 def check(settings: Settings, say: Callable[[str], None]) -> bool:
@@ -111,16 +118,76 @@ def _check_database(settings: Settings, say: Callable[[str], None]) -> bool:
                 say(f"database: FAILED (the disk of {database.url.database} is full)")
                 return False
             schema = schema_of(database)
+            if schema.problem is not None:
+                say(f"database: FAILED ({schema.problem})")
+                return False
+            refusal = _refusal_of_writes(database)
+            if refusal:
+                say(f"database: FAILED ({refusal})")
+                return False
+            say(f"database: ok (revision {schema.revision})")
+            return _check_clock(database, say)
         finally:
             database.dispose()
     except (SQLAlchemyError, OSError) as error:
-        say(f"database: FAILED ({reason_of(error)})")
+        url = masked_url(settings.resolved_database_url())
+        say(
+            f"database: FAILED (MUSTER_DATABASE_URL={url}: {reason_of(error).rstrip('.')}. {_advice(url)})"
+        )
         return False
-    if schema.problem is not None:
-        say(f"database: FAILED ({schema.problem})")
-        return False
-    say(f"database: ok (revision {schema.revision})")
-    return True
+
+
+def _advice(url: str) -> str:
+    """Return what to do about a database that cannot be opened."""
+    if url.startswith("sqlite"):
+        return "It must be a database file of Muster, in a folder where this user may write."
+    return "Start PostgreSQL, or correct the host, port, user, password or name in the URL."
+
+
+def _refusal_of_writes(database: Database) -> str:
+    """Return a sentence about a database that can be read but not written; "" for one that can."""
+    try:
+        with database.transaction() as session:
+            if (
+                not database.is_sqlite
+                and session.scalar(text("SHOW transaction_read_only")) == "on"
+            ):
+                return (
+                    "it can only be read: it is a standby, or default_transaction_read_only is on. "
+                    "Set MUSTER_DATABASE_URL to the primary."
+                )
+    except SQLAlchemyError as error:
+        return (
+            f"it can be read but not written: {reason_of(error)}. Mount its disk for writing, and "
+            f"give this user the file {database.url.database} and its folder."
+        )
+    return ""
+
+
+def _check_clock(database: Database, say: Callable[[str], None]) -> bool:
+    """Compare this machine's clock with the database's and with the newest event."""
+    with database.read() as session:
+        skew_s = clock.now().timestamp() - server_time_ms(session) / 1000
+        newest = session.scalar(select(func.max(EventRow.id)))
+        event = None if newest is None else session.get(EventRow, newest)
+        ahead_s = (event.at - clock.now()).total_seconds() if event is not None else 0.0
+    reason = ""
+    if abs(skew_s) > CLOCK_SKEW_MAX_S:
+        side = "ahead of" if skew_s > 0 else "behind"
+        reason = f"{_duration(skew_s)} {side} the clock of the database"
+    elif ahead_s > CLOCK_SKEW_MAX_S:
+        reason = f"{_duration(ahead_s)} behind the newest event in the database"
+    if reason:
+        say(
+            f"clock: FAILED (this machine's clock is {reason}. Synchronize the clocks, for example by NTP.)"
+        )
+    else:
+        say("clock: ok")
+    return not reason
+
+
+def _duration(seconds: float) -> str:
+    return str(dt.timedelta(seconds=round(abs(seconds))))
 
 
 def _check_secrets(settings: Settings, say: Callable[[str], None]) -> bool:
@@ -145,7 +212,10 @@ def _check_redis(settings: Settings, say: Callable[[str], None]) -> bool:
     try:
         refusal = why_refused(url, timeout_s=3.0)
     except (redis.RedisError, OSError, ValueError) as error:
-        say(f"redis: FAILED ({_masked_place(url)}: {reason_of(error)})")
+        say(
+            f"redis: FAILED ({_masked_place(url)}: {reason_of(error).rstrip('.')}. Start Redis, correct "
+            "MUSTER_REDIS_URL, or leave it out: pages then poll.)"
+        )
         return False
     if refusal:
         say(f"redis: FAILED ({_masked_place(url)} refuses writes: {refusal})")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,8 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
+from muster_server import clock
+from muster_server.db.engine import Database
+from muster_server.db.models import EventRow
 from support import preloaded
+from support.chaos.disks import SmallDisk, can_mount
 
 TEN = {
     "MUSTER_DATABASE_URL": "postgres://muster:canary@db/muster",
@@ -25,6 +32,9 @@ TEN = {
     "MUSTER_SMTP_PASSWORD_FILE": "/nowhere/password",
     "MUSTER_LOG_RETENTON_DAYS": "30",
 }
+SOMEBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+SERVER = (sys.executable, "-m", "muster_server.cli")
 COMMANDS = ["check", "migrate", "serve"]
 
 
@@ -36,6 +46,11 @@ def run(command: str, folder: Path, **settings: str) -> subprocess.CompletedProc
         folder=folder,
         timeout_s=60,
     )
+
+
+def line_of(part: str, result: subprocess.CompletedProcess[str]) -> str:
+    (line,) = [one for one in result.stdout.splitlines() if one.startswith(f"{part}:")]
+    return line
 
 
 def test_an_error_that_nothing_foresees_is_a_sentence(tmp_path: Path) -> None:
@@ -121,7 +136,20 @@ def open_folder() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def run_as_somebody_else(command: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to which rights apply as to anybody: files of others are closed to it."""
+    return subprocess.run(
+        ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *SERVER, command],
+        env={"PATH": os.environ["PATH"], "HOME": "/tmp", **settings},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@needs_root
 @pytest.mark.parametrize("command", ["check", "migrate", "serve", "setup-token"])
 def test_what_may_not_be_read_or_written_is_named(open_folder: Path, command: str) -> None:
     closed = open_folder / "closed"
@@ -129,28 +157,30 @@ def test_what_may_not_be_read_or_written_is_named(open_folder: Path, command: st
     (closed / "url").write_text("sqlite:///x.db")
     read_only = open_folder / "plain"
     read_only.mkdir(mode=0o755)
+    for folder in (closed, read_only):
+        os.chown(folder, SOMEBODY, SOMEBODY)
     for settings in (
         {"MUSTER_DATABASE_URL": f"sqlite:///{closed}/muster.db"},
         {"MUSTER_DATABASE_URL_FILE": f"{closed}/url"},
         {"MUSTER_DATABASE_URL": f"sqlite:///{read_only}/muster.db"},
     ):
-        program = (
-            "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); "
-            "from muster_server.cli import main; main(sys.argv[1:])"
-        )
-        result = subprocess.run(
-            [sys.executable, "-c", program, command],
-            env={"PATH": os.environ["PATH"], "HOME": "/tmp", **settings},
-            cwd="/",
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        result = run_as_somebody_else(command, **settings)
         said = result.stdout + result.stderr
         assert result.returncode == 1, said
         assert "Traceback" not in said
         assert str(open_folder) in said
+
+
+@needs_root
+def test_a_database_of_somebody_else_is_not_well(open_folder: Path, sqlite_url: str) -> None:
+    file = open_folder / "muster.db"
+    shutil.copyfile(sqlite_url.removeprefix("sqlite:///"), file)
+    for mode, place in ((0o644, file), (0o755, open_folder)):
+        place.chmod(mode)
+        os.chown(place, SOMEBODY, SOMEBODY)
+    result = run_as_somebody_else("check", MUSTER_DATABASE_URL=f"sqlite:///{file}")
+    assert (result.returncode, "Traceback" in result.stdout + result.stderr) == (1, False)
+    assert "may write" in line_of("database", result)
 
 
 def test_redis_is_named_with_its_address_and_the_reason(tmp_path: Path) -> None:
@@ -162,6 +192,72 @@ def test_redis_is_named_with_its_address_and_the_reason(tmp_path: Path) -> None:
     assert "redis://***@127.0.0.1:1/0" in line
     assert "Connection refused" in line
     assert "canary" not in result.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a disk")
+def test_a_disk_that_is_read_only_is_named(tmp_path: Path) -> None:
+    if not can_mount():
+        pytest.skip("this machine does not allow to mount a file system")
+    disk = SmallDisk(tmp_path / "disk")
+    disk.mount(size_mib=32)
+    try:
+        url = {"MUSTER_DATABASE_URL": f"sqlite:///{disk.folder}/muster.db"}
+        assert run("migrate", tmp_path, **url).returncode == 0
+        subprocess.run(["mount", "-o", "remount,ro", str(disk.folder)], check=True)
+        result = run("check", tmp_path, **url)
+    finally:
+        disk.unmount()
+    assert result.returncode == 1
+    assert "Traceback" not in result.stdout + result.stderr
+    assert "where this user may write" in line_of("database", result)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("This is a note, and not a database of anything.")
+    for name, reason in (("", "unable to open database file"), ("text", "file is not a database")):
+        result = run("check", tmp_path, MUSTER_DATABASE_URL=f"sqlite:///{tmp_path}/{name}")
+        assert result.returncode == 1
+        assert reason in line_of("database", result)
+        assert "It must be a database file of Muster" in result.stdout
+
+
+def test_a_clock_that_went_back_is_named(sqlite_url: str, tmp_path: Path) -> None:
+    database = Database(sqlite_url)
+    with database.transaction() as session:
+        at = clock.now() + dt.timedelta(hours=2, seconds=30)
+        session.add(EventRow(at=at, level="info", type="node.online", message="n1 is online"))
+    database.dispose()
+    result = run("check", tmp_path, MUSTER_DATABASE_URL=sqlite_url)
+    assert result.returncode == 1
+    assert "FAILED (this machine's clock is 2:00:" in line_of("clock", result)
+    assert "behind the newest event" in line_of("clock", result)
+
+
+def test_a_postgres_with_another_time_or_without_writes_is_named(
+    empty_postgres_url: str, tmp_path: Path
+) -> None:
+    url = {"MUSTER_DATABASE_URL": empty_postgres_url}
+    assert run("migrate", tmp_path, **url).returncode == 0
+    well = run("check", tmp_path, **url)
+    assert (well.returncode, line_of("clock", well)) == (0, "clock: ok")
+    database = Database(empty_postgres_url)
+    name, in_an_hour = database.url.database, "SELECT now() + interval '1 hour'"
+    for statement in (
+        "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql "
+        f"AS $${in_an_hour}$$",
+        f"ALTER DATABASE {name} SET search_path = public, pg_catalog",
+    ):
+        with database.transaction() as session:
+            session.execute(text(statement))
+    late = run("check", tmp_path, **url)
+    assert late.returncode == 1
+    assert "behind the clock of the database" in line_of("clock", late)
+    with database.transaction() as session:
+        session.execute(text(f"ALTER DATABASE {name} SET default_transaction_read_only = on"))
+    database.dispose()
+    standby = run("check", tmp_path, **url)
+    assert standby.returncode == 1
+    assert "Set MUSTER_DATABASE_URL to the primary" in line_of("database", standby)
 
 
 def test_a_key_that_cannot_be_used_fails_the_check(tmp_path: Path) -> None:
