@@ -8,7 +8,9 @@ kind, and be brought to a newer version's tables. Files of checkpoints are not i
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -30,6 +32,10 @@ from .services.lifecycle.restoring import settle
 
 VALUED = ("users", "experiments", "nodes")
 """Tables with valuable rows: a database that has any is not overwritten."""
+
+
+SCHEDULED = re.compile(r"muster-\d{8}T\d{6}Z\.db")
+"""Names of the backups that `back_up_into` makes, whose order is that of their times."""
 
 
 class BackupError(Exception):
@@ -70,6 +76,31 @@ def back_up(database: Database, target: Path) -> Contents:
         contents = _contents(part)
         _publish(part, target)
     return contents
+
+
+def back_up_into(
+    database: Database, folder: Path, *, keep: int, now: dt.datetime
+) -> tuple[Path, Contents]:
+    """Write a backup with the time in its name into a folder, which is made if need be, and delete
+    all but the newest `keep` (1 or more) of such backups there. Raises as `back_up` does, and then
+    deletes nothing."""
+    target = folder / f"muster-{now:%Y%m%dT%H%M%SZ}.db"
+    with _explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    contents = back_up(database, target)
+    with _explained(folder):
+        for old in sorted(path for path in folder.iterdir() if SCHEDULED.fullmatch(path.name))[
+            :-keep
+        ]:
+            old.unlink()
+    return target, contents
+
+
+def verify(backup: Path, policy: LifecyclePolicy) -> Contents:
+    """Restore a backup into a scratch database, which is deleted. Raises BackupError for one that
+    cannot be restored."""
+    with tempfile.TemporaryDirectory(prefix="muster-verify-") as folder:
+        return restore(backup, f"sqlite:///{folder}/muster.db", policy)
 
 
 def restore(backup: Path, database_url: str, policy: LifecyclePolicy) -> Contents:

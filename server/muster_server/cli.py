@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,6 +91,15 @@ def _parser() -> argparse.ArgumentParser:
     command("migrate", _migrate, "bring the database to this version's tables")
     sub = command("backup", _backup, "write all of the database to a file, also while it is in use")
     sub.add_argument("file", type=Path, help="a new file; it becomes a SQLite database")
+    sub.add_argument(
+        "--keep",
+        type=int,
+        metavar="N",
+        help="FILE is a folder: write muster-TIME.db into it, and delete all but the N newest",
+    )
+    sub.add_argument("--every-h", type=float, metavar="H", help="go on, with one every H hours")
+    sub = command("verify-backup", _verify_backup, "restore a backup into a scratch database")
+    sub.add_argument("file", type=Path, help="what backup wrote; it stays as it is")
     sub = command("restore", _restore, "make the database of a backup again, where none is yet")
     sub.add_argument("file", type=Path, help="what backup wrote, of this version or an older one")
     command("check", _check, "show the settings and test the database and Redis")
@@ -193,15 +203,53 @@ def _migrate(_: argparse.Namespace) -> int:
 
 
 def _backup(args: argparse.Namespace) -> int:
-    settings = _settings()
-    from .backup import BackupError, back_up
+    if args.keep is not None and args.keep < 1:
+        raise CommandError(f"--keep {args.keep}: must be at least 1")
+    if args.every_h is None:
+        return _back_up_once(args)
+    if args.keep is None or not 0 < args.every_h <= 8760:
+        raise CommandError(
+            f"--every-h {args.every_h}: needs --keep, and must be above 0, 8760 at most"
+        )
+    while True:
+        _back_up_once(args)
+        time.sleep(args.every_h * 3600)
 
+
+def _back_up_once(args: argparse.Namespace) -> int:
+    settings = _settings()
+    from . import clock
+    from .backup import BackupError, back_up, back_up_into
+    from .db.migrations import current_revision, head_revision
+    from .services.core.liveness import backup_made
+
+    file = args.file
     with _explained(settings), _database(settings) as database:
         try:
-            done = back_up(database, args.file)
+            if args.keep is None:
+                done = back_up(database, file)
+            else:
+                file, done = back_up_into(database, file, keep=args.keep, now=clock.now())
         except BackupError as error:
             raise CommandError(str(error)) from None
-    _print(f"{args.file}: {_told(done)}, {done.size_bytes / 1e6:.1f} MB")
+        # A database that is yet to be migrated has other tables: its backup is not noted.
+        if current_revision(database) == head_revision():
+            with database.transaction() as session:
+                backup_made(session, file=str(file.absolute()), now=clock.now())
+    _print(f"{file}: {_told(done)}, {done.size_bytes / 1e6:.1f} MB")
+    return OK
+
+
+def _verify_backup(args: argparse.Namespace) -> int:
+    settings = _settings()
+    from .backup import BackupError, verify
+    from .loops.lifecycle import lifecycle_policy
+
+    try:
+        done = verify(args.file, lifecycle_policy(settings))
+    except BackupError as error:
+        raise CommandError(str(error)) from None
+    _print(f"{args.file}: can be restored: {_told(done)}, {done.size_bytes / 1e6:.1f} MB")
     return OK
 
 

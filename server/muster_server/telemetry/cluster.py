@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from muster_server import clock
 from muster_server.db.engine import Database
+from muster_server.services.core.liveness import last_backup_at
 from muster_server.services.nodes.counts import (
     ClusterCounts,
     TrainingNow,
@@ -76,6 +77,7 @@ class ClusterCollector(Collector):
         try:
             with self._database.read() as session:
                 counts = count_cluster(session, now=clock.now())
+                backup_at = last_backup_at(session)
                 size = size_bytes(self._database, session)
                 training = training_now(session)
                 nodes, left_out = figures_of_nodes(session, limit=families.NODES_MAX)
@@ -85,6 +87,7 @@ class ClusterCollector(Collector):
         return [
             _one(families.DATABASE_UP, 1),
             _one(families.DATABASE_SIZE, size),
+            *([_one(families.LAST_BACKUP, backup_at.timestamp())] if backup_at else []),
             *_metrics(counts),
             *_metrics_of_training(training),
             *metrics_of_nodes(nodes),

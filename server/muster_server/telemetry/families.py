@@ -157,6 +157,10 @@ DATABASE_UP = _of_cluster(
 DATABASE_SIZE = _of_cluster(
     "muster_database_size_bytes", "Size of the database (SQLite: with its write-ahead log)."
 )
+LAST_BACKUP = _of_cluster(
+    "muster_last_backup_timestamp_seconds",
+    "When `muster-server backup` last ended well (Unix time). Absent if it never did.",
+)
 NODES = _of_cluster("muster_nodes", "Nodes by state.", "state")
 NODES_SCHEDULING = _of_cluster(
     "muster_nodes_scheduling", "Nodes that are open, cordoned or draining.", "scheduling"

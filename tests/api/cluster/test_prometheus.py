@@ -11,7 +11,7 @@ from sqlalchemy import create_engine
 from muster_server import clock
 from muster_server.db.models import NodeRow, NodeSlotRow
 from muster_server.security.tokens import hash_secret
-from muster_server.services.core.liveness import worker_sweeps
+from muster_server.services.core.liveness import backup_made, worker_sweeps
 from muster_server.telemetry import cluster, families
 from muster_server.telemetry.families import FAMILIES
 from support.data import add_attempt, add_experiment, add_trial, add_worker
@@ -201,6 +201,15 @@ def test_the_cluster_is_counted(scrape, database, fresh):
     assert value(found, "muster_controller_led") == 0
     assert value(found, "muster_controller_epoch") == 0
     assert value(found, "muster_database_size_bytes") > 10_000
+    assert "muster_last_backup_timestamp_seconds" not in found
+
+
+def test_the_time_of_the_last_backup_is_told(scrape, database, fresh):
+    for day in (1, 2):
+        at = dt.datetime(2026, 3, day, tzinfo=dt.UTC)
+        with database.transaction() as session:
+            backup_made(session, file="/backups/a.db", now=at)
+    assert value(scrape(), "muster_last_backup_timestamp_seconds") == at.timestamp()
 
 
 def test_every_node_tells_how_busy_it_is(scrape, database, fresh):

@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import text
 
+from muster_server import clock
 from muster_server.db.migrations import head_revision
 from muster_server.errors import SCHEMA_MISMATCH_EXIT
+from muster_server.services.core.liveness import last_backup_at
 from support import preloaded
 
 
@@ -54,6 +56,26 @@ def test_a_backup_is_written_once_and_restored_where_nothing_is(run, tmp_path):
     over = run("restore", "backup.db", MUSTER_DATABASE_URL=url)
     assert (over.returncode, "new.db exists already" in over.stderr) == (1, True)
     assert "Traceback" not in again.stderr + over.stderr
+
+
+def test_backups_are_kept_by_number_verified_and_noted(run, database, tmp_path):
+    assert "0 users" in printed(run("backup", "kept", "--keep", "1"))
+    (file,) = (tmp_path / "kept").iterdir()
+    assert "can be restored: 0 users" in printed(run("verify-backup", f"kept/{file.name}"))
+    with database.read() as session:
+        at = last_backup_at(session)
+    assert at is not None
+    assert abs((clock.now() - at).total_seconds()) < 120
+    file.write_text("not any more")
+    broken = run("verify-backup", f"kept/{file.name}")
+    assert (broken.returncode, "is no backup of Muster" in broken.stderr) == (1, True)
+    for options, says in (
+        (("--keep", "0"), "--keep 0: must be at least 1"),
+        (("--every-h", "24"), "--every-h 24.0: needs --keep"),
+        (("--keep", "1", "--every-h", "0"), "must be above 0"),
+    ):
+        wrong = run("backup", "kept", *options)
+        assert (wrong.returncode, says in wrong.stderr) == (1, True)
 
 
 @pytest.mark.postgres

@@ -16,7 +16,7 @@ from sqlalchemy import select, text, update
 from muster.wire import CheckpointRecord, MetricsRecord, SeriesPoints
 from muster_server import clock
 from muster_server.app import create_app
-from muster_server.backup import BackupError, back_up, restore
+from muster_server.backup import BackupError, back_up, back_up_into, restore, verify
 from muster_server.db.engine import Database
 from muster_server.db.migrations import current_revision, downgrade, head_revision
 from muster_server.db.models import AllocationRow, AttemptRow, ProjectRow, TrialRow
@@ -266,6 +266,32 @@ def test_nothing_that_is_there_is_written_over(database, database_url, backup):
         back_up(database, backup)
     with pytest.raises(BackupError, match=r"exists already|there are 1 experiments"):
         restore(backup, database_url, POLICY)
+
+
+def test_scheduled_backups_are_kept_by_number_and_others_left_alone(database, tmp_path):
+    folder = tmp_path / "new" / "backups"
+    start = dt.datetime(2026, 3, 1, 3, tzinfo=dt.UTC)
+    for day in range(3):
+        file, done = back_up_into(database, folder, keep=2, now=start + dt.timedelta(days=day))
+        assert done.size_bytes == file.stat().st_size
+        (folder / "muster-mine.db").touch()
+    names = ["muster-20260302T030000Z.db", "muster-20260303T030000Z.db", "muster-mine.db"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    with pytest.raises(BackupError, match="exists already"):
+        back_up_into(database, folder, keep=1, now=start + dt.timedelta(days=2))
+    assert sorted(path.name for path in folder.iterdir()) == names, "nothing is deleted"
+
+
+def test_verifying_restores_elsewhere_and_finds_damage(database, backup, tmp_path):
+    with database.transaction() as session:
+        add_experiment(session)
+    back_up(database, backup)
+    before = backup.read_bytes()
+    assert verify(backup, POLICY).num_experiments == 1
+    assert backup.read_bytes() == before
+    backup.write_bytes(before[: len(before) // 2])
+    with pytest.raises(BackupError):
+        verify(backup, POLICY)
 
 
 def test_a_log_that_another_database_left_is_not_mixed_in(database, backup, tmp_path):

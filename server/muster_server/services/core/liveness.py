@@ -16,6 +16,8 @@ CONTROLLER_LEASE = "controller"
 """Held by the leading controller."""
 WORKER_LEASE = "worker"
 """Renewed by every Celery worker when it sweeps; who holds it does not matter."""
+BACKUP_MARK = "backup"
+"""Row that says when the last backup was made; nobody holds it."""
 WORKER_MISSED_SWEEPS = 3
 CONTROLLER_STUCK_S = 30.0
 """A controller whose loops have not all been worked through for this long is not working: as long as a
@@ -70,6 +72,17 @@ def worker_sweeps(
     """Note that a worker is alive; it is believed for WORKER_MISSED_SWEEPS intervals and a minute."""
     ttl = dt.timedelta(seconds=WORKER_MISSED_SWEEPS * sweep_interval_s + 60)
     renew_by_anybody(session, name=WORKER_LEASE, holder=holder, ttl=ttl, now=now)
+
+
+def backup_made(session: Session, *, file: str, now: dt.datetime) -> None:
+    """Note that a backup was written to this file."""
+    renew_by_anybody(session, name=BACKUP_MARK, holder=file[-128:], ttl=dt.timedelta(), now=now)
+
+
+def last_backup_at(session: Session) -> dt.datetime | None:
+    """Return when the last backup was made; None: never."""
+    row = session.get(ControllerLeaseRow, BACKUP_MARK)
+    return None if row is None else row.expires_at
 
 
 def server_hears(session: Session, name: str, *, started_at: dt.datetime, now: dt.datetime) -> None:
