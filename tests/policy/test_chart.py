@@ -23,8 +23,8 @@ SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(COMPOSE)["services"]
 TEMPLATES = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
-LEAST = {"existingSecret": "muster-urls"}
-EVERYTHING = {
+LEAST: dict[str, Any] = {"existingSecret": "muster-urls"}
+EVERYTHING: dict[str, Any] = {
     **LEAST,
     "image": {"repository": "registry.example/muster-server", "pullSecrets": ["registry"]},
     "publicUrl": "https://muster.example",
@@ -47,6 +47,21 @@ EVERYTHING = {
         "annotations": {"a": "b"},
     },
     "pilots": {"enabled": True, "namespaces": ["ml", "research"]},
+    "serviceMonitor": {"enabled": True, "labels": {"release": "kps"}, "tokenSecret": "scrape"},
+    "backup": {"enabled": True, "claim": "muster-backups", "keep": 14},
+    "podAnnotations": {"example.com/team": "ml"},
+    "priorityClassName": "services",
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+                ]
+            }
+        }
+    },
+    "extraVolumes": [{"name": "authority", "configMap": {"name": "authority"}}],
+    "extraVolumeMounts": [{"name": "authority", "mountPath": "/etc/authority", "readOnly": True}],
     "nodeSelector": {"zone": "a"},
     "tolerations": [{"key": "a", "operator": "Exists"}],
 }
@@ -94,8 +109,8 @@ def test_every_command_in_the_templates_exists() -> None:
         for command in re.findall(r'"muster-server" "([a-z-]+)"|muster-server ([a-z-]+) --', text)
     }
     names = {a or b for a, b in commands}
-    assert names == {"serve", "controller", "worker", "migrate", "setup-token"}
-    for name in names:
+    assert names == {"serve", "controller", "worker", "migrate", "setup-token", "backup"}
+    for name in names - {"backup"}:
         _parser().parse_args([name])
 
 
@@ -138,7 +153,8 @@ def _objects(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_helm_renders_valid_objects(values: dict[str, Any]) -> None:
     objects = _objects(values)
     for name, thing in objects.items():
-        assert schema_problems(thing) == [], name
+        if thing["kind"] != "ServiceMonitor":  # of an operator, not of Kubernetes
+            assert schema_problems(thing) == [], name
         assert list(invalid_fields(thing)) == [], name
     assert {f"Deployment {NAMESPACE}/demo-{p}" for p in ("server", "controller", "worker")} <= set(
         objects
@@ -230,14 +246,88 @@ def test_the_host_of_the_ingress_is_answered() -> None:
 @needs_helm
 @pytest.mark.parametrize("name", ["MUSTER_ALLOWED_HOSTS", "MUSTER_PUBLIC_URL"])
 def test_a_setting_that_the_chart_has_as_well_is_there_once(name: str) -> None:
-    objects = render({**EVERYTHING, "settings": {name: "https://own.example"}})
+    own = {"MUSTER_ALLOWED_HOSTS": '["ai.example"]', "MUSTER_PUBLIC_URL": "https://own.example"}[
+        name
+    ]
+    objects = render({**EVERYTHING, "settings": {name: own}})
     pods = [
         o["spec"]["template"]["spec"] for o in objects if o["kind"] in ("Deployment", "StatefulSet")
     ]
     assert pods
     for container in (c for pod in pods for c in pod["containers"]):
         found = [v["value"] for v in container.get("env", []) if v["name"] == name]
-        assert found in ([], ["https://own.example"]), container["name"]
+        assert found in ([], [own]), container["name"]
+
+
+@needs_helm
+def test_a_host_of_the_ingress_that_would_not_be_answered_is_refused() -> None:
+    hosts: Any
+    for hosts in (["own.example"], '["own.example"]', []):
+        with pytest.raises(ChartRefused, match=r"ai\.example is not among settings"):
+            render({**EVERYTHING, "settings": {"MUSTER_ALLOWED_HOSTS": hosts}})
+    for hosts in (["own.example", "AI.example"], '["ai.example"]'):
+        assert render({**EVERYTHING, "settings": {"MUSTER_ALLOWED_HOSTS": hosts}})
+    # The server adds the name in its public URL by itself.
+    settings = {"MUSTER_ALLOWED_HOSTS": [], "MUSTER_PUBLIC_URL": "https://ai.example:8443"}
+    assert render({**EVERYTHING, "settings": settings})
+
+
+@needs_helm
+def test_every_pod_has_what_is_set_for_all_of_them() -> None:
+    pods = {}
+    for name, thing in _objects(EVERYTHING).items():
+        spec = thing.get("spec", {})
+        template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
+        if template:
+            pods[name.split("/")[1]] = template
+    assert set(pods) == {f"demo-{part}" for part in ("server", "controller", "worker", "backup")}
+    for name, template in pods.items():
+        assert template["metadata"]["annotations"] == EVERYTHING["podAnnotations"], name
+        pod = template["spec"]
+        for field in ("priorityClassName", "affinity", "nodeSelector", "tolerations"):
+            assert pod[field] == EVERYTHING[field], (name, field)
+        assert EVERYTHING["extraVolumes"][0] in pod["volumes"]
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
+            is_ours = container["name"] != "router"
+            assert (EVERYTHING["extraVolumeMounts"][0] in container["volumeMounts"]) is is_ours
+    for thing in _objects(LEAST).values():
+        if thing["kind"] == "Deployment":
+            template = thing["spec"]["template"]
+            assert "annotations" not in template["metadata"]
+            assert not {"affinity", "priorityClassName"} & set(template["spec"])
+
+
+@needs_helm
+def test_the_backup_job_runs_the_command_on_its_claim() -> None:
+    job = _objects(EVERYTHING)[f"CronJob {NAMESPACE}/demo-backup"]["spec"]
+    assert job["concurrencyPolicy"] == "Forbid"
+    pod = job["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    arguments = _parser().parse_args(container["command"][1:])
+    assert arguments.keep == 14
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    (volume,) = [v for v in pod["volumes"] if v["name"] == mounts[str(arguments.file)]]
+    assert volume["persistentVolumeClaim"] == {"claimName": "muster-backups"}
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert pod["automountServiceAccountToken"] is False
+    assert f"CronJob {NAMESPACE}/demo-backup" not in _objects(LEAST)
+
+
+@needs_helm
+def test_prometheus_finds_the_servers_and_has_a_token() -> None:
+    objects = _objects(EVERYTHING)
+    monitor = objects[f"ServiceMonitor {NAMESPACE}/demo"]
+    assert monitor["metadata"]["labels"]["release"] == "kps"
+    service = objects[f"Service {NAMESPACE}/demo"]
+    chosen = monitor["spec"]["selector"]["matchLabels"]
+    assert chosen.items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert endpoint["authorization"]["credentials"] == {"name": "scrape", "key": "token"}
+    others = [
+        thing for thing in objects.values() if thing["kind"] == "Service" and thing is not service
+    ]
+    assert all(not chosen.items() <= thing["metadata"]["labels"].items() for thing in others)
 
 
 @needs_helm
@@ -303,6 +393,9 @@ def test_pilots_are_run_in_their_namespaces_alone_and_only_if_asked_for() -> Non
         ({**LEAST, "postgres": {}}, "postgres"),
         ({**LEAST, "settings": {"LOG_LEVEL": "debug"}}, "LOG_LEVEL"),
         ({**LEAST, "publicUrl": "muster.example"}, "/publicUrl"),
+        ({**LEAST, "backup": {"enabled": True}}, "backup.claim is required"),
+        ({**LEAST, "backup": {"keep": 0}}, "/backup/keep"),
+        ({**LEAST, "serviceMonitor": {"enabled": True}}, "serviceMonitor.tokenSecret is required"),
     ],
 )
 def test_bad_values_are_told(values: dict[str, Any], words: str) -> None:

@@ -47,6 +47,19 @@ router there is one. */}}
 {{- ternary 1 (int .Values.controller.replicas) .Values.router.enabled -}}
 {{- end }}
 
+{{/* Refuses values with which the server would answer 421 to every request of the ingress. */}}
+{{- define "muster.refuseUnansweredHost" -}}
+{{- if and .Values.ingress.enabled (hasKey .Values.settings "MUSTER_ALLOWED_HOSTS") -}}
+{{- $given := index .Values.settings "MUSTER_ALLOWED_HOSTS" -}}
+{{- $hosts := ternary ($given | toString | fromJsonArray) $given (kindIs "string" $given) -}}
+{{- $url := index .Values.settings "MUSTER_PUBLIC_URL" | default (include "muster.publicUrl" .) | toString -}}
+{{- $named := (urlParse $url).hostname -}}
+{{- if not (has (lower .Values.ingress.host) (append $hosts $named | join " " | lower | splitList " ")) -}}
+{{- fail (printf "ingress.host %s is not among settings.MUSTER_ALLOWED_HOSTS, so every request would be answered with 421: add it there, or leave the setting out" .Values.ingress.host) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "muster.environment" -}}
 - name: MUSTER_DATABASE_URL_FILE
   value: /run/muster/database_url
@@ -123,6 +136,66 @@ router there is one. */}}
     - name: router
       mountPath: /run/router
     {{- end }}
+    {{- if .hasBackups }}
+    - name: backups
+      mountPath: /var/lib/muster/backups
+    {{- end }}
+    {{- with .root.Values.extraVolumeMounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{/* What every pod of Muster has beside its containers. Takes the root. */}}
+{{- define "muster.pod" -}}
+enableServiceLinks: false
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  seccompProfile:
+    type: RuntimeDefault
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Volumes that every container of Muster's own mounts. Takes the root. */}}
+{{- define "muster.volumes" -}}
+- name: urls
+  secret:
+    secretName: {{ .Values.existingSecret }}
+    defaultMode: 0440
+    items:
+      - key: database_url
+        path: database_url
+      - key: redis_url
+        path: redis_url
+- name: work
+  emptyDir: {}
+- name: tmp
+  emptyDir: {}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* HAProxy, the router of deployments, beside the controller that writes its configuration when there is something to
@@ -173,24 +246,15 @@ spec:
     metadata:
       labels:
         {{- include "muster.selector" . | nindent 8 }}
+      {{- with .root.Values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
     spec:
       serviceAccountName: {{ .account }}
       automountServiceAccountToken: {{ .hasToken }}
-      enableServiceLinks: false
       terminationGracePeriodSeconds: 30
-      securityContext:
-        runAsNonRoot: true
-        runAsUser: 10001
-        runAsGroup: 10001
-        fsGroup: 10001
-        seccompProfile:
-          type: RuntimeDefault
-      {{- with .root.Values.image.pullSecrets }}
-      imagePullSecrets:
-        {{- range . }}
-        - name: {{ . }}
-        {{- end }}
-      {{- end }}
+      {{- include "muster.pod" .root | nindent 6 }}
       initContainers:
         # A lock in the database lets one of them migrate; the others find nothing to do.
         {{- include "muster.container" (dict "root" .root "name" "migrate" "command" (list "muster-server" "migrate") "variables" dict "hasRouter" false) | nindent 8 }}
@@ -229,31 +293,11 @@ spec:
         {{- include "muster.router" .root | nindent 8 }}
         {{- end }}
       volumes:
-        - name: urls
-          secret:
-            secretName: {{ .root.Values.existingSecret }}
-            defaultMode: 0440
-            items:
-              - key: database_url
-                path: database_url
-              - key: redis_url
-                path: redis_url
-        - name: work
-          emptyDir: {}
-        - name: tmp
-          emptyDir: {}
+        {{- include "muster.volumes" .root | nindent 8 }}
         {{- if $hasRouter }}
         - name: router
           emptyDir: {}
         {{- end }}
-      {{- with .root.Values.nodeSelector }}
-      nodeSelector:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
-      {{- with .root.Values.tolerations }}
-      tolerations:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
       {{- if gt $replicas 1 }}
       topologySpreadConstraints:
         - maxSkew: 1
