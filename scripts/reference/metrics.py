@@ -36,17 +36,22 @@ usual `process_*` and `python_*` metrics.
 ALERTS = """
 ## What to alert on
 
+`deploy/monitoring/alerts.yml` has these rules for Prometheus, and `deploy/monitoring/grafana/muster.json` is a
+dashboard for Grafana: import it and choose your Prometheus.
+
 | when | because |
 | --- | --- |
-| `up{job="muster"} == 0` | an API server does not answer |
-| `max(muster_database_up) == 0` | nothing can be stored; agents keep what they have |
-| `max(muster_controller_led) == 0` for a minute | nothing is scheduled or restarted |
-| `max(muster_worker_alive) == 0` | metrics are no longer compacted, and pages become slower |
-| `max(muster_nodes{state="LOST"}) > 0` | a node is gone with its slots |
-| `min by (node) (muster_node_disk_free_bytes) < 10e9` | checkpoints and logs of that node soon have no room |
-| `max(muster_queue_oldest_wait_seconds) > 3600` | somebody waits too long; `muster show` says for what |
+| `up{job="muster"} == 0` for 2 min | an API server does not answer |
+| `max(muster_database_up) == 0` for 1 min | nothing can be stored; agents keep what they have |
+| `max(muster_controller_led) == 0` for 1 min | nothing is scheduled or restarted |
 | `increase(muster_controller_epoch[10m]) > 5` | controllers fight for the lead, or one keeps dying |
-| `histogram_quantile(0.95, sum by (le) (rate(muster_http_request_duration_seconds_bucket{route!~"/agent/v1/assignments"}[5m]))) > 1` | answers are slow |
+| `max(muster_worker_alive) == 0` for 5 min | metrics are no longer compacted, and pages become slower |
+| `max(muster_nodes{state="LOST"}) > 0` for 5 min | a node is gone with its slots |
+| `min by (node) (muster_node_disk_free_bytes) < 10e9` for 5 min | checkpoints and logs of that node soon have no room |
+| `max(muster_queue_oldest_wait_seconds) > 3600` | somebody waits too long; `muster show` says for what |
+| `histogram_quantile(0.95, sum by (le) (rate(muster_http_request_duration_seconds_bucket{route!~"/agent/v1/assignments"}[5m]))) > 1` for 10 min | answers are slow |
+| `time() - max(muster_last_backup_timestamp_seconds) > 93600` | there was no backup for 26 hours |
+| `max(muster_database_up) == 1 unless max(muster_last_backup_timestamp_seconds)` for 2 days | there never was a backup |
 """
 SECTIONS: tuple[tuple[str, str], ...] = (
     ("Every process", "everywhere"),

@@ -79,6 +79,12 @@ NEEDS = (
         packages=("openssh-server", "openssh-client"),
     ),
     Need(
+        tests="tests of alert rules",
+        areas=frozenset({"policy"}),
+        is_there=_has("promtool"),
+        packages=("prometheus",),
+    ),
+    Need(
         tests="tests of Slurm",
         areas=frozenset({"integration"}),
         is_there=_has("slurmctld", "slurmd", "sbatch"),
