@@ -103,6 +103,22 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("restore", _restore, "make the database of a backup again, where none is yet")
     sub.add_argument("file", type=Path, help="what backup wrote, of this version or an older one")
     command("check", _check, "show the settings and test the database and Redis")
+    sub = command(
+        "debug-dump",
+        _debug_dump,
+        "write an archive for a report: versions, settings, state and last logs, without secrets",
+    )
+    sub.add_argument(
+        "file", type=Path, nargs="?", help="a new file; muster-debug-TIME.tar.gz unless named"
+    )
+    sub.add_argument(
+        "--logs",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a log, or a folder of logs; those of `muster up` beside its database unless given; repeatable",
+    )
     health = command("health", _health, "ask the API server of this machine whether it is ready")
     health.add_argument("--timeout-s", type=float, default=5.0)
     health.add_argument("--port", type=int, help="of another process (MUSTER_CONTROLLER_PORT, …)")
@@ -283,6 +299,24 @@ def _check(_: argparse.Namespace) -> int:
     from .check import check
 
     return OK if check(settings, _print) else FAILED
+
+
+def _debug_dump(args: argparse.Namespace) -> int:
+    settings = _settings()
+    from . import clock
+    from .debug_dump import write_dump
+
+    now = clock.now()
+    file = args.file or Path(f"muster-debug-{now:%Y%m%dT%H%M%SZ}.tar.gz")
+    try:
+        names = write_dump(settings, file, args.logs, now)
+    except OSError as error:
+        raise CommandError(f"{error.filename or file}: {error.strerror}") from None
+    _print(f"{file}: {', '.join(names)}")
+    _print(
+        "Secrets are taken out as far as Muster knows them. Look through the files before you send them."
+    )
+    return OK
 
 
 def _health(args: argparse.Namespace) -> int:
