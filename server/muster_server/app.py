@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
+from operator import attrgetter
 
 import anyio
 from fastapi import FastAPI
@@ -146,6 +147,7 @@ def _routes() -> tuple[BaseRoute, ...]:
         redoc_url=None,
         dependencies=GUARDS,
         responses=errors.ERROR_RESPONSES,
+        generate_unique_id_function=attrgetter("name"),
     )
     # Found at once, and not by way of a router that includes them: they are asked for all day.
     app.router.routes.extend(agents.router.routes)

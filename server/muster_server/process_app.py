@@ -57,7 +57,7 @@ def create_process_app(
     errors.install(app)
     router = APIRouter()
 
-    @router.get("/readyz", operation_id="readyz")
+    @router.get("/readyz")
     def readyz(response: Response) -> ProcessReady:
         state, working = state_of(database), is_working()
         redis_state = health.redis_state(settings)
@@ -74,7 +74,7 @@ def create_process_app(
             working=working,
         )
 
-    router.get("/healthz", operation_id="healthz")(health.healthz)
+    router.get("/healthz")(health.healthz)
     router.include_router(prometheus.router)
     app.include_router(router)
     app.state.operations = operations_of(app)

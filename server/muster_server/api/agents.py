@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qsl
 
@@ -64,6 +65,7 @@ router = APIRouter(
     route_class=WireRoute,
     dependencies=GUARDS,
     responses=ERROR_RESPONSES,
+    generate_unique_id_function=attrgetter("name"),
 )
 
 MAX_WAIT_S = 30.0
@@ -75,7 +77,7 @@ MAX_LOG_BYTES = 1_048_576
 AllocationId = Annotated[str, Path(max_length=64)]
 
 
-@router.post("/register", operation_id="agent_register")
+@router.post("/register")
 async def agent_register(
     http: Request, database: Db, agent: Agent, request: RegisterRequest
 ) -> RegisterReply:
@@ -104,7 +106,7 @@ def _read_lease(http: Request, body: bytes) -> dict[str, Any] | None:
         return None
 
 
-@router.post("/lease", operation_id="agent_lease")
+@router.post("/lease")
 @read_by(_read_lease)
 async def agent_lease(http: Request, agent: Agent, request: LeaseRequest) -> LeaseReply:
     """Heartbeat. 410: register again."""
@@ -112,7 +114,7 @@ async def agent_lease(http: Request, agent: Agent, request: LeaseRequest) -> Lea
     return await calls_of(http).renew(LeaseCall(agent=agent, request=request))
 
 
-@router.post("/leave", operation_id="agent_leave")
+@router.post("/leave")
 def agent_leave(database: Db, agent: Agent, request: LeaveRequest) -> LeaveReply:
     """A step in which a pilot leaves the cluster. Safe to repeat."""
     require_self(agent, request.node_id)
@@ -152,7 +154,7 @@ def _read_poll(http: Request, body: bytes) -> dict[str, Any] | None:
     }
 
 
-@router.get("/assignments", operation_id="agent_assignments", response_model=AssignmentsReply)
+@router.get("/assignments", response_model=AssignmentsReply)
 @read_by(_read_poll)
 async def agent_assignments(
     http: Request,
@@ -240,7 +242,7 @@ def _read_records(http: Request, body: bytes) -> dict[str, Any] | None:
     return {"allocation_id": allocation_id, "request": request}
 
 
-@router.post("/allocations/{allocation_id}/records", operation_id="agent_records")
+@router.post("/allocations/{allocation_id}/records")
 @read_by(_read_records)
 async def agent_records(
     http: Request, agent: Agent, allocation_id: AllocationId, request: RecordsRequest
@@ -258,7 +260,7 @@ async def agent_records(
 # ---------------------------------------------------------------- logs and chores
 
 
-@router.post("/allocations/{allocation_id}/logs/{local_rank}/{stream}", operation_id="agent_logs")
+@router.post("/allocations/{allocation_id}/logs/{local_rank}/{stream}")
 async def agent_logs(
     http: Request,
     agent: Agent,
@@ -294,7 +296,7 @@ async def agent_logs(
     return LogsReply(next_offset=next_offset)
 
 
-@router.post("/preflights", operation_id="agent_preflights")
+@router.post("/preflights")
 def agent_preflights(database: Db, agent: Agent, request: PreflightRequest) -> PreflightReply:
     """Record the progress of a stage of a preflight on this node."""
     require_self(agent, request.node_id)
@@ -302,7 +304,7 @@ def agent_preflights(database: Db, agent: Agent, request: PreflightRequest) -> P
         return chores.take_preflight(session, request, now=clock.now())
 
 
-@router.post("/allocations/{allocation_id}/secrets", operation_id="agent_secrets")
+@router.post("/allocations/{allocation_id}/secrets")
 def agent_secrets(
     database: Db, config: Config, agent: Agent, allocation_id: AllocationId, request: SecretsRequest
 ) -> SecretsReply:
@@ -316,7 +318,7 @@ def agent_secrets(
         )
 
 
-@router.post("/deletions", operation_id="agent_deletions")
+@router.post("/deletions")
 def agent_deletions(database: Db, agent: Agent, request: DeletionsRequest) -> DeletionsReply:
     """Record the outcome of the file deletions that the node was asked for."""
     require_self(agent, request.node_id)
@@ -324,7 +326,7 @@ def agent_deletions(database: Db, agent: Agent, request: DeletionsRequest) -> De
         return chores.take_deletions(session, request, now=clock.now())
 
 
-@router.post("/descriptions", operation_id="agent_descriptions")
+@router.post("/descriptions")
 def agent_descriptions(database: Db, agent: Agent, request: DescriptionRequest) -> DescriptionReply:
     """The layers of a model that the node was asked for."""
     require_self(agent, request.node_id)
@@ -332,7 +334,7 @@ def agent_descriptions(database: Db, agent: Agent, request: DescriptionRequest) 
         return chores.take_description(session, request, now=clock.now())
 
 
-@router.post("/outputs", operation_id="agent_outputs")
+@router.post("/outputs")
 def agent_outputs(database: Db, agent: Agent, request: OutputsRequest) -> OutputsReply:
     """Take a manifest of the files that a trial wrote on the node. Safe to repeat."""
     require_self(agent, request.node_id)
@@ -340,7 +342,7 @@ def agent_outputs(database: Db, agent: Agent, request: OutputsRequest) -> Output
         return chores.take_outputs(session, request, now=clock.now())
 
 
-@router.post("/work-folders", operation_id="agent_work_folders")
+@router.post("/work-folders")
 def agent_work_folders(
     database: Db, agent: Agent, settings: Config, request: WorkFoldersRequest
 ) -> WorkFoldersReply:

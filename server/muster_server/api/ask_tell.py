@@ -15,9 +15,7 @@ from muster_server.services.experiments import ask_tell, search_control, views
 router = APIRouter(tags=["operations"])
 
 
-@router.post(
-    "/experiments/{experiment_id}/search/points", status_code=202, operation_id="enqueue_trial"
-)
+@router.post("/experiments/{experiment_id}/search/points", status_code=202)
 def enqueue_trial(experiment_id: Id, body: EnqueueIn, db: Db, by: By) -> PointOut:
     """Enqueue a point of your own, tried before those the search draws; adds a trial when all are
     planned."""
@@ -27,16 +25,14 @@ def enqueue_trial(experiment_id: Id, body: EnqueueIn, db: Db, by: By) -> PointOu
         return search_control.find_point(session, experiment_id, point)
 
 
-@router.get("/experiments/{experiment_id}/search/points/{point}", operation_id="get_search_point")
+@router.get("/experiments/{experiment_id}/search/points/{point}")
 def get_search_point(experiment_id: Id, point: Identifier, db: Db) -> PointOut:
     """Return an enqueued point, and the result of the trial that tries it."""
     with db.read() as session:
         return search_control.find_point(session, experiment_id, point)
 
 
-@router.post(
-    "/experiments/{experiment_id}/search:close", status_code=202, operation_id="close_search"
-)
+@router.post("/experiments/{experiment_id}/search:close", status_code=202)
 def close_search(experiment_id: Id, db: Db, by: By) -> SearchOut:
     """Stop creating trials; existing ones run to their end."""
     with db.transaction() as session:
@@ -45,7 +41,7 @@ def close_search(experiment_id: Id, db: Db, by: By) -> SearchOut:
         return views.search_out(session, experiment_id)
 
 
-@router.post("/experiments/{experiment_id}/search:ask", operation_id="ask_search")
+@router.post("/experiments/{experiment_id}/search:ask")
 def ask_search(
     experiment_id: Id, body: AskIn, db: Db, by: By, idempotency_key: IdempotencyKey = None
 ) -> AskOut:
@@ -58,7 +54,7 @@ def ask_search(
     )
 
 
-@router.post("/experiments/{experiment_id}/search:tell", operation_id="tell_search")
+@router.post("/experiments/{experiment_id}/search:tell")
 def tell_search(experiment_id: Id, body: TellIn, db: Db, by: By) -> TellOut:
     """Report the results of a trial that you run; returns whether it continues."""
     return raced(db, lambda session: ask_tell.tell(session, experiment_id, body, by))

@@ -27,7 +27,6 @@ _MEMORY_BYTES = 4 << 20
 
 @router.put(
     "/blobs/{sha256}",
-    operation_id="put_blob",
     openapi_extra={"requestBody": {"content": {"application/gzip": {}}, "required": True}},
 )
 async def put_blob(sha256: Sha256, request: Request, db: Db, settings: Config) -> BlobOut:
@@ -42,7 +41,7 @@ async def put_blob(sha256: Sha256, request: Request, db: Db, settings: Config) -
     return BlobOut(sha256=sha256, size_bytes=upload.size_bytes)
 
 
-@router.head("/blobs/{sha256}", operation_id="head_blob", response_class=Response)
+@router.head("/blobs/{sha256}", response_class=Response)
 def head_blob(sha256: Sha256, db: Db) -> Response:
     """Return 200 if the bundle exists, else 404: an existing bundle need not be uploaded."""
     with db.read() as session:
@@ -55,7 +54,6 @@ def head_blob(sha256: Sha256, db: Db) -> Response:
 
 @agent_router.get(
     "/blobs/{sha256}",
-    operation_id="agent_get_blob",
     response_class=StreamingResponse,
     responses={200: {"content": {"application/gzip": {}}}},
 )

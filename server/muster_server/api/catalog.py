@@ -22,7 +22,7 @@ from muster_server.schemas.catalog import (
 router = APIRouter(tags=["catalog"])
 
 
-@router.get("/catalog", operation_id="get_catalog")
+@router.get("/catalog")
 def get_catalog() -> CatalogOut:
     """Return the methods of search, the events that rules of notifications can name, and the kinds of
     providers with their options. It changes only with the version of the server."""

@@ -20,7 +20,7 @@ from muster_server.services.checkpoints import listing, pins
 router = APIRouter(tags=["checkpoints"])
 
 
-@router.get("/checkpoints", operation_id="list_checkpoints")
+@router.get("/checkpoints")
 def list_checkpoints(
     db: Db,
     experiment: Annotated[int | None, Query(ge=1, lt=2**31, description="Its id.")] = None,
@@ -41,7 +41,7 @@ def list_checkpoints(
         return listing.list_checkpoints(session, wanted, order=order, cursor=cursor, limit=limit)
 
 
-@router.post("/checkpoints/{checkpoint_id}:pin", operation_id="pin_checkpoint")
+@router.post("/checkpoints/{checkpoint_id}:pin")
 def pin_checkpoint(checkpoint_id: Id, db: Db, by: By) -> CheckpointListItem:
     """Keep a checkpoint, whatever the policy of its experiment, which then cannot be deleted
     either."""
@@ -49,7 +49,7 @@ def pin_checkpoint(checkpoint_id: Id, db: Db, by: By) -> CheckpointListItem:
         return pins.pin(session, checkpoint_id, by)
 
 
-@router.post("/checkpoints/{checkpoint_id}:unpin", operation_id="unpin_checkpoint")
+@router.post("/checkpoints/{checkpoint_id}:unpin")
 def unpin_checkpoint(checkpoint_id: Id, db: Db, by: By) -> CheckpointListItem:
     """Leave a checkpoint to the policy of its experiment again."""
     with db.transaction() as session:

@@ -41,7 +41,7 @@ Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 ProjectFilter = Annotated[str | None, Query(max_length=128)]
 
 
-@router.get("/cluster", operation_id="get_cluster")
+@router.get("/cluster")
 def get_cluster(database: Db) -> ClusterOut:
     """Return a summary of the cluster."""
     with database.read() as session:
@@ -50,7 +50,7 @@ def get_cluster(database: Db) -> ClusterOut:
         return management.get_cluster(session, warnings=warnings, now=now)
 
 
-@router.get("/cluster/utilization", operation_id="get_cluster_utilization")
+@router.get("/cluster/utilization")
 def get_cluster_utilization(
     database: Db,
     hours: Annotated[int, Query(ge=1, le=168, description="How far back.")] = 24,
@@ -60,21 +60,21 @@ def get_cluster_utilization(
         return utilization.of_cluster(session, hours=hours, now=clock.now())
 
 
-@router.get("/nodes", operation_id="list_nodes")
+@router.get("/nodes")
 def list_nodes(database: Db, cursor: Cursor = None, limit: Limit = 100) -> Page[NodeOut]:
     """List all nodes with their slots, by name."""
     with database.read() as session:
         return management.list_nodes(session, cursor=cursor, limit=limit, now=clock.now())
 
 
-@router.get("/nodes/{node_id}", operation_id="get_node")
+@router.get("/nodes/{node_id}")
 def get_node(database: Db, node_id: str) -> NodeOut:
     """Return a node, by its id or its name."""
     with database.read() as session:
         return management.get_node(session, node_id, now=clock.now())
 
 
-@router.patch("/nodes/{node_id}", operation_id="update_node")
+@router.patch("/nodes/{node_id}")
 def update_node(database: Db, me: Me, node_id: str, change: NodePatch) -> NodeOut:
     """Open, cordon or drain a node."""
     with database.transaction() as session:
@@ -83,14 +83,14 @@ def update_node(database: Db, me: Me, node_id: str, change: NodePatch) -> NodeOu
         )
 
 
-@router.post("/nodes/{node_id}:release", operation_id="release_node")
+@router.post("/nodes/{node_id}:release")
 def release_node(database: Db, me: Me, node_id: str) -> NodeOut:
     """Release a node from quarantine. Whether it is open, cordoned or draining stays as it is."""
     with database.transaction() as session:
         return management.release_node(session, node_id, actor=me.actor, now=clock.now())
 
 
-@router.delete("/nodes/{node_id}", operation_id="remove_node", status_code=204)
+@router.delete("/nodes/{node_id}", status_code=204)
 def remove_node(database: Db, me: Me, node_id: str) -> None:
     """Remove a node from the cluster: one that is LOST or has been silent for a minute, or a
     cordoned one with nothing running."""
@@ -98,7 +98,7 @@ def remove_node(database: Db, me: Me, node_id: str) -> None:
         management.remove_node(session, node_id, actor=me.actor, now=clock.now())
 
 
-@router.get("/nodes/{node_id}/events", operation_id="list_node_events")
+@router.get("/nodes/{node_id}/events")
 def list_node_events(
     database: Db, node_id: str, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:
@@ -107,7 +107,7 @@ def list_node_events(
         return management.list_node_events(session, node_id, cursor=cursor, limit=limit)
 
 
-@router.get("/nodes/{node_id}/system-metrics", operation_id="get_node_system_metrics")
+@router.get("/nodes/{node_id}/system-metrics")
 def get_node_system_metrics(
     database: Db,
     node_id: str,
@@ -119,7 +119,7 @@ def get_node_system_metrics(
         return system_metrics.of_node(session, node_id, minutes=minutes, now=clock.now())
 
 
-@router.get("/nodes/{node_id}/allocations", operation_id="list_node_allocations")
+@router.get("/nodes/{node_id}/allocations")
 def list_node_allocations(
     database: Db, node_id: str, cursor: Cursor = None, limit: Limit = 20
 ) -> Page[NodeAllocationOut]:
@@ -137,7 +137,7 @@ def list_node_allocations(
     )
 
 
-@router.get("/queue", operation_id="list_queue")
+@router.get("/queue")
 def list_queue(
     database: Db,
     foresight: Foresee,
@@ -156,7 +156,7 @@ def list_queue(
     return Page(items=items, next=encode_cursor(following) if following is not None else None)
 
 
-@router.post("/queue:move", operation_id="move_in_queue")
+@router.post("/queue:move")
 def move_in_queue(
     database: Db, foresight: Foresee, me: Me, addr: RemoteAddr, wish: QueueMove
 ) -> QueueMoved:

@@ -46,7 +46,7 @@ ColumnText = Annotated[str, Query(max_length=MAX_COLUMN_CHARS)]
 ConditionText = Annotated[str, Query(max_length=MAX_COLUMN_CHARS + 200)]
 
 
-@router.post("/experiments", status_code=201, operation_id="create_experiment")
+@router.post("/experiments", status_code=201)
 def create_experiment(
     body: ExperimentIn,
     db: Db,
@@ -69,7 +69,7 @@ def create_experiment(
         return views.experiment_detail(session, made.experiment_id, by.now)
 
 
-@router.post("/experiments:preview", operation_id="preview_experiment")
+@router.post("/experiments:preview")
 def preview_experiment(body: ExperimentIn, db: Db, me: Me, foresight: Foresee) -> PreviewOut:
     """Check a document and show what it would do. Nothing is stored."""
     with db.read() as session:
@@ -111,7 +111,7 @@ def _filter(
 Filter = Annotated[ExperimentFilter, Depends(_filter)]
 
 
-@router.get("/experiments", operation_id="list_experiments")
+@router.get("/experiments")
 def list_experiments(
     db: Db,
     filters: Filter,
@@ -147,21 +147,21 @@ def list_experiments(
         )
 
 
-@router.get("/experiments:schema", operation_id="get_document_schema")
+@router.get("/experiments:schema")
 def get_document_schema() -> dict[str, Any]:
     """Return the JSON schema of the experiment document: keys, values, defaults and what they mean.
     Editors complete and explain documents with it."""
     return document_schema()
 
 
-@router.get("/experiments:count", operation_id="count_experiments")
+@router.get("/experiments:count")
 def count_experiments(db: Db, filters: Filter) -> ExperimentCountOut:
     """Return the number of experiments that match the filters."""
     with db.read() as session:
         return ExperimentCountOut(num_experiments=views.count(session, filters))
 
 
-@router.get("/experiments:groups", operation_id="group_experiments")
+@router.get("/experiments:groups")
 def group_experiments(
     db: Db,
     filters: Filter,
@@ -184,7 +184,7 @@ def group_experiments(
         return groups.group_experiments(session, filters, by=by, columns=column or ())
 
 
-@router.get("/experiments:columns", operation_id="list_experiment_columns")
+@router.get("/experiments:columns")
 def list_experiment_columns(
     db: Db, project: Annotated[str | None, Query(max_length=128)] = None
 ) -> ExperimentColumnsOut:
@@ -193,14 +193,14 @@ def list_experiment_columns(
         return views.columns_out(session, project)
 
 
-@router.get("/experiments/{experiment_id}", operation_id="get_experiment")
+@router.get("/experiments/{experiment_id}")
 def get_experiment(experiment_id: Id, db: Db) -> ExperimentDetail:
     """Return one experiment with its document and resolved configuration."""
     with db.read() as session:
         return views.experiment_detail(session, experiment_id, clock.now())
 
 
-@router.patch("/experiments/{experiment_id}", operation_id="update_experiment")
+@router.patch("/experiments/{experiment_id}")
 def update_experiment(experiment_id: Id, body: ExperimentPatch, db: Db, by: By) -> ExperimentDetail:
     """Change name, notes, labels or priority."""
     with db.transaction() as session:
@@ -215,7 +215,7 @@ def update_experiment(experiment_id: Id, body: ExperimentPatch, db: Db, by: By) 
         return views.experiment_detail(session, experiment_id, by.now)
 
 
-@router.get("/experiments/{experiment_id}/trials", operation_id="list_experiment_trials")
+@router.get("/experiments/{experiment_id}/trials")
 def list_experiment_trials(
     experiment_id: Id,
     db: Db,
@@ -255,7 +255,7 @@ def list_experiment_trials(
         )
 
 
-@router.get("/experiments/{experiment_id}/figures", operation_id="list_experiment_figures")
+@router.get("/experiments/{experiment_id}/figures")
 def list_experiment_figures(
     experiment_id: Id,
     db: Db,
@@ -275,7 +275,7 @@ def list_experiment_figures(
         )
 
 
-@router.get("/experiments/{experiment_id}/events", operation_id="list_experiment_events")
+@router.get("/experiments/{experiment_id}/events")
 def list_experiment_events(
     experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:
@@ -286,14 +286,14 @@ def list_experiment_events(
         return list_events(session, about, cursor=cursor, limit=limit)
 
 
-@router.get("/experiments/{experiment_id}/search/results", operation_id="get_search_results")
+@router.get("/experiments/{experiment_id}/search/results")
 def get_search_results(experiment_id: Id, db: Db) -> SearchResultsOut:
     """Return hyperparameters and best value of every trial, in columns."""
     with db.read() as session:
         return results.results_out(session, experiment_id)
 
 
-@router.get("/experiments/{experiment_id}/search/importance", operation_id="get_search_importance")
+@router.get("/experiments/{experiment_id}/search/importance")
 def get_search_importance(experiment_id: Id, db: Db) -> ImportanceOut:
     """Return the importance of each hyperparameter (PED-ANOVA), from the latest 10,000 trials with
     a value."""
@@ -301,7 +301,7 @@ def get_search_importance(experiment_id: Id, db: Db) -> ImportanceOut:
         return results.importance_out(session, experiment_id)
 
 
-@router.get("/experiments/{experiment_id}/search", operation_id="get_experiment_search")
+@router.get("/experiments/{experiment_id}/search")
 def get_experiment_search(experiment_id: Id, db: Db) -> SearchOut:
     """Return the search: rungs, the trials on them, and what the next trial must reach."""
     with db.read() as session:

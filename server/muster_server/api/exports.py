@@ -29,7 +29,7 @@ agent_router = APIRouter(tags=["agents"], route_class=WireRoute)
 MAX_PIECES = 2**20
 
 
-@router.post("/checkpoints/{checkpoint_id}:export", status_code=202, operation_id="request_export")
+@router.post("/checkpoints/{checkpoint_id}:export", status_code=202)
 def request_export(checkpoint_id: Id, db: Db, by: By, settings: Config) -> ExportOut:
     """Export the model of a checkpoint of the built-in trainer as one safetensors file, made by an
     agent that can read it. An existing or pending export is returned."""
@@ -37,7 +37,7 @@ def request_export(checkpoint_id: Id, db: Db, by: By, settings: Config) -> Expor
         return exports.request(session, checkpoint_id, by, settings=settings)
 
 
-@router.get("/trials/{trial_id}/exports", operation_id="list_trial_exports")
+@router.get("/trials/{trial_id}/exports")
 def list_trial_exports(
     trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ExportOut]:
@@ -46,7 +46,7 @@ def list_trial_exports(
         return exports.list_exports(session, trial_id, cursor=cursor, limit=limit)
 
 
-@router.get("/exports/{export_id}", operation_id="get_export")
+@router.get("/exports/{export_id}")
 def get_export(export_id: Id, db: Db) -> ExportOut:
     """Return an export and its progress."""
     with db.read() as session:
@@ -55,7 +55,6 @@ def get_export(export_id: Id, db: Db) -> ExportOut:
 
 @router.get(
     "/exports/{export_id}/file",
-    operation_id="download_export",
     response_class=StreamingResponse,
     responses={200: {"content": {"application/octet-stream": {}}}},
 )
@@ -81,7 +80,7 @@ def _attachment(name: str) -> str:
     return f"attachment; filename*=utf-8''{quote(name, safe='')}"
 
 
-@router.delete("/exports/{export_id}", status_code=204, operation_id="delete_export")
+@router.delete("/exports/{export_id}", status_code=204)
 def delete_export(export_id: Id, db: Db, by: By) -> None:
     """Delete the file of an export, or cancel it while it is pending. The checkpoint and
     the outputs stay."""
@@ -89,7 +88,7 @@ def delete_export(export_id: Id, db: Db, by: By) -> None:
         exports.delete_export(session, export_id, by)
 
 
-@agent_router.post("/exports/{export_id}/pieces/{idx}", operation_id="agent_export_piece")
+@agent_router.post("/exports/{export_id}/pieces/{idx}")
 async def agent_export_piece(
     http: Request,
     agent: Agent,
@@ -110,7 +109,7 @@ async def agent_export_piece(
     return ExportReply(taken=await calls_of(http).write(store))
 
 
-@agent_router.post("/exports", operation_id="agent_exports")
+@agent_router.post("/exports")
 def agent_exports(database: Db, agent: Agent, request: ExportRequest) -> ExportReply:
     """Take the result of a model export that the node was asked for."""
     require_self(agent, request.node_id)

@@ -22,7 +22,7 @@ REDIS_TIMEOUT_S = 2.0
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz", operation_id="healthz", summary="Whether the process is up")
+@router.get("/healthz", summary="Whether the process is up")
 async def healthz() -> Healthy:
     """Return 200 as long as the process can answer; says nothing about the database."""
     return Healthy(status="ok")
@@ -30,7 +30,6 @@ async def healthz() -> Healthy:
 
 @router.get(
     "/readyz",
-    operation_id="readyz",
     summary="Whether requests can be served, and which part is down",
     responses={503: {"model": Ready, "description": "Not now"}},
 )

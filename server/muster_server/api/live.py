@@ -72,11 +72,7 @@ _TOPIC = re.compile(
 )
 
 
-@router.post(
-    "/live/tickets",
-    operation_id="create_live_ticket",
-    summary="A ticket that opens the live channel once",
-)
+@router.post("/live/tickets", summary="A ticket that opens the live channel once")
 def create_live_ticket(db: Db, me: Me) -> LiveTicket:
     """Create a ticket for callers with an API token: browsers cannot send headers with a WebSocket,
     and a token does not belong in an address. Works once, within a minute."""

@@ -110,7 +110,7 @@ Wanted = Annotated[LogFilter, Depends(log_filter)]
 PageAt = Annotated[Where, Depends(page_at)]
 
 
-@router.get("/trials/{trial_id}/logs", operation_id="list_trial_log_lines")
+@router.get("/trials/{trial_id}/logs")
 def list_trial_log_lines(trial_id: int, db: Db, wanted: Wanted, at: PageAt) -> LogPage:
     """List the lines of all matching streams in one order, oldest first.
 
@@ -125,7 +125,7 @@ def list_trial_log_lines(trial_id: int, db: Db, wanted: Wanted, at: PageAt) -> L
         )
 
 
-@router.get("/experiments/{experiment_id}/logs", operation_id="list_experiment_log_lines")
+@router.get("/experiments/{experiment_id}/logs")
 def list_experiment_log_lines(
     experiment_id: Id,
     db: Db,
@@ -155,7 +155,7 @@ def list_experiment_log_lines(
         )
 
 
-@router.get("/trials/{trial_id}/logs/histogram", operation_id="get_trial_log_histogram")
+@router.get("/trials/{trial_id}/logs/histogram")
 def get_trial_log_histogram(trial_id: int, db: Db, wanted: Streams) -> LogHistogram:
     """Return how many lines of each level were received when, in at most 60 time buckets: between
     `since` and `until`, or from the first line to the last one."""
@@ -164,9 +164,7 @@ def get_trial_log_histogram(trial_id: int, db: Db, wanted: Streams) -> LogHistog
         return histogram.of_trial(session, trial_id, wanted)
 
 
-@router.get(
-    "/experiments/{experiment_id}/logs/histogram", operation_id="get_experiment_log_histogram"
-)
+@router.get("/experiments/{experiment_id}/logs/histogram")
 def get_experiment_log_histogram(
     experiment_id: Id,
     db: Db,
@@ -183,7 +181,7 @@ def get_experiment_log_histogram(
         return histogram.of_experiment(session, experiment_id, wanted, trial_nos=frozenset(trials))
 
 
-@router.get("/trials/{trial_id}/logs/values", operation_id="preview_trial_log_values")
+@router.get("/trials/{trial_id}/logs/values")
 def preview_trial_log_values(
     trial_id: int,
     db: Db,
@@ -236,7 +234,7 @@ def _start(
     return ends or "tail"
 
 
-@router.get("/trials/{trial_id}/logs/streams", operation_id="list_trial_log_streams")
+@router.get("/trials/{trial_id}/logs/streams")
 def list_trial_log_streams(trial_id: int, db: Db) -> Page[LogStreamOut]:
     """List every stream of every worker and launcher, by attempt and rank."""
     with db.read() as session:
@@ -245,7 +243,6 @@ def list_trial_log_streams(trial_id: int, db: Db) -> Page[LogStreamOut]:
 
 @router.get(
     "/trials/{trial_id}/logs/download",
-    operation_id="download_trial_log",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/plain": {}}}},
 )

@@ -27,7 +27,7 @@ _ACTIVE = ("image/svg+xml",)
 """Types that can hold scripts: a browser that opens the address itself only saves them."""
 
 
-@router.get("/trials/{trial_id}/media/series", operation_id="list_media_series")
+@router.get("/trials/{trial_id}/media/series")
 def list_media_series(trial_id: Id, db: Db) -> MediaOverviewOut:
     """List the names that a trial has logged media under, with kind, ranks and steps, and how many
     items were left out. Items of an earlier attempt after the step at which a later one resumed are
@@ -37,7 +37,7 @@ def list_media_series(trial_id: Id, db: Db) -> MediaOverviewOut:
         return media.overview(session, trial_id)
 
 
-@router.get("/trials/{trial_id}/media", operation_id="list_media")
+@router.get("/trials/{trial_id}/media")
 def list_media(
     trial_id: Id,
     db: Db,
@@ -71,9 +71,7 @@ def list_media(
         )
 
 
-@router.post(
-    "/trials/{trial_id}/media/{media_id}:fetch", status_code=202, operation_id="fetch_media_content"
-)
+@router.post("/trials/{trial_id}/media/{media_id}:fetch", status_code=202)
 def fetch_media_content(
     trial_id: Id, media_id: MediaId, db: Db, by: By, settings: Config
 ) -> MediaContentOut:
@@ -85,7 +83,6 @@ def fetch_media_content(
 
 @router.get(
     "/trials/{trial_id}/media/{media_id}/content",
-    operation_id="get_media_content",
     response_class=Response,
     responses={
         200: {"content": {"application/octet-stream": {}}},

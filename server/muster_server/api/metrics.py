@@ -74,7 +74,7 @@ Filename = Annotated[str, Depends(_filename)]
 """The visible points that an export was asked for."""
 
 
-@router.get("/trials/{trial_id}/metrics", operation_id="list_trial_metrics")
+@router.get("/trials/{trial_id}/metrics")
 def list_trial_metrics(
     trial_id: int,
     db: Db,
@@ -92,9 +92,7 @@ def list_trial_metrics(
         return metrics_series.list_series(session, trial_id, non_finite=items == "non_finite")
 
 
-@router.get(
-    "/trials/{trial_id}/series", operation_id="get_trial_series", response_model=SeriesReply
-)
+@router.get("/trials/{trial_id}/series", response_model=SeriesReply)
 def get_trial_series(
     trial_id: int,
     db: Db,
@@ -121,7 +119,6 @@ def get_trial_series(
 
 @router.get(
     "/trials/{trial_id}/series.csv",
-    operation_id="export_trial_series",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/csv": {}}}},
 )
@@ -135,7 +132,6 @@ def export_trial_series(name: Filename, pieces: Pieces) -> StreamingResponse:
 
 @router.get(
     "/trials/{trial_id}/series.jsonl",
-    operation_id="export_trial_series_lines",
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-ndjson": {}}}},
 )
@@ -146,7 +142,6 @@ def export_trial_series_lines(name: Filename, pieces: Pieces) -> StreamingRespon
 
 @router.get(
     "/trials/{trial_id}/series.parquet",
-    operation_id="export_trial_series_parquet",
     response_class=StreamingResponse,
     responses={200: {"content": {"application/vnd.apache.parquet": {}}}},
 )
@@ -159,7 +154,7 @@ def export_trial_series_parquet(name: Filename, pieces: Pieces) -> StreamingResp
     )
 
 
-@router.get("/series", operation_id="list_curves", response_model=CurvesReply)
+@router.get("/series", response_model=CurvesReply)
 def list_curves(
     db: Db,
     trials: Annotated[
@@ -212,11 +207,7 @@ def list_curves(
     return _json({**reply.__dict__, "items": items})
 
 
-@router.get(
-    "/experiments/{experiment_id}/series",
-    operation_id="get_experiment_series",
-    response_model=ExperimentSeriesReply,
-)
+@router.get("/experiments/{experiment_id}/series", response_model=ExperimentSeriesReply)
 def get_experiment_series(
     experiment_id: int,
     db: Db,

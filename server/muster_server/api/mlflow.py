@@ -38,7 +38,7 @@ _ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
 Version = Annotated[str, Path(pattern=r"^[23]\.0$")]
 
 
-@router.get("/api/{version}/mlflow/{path:path}", operation_id="mlflow_read")
+@router.get("/api/{version}/mlflow/{path:path}")
 def mlflow_read(
     version: Version, path: str, request: Request, db: Db, by: By, settings: Config
 ) -> Response:
@@ -47,7 +47,7 @@ def mlflow_read(
     return _json(_answered(db, by, settings, "GET", _path(request), body, writes=False))
 
 
-@router.post("/api/{version}/mlflow/{kind}/search", operation_id="mlflow_search")
+@router.post("/api/{version}/mlflow/{kind}/search")
 async def mlflow_search(
     version: Version, kind: str, request: Request, db: Db, by: By, settings: Config
 ) -> Response:
@@ -58,11 +58,7 @@ async def mlflow_search(
     return _json(found)
 
 
-@router.api_route(
-    "/api/{version}/mlflow/{path:path}",
-    methods=["POST", "PATCH", "DELETE"],
-    operation_id="mlflow_write",
-)
+@router.api_route("/api/{version}/mlflow/{path:path}", methods=["POST", "PATCH", "DELETE"])
 async def mlflow_write(
     version: Version, path: str, request: Request, db: Db, by: By, settings: Config
 ) -> Response:
@@ -74,14 +70,14 @@ async def mlflow_write(
     return _json(found)
 
 
-@router.get(_ARTIFACTS, operation_id="mlflow_list_artifacts")
+@router.get(_ARTIFACTS)
 def mlflow_list_artifacts(db: Db, by: By, path: str = "") -> Response:
     """List the artifacts in a folder of a run or model."""
     with db.read() as session:
         return _json({"files": artifacts.entries(session, by, path)})
 
 
-@router.get(f"{_ARTIFACTS}/{{path:path}}", operation_id="mlflow_get_artifact")
+@router.get(f"{_ARTIFACTS}/{{path:path}}")
 def mlflow_get_artifact(path: str, db: Db, by: By, settings: Config) -> Response:
     """Return an artifact."""
     size, pieces = _registered(db, by, path, settings) or artifacts.read(db, by, path)
@@ -89,7 +85,7 @@ def mlflow_get_artifact(path: str, db: Db, by: By, settings: Config) -> Response
     return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
 
-@router.put(f"{_ARTIFACTS}/{{path:path}}", operation_id="mlflow_put_artifact")
+@router.put(f"{_ARTIFACTS}/{{path:path}}")
 async def mlflow_put_artifact(
     path: str, request: Request, db: Db, by: By, settings: Config
 ) -> Response:
@@ -105,7 +101,7 @@ async def mlflow_put_artifact(
     return _json({})
 
 
-@router.delete(f"{_ARTIFACTS}/{{path:path}}", operation_id="mlflow_delete_artifact")
+@router.delete(f"{_ARTIFACTS}/{{path:path}}")
 def mlflow_delete_artifact(path: str, db: Db, by: By) -> Response:
     """Delete an artifact, or a folder of them."""
     with db.transaction() as session:
@@ -113,11 +109,7 @@ def mlflow_delete_artifact(path: str, db: Db, by: By) -> Response:
     return _json({})
 
 
-@router.api_route(
-    "/{path:path}",
-    methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-    operation_id="mlflow_elsewhere",
-)
+@router.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
 async def mlflow_elsewhere(path: str, request: Request) -> Response:
     """Refuse the rest of MLflow's API; the page of a run that clients name is the dashboard's list."""
     if request.method == "GET" and not path.strip("/"):

@@ -55,34 +55,32 @@ router = APIRouter(tags=["operations"])
 RETENTION_DAYS_MAX = 36_500
 
 
-@router.post("/experiments/{experiment_id}:pause", status_code=202, operation_id="pause_experiment")
+@router.post("/experiments/{experiment_id}:pause", status_code=202)
 def pause_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """Pause an experiment: its trials save a checkpoint and release their slots until it is
     resumed."""
     return _run(db, operations.PAUSE, experiment_id, by)
 
 
-@router.post(
-    "/experiments/{experiment_id}:resume", status_code=202, operation_id="resume_experiment"
-)
+@router.post("/experiments/{experiment_id}:resume", status_code=202)
 def resume_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """Resume an experiment: its trials are queued again and continue from their checkpoints."""
     return _run(db, operations.RESUME, experiment_id, by)
 
 
-@router.post("/experiments/{experiment_id}:stop", status_code=202, operation_id="stop_experiment")
+@router.post("/experiments/{experiment_id}:stop", status_code=202)
 def stop_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """Stop all trials of an experiment, with time for a last checkpoint."""
     return _run(db, operations.STOP, experiment_id, by)
 
 
-@router.post("/experiments/{experiment_id}:kill", status_code=202, operation_id="kill_experiment")
+@router.post("/experiments/{experiment_id}:kill", status_code=202)
 def kill_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """Kill all processes of an experiment at once, without a last checkpoint."""
     return _run(db, operations.KILL, experiment_id, by)
 
 
-@router.post("/experiments/{experiment_id}:close", status_code=202, operation_id="close_experiment")
+@router.post("/experiments/{experiment_id}:close", status_code=202)
 def close_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """Close an unmanaged experiment whose client will not end it. Its process, if there is one, is
     not stopped, and may open it again."""
@@ -95,9 +93,7 @@ def close_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     return raced(db, closed)
 
 
-@router.put(
-    "/experiments/{experiment_id}/search/limits", status_code=202, operation_id="set_search_limits"
-)
+@router.put("/experiments/{experiment_id}/search/limits", status_code=202)
 def set_search_limits(experiment_id: Id, body: SearchLimitsIn, db: Db, by: By) -> SearchOut:
     """Change how many trials a running search creates in all, and how many run in parallel."""
     with db.transaction() as session:
@@ -109,9 +105,7 @@ def set_search_limits(experiment_id: Id, body: SearchLimitsIn, db: Db, by: By) -
 Count = Annotated[int | None, Query(ge=0, le=10_000)]
 
 
-@router.get(
-    "/experiments/{experiment_id}/checkpoints:plan", operation_id="preview_checkpoint_cleaning"
-)
+@router.get("/experiments/{experiment_id}/checkpoints:plan")
 def preview_checkpoint_cleaning(
     experiment_id: Id,
     db: Db,
@@ -131,11 +125,7 @@ def preview_checkpoint_cleaning(
         return cleaning.plan(session, experiment_id, keep)
 
 
-@router.post(
-    "/experiments/{experiment_id}/checkpoints:clean",
-    status_code=202,
-    operation_id="clean_checkpoints",
-)
+@router.post("/experiments/{experiment_id}/checkpoints:clean", status_code=202)
 def clean_checkpoints(experiment_id: Id, body: KeepIn, db: Db, by: By) -> CleaningOut:
     """Delete the checkpoints that a policy does not keep, once. Checkpoints stay that an unfinished
     trial, or a fork, may continue from."""
@@ -143,13 +133,13 @@ def clean_checkpoints(experiment_id: Id, body: KeepIn, db: Db, by: By) -> Cleani
         return cleaning.clean_now(session, experiment_id, KeepPolicy(**body.model_dump()), by)
 
 
-@router.post("/experiments/{experiment_id}:archive", operation_id="archive_experiment")
+@router.post("/experiments/{experiment_id}:archive")
 def archive_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """Hide an experiment that has ended from lists. It can be read as before."""
     return _run(db, operations.ARCHIVE, experiment_id, by)
 
 
-@router.post("/experiments/{experiment_id}:unarchive", operation_id="unarchive_experiment")
+@router.post("/experiments/{experiment_id}:unarchive")
 def unarchive_experiment(experiment_id: Id, db: Db, by: By) -> ExperimentOut:
     """Show an archived experiment in lists again."""
     return _run(db, operations.UNARCHIVE, experiment_id, by)
@@ -164,9 +154,7 @@ def _run(
         return views.experiment_out(session, experiment_id, clock.now())
 
 
-@router.post(
-    "/experiments/{experiment_id}:continue", status_code=202, operation_id="continue_experiment"
-)
+@router.post("/experiments/{experiment_id}:continue", status_code=202)
 def continue_experiment(
     experiment_id: Id,
     body: ContinueIn,
@@ -183,7 +171,7 @@ def continue_experiment(
         return views.experiment_detail(session, experiment_id, by.now)
 
 
-@router.post("/experiments/{experiment_id}:fork", status_code=201, operation_id="fork_experiment")
+@router.post("/experiments/{experiment_id}:fork", status_code=201)
 def fork_experiment(
     experiment_id: Id,
     body: ForkIn,
@@ -200,7 +188,7 @@ def fork_experiment(
         return views.experiment_detail(session, made.experiment_id, by.now)
 
 
-@router.get("/experiments/{experiment_id}/children", operation_id="list_experiment_children")
+@router.get("/experiments/{experiment_id}/children")
 def list_experiment_children(
     experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ChildOut]:
@@ -209,7 +197,7 @@ def list_experiment_children(
         return forks.list_children(session, experiment_id, cursor=cursor, limit=limit)
 
 
-@router.put("/experiments/{experiment_id}/budget", operation_id="set_experiment_budget")
+@router.put("/experiments/{experiment_id}/budget")
 def set_experiment_budget(experiment_id: Id, body: BudgetIn, db: Db, by: By) -> ExperimentDetail:
     """Replace its budget; without a limit it has none. A length of time counts from now."""
     stored, problem = budgets.store(body, now=by.now)
@@ -226,7 +214,7 @@ def set_experiment_budget(experiment_id: Id, body: BudgetIn, db: Db, by: By) -> 
 # ---------------------------------------------------------------- deleting
 
 
-@router.get("/experiments/{experiment_id}/deletion", operation_id="preview_deletion")
+@router.get("/experiments/{experiment_id}/deletion")
 def preview_deletion(experiment_id: Id, db: Db) -> DeletionPlanOut:
     """Return what deleting an experiment would free, and whether that is possible now. Nothing is
     changed."""
@@ -234,7 +222,7 @@ def preview_deletion(experiment_id: Id, db: Db) -> DeletionPlanOut:
         return deletion.preview(session, experiment_id)
 
 
-@router.delete("/experiments/{experiment_id}", operation_id="delete_experiment")
+@router.delete("/experiments/{experiment_id}")
 def delete_experiment(
     experiment_id: Id,
     db: Db,
@@ -247,7 +235,7 @@ def delete_experiment(
     return begun.model_copy(update={"complete": deletion.clear(db, only=experiment_id)})
 
 
-@router.get("/deletions", operation_id="list_deletions")
+@router.get("/deletions")
 def list_deletions(
     db: Db,
     open_only: Annotated[
@@ -263,7 +251,7 @@ def list_deletions(
         )
 
 
-@router.get("/retention", operation_id="get_retention")
+@router.get("/retention")
 def get_retention(
     db: Db,
     config: Config,
@@ -289,7 +277,7 @@ def get_retention(
         )
 
 
-@router.post("/deletions/{deletion_id}:dismiss", operation_id="dismiss_deletion")
+@router.post("/deletions/{deletion_id}:dismiss")
 def dismiss_deletion(deletion_id: Id, db: Db, by: By) -> FileDeletionOut:
     """Give up on files that no agent can delete; they stay where they are."""
     with db.transaction() as session:
@@ -307,14 +295,14 @@ def dismiss_deletion(deletion_id: Id, db: Db, by: By) -> FileDeletionOut:
 # ---------------------------------------------------------------- many at once
 
 
-@router.post("/experiments:bulk-preview", operation_id="preview_bulk")
+@router.post("/experiments:bulk-preview")
 def preview_bulk(body: BulkIn, db: Db, by: By) -> BulkPreviewOut:
     """Return the exact experiments that an operation would affect, and the digest needed to run it."""
     with db.read() as session:
         return bulk.preview(session, body, by)
 
 
-@router.post("/experiments:bulk", operation_id="run_bulk")
+@router.post("/experiments:bulk")
 def run_bulk(body: BulkIn, db: Db, by: By, idempotency_key: IdempotencyKey = None) -> BulkOut:
     """Run a previewed operation. 409 if the selection has changed since the preview."""
     by = replace(by, bulk=(body.digest or "")[:16])

@@ -31,7 +31,7 @@ FilesLimit = Annotated[int, Query(ge=1, le=1000, description="Entries per page."
 """More than other lists allow: a page costs less than finding where it begins."""
 
 
-@router.get("/trials/{trial_id}/outputs", operation_id="list_outputs")
+@router.get("/trials/{trial_id}/outputs")
 def list_outputs(
     trial_id: Id,
     db: Db,
@@ -64,7 +64,7 @@ def list_outputs(
         )
 
 
-@router.get("/trials/{trial_id}/outputs/summary", operation_id="get_outputs_summary")
+@router.get("/trials/{trial_id}/outputs/summary")
 def get_outputs_summary(trial_id: Id, db: Db, settings: Config) -> OutputsSummaryOut:
     """Return number and size of the files that a trial wrote, and whether something is missing."""
     with db.read() as session:
@@ -72,7 +72,7 @@ def get_outputs_summary(trial_id: Id, db: Db, settings: Config) -> OutputsSummar
         return views.summary(session, trial_id, settings=settings)
 
 
-@router.get("/experiments/{experiment_id}/outputs:plan", operation_id="preview_outputs_cleaning")
+@router.get("/experiments/{experiment_id}/outputs:plan")
 def preview_outputs_cleaning(
     experiment_id: Id,
     db: Db,
@@ -92,9 +92,7 @@ def preview_outputs_cleaning(
         return retention.plan(session, experiment_id, policy, now=clock.now())
 
 
-@router.post(
-    "/experiments/{experiment_id}/outputs:clean", status_code=202, operation_id="clean_outputs"
-)
+@router.post("/experiments/{experiment_id}/outputs:clean", status_code=202)
 def clean_outputs(experiment_id: Id, body: OutputsPolicyIn, db: Db, by: By) -> OutputsCleaningOut:
     """Delete the outputs of an experiment that a policy does not keep, once. They stay of a trial that
     may still run, has a pinned checkpoint, or has not been collected completely."""
@@ -102,9 +100,7 @@ def clean_outputs(experiment_id: Id, body: OutputsPolicyIn, db: Db, by: By) -> O
         return retention.clean_now(session, experiment_id, retention.policy_of(body), by)
 
 
-@router.post(
-    "/trials/{trial_id}/outputs:export", status_code=202, operation_id="request_outputs_export"
-)
+@router.post("/trials/{trial_id}/outputs:export", status_code=202)
 def request_outputs_export(
     trial_id: Id, body: OutputsExportIn, db: Db, by: By, settings: Config
 ) -> OutputsExportOut:
@@ -114,9 +110,7 @@ def request_outputs_export(
         return downloads.request(session, trial_id, body, by, settings=settings)
 
 
-@router.post(
-    "/trials/{trial_id}/outputs:preview", status_code=202, operation_id="request_outputs_preview"
-)
+@router.post("/trials/{trial_id}/outputs:preview", status_code=202)
 def request_outputs_preview(
     trial_id: Id, body: OutputsPreviewIn, db: Db, by: By, settings: Config
 ) -> ExportOut:
@@ -128,7 +122,6 @@ def request_outputs_preview(
 
 @router.get(
     "/exports/{export_id}/preview",
-    operation_id="get_outputs_preview",
     response_class=Response,
     responses={200: {"content": {"text/plain": {}, "image/*": {}}}},
 )

@@ -18,7 +18,7 @@ router = APIRouter(tags=["cluster"])
 PreflightId = Annotated[int, Path(ge=1, lt=2**31)]
 
 
-@router.post("/preflights", status_code=201, operation_id="create_preflight")
+@router.post("/preflights", status_code=201)
 def create_preflight(database: Db, me: Me, body: PreflightIn) -> PreflightOut:
     """Test nodes: their disks, devices, connections to each other, and an all-reduce of every pair.
     It takes some seconds; poll it until `state` is not `running`."""
@@ -26,14 +26,14 @@ def create_preflight(database: Db, me: Me, body: PreflightIn) -> PreflightOut:
         return preflights.request(session, body.nodes, actor=me.actor, now=clock.now())
 
 
-@router.get("/preflights", operation_id="list_preflights")
+@router.get("/preflights")
 def list_preflights(database: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[PreflightOut]:
     """List preflights, newest first: those on demand, and those before gangs."""
     with database.read() as session:
         return preflights.list_preflights(session, cursor=cursor, limit=limit)
 
 
-@router.get("/preflights/{preflight_id}", operation_id="get_preflight")
+@router.get("/preflights/{preflight_id}")
 def get_preflight(database: Db, preflight_id: PreflightId) -> PreflightOut:
     with database.read() as session:
         return preflights.get_preflight(session, preflight_id)

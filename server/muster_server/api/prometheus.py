@@ -12,7 +12,6 @@ router = APIRouter(tags=["health"])
 
 @router.get(
     "/metrics",
-    operation_id="get_prometheus_metrics",
     summary="This process and the cluster, for Prometheus",
     response_class=Response,
     responses={200: {"content": {"text/plain": {}}}},

@@ -41,7 +41,7 @@ Attempt = Annotated[
 ]
 
 
-@router.get("/trials/{trial_id}", operation_id="get_trial")
+@router.get("/trials/{trial_id}")
 def get_trial(
     trial_id: Id,
     db: Db,
@@ -58,7 +58,7 @@ def get_trial(
         return trials.trial_detail(session, trial_id, headline=summary == "headline")
 
 
-@router.get("/trials/{trial_id}/system-metrics", operation_id="get_trial_system_metrics")
+@router.get("/trials/{trial_id}/system-metrics")
 def get_trial_system_metrics(
     trial_id: Id,
     db: Db,
@@ -76,7 +76,7 @@ def get_trial_system_metrics(
         return system_metrics.of_trial(session, trial_id, nodes=node or (), now=clock.now())
 
 
-@router.get("/trials/{trial_id}/reproduction", operation_id="get_trial_reproduction")
+@router.get("/trials/{trial_id}/reproduction")
 def get_trial_reproduction(trial_id: Id, db: Db) -> ReproductionOut:
     """Return what it takes to run a trial again: the origin of each setting, the commit of its code,
     and the Python, torch, driver and packages of its newest attempt."""
@@ -84,19 +84,19 @@ def get_trial_reproduction(trial_id: Id, db: Db) -> ReproductionOut:
         return reproduction.of_trial(session, trial_id)
 
 
-@router.post("/trials/{trial_id}:stop", status_code=202, operation_id="stop_trial")
+@router.post("/trials/{trial_id}:stop", status_code=202)
 def stop_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
     """Stop a trial, with time for a last checkpoint."""
     return _end(db, trial_id, "stop", by)
 
 
-@router.post("/trials/{trial_id}:kill", status_code=202, operation_id="kill_trial")
+@router.post("/trials/{trial_id}:kill", status_code=202)
 def kill_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
     """Kill the processes of a trial at once, without a last checkpoint."""
     return _end(db, trial_id, "kill", by)
 
 
-@router.post("/trials/{trial_id}:promote", status_code=202, operation_id="promote_trial")
+@router.post("/trials/{trial_id}:promote", status_code=202)
 def promote_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
     """Promote a trial that waits at its rung, whatever its rank."""
     with db.transaction() as session:
@@ -120,7 +120,7 @@ def _end(db: Database, trial_id: int, desired: Literal["stop", "kill"], by: Call
         return trials.trial_out(session, trial_id)
 
 
-@router.get("/trials/{trial_id}/workers", operation_id="list_trial_workers")
+@router.get("/trials/{trial_id}/workers")
 def list_trial_workers(
     trial_id: Id, db: Db, attempt: Attempt = None, cursor: Cursor = None, limit: Limit = 200
 ) -> Page[WorkerOut]:
@@ -131,7 +131,7 @@ def list_trial_workers(
         )
 
 
-@router.get("/trials/{trial_id}/groups", operation_id="list_trial_groups")
+@router.get("/trials/{trial_id}/groups")
 def list_trial_groups(
     trial_id: Id, db: Db, attempt: Attempt = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ProcessGroupOut]:
@@ -140,7 +140,7 @@ def list_trial_groups(
         return trials.list_groups(session, trial_id, attempt_no=attempt, cursor=cursor, limit=limit)
 
 
-@router.get("/trials/{trial_id}/performance", operation_id="get_trial_performance")
+@router.get("/trials/{trial_id}/performance")
 def get_trial_performance(
     trial_id: Id,
     db: Db,
@@ -157,7 +157,7 @@ def get_trial_performance(
         return performance.trial_performance(session, trial_id, attempt_no=attempt, num_rows=rows)
 
 
-@router.get("/trials/{trial_id}/pipeline-step", operation_id="get_trial_pipeline_step")
+@router.get("/trials/{trial_id}/pipeline-step")
 def get_trial_pipeline_step(
     trial_id: Id,
     db: Db,
@@ -173,14 +173,14 @@ def get_trial_pipeline_step(
         return pipelines.noted_step(session, trial_id, attempt_no=attempt, pipeline=pipeline)
 
 
-@router.get("/trials/{trial_id}/progress", operation_id="get_trial_progress")
+@router.get("/trials/{trial_id}/progress")
 def get_trial_progress(trial_id: Id, db: Db, by: By) -> ProgressOut:
     """Return how far each rank is, and which of them delays the others when nothing moves."""
     with db.read() as session:
         return progress.trial_progress(session, trial_id, now=by.now)
 
 
-@router.post("/trials/{trial_id}:stacks", status_code=202, operation_id="ask_trial_stacks")
+@router.post("/trials/{trial_id}:stacks", status_code=202)
 def ask_trial_stacks(trial_id: Id, db: Db, by: By) -> StacksOut:
     """Request the stacks of every rank: the calls of all its threads. The training goes on
     meanwhile. The responses arrive one by one; read them with get_trial_stacks."""
@@ -190,7 +190,7 @@ def ask_trial_stacks(trial_id: Id, db: Db, by: By) -> StacksOut:
         return progress.trial_stacks(session, trial_id, attempt_no=None, no=None)
 
 
-@router.get("/trials/{trial_id}/stacks", operation_id="get_trial_stacks")
+@router.get("/trials/{trial_id}/stacks")
 def get_trial_stacks(
     trial_id: Id,
     db: Db,
@@ -204,7 +204,7 @@ def get_trial_stacks(
         return progress.trial_stacks(session, trial_id, attempt_no=attempt, no=no)
 
 
-@router.get("/trials/{trial_id}/checkpoints", operation_id="list_trial_checkpoints")
+@router.get("/trials/{trial_id}/checkpoints")
 def list_trial_checkpoints(
     trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[CheckpointOut]:
@@ -213,14 +213,14 @@ def list_trial_checkpoints(
         return trials.list_checkpoints(session, trial_id, cursor=cursor, limit=limit)
 
 
-@router.get("/trials/{trial_id}/evaluations", operation_id="list_trial_evaluations")
+@router.get("/trials/{trial_id}/evaluations")
 def list_trial_evaluations(trial_id: Id, db: Db) -> list[EvaluationOut]:
     """List the evaluations of its model by name: scores of each class, confusion matrix."""
     with db.read() as session:
         return evaluations.list_evaluations(session, trial_id)
 
 
-@router.get("/trials/{trial_id}/tracked-runs", operation_id="list_tracked_runs")
+@router.get("/trials/{trial_id}/tracked-runs")
 def list_tracked_runs(
     trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[TrackedRunOut]:
@@ -229,7 +229,7 @@ def list_tracked_runs(
         return tracked_runs.list_runs(session, trial_id, cursor=cursor, limit=limit)
 
 
-@router.get("/trials/{trial_id}/events", operation_id="list_trial_events")
+@router.get("/trials/{trial_id}/events")
 def list_trial_events(
     trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:

@@ -26,7 +26,7 @@ router = APIRouter(tags=["deployments"])
 Deployment = Annotated[str, Path(pattern=DEPLOYMENT_NAME, description="Name of the deployment.")]
 
 
-@router.get("/deployments", operation_id="list_deployments")
+@router.get("/deployments")
 def list_deployments(
     db: Db, me: Me, settings: Config, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[DeploymentItem]:
@@ -36,7 +36,7 @@ def list_deployments(
         return views.list_deployments(session, me, settings, cursor=cursor, limit=limit)
 
 
-@router.post("/deployments", status_code=202, operation_id="create_deployment")
+@router.post("/deployments", status_code=202)
 def create_deployment(body: DeploymentIn, db: Db, by: By, settings: Config) -> DeploymentOut:
     """Deploy a version of a model. 503 if the server has no router."""
     with db.transaction() as session:
@@ -44,7 +44,7 @@ def create_deployment(body: DeploymentIn, db: Db, by: By, settings: Config) -> D
         return views.deployment_out(session, by.principal, settings, row.name)
 
 
-@router.get("/deployments/{name}", operation_id="get_deployment")
+@router.get("/deployments/{name}")
 def get_deployment(name: Deployment, db: Db, me: Me, settings: Config) -> DeploymentOut:
     """Return a deployment with its revisions and replicas."""
     with db.read() as session:
@@ -52,14 +52,14 @@ def get_deployment(name: Deployment, db: Db, me: Me, settings: Config) -> Deploy
         return views.deployment_out(session, me, settings, name)
 
 
-@router.get("/deployments/{name}/address", operation_id="get_deployment_address")
+@router.get("/deployments/{name}/address")
 def get_deployment_address(name: Deployment, db: Db, settings: Config) -> AddressOut:
     """Return where a deployment answers requests. 409 while it does not."""
     with db.read() as session:
         return views.address_of(session, settings, name)
 
 
-@router.post("/deployments/{name}:update", status_code=202, operation_id="update_deployment")
+@router.post("/deployments/{name}:update", status_code=202)
 def update_deployment(
     name: Deployment, body: DeploymentUpdateIn, db: Db, by: By, settings: Config
 ) -> DeploymentOut:
@@ -69,7 +69,7 @@ def update_deployment(
         return views.deployment_out(session, by.principal, settings, name)
 
 
-@router.post("/deployments/{name}:rollback", status_code=202, operation_id="roll_back_deployment")
+@router.post("/deployments/{name}:rollback", status_code=202)
 def roll_back_deployment(
     name: Deployment, body: RollbackIn, db: Db, by: By, settings: Config
 ) -> DeploymentOut:
@@ -79,7 +79,7 @@ def roll_back_deployment(
         return views.deployment_out(session, by.principal, settings, name)
 
 
-@router.post("/deployments/{name}:scale", status_code=202, operation_id="scale_deployment")
+@router.post("/deployments/{name}:scale", status_code=202)
 def scale_deployment(
     name: Deployment, body: ScaleIn, db: Db, by: By, settings: Config
 ) -> DeploymentOut:
@@ -89,7 +89,7 @@ def scale_deployment(
         return views.deployment_out(session, by.principal, settings, name)
 
 
-@router.post("/deployments/{name}:stop", status_code=202, operation_id="stop_deployment")
+@router.post("/deployments/{name}:stop", status_code=202)
 def stop_deployment(name: Deployment, db: Db, by: By, settings: Config) -> DeploymentOut:
     """Stop a deployment: its replicas answer what they have begun, and end."""
     with db.transaction() as session:
@@ -97,7 +97,7 @@ def stop_deployment(name: Deployment, db: Db, by: By, settings: Config) -> Deplo
         return views.deployment_out(session, by.principal, settings, name)
 
 
-@router.delete("/deployments/{name}", status_code=204, operation_id="delete_deployment")
+@router.delete("/deployments/{name}", status_code=204)
 def delete_deployment(name: Deployment, db: Db, by: By) -> None:
     """Delete a stopped deployment with its history."""
     with db.transaction() as session:

@@ -73,7 +73,7 @@ Force = Annotated[bool, Query(description="Also what an alias names; the alias i
 _RANGE = re.compile(r"bytes=(\d{1,15})-")
 
 
-@router.get("/models", operation_id="list_models")
+@router.get("/models")
 def list_models(
     db: Db,
     me: Me,
@@ -90,21 +90,21 @@ def list_models(
         return views.list_models(session, me, project=project, text=q, cursor=cursor, limit=limit)
 
 
-@router.post("/models", status_code=201, operation_id="create_model")
+@router.post("/models", status_code=201)
 def create_model(body: ModelIn, db: Db, by: By) -> ModelItem:
     """Create a model without versions. Registering a version creates its model by itself."""
     with db.transaction() as session:
         return views.model_item(session, by.principal, registry.create_model(session, body, by))
 
 
-@router.get("/models/{name}", operation_id="get_model")
+@router.get("/models/{name}")
 def get_model(name: Model, db: Db, me: Me) -> ModelItem:
     """Return a model with its aliases."""
     with db.read() as session:
         return views.model_item(session, me, registry.find_model(session, name))
 
 
-@router.patch("/models/{name}", operation_id="update_model")
+@router.patch("/models/{name}")
 def update_model(name: Model, body: ModelPatch, db: Db, by: By) -> ModelItem:
     """Change the name, description or tags of a model."""
     with db.transaction() as session:
@@ -112,7 +112,7 @@ def update_model(name: Model, body: ModelPatch, db: Db, by: By) -> ModelItem:
         return views.model_item(session, by.principal, model)
 
 
-@router.delete("/models/{name}", status_code=204, operation_id="delete_model")
+@router.delete("/models/{name}", status_code=204)
 def delete_model(name: Model, db: Db, by: By, force: Force = False) -> None:
     """Delete a model with all its versions. 409 while an alias names one of them, unless forced.
     Checkpoints and outputs stay where they are, under the policy of their experiment again."""
@@ -120,7 +120,7 @@ def delete_model(name: Model, db: Db, by: By, force: Force = False) -> None:
         registry.delete_model(session, name, by, force=force)
 
 
-@router.get("/models/{name}/versions", operation_id="list_model_versions")
+@router.get("/models/{name}/versions")
 def list_model_versions(
     name: Model, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelVersionItem]:
@@ -130,9 +130,7 @@ def list_model_versions(
         return views.list_versions(session, name, cursor=cursor, limit=limit)
 
 
-@router.get(
-    "/experiments/{experiment_id}/model-versions", operation_id="list_experiment_model_versions"
-)
+@router.get("/experiments/{experiment_id}/model-versions")
 def list_experiment_model_versions(
     experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelVersionItem]:
@@ -142,7 +140,7 @@ def list_experiment_model_versions(
         return views.versions_of_experiment(session, experiment_id, cursor=cursor, limit=limit)
 
 
-@router.get("/experiments/{experiment_id}/model-uses", operation_id="list_experiment_model_uses")
+@router.get("/experiments/{experiment_id}/model-uses")
 def list_experiment_model_uses(
     experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelUseOut]:
@@ -152,7 +150,7 @@ def list_experiment_model_uses(
         return uses.of_experiment(session, experiment_id, cursor=cursor, limit=limit)
 
 
-@router.get("/models/{name}/versions/{number}/uses", operation_id="list_model_version_uses")
+@router.get("/models/{name}/versions/{number}/uses")
 def list_model_version_uses(
     name: Model, number: Number, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelUseOut]:
@@ -164,7 +162,7 @@ def list_model_version_uses(
         return uses.of_version(session, version, cursor=cursor, limit=limit)
 
 
-@router.get("/models/{name}/versions/{number}/exports", operation_id="list_model_version_exports")
+@router.get("/models/{name}/versions/{number}/exports")
 def list_model_version_exports(
     name: Model, number: Number, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelExportJobOut]:
@@ -176,7 +174,7 @@ def list_model_version_exports(
         return exports.of_version(session, version, cursor=cursor, limit=limit)
 
 
-@router.get("/models/{name}/versions/{number}/lineage", operation_id="get_model_lineage")
+@router.get("/models/{name}/versions/{number}/lineage")
 def get_model_lineage(name: Model, number: Number, db: Db) -> ModelLineageOut:
     """Return what a version comes from, and what was done with it: exports, evaluations,
     predictions, deployments, and trainings that read it."""
@@ -187,7 +185,7 @@ def get_model_lineage(name: Model, number: Number, db: Db) -> ModelLineageOut:
         return uses.lineage_both_ways(session, model, version)
 
 
-@router.get("/models:leaderboards", operation_id="list_model_leaderboards")
+@router.get("/models:leaderboards")
 def list_model_leaderboards(
     db: Db,
     data: Annotated[
@@ -201,7 +199,7 @@ def list_model_leaderboards(
         return evaluations.read_leaderboards(session, data=data)
 
 
-@router.post("/models/{name}/versions", status_code=201, operation_id="register_model_version")
+@router.post("/models/{name}/versions", status_code=201)
 def register_model_version(
     name: Model, body: VersionIn, db: Db, by: By, settings: Config
 ) -> ModelVersionOut:
@@ -212,7 +210,7 @@ def register_model_version(
         return views.version_out(session, by.principal, model, version, is_new=is_new)
 
 
-@router.get("/models/{name}/versions/{number}", operation_id="get_model_version")
+@router.get("/models/{name}/versions/{number}")
 def get_model_version(name: Model, number: Number, db: Db, me: Me) -> ModelVersionOut:
     """Return a version with its files, lineage and model card."""
     with db.read() as session:
@@ -221,7 +219,7 @@ def get_model_version(name: Model, number: Number, db: Db, me: Me) -> ModelVersi
         return views.version_out(session, me, model, registry.find_version(session, model, number))
 
 
-@router.patch("/models/{name}/versions/{number}", operation_id="update_model_version")
+@router.patch("/models/{name}/versions/{number}")
 def update_model_version(
     name: Model, number: Number, body: VersionPatch, db: Db, by: By
 ) -> ModelVersionOut:
@@ -231,16 +229,14 @@ def update_model_version(
         return views.version_out(session, by.principal, model, version)
 
 
-@router.delete(
-    "/models/{name}/versions/{number}", status_code=204, operation_id="delete_model_version"
-)
+@router.delete("/models/{name}/versions/{number}", status_code=204)
 def delete_model_version(name: Model, number: Number, db: Db, by: By, force: Force = False) -> None:
     """Delete a version. 409 while an alias names it, unless forced."""
     with db.transaction() as session:
         registration.delete_version(session, name, number, by, force=force)
 
 
-@router.get("/models/{name}/aliases/{alias}", operation_id="get_model_alias")
+@router.get("/models/{name}/aliases/{alias}")
 def get_model_alias(name: Model, alias: Alias, db: Db, me: Me) -> ModelVersionOut:
     """Return the version that an alias names now."""
     with db.read() as session:
@@ -249,14 +245,14 @@ def get_model_alias(name: Model, alias: Alias, db: Db, me: Me) -> ModelVersionOu
         return views.version_out(session, me, model, version)
 
 
-@router.put("/models/{name}/aliases/{alias}", operation_id="set_model_alias")
+@router.put("/models/{name}/aliases/{alias}")
 def set_model_alias(name: Model, alias: Alias, body: AliasIn, db: Db, by: By) -> ModelAliasOut:
     """Let an alias name a version. The move is kept with who made it, when and why."""
     with db.transaction() as session:
         return aliases.set_alias(session, name, alias, body.version, by, reason=body.reason)
 
 
-@router.delete("/models/{name}/aliases/{alias}", status_code=204, operation_id="delete_model_alias")
+@router.delete("/models/{name}/aliases/{alias}", status_code=204)
 def delete_model_alias(
     name: Model,
     alias: Alias,
@@ -269,7 +265,7 @@ def delete_model_alias(
         aliases.remove_alias(session, name, alias, by, reason=reason)
 
 
-@router.get("/models/{name}/history", operation_id="list_model_alias_moves")
+@router.get("/models/{name}/history")
 def list_model_alias_moves(
     name: Model,
     db: Db,
@@ -282,7 +278,7 @@ def list_model_alias_moves(
         return aliases.history(session, name, alias=alias, cursor=cursor, limit=limit)
 
 
-@router.get("/models/{name}/promotions", operation_id="list_model_promotions")
+@router.get("/models/{name}/promotions")
 def list_model_promotions(
     name: Model, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ModelPromotionOut]:
@@ -291,7 +287,7 @@ def list_model_promotions(
         return promotions.list_rules(session, name, cursor=cursor, limit=limit)
 
 
-@router.post("/models/{name}/promotions", status_code=201, operation_id="create_model_promotion")
+@router.post("/models/{name}/promotions", status_code=201)
 def create_model_promotion(name: Model, body: PromotionIn, db: Db, by: By) -> ModelPromotionOut:
     """Let the best checkpoint of an experiment become an alias when the experiment has ended. The
     alias only ever moves to a better value."""
@@ -299,22 +295,14 @@ def create_model_promotion(name: Model, body: PromotionIn, db: Db, by: By) -> Mo
         return promotions.add_rule(session, name, body, by)
 
 
-@router.delete(
-    "/models/{name}/promotions/{promotion_id}",
-    status_code=204,
-    operation_id="delete_model_promotion",
-)
+@router.delete("/models/{name}/promotions/{promotion_id}", status_code=204)
 def delete_model_promotion(name: Model, promotion_id: Id, db: Db, by: By) -> None:
     """Delete a promotion rule. An alias that it has moved stays where it is."""
     with db.transaction() as session:
         promotions.delete_rule(session, name, promotion_id, by)
 
 
-@router.post(
-    "/models/{name}/versions/{number}/files:fetch",
-    status_code=202,
-    operation_id="fetch_model_file",
-)
+@router.post("/models/{name}/versions/{number}/files:fetch", status_code=202)
 def fetch_model_file(
     name: Model, number: Number, body: ModelFetchIn, db: Db, by: By, settings: Config
 ) -> ModelFetchOut:
@@ -327,7 +315,6 @@ def fetch_model_file(
 
 @router.get(
     "/models/{name}/versions/{number}/files/content",
-    operation_id="download_model_file",
     response_class=StreamingResponse,
     responses={200: {"content": {"application/octet-stream": {}}}},
 )
@@ -379,7 +366,7 @@ def _start(request: Request, content: fetching.Content) -> int:
     return start if start < content.size_bytes else 0
 
 
-@router.get("/model-blobs/{sha256}", operation_id="get_model_blob")
+@router.get("/model-blobs/{sha256}")
 def get_model_blob(sha256: Sha256, db: Db) -> ModelBlobOut:
     """Return how much of a file has arrived. 404 if nothing has."""
     with db.read() as session:
@@ -388,7 +375,6 @@ def get_model_blob(sha256: Sha256, db: Db) -> ModelBlobOut:
 
 @router.put(
     "/model-blobs/{sha256}",
-    operation_id="put_model_blob",
     openapi_extra={"requestBody": {"content": {"application/octet-stream": {}}, "required": True}},
 )
 async def put_model_blob(
@@ -421,7 +407,7 @@ async def put_model_blob(
 # ---------------------------------------------------------------- for agents
 
 
-@agent_router.post("/allocations/{allocation_id}/models", operation_id="agent_model_files")
+@agent_router.post("/allocations/{allocation_id}/models")
 def agent_model_files(
     database: Db, agent: Agent, allocation_id: AllocationId, request: ModelFilesRequest
 ) -> ModelFilesReply:
@@ -432,7 +418,7 @@ def agent_model_files(
         return agent_files.list_files(session, allocation_id, request)
 
 
-@agent_router.post("/allocations/{allocation_id}/models/parts", operation_id="agent_model_part")
+@agent_router.post("/allocations/{allocation_id}/models/parts")
 def agent_model_part(
     database: Db,
     config: Config,
@@ -451,7 +437,6 @@ def agent_model_part(
 
 @agent_router.get(
     "/allocations/{allocation_id}/models/content",
-    operation_id="agent_model_content",
     response_class=StreamingResponse,
     responses={200: {"content": {"application/octet-stream": {}}}},
 )

@@ -23,21 +23,21 @@ Key = Annotated[
 ]
 
 
-@router.get("/dismissals", operation_id="list_dismissals")
+@router.get("/dismissals")
 def list_dismissals(db: Db, me: Me) -> DismissalsOut:
     """List what you have dismissed from the overview, latest first."""
     with db.read() as session:
         return dismissals.list_dismissals(session, me)
 
 
-@router.put("/dismissals/{key}", status_code=204, operation_id="create_dismissal")
+@router.put("/dismissals/{key}", status_code=204)
 def create_dismissal(key: Key, db: Db, me: Me) -> None:
     """Dismiss an entry of the overview, for you. After 90 days it is forgotten."""
     with db.transaction() as session:
         dismissals.dismiss(session, me, key, clock.now())
 
 
-@router.delete("/dismissals/{key}", status_code=204, operation_id="delete_dismissal")
+@router.delete("/dismissals/{key}", status_code=204)
 def delete_dismissal(key: Key, db: Db, me: Me) -> None:
     """Show an entry that you had dismissed again."""
     with db.transaction() as session:

@@ -50,7 +50,7 @@ def get_options(config: Config) -> NotificationOptionsOut:
     )
 
 
-@router.get("/inbox", operation_id="list_inbox")
+@router.get("/inbox")
 def list_inbox(
     db: Db, by: By, unread: bool = False, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[InboxEntryOut]:
@@ -59,14 +59,14 @@ def list_inbox(
         return inbox.list_inbox(session, by, unread=unread, cursor=cursor, limit=limit)
 
 
-@router.get("/inbox/count", operation_id="count_inbox")
+@router.get("/inbox/count")
 def count_inbox(db: Db, by: By) -> InboxCountOut:
     """Count the entries of your inbox that you have not read."""
     with db.read() as session:
         return inbox.count_unread(session, by)
 
 
-@router.post("/inbox/read", operation_id="read_inbox")
+@router.post("/inbox/read")
 def read_inbox(body: InboxReadIn, db: Db, by: By) -> InboxCountOut:
     """Mark entries of your inbox as read, or all of them."""
     with db.transaction() as session:

@@ -15,7 +15,7 @@ from muster_server.services.core import panels
 router = APIRouter(tags=["panels"])
 
 
-@router.get("/panels", operation_id="list_panels")
+@router.get("/panels")
 def list_panels(
     db: Db,
     me: Me,
@@ -28,21 +28,21 @@ def list_panels(
         return panels.list_panels(session, me, project=project, experiment_id=experiment)
 
 
-@router.post("/panels", status_code=201, operation_id="create_panel")
+@router.post("/panels", status_code=201)
 def create_panel(body: PanelIn, db: Db, me: Me) -> PanelOut:
     """Add a panel to the charts of an experiment, or of every experiment of a project."""
     with db.transaction() as session:
         return panels.create_panel(session, me, body, clock.now())
 
 
-@router.patch("/panels/{panel_id}", operation_id="update_panel")
+@router.patch("/panels/{panel_id}")
 def update_panel(panel_id: Id, body: PanelPatch, db: Db, me: Me) -> PanelOut:
     """Change what a panel shows, or its place."""
     with db.transaction() as session:
         return panels.update_panel(session, me, panel_id, body, clock.now())
 
 
-@router.delete("/panels/{panel_id}", status_code=204, operation_id="delete_panel")
+@router.delete("/panels/{panel_id}", status_code=204)
 def delete_panel(panel_id: Id, db: Db, me: Me) -> None:
     """Delete a panel."""
     with db.transaction() as session:

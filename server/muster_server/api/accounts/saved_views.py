@@ -18,7 +18,7 @@ from muster_server.services.core import saved_views
 router = APIRouter(tags=["views"])
 
 
-@router.get("/views", operation_id="list_saved_views")
+@router.get("/views")
 def list_saved_views(
     db: Db, me: Me, page: ViewPage | None = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[SavedViewOut]:
@@ -27,14 +27,14 @@ def list_saved_views(
         return saved_views.list_views(session, me, page=page, cursor=cursor, limit=limit)
 
 
-@router.post("/views", status_code=201, operation_id="create_saved_view")
+@router.post("/views", status_code=201)
 def create_saved_view(body: SavedViewIn, db: Db, me: Me) -> SavedViewOut:
     """Save a page's columns, order and filters under a name."""
     with db.transaction() as session:
         return saved_views.create_view(session, me, body, clock.now())
 
 
-@router.patch("/views/{view_id}", operation_id="update_saved_view")
+@router.patch("/views/{view_id}")
 def update_saved_view(view_id: Id, body: SavedViewPatch, db: Db, me: Me) -> SavedViewOut:
     """Change the name of a view, its content, whom it is shared with, or whether your page opens
     with it."""
@@ -42,7 +42,7 @@ def update_saved_view(view_id: Id, body: SavedViewPatch, db: Db, me: Me) -> Save
         return saved_views.update_view(session, me, view_id, body, clock.now())
 
 
-@router.delete("/views/{view_id}", status_code=204, operation_id="delete_saved_view")
+@router.delete("/views/{view_id}", status_code=204)
 def delete_saved_view(view_id: Id, db: Db, me: Me) -> None:
     """Delete a saved view."""
     with db.transaction() as session:

@@ -19,7 +19,7 @@ ProjectPath = Annotated[str, Path(max_length=128)]
 SecretPath = Annotated[str, Path(max_length=256)]
 
 
-@router.get("/secrets", operation_id="list_secrets")
+@router.get("/secrets")
 def list_secrets(db: Db, by: By, cursor: Cursor = None, limit: Limit = 50) -> Page[SecretOut]:
     """List your own secrets by name. Their values are in no answer."""
     with db.read() as session:
@@ -27,7 +27,7 @@ def list_secrets(db: Db, by: By, cursor: Cursor = None, limit: Limit = 50) -> Pa
         return store.list_secrets(session, owner, cursor=cursor, limit=limit)
 
 
-@router.put("/secrets/{name}", operation_id="set_secret")
+@router.put("/secrets/{name}")
 def set_secret(name: SecretPath, body: SecretIn, db: Db, by: By, config: Config) -> SecretOut:
     """Create a secret of your own, or replace its value. Jobs that run keep the former value."""
     with db.transaction() as session:
@@ -35,14 +35,14 @@ def set_secret(name: SecretPath, body: SecretIn, db: Db, by: By, config: Config)
         return store.set_secret(session, owner, name, body.value, keys=key_ring(config), caller=by)
 
 
-@router.delete("/secrets/{name}", status_code=204, operation_id="delete_secret")
+@router.delete("/secrets/{name}", status_code=204)
 def delete_secret(name: SecretPath, db: Db, by: By) -> None:
     """Delete a secret of your own. What names it cannot start any more."""
     with db.transaction() as session:
         store.delete_secret(session, store.require_user(by), name, caller=by)
 
 
-@router.get("/projects/{project}/secrets", operation_id="list_project_secrets")
+@router.get("/projects/{project}/secrets")
 def list_project_secrets(
     project: ProjectPath, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[SecretOut]:
@@ -52,7 +52,7 @@ def list_project_secrets(
         return store.list_secrets(session, owner, cursor=cursor, limit=limit)
 
 
-@router.put("/projects/{project}/secrets/{name}", operation_id="set_project_secret")
+@router.put("/projects/{project}/secrets/{name}")
 def set_project_secret(
     project: ProjectPath, name: SecretPath, body: SecretIn, db: Db, by: By, config: Config
 ) -> SecretOut:
@@ -63,9 +63,7 @@ def set_project_secret(
         return store.set_secret(session, owner, name, body.value, keys=key_ring(config), caller=by)
 
 
-@router.delete(
-    "/projects/{project}/secrets/{name}", status_code=204, operation_id="delete_project_secret"
-)
+@router.delete("/projects/{project}/secrets/{name}", status_code=204)
 def delete_project_secret(project: ProjectPath, name: SecretPath, db: Db, by: By) -> None:
     """Delete a secret of a project. What names it cannot start any more."""
     with db.transaction() as session:

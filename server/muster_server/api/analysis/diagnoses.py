@@ -14,7 +14,7 @@ from ..http.deps import By, Config, Cursor, Db, Id, Limit
 router = APIRouter(tags=["trials"])
 
 
-@router.post("/trials/{trial_id}/diagnoses", status_code=201, operation_id="diagnose_trial")
+@router.post("/trials/{trial_id}/diagnoses", status_code=201)
 def diagnose_trial(
     trial_id: Id, body: DiagnoseIn, db: Db, by: By, settings: Config
 ) -> DiagnosisOut:
@@ -25,7 +25,7 @@ def diagnose_trial(
         return diagnoses.start(session, trial_id, body, by, settings=settings)
 
 
-@router.get("/trials/{trial_id}/diagnoses", operation_id="list_trial_diagnoses")
+@router.get("/trials/{trial_id}/diagnoses")
 def list_trial_diagnoses(
     trial_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 10
 ) -> Page[DiagnosisOut]:
@@ -35,7 +35,7 @@ def list_trial_diagnoses(
         return diagnoses.list_of(session, trial_id, cursor=cursor, limit=limit)
 
 
-@router.get("/diagnoses/{diagnosis_id}", operation_id="get_diagnosis")
+@router.get("/diagnoses/{diagnosis_id}")
 def get_diagnosis(diagnosis_id: Id, db: Db) -> DiagnosisOut:
     """Return the verdict with its shares and advice; while it runs, the probes and their step
     times."""
@@ -44,14 +44,14 @@ def get_diagnosis(diagnosis_id: Id, db: Db) -> DiagnosisOut:
         return diagnoses.get(session, diagnosis_id)
 
 
-@router.post("/diagnoses/{diagnosis_id}:cancel", status_code=202, operation_id="cancel_diagnosis")
+@router.post("/diagnoses/{diagnosis_id}:cancel", status_code=202)
 def cancel_diagnosis(diagnosis_id: Id, db: Db, by: By) -> DiagnosisOut:
     """End the probes of a diagnosis. One that has ended stays as it is."""
     with db.transaction() as session:
         return diagnoses.cancel(session, diagnosis_id, by)
 
 
-@router.post("/diagnoses/{diagnosis_id}:apply", status_code=201, operation_id="apply_diagnosis")
+@router.post("/diagnoses/{diagnosis_id}:apply", status_code=201)
 def apply_diagnosis(diagnosis_id: Id, body: ApplyIn, db: Db, by: By) -> DiagnosisOut:
     """Launch the training again with one piece of advice; `applied` then reports the outcome."""
     with db.transaction() as session:

@@ -15,7 +15,7 @@ from muster_server.services.nodes import layer_tables
 router = APIRouter(tags=["experiments"])
 
 
-@router.post("/plans", operation_id="create_plan")
+@router.post("/plans")
 def create_plan(body: PlanIn, db: Db) -> PlanOut:
     """Estimate the memory, bytes and time that the training of a document needs. A node lists the
     layers of the model for that, which may run your own code; poll while `is_pending` is true."""
@@ -25,7 +25,7 @@ def create_plan(body: PlanIn, db: Db) -> PlanOut:
     return found
 
 
-@router.get("/trials/{trial_id}/plan", operation_id="get_trial_plan", tags=["trials"])
+@router.get("/trials/{trial_id}/plan", tags=["trials"])
 def get_trial_plan(trial_id: Id, db: Db) -> TrialPlanOut:
     """Return the estimated memory, bytes and time per step of a trial beside its measurements. Poll
     while `is_pending` is true."""

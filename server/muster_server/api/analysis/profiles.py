@@ -24,7 +24,7 @@ No = Annotated[int, Path(ge=1, le=2**31 - 1, description="Which window of the tr
 RankNo = Annotated[int, Path(ge=0, le=RANK_MAX, description="A global rank.")]
 
 
-@router.post("/trials/{trial_id}/profiles", status_code=201, operation_id="profile_trial")
+@router.post("/trials/{trial_id}/profiles", status_code=201)
 def profile_trial(trial_id: Id, body: ProfileIn, db: Db, by: By) -> ProfileOut:
     """Trace chosen ranks of a running trial with torch's profiler for some steps. The training goes
     on, more slowly meanwhile. Poll get_trial_profile until it is complete."""
@@ -32,21 +32,21 @@ def profile_trial(trial_id: Id, body: ProfileIn, db: Db, by: By) -> ProfileOut:
         return profiles.start(session, trial_id, body, by)
 
 
-@router.get("/trials/{trial_id}/profiles", operation_id="list_trial_profiles")
+@router.get("/trials/{trial_id}/profiles")
 def list_trial_profiles(trial_id: Id, db: Db, by: By) -> Page[ProfileOut]:
     """List the kept profiler windows, newest first: the last five, and 64 MiB of traces."""
     with db.read() as session:
         return Page(items=profiles.list_of(session, trial_id, now=by.now), next=None)
 
 
-@router.get("/trials/{trial_id}/profiles/{no}", operation_id="get_trial_profile")
+@router.get("/trials/{trial_id}/profiles/{no}")
 def get_trial_profile(trial_id: Id, no: No, db: Db, by: By) -> ProfileOut:
     """Return the state of one window, rank by rank."""
     with db.read() as session:
         return profiles.get(session, trial_id, no, now=by.now)
 
 
-@router.get("/trials/{trial_id}/profiles/{no}/summary", operation_id="get_trial_profile_summary")
+@router.get("/trials/{trial_id}/profiles/{no}/summary")
 def get_trial_profile_summary(trial_id: Id, no: No, db: Db, by: By) -> ProfileSummaryOut:
     """Compute where the time of a window's traces went: communication, computation, their overlap and
     idle time, whole and by step, and over several ranks who waited for whom."""
@@ -57,7 +57,6 @@ def get_trial_profile_summary(trial_id: Id, no: No, db: Db, by: By) -> ProfileSu
 
 @router.get(
     "/trials/{trial_id}/profiles/{no}/ranks/{rank}/trace",
-    operation_id="download_trial_trace",
     response_class=StreamingResponse,
     responses={200: {"content": {"application/gzip": {}}}},
 )

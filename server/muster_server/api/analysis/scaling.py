@@ -52,11 +52,7 @@ MeasuredBandwidth = Annotated[
 ]
 
 
-@router.post(
-    "/experiments/{experiment_id}/scaling-reports",
-    status_code=201,
-    operation_id="create_scaling_report",
-)
+@router.post("/experiments/{experiment_id}/scaling-reports", status_code=201)
 def create_scaling_report(
     experiment_id: Id, body: ScalingIn, db: Db, by: By
 ) -> ScalingReportDetail:
@@ -66,7 +62,7 @@ def create_scaling_report(
         return scaling_views.report_detail(session, report_id)
 
 
-@router.get("/experiments/{experiment_id}/scaling-reports", operation_id="list_scaling_reports")
+@router.get("/experiments/{experiment_id}/scaling-reports")
 def list_scaling_reports(
     experiment_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ScalingReportOut]:
@@ -75,7 +71,7 @@ def list_scaling_reports(
         return scaling_views.list_reports(session, experiment_id, cursor=cursor, limit=limit)
 
 
-@router.get("/scaling-reports/{report_id}", operation_id="get_scaling_report")
+@router.get("/scaling-reports/{report_id}")
 def get_scaling_report(
     report_id: Id,
     db: Db,
@@ -89,7 +85,7 @@ def get_scaling_report(
     return _detail(db, report_id, slots, networks)
 
 
-@router.get("/scaling-reports/{report_id}/export", operation_id="export_scaling_report")
+@router.get("/scaling-reports/{report_id}/export")
 def export_scaling_report(
     report_id: Id,
     db: Db,
@@ -110,7 +106,7 @@ def export_scaling_report(
     return PlainTextResponse(text, media_type=kind, headers={"Content-Disposition": name})
 
 
-@router.post("/scaling-reports/{report_id}:cancel", operation_id="cancel_scaling_report")
+@router.post("/scaling-reports/{report_id}:cancel")
 def cancel_scaling_report(report_id: Id, db: Db, by: By) -> ScalingReportDetail:
     """Cancel a report and its current run; measurements stay."""
     with db.transaction() as session:

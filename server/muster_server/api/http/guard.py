@@ -74,26 +74,26 @@ class UnguardedRoute(RuntimeError):
 def operations_of(app: FastAPI) -> list[Operation]:
     """Return every route of the app, in matching order, with its operation.
 
-    Raises UnguardedRoute for a route without an entry, without an explicit operation id, or of
+    Raises UnguardedRoute for a route without an entry, without a name, or of
     a kind that cannot be checked (a mounted application brings routes of its own).
     """
     found: list[Operation] = []
     needed = parts.permissions()
     for context in iter_route_contexts(app.router.routes):
         route: BaseRoute = context.original_route
-        operation_id = _operation_id(route)
-        if operation_id is None:
+        id = operation_id(route)
+        if id is None:
             raise UnguardedRoute(f"route {context.path!r} has no operation id")
-        if operation_id not in needed:
+        if id not in needed:
             raise UnguardedRoute(
-                f"route {context.path!r} ({operation_id}) has no entry in "
+                f"route {context.path!r} ({id}) has no entry in "
                 "muster_server/security/permissions.py"
             )
         is_websocket = isinstance(route, WebSocketRoute)
         found.append(
             Operation(
-                id=operation_id,
-                permission=needed[operation_id],
+                id=id,
+                permission=needed[id],
                 kind="websocket" if is_websocket else "http",
                 path=str(context.path),
                 pattern=context.path_regex,
@@ -104,9 +104,10 @@ def operations_of(app: FastAPI) -> list[Operation]:
     return found
 
 
-def _operation_id(route: BaseRoute) -> str | None:
+def operation_id(route: BaseRoute) -> str | None:
+    """Return the id of the operation of a route: the name of its function, unless one is given."""
     if isinstance(route, APIRoute):
-        return route.operation_id
+        return route.operation_id or route.name
     if isinstance(route, Route | WebSocketRoute):
         return route.name
     return None
@@ -334,7 +335,7 @@ def _take_ticket(connection: HTTPConnection) -> str | None:
 
 async def confirm_operation(connection: HTTPConnection) -> None:
     """Refuse unless this very route is the one the gate let the caller through to."""
-    reached = _operation_id(connection.scope["route"])
+    reached = operation_id(connection.scope["route"])
     decided = connection.scope.get(OPERATION)
     if reached is None or reached != decided:
         log.error("guard_disagreement", reached=reached, decided=decided)

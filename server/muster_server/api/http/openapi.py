@@ -20,19 +20,12 @@ router = APIRouter(tags=["description"])
 _METHODS = ("get", "put", "post", "delete", "patch", "head")
 
 
-@router.get(
-    "/openapi.json",
-    operation_id="openapi",
-    summary="This description",
-    response_class=JSONResponse,
-)
+@router.get("/openapi.json", summary="This description", response_class=JSONResponse)
 async def openapi(request: Request) -> Response:
     return JSONResponse(describe(request.app))
 
 
-@router.get(
-    "/docs", operation_id="docs", summary="This description as a page", response_class=HTMLResponse
-)
+@router.get("/docs", summary="This description as a page", response_class=HTMLResponse)
 async def docs(request: Request) -> HTMLResponse:
     return HTMLResponse(_page(describe(request.app)))
 

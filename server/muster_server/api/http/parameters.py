@@ -14,7 +14,7 @@ from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem, InvalidRequest
 from muster_server.schemas.validation_messages import unknown_name
 
-from .guard import confirm_operation
+from .guard import confirm_operation, operation_id
 
 SHOWN_MAX = 64
 """Characters of the caller's own text that are repeated."""
@@ -29,7 +29,7 @@ async def refuse_unknown_parameters(connection: HTTPConnection) -> None:
         return
     if connection.scope["path"].startswith(("/agent/", "/mlflow/")):
         return  # an agent of the next version may say more, and MLflow's clients do
-    known = connection.app.state.parameters[route.operation_id]
+    known = connection.app.state.parameters[operation_id(route)]
     problems = []
     for name in connection.query_params:
         if name not in known:
@@ -64,7 +64,7 @@ def parameters_of(app: FastAPI) -> dict[str, dict[str, bool]]:
     """Return, by operation id and parameter name, whether a parameter may be given more than once."""
     routes = (context.original_route for context in iter_route_contexts(app.router.routes))
     return {
-        str(route.operation_id): dict(_parameters(route.dependant))
+        str(operation_id(route)): dict(_parameters(route.dependant))
         for route in routes
         if isinstance(route, APIRoute)
     }
