@@ -6,64 +6,23 @@ of one script in memory; the server has another one. Whoever serves them brings 
 artifacts. The standard library alone.
 """
 
-from .book import TrackingBook
-from .endpoints import answer
-from .errors import TrackingError, invalid, missing, no_endpoint
-from .models import LoggedModel, ModelShelf
-from .registrations import Registrations, VersionSource
-from .registry import artifact_path, registry_call
-from .runs import (
-    DEFAULT_EXPERIMENT,
-    IMPORT_TAG,
-    NAME_TAG,
-    PARENT_TAG,
-    RunChange,
-    TrackedExperiment,
-    TrackedRun,
-    run_from_json,
-    run_to_json,
-)
-from .store import HISTORY_POINTS_MAX, TrackingStore, already_exists
-from .values import (
-    BATCH_ITEMS_MAX,
-    TIME_MIN_MS,
-    TrackedPoint,
-    items_of,
-    sane_time,
-    series_name,
-    whole_of,
-)
-
-__all__ = [
-    "BATCH_ITEMS_MAX",
-    "DEFAULT_EXPERIMENT",
-    "HISTORY_POINTS_MAX",
-    "IMPORT_TAG",
-    "NAME_TAG",
-    "PARENT_TAG",
-    "TIME_MIN_MS",
-    "LoggedModel",
-    "ModelShelf",
-    "Registrations",
-    "RunChange",
-    "TrackedExperiment",
-    "TrackedPoint",
-    "TrackedRun",
-    "TrackingBook",
-    "TrackingError",
-    "TrackingStore",
-    "VersionSource",
-    "already_exists",
-    "answer",
-    "artifact_path",
-    "invalid",
-    "items_of",
-    "missing",
-    "no_endpoint",
-    "registry_call",
-    "run_from_json",
-    "run_to_json",
-    "sane_time",
-    "series_name",
-    "whole_of",
-]
+from .book import TrackingBook as TrackingBook
+from .endpoints import answer as answer
+from .errors import *
+from .models import LoggedModel as LoggedModel
+from .models import ModelShelf as ModelShelf
+from .registrations import Registrations as Registrations
+from .registrations import VersionSource as VersionSource
+from .registry import artifact_path as artifact_path
+from .registry import registry_call as registry_call
+from .runs import *
+from .store import HISTORY_POINTS_MAX as HISTORY_POINTS_MAX
+from .store import TrackingStore as TrackingStore
+from .store import already_exists as already_exists
+from .values import BATCH_ITEMS_MAX as BATCH_ITEMS_MAX
+from .values import TIME_MIN_MS as TIME_MIN_MS
+from .values import TrackedPoint as TrackedPoint
+from .values import items_of as items_of
+from .values import sane_time as sane_time
+from .values import series_name as series_name
+from .values import whole_of as whole_of

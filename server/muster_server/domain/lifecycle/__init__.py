@@ -11,73 +11,18 @@ from __future__ import annotations
 import datetime as dt
 
 from ..nodes.preflight import advance
-from .actions import (
-    Action,
-    AdvancePreflight,
-    BeginPreflight,
-    DrainNode,
-    LifecycleStep,
-    RemoveNode,
-    SetAllocation,
-    SetAttempt,
-    SetDesired,
-    SetExperiment,
-    SetFlags,
-    SetNode,
-    SetTrial,
-    SetYield,
-    Warn,
-)
+from .actions import *
+from .actions import AdvancePreflight, LifecycleStep
 from .experiments import decide_experiment
-from .nodes import decide_lost, decide_node, heartbeat_interval_s
+from .nodes import decide_lost, decide_node
+from .nodes import heartbeat_interval_s as heartbeat_interval_s
 from .pilots import decide_pilot, grace_by_node
-from .silence import Hearing, hearing_of, moment
+from .silence import Hearing as Hearing
+from .silence import hearing_of as hearing_of
+from .silence import moment as moment
 from .trials import decide_trial
-from .views import (
-    AllocationView,
-    AttemptView,
-    ExperimentView,
-    GangPreflight,
-    LifecyclePolicy,
-    LifecycleSnapshot,
-    LostAllocation,
-    NodeLease,
-    ServerLease,
-    TrialView,
-)
-
-__all__ = [
-    "Action",
-    "AdvancePreflight",
-    "AllocationView",
-    "AttemptView",
-    "BeginPreflight",
-    "DrainNode",
-    "ExperimentView",
-    "GangPreflight",
-    "Hearing",
-    "LifecyclePolicy",
-    "LifecycleSnapshot",
-    "LifecycleStep",
-    "LostAllocation",
-    "NodeLease",
-    "RemoveNode",
-    "ServerLease",
-    "SetAllocation",
-    "SetAttempt",
-    "SetDesired",
-    "SetExperiment",
-    "SetFlags",
-    "SetNode",
-    "SetTrial",
-    "SetYield",
-    "TrialView",
-    "Warn",
-    "decide",
-    "hearing_of",
-    "heartbeat_interval_s",
-    "moment",
-]
+from .views import *
+from .views import LifecyclePolicy, LifecycleSnapshot
 
 
 def decide(

@@ -1,62 +1,7 @@
 """Hyperparameter search: pure decisions from a stored state and one event at a time."""
 
-from .events import (
-    Action,
-    Closed,
-    ContinueTrial,
-    CreateTrial,
-    Enqueued,
-    Event,
-    Finish,
-    Limited,
-    PauseTrial,
-    Promoted,
-    Rested,
-    ResumeTrial,
-    Roomed,
-    Started,
-    StopTrial,
-    TrialEnded,
-    Validated,
-    Warmed,
-    action_to_json,
-    event_from_json,
-    event_to_json,
-)
-from .rungs import Bracket, rung_units
-from .searcher import Searcher, initial_state, on_event
-from .spec import CARRIERS, EXACT, FOLLOWED_MAX, PROGRESS, SearchSpec
-
-__all__ = [
-    "CARRIERS",
-    "EXACT",
-    "FOLLOWED_MAX",
-    "PROGRESS",
-    "Action",
-    "Bracket",
-    "Closed",
-    "ContinueTrial",
-    "CreateTrial",
-    "Enqueued",
-    "Event",
-    "Finish",
-    "Limited",
-    "PauseTrial",
-    "Promoted",
-    "Rested",
-    "ResumeTrial",
-    "Roomed",
-    "SearchSpec",
-    "Searcher",
-    "Started",
-    "StopTrial",
-    "TrialEnded",
-    "Validated",
-    "Warmed",
-    "action_to_json",
-    "event_from_json",
-    "event_to_json",
-    "initial_state",
-    "on_event",
-    "rung_units",
-]
+from .events import *
+from .rungs import Bracket as Bracket
+from .rungs import rung_units as rung_units
+from .searcher import *
+from .spec import *
