@@ -14,14 +14,14 @@ export const isSingle = (of: { searcher: string }): boolean => of.searcher === "
 /** Undefined while it is loaded. */
 export const useCatalog = (): Schemas["CatalogOut"] | undefined => useQuery(catalog).data;
 
-export const inLanguage = (words: Schemas["WordsOut"], language: string): string =>
+export const inLanguage = (words: Schemas["LocalizedText"], language: string): string =>
   language.startsWith("zh") ? words.zh : words.en;
 
 /** Titles of methods of search and of events: "" while they are loaded. A name that the catalog lacks stands for itself. */
 export function useTitles(): { method: (name: string) => string; event: (kind: string) => string } {
   const { data: known, isPending } = useQuery(catalog);
   const { language } = useTranslation().i18n;
-  const title = (found: { title: Schemas["WordsOut"] } | undefined, name: string): string =>
+  const title = (found: { title: Schemas["LocalizedText"] } | undefined, name: string): string =>
     found ? inLanguage(found.title, language) : isPending ? "" : name;
   return {
     method: (name) =>

@@ -6,7 +6,6 @@ import dataclasses
 
 from fastapi import APIRouter
 
-from muster_server.domain.localized_text import LocalizedText
 from muster_server.domain.notifications.kinds import EVENTS
 from muster_server.domain.providers.options import KINDS, ProviderOptions
 from muster_server.domain.search.methods import METHODS
@@ -16,7 +15,6 @@ from muster_server.schemas.catalog import (
     ProviderKindOut,
     ProviderOptionOut,
     SearchMethodOut,
-    WordsOut,
 )
 
 router = APIRouter(tags=["catalog"])
@@ -28,36 +26,19 @@ def get_catalog() -> CatalogOut:
     providers with their options. It changes only with the version of the server."""
     return CatalogOut(
         search_methods=[
-            SearchMethodOut(
-                name=name,
-                title=_words(method.title),
-                summary=_words(method.summary),
-                is_search=method.is_search,
-                needs=list(method.needs),
-                settings=list(method.settings),
-                compares=method.compares,
-                may_grow=method.may_grow,
+            SearchMethodOut.from_row(
+                method, name=name, needs=list(method.needs), settings=list(method.settings)
             )
             for name, method in METHODS.items()
         ],
         notified_events=[
-            NotifiedEventOut(
-                kind=kind,
-                title=_words(event.title),
-                when=event.when,
-                is_cluster=event.is_cluster,
-            )
-            for kind, event in EVENTS.items()
+            NotifiedEventOut.from_row(event, kind=kind) for kind, event in EVENTS.items()
         ],
         providers=[
             ProviderKindOut(kind=kind, title=options.title, options=_options(options))
             for kind, options in KINDS.items()
         ],
     )
-
-
-def _words(words: LocalizedText) -> WordsOut:
-    return WordsOut(en=words.en, zh=words.zh)
 
 
 def _options(options: type[ProviderOptions]) -> list[ProviderOptionOut]:
@@ -70,7 +51,7 @@ def _options(options: type[ProviderOptions]) -> list[ProviderOptionOut]:
                 kind="flag" if rule is not None and rule.is_flag else "text",
                 is_required=field.name in options.required,
                 default="" if field.default is dataclasses.MISSING else field.default,
-                expected=None if rule is None else _words(rule.expected),
+                expected=None if rule is None else rule.expected,
             )
         )
     return sorted(found, key=lambda option: not option.is_required)

@@ -5,23 +5,17 @@ from __future__ import annotations
 from typing import Literal
 
 from muster.document.searching import Method
+from muster_server.domain.localized_text import LocalizedText
 from muster_server.domain.notifications.kinds import RuleKind
 from muster_server.domain.providers.options import ProviderKind
 
 from .base import Output
 
 
-class WordsOut(Output):
-    """A text in each language of the dashboard."""
-
-    en: str
-    zh: str
-
-
 class SearchMethodOut(Output):
     name: Method
-    title: WordsOut
-    summary: WordsOut
+    title: LocalizedText
+    summary: LocalizedText
     """What it does, in one sentence."""
     is_search: bool
     """Whether it is a search, and not a single trial."""
@@ -38,7 +32,7 @@ class SearchMethodOut(Output):
 
 class NotifiedEventOut(Output):
     kind: RuleKind
-    title: WordsOut
+    title: LocalizedText
     when: str
     """When it is sent."""
     is_cluster: bool
@@ -52,7 +46,7 @@ class ProviderOptionOut(Output):
     is_required: bool
     default: str
     """Value if it is left out; "" if that is for the batch system to say."""
-    expected: WordsOut | None
+    expected: LocalizedText | None
     """What to write; null for an option that is passed on as it is."""
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from muster.inference.scores import ClassScore
 from muster_server.domain.insight.probes import Purpose
 
 from .analysis.predictions import PredictionProgressOut
@@ -469,29 +470,13 @@ class CheckpointOut(Output):
     pinned_by: str
 
 
-class ClassScoreOut(Output):
-    """Scores of one class. Shares are 0 to 1, and null without a sample to judge by."""
-
-    name: str
-    num_samples: int
-    """Number of samples of this class."""
-    num_predicted: int
-    """Number of samples predicted as this class."""
-    precision: float | None
-    """Share of the samples predicted as this class that belong to it."""
-    recall: float | None
-    """Share of the samples of this class that were predicted as it."""
-    f1: float | None
-    """Harmonic mean of precision and recall."""
-
-
 class EvaluationOut(Output):
     name: str
     attempt_no: int
     step: int
     at: dt.datetime
     metrics: dict[str, WireFloat]
-    classes: list[ClassScoreOut]
+    classes: list[ClassScore]
     """Scores by class; empty if there are no classes."""
     confusion: list[list[int]]
     """[true class][predicted class] → number of samples, in the order of `classes`."""

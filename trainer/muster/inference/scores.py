@@ -14,8 +14,7 @@ _Z_95 = 1.959963984540054
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScore:
-    """How well one class is recognised; each of the shares is 0..1, and None without a sample to
-    judge it by.
+    """Scores of one class. Shares are 0 to 1, and None (null in JSON) without a sample to judge by.
 
     With the samples of the class that were recognised (tp), those of others taken for it (fp) and
     those of it taken for others (fn): precision tp / (tp + fp), recall tp / (tp + fn), f1 their

@@ -77,11 +77,13 @@ WHOLE = ("step", "step and its validation")
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
+    """One of the costs that a step is made of."""
+
     kind: CostKind
     ms: float
-    """Per step."""
+    """Time per step."""
     share: float
-    """Share of the step and the validation beside it, 0..1."""
+    """Share of the step and the validation beside it, 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,13 +25,13 @@ _NORMAL_975 = 1.960
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalEstimate:
-    """A value with its two-sided 95 % interval."""
+    """A value with its two-sided 95 % interval (Student's t)."""
 
     value: float
     low: float
     high: float
     num: int
-    """Repeats behind it: of the probe with the fewest."""
+    """Number of repeats behind the value."""
 
     def through(self, function: Callable[[float], float], *more: float) -> IntervalEstimate:
         """Return the estimate of a monotonic function; `more`: inner points at which it turns

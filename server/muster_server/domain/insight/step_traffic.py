@@ -45,28 +45,36 @@ class PlacedGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class KindTraffic:
-    """One kind of collective of one group, means over its members and over all measured steps."""
+    """One kind of collective of one process group: means over its members, and over all measured
+    steps, those without one included."""
 
     group: str
     kind: str
     ranks: tuple[int, ...]
     count: float
     num_bytes: float
+    """Payload: the tensor reduced, the output of a gather, the input of a scatter."""
     time_ms: float | None
-    """None where collectives are counted and not timed; so are all times and rates then."""
+    """Time during which at least one was in flight; None where collectives are only counted, and then
+    so are all other times and rates."""
     num_rows: int
-    """Measured rows of the member with the most of this kind."""
+    """Measured rows behind these figures; each is a step where `bucket_steps` is 1."""
     num_rows_with: int
-    """Number of these rows with at least one collective of this kind."""
+    """Number of rows with at least one; less than `num_rows` if it does not happen in every
+    step."""
     time_ms_with: float | None
     """`time_ms` of these rows alone."""
     transfer_ms: float | None
-    """Time of the member that joined last, as a mean over buckets; None for messages between two
-    ranks."""
+    """Time of the member that joined last, which waited for nobody. None for messages between two
+    ranks, and if only one member has measured."""
     wait_ms: float | None
-    """`time_ms` less `transfer_ms`."""
+    """Time spent waiting for that member: `time_ms` less `transfer_ms`."""
     algorithm_bytes_per_s: float | None
+    """Algorithm bandwidth: `num_bytes` over `transfer_ms`, or over `time_ms` if that is None."""
     bus_bytes_per_s: float | None
+    """Bus bandwidth: the algorithm bandwidth times 2(n-1)/n for all_reduce, (n-1)/n for all_gather,
+    reduce_scatter and all_to_all, and 1 for broadcast, reduce and messages between two ranks, for n
+    members (nccl-tests' PERFORMANCE.md)."""
 
 
 def placed_groups(

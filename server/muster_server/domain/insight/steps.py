@@ -26,33 +26,37 @@ PARTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class RankSteps:
-    """Means over the rows of one rank that have parts."""
+    """Means over the measured rows of one rank."""
 
     rank: int
     num_rows: int
+    """Number of rows behind these figures."""
     step_ms: float
     parts: dict[str, float]
+    """Metric → time; they sum to `step_ms` within 2 %."""
     other_idle_ms: float | None
-    """Part of time/other_ms in which its training thread used no processor."""
+    """Part of time/other_ms in which the training thread used no processor; None if not measured."""
     validation_ms: float | None
-    """Validation beside the step, which is no part of it."""
+    """Validation per step, which is beside the step; None if there was none."""
     overlapped_ms: float | None
     interference_ms: float | None
     wait_ms: float | None
-    """Waited for late members of its groups; None where no group can be compared."""
+    """Time spent waiting for late members of its groups, which is part of comm/exposed_ms. None if
+    nothing can be compared: one rank, or messages between two ranks only."""
     held_up_ms: float | None
-    """Made the others wait: mean over them, of the buckets in which this rank was last."""
+    """Mean time that the other ranks waited for this one."""
     stage: int | None
+    """Stage of a pipeline that the rank holds; None without a pipeline."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage of a pipeline, means over the ranks that hold it."""
+    """One stage of a pipeline: means over the ranks that hold it."""
 
     stage: int
     ranks: tuple[int, ...]
     compute_ms: float
-    """Forward and backward."""
+    """Time of forward and backward."""
     bubble_ms: float
     step_ms: float
 

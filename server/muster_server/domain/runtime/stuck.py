@@ -83,10 +83,12 @@ class RankView:
 
 @dataclass(frozen=True, kw_only=True)
 class Blame:
+    """A rank that holds up the others."""
+
     rank: int
     kind: Kind
     group: str
-    """In which the others wait for it; "" when none."""
+    """Group in which the other ranks wait for it; empty if in none."""
     reason: str
 
 

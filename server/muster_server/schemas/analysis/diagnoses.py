@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from muster_server.domain.insight.diagnosis import IntervalEstimate, LeftOut
+from muster_server.domain.insight.diagnosis.judging import Measured
+
 from ..base import Input, Output, SafeStr
 
 
@@ -22,26 +25,6 @@ class DiagnoseIn(Input):
 class ApplyIn(Input):
     advice: Annotated[SafeStr, Field(min_length=1, max_length=32)]
     """Kind of the advice: "accumulate"."""
-
-
-class EstimateOut(Output):
-    """A value with its two-sided 95 % interval (Student's t)."""
-
-    value: float
-    low: float
-    high: float
-    num: int
-    """Number of repeats behind the value."""
-
-
-class MeasuredOut(Output):
-    """Step time of one kind of probe."""
-
-    probe: str
-    """Kind of probe: "as_is", "no_sync", "synthetic", "alone" or "bucket:4"."""
-    step_ms: EstimateOut | None
-    """Step time of the slowest rank; null with fewer than two repeats."""
-    repeats_ms: list[float]
 
 
 class AppliedOut(Output):
@@ -62,17 +45,12 @@ class AdviceOut(Output):
     text: str
     overrides: list[str]
     """Changes of the document; empty if there is nothing to launch."""
-    gain: EstimateOut | None
+    gain: IntervalEstimate | None
     """Predicted relative gain in samples per second (0.22 is 22%); null if not predicted."""
     is_bound: bool
     """Whether the gain is an upper bound instead of a prediction."""
     values: dict[str, str | int | float]
     applied: list[AppliedOut]
-
-
-class LeftOutOut(Output):
-    probe: str
-    reason: str
 
 
 class ProbeOut(Output):
@@ -100,18 +78,18 @@ class DiagnosisOut(Output):
     probes: list[ProbeOut]
     steps: int | None
     """Number of steps of each probe."""
-    left_out: list[LeftOutOut]
+    left_out: list[LeftOut]
     verdict: Literal["compute", "communication", "data", "straggler", "inconclusive"] | None
     """Verdict; null while the diagnosis runs."""
     reason: str
-    shares: dict[str, EstimateOut]
+    shares: dict[str, IntervalEstimate]
     """Shares of the step: communication, data, straggler and compute."""
-    measured: list[MeasuredOut]
+    measured: list[Measured]
     """Results measured so far, while the diagnosis runs."""
     culprit_rank: int | None
     culprit_part: str | None
     """Metric of the part of its step that takes longer than on the other ranks."""
-    efficiency: EstimateOut | None
+    efficiency: IntervalEstimate | None
     """Step time of one worker alone divided by that of all."""
     spread: float | None
     """Deviation of a repeat from the mean of its kind, pooled over kinds, as a share."""

@@ -2,67 +2,11 @@
 
 from __future__ import annotations
 
-from muster_server.domain.insight.bottleneck import BottleneckKind
-from muster_server.domain.insight.costs import CostKind
+from muster_server.domain.insight.bottleneck import BottleneckKind, Cost
+from muster_server.domain.insight.step_traffic import KindTraffic
+from muster_server.domain.insight.steps import RankSteps, Stage
 
 from ..base import Output, PartOut
-
-
-class RankStepsOut(Output):
-    """Means over the measured rows of one rank."""
-
-    rank: int
-    num_rows: int
-    """Number of rows behind these figures."""
-    step_ms: float
-    parts: dict[str, float]
-    """Metric → time; they sum to `step_ms` within 2 %."""
-    other_idle_ms: float | None
-    """Part of time/other_ms in which the training thread used no processor; null if not measured."""
-    validation_ms: float | None
-    """Validation per step, which is beside the step; null if there was none."""
-    overlapped_ms: float | None
-    interference_ms: float | None
-    wait_ms: float | None
-    """Time spent waiting for late members of its groups, which is part of comm/exposed_ms. Null if
-    nothing can be compared: one rank, or messages between two ranks only."""
-    held_up_ms: float | None
-    """Mean time that the other ranks waited for this one."""
-    stage: int | None
-    """Stage of a pipeline that the rank holds; null without a pipeline."""
-
-
-class KindTrafficOut(Output):
-    """One kind of collective of one process group: means over its members, and over all measured
-    steps, those without one included."""
-
-    group: str
-    kind: str
-    ranks: list[int]
-    count: float
-    num_bytes: float
-    """Payload: the tensor reduced, the output of a gather, the input of a scatter."""
-    time_ms: float | None
-    """Time during which at least one was in flight; null where collectives are only counted, and then
-    so are all other times and rates."""
-    num_rows: int
-    """Measured rows behind these figures; each is a step where `bucket_steps` is 1."""
-    num_rows_with: int
-    """Number of rows with at least one; less than `num_rows` if it does not happen in every
-    step."""
-    time_ms_with: float | None
-    """`time_ms` of these rows alone."""
-    transfer_ms: float | None
-    """Time of the member that joined last, which waited for nobody. Null for messages between two
-    ranks, and if only one member has measured."""
-    wait_ms: float | None
-    """Time spent waiting for that member: `time_ms` less `transfer_ms`."""
-    algorithm_bytes_per_s: float | None
-    """Algorithm bandwidth: `num_bytes` over `transfer_ms`, or over `time_ms` if that is null."""
-    bus_bytes_per_s: float | None
-    """Bus bandwidth: the algorithm bandwidth times 2(n-1)/n for all_reduce, (n-1)/n for all_gather,
-    reduce_scatter and all_to_all, and 1 for broadcast, reduce and messages between two ranks, for n
-    members (nccl-tests' PERFORMANCE.md)."""
 
 
 class CulpritOut(Output):
@@ -90,16 +34,6 @@ class CulpritOut(Output):
     reason_parts: list[PartOut]
 
 
-class CostOut(Output):
-    """One of the costs that a step is made of."""
-
-    kind: CostKind
-    ms: float
-    """Time per step."""
-    share: float
-    """Share of the step and the validation beside it, 0 to 1."""
-
-
 class BottleneckOut(Output):
     """Bottleneck of a step: what takes more than half of it, or the largest avoidable cost."""
 
@@ -121,7 +55,7 @@ class BottleneckOut(Output):
     """Number of rows of the rank with the fewest."""
     num_steps: int
     """Number of steps behind these rows."""
-    costs: list[CostOut]
+    costs: list[Cost]
     """What the step is spent on, the largest first. Ranks that the others wait for are left out in the
     steps in which they are late, so no time is counted twice."""
     headline: str
@@ -130,17 +64,6 @@ class BottleneckOut(Output):
     reason: str
     """Explanation of the bottleneck, and what helps."""
     reason_parts: list[PartOut]
-
-
-class StageOut(Output):
-    """One stage of a pipeline: means over the ranks that hold it."""
-
-    stage: int
-    ranks: list[int]
-    compute_ms: float
-    """Time of forward and backward."""
-    bubble_ms: float
-    step_ms: float
 
 
 class FiguresOut(Output):
@@ -171,13 +94,13 @@ class PerformanceOut(FiguresOut):
     foreign: list[str]
     """Who uses, or used while it ran, devices of the attempt outside Muster, a sentence without its full
     stop for each device: a possible cause of slower steps."""
-    ranks: list[RankStepsOut]
+    ranks: list[RankSteps]
     """Ranks in ascending order, the first 256 at most."""
-    traffic: list[KindTrafficOut]
+    traffic: list[KindTraffic]
     culprit: CulpritOut | None
     bottleneck: BottleneckOut | None
     """Bottleneck; null if nothing was measured."""
-    stages: list[StageOut]
+    stages: list[Stage]
     imbalance: float | None
     """Imbalance of a pipeline: the slowest stage's compute time over the mean of all stages, less
     1; null without a pipeline."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Literal
 
+from muster_server.domain.runtime.stuck import Blame
+
 from ..base import Output, PartOut
 
 
@@ -40,16 +42,6 @@ class RankProgressOut(Output):
     """Rank at the other end of a message that this rank waits for; null if there is none."""
 
 
-class BlameOut(Output):
-    """A rank that holds up the others."""
-
-    rank: int
-    kind: Literal["stopped", "unheard", "absent", "mismatch", "cycle", "data", "busy"]
-    group: str
-    """Group in which the other ranks wait for it; empty if in none."""
-    reason: str
-
-
 class EvidenceOut(Output):
     """What one witness says of a trial that stands still."""
 
@@ -68,7 +60,7 @@ class ProgressOut(Output):
     who held up the others then."""
     still_s: float | None
     """Time in seconds since any rank moved."""
-    blamed: list[BlameOut]
+    blamed: list[Blame]
     """Ranks that hold up the others, at most 16. Empty if all is well or no rank can be blamed."""
     reason: str
     evidence: list[EvidenceOut]

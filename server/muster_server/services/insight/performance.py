@@ -20,7 +20,6 @@ from muster_server.domain.insight.steps import StepAnalysis, analyse
 from muster_server.domain.metrics import MEASURED_GROUPS
 from muster_server.schemas.analysis.performance import (
     BottleneckOut,
-    CostOut,
     FiguresOut,
     PerformanceOut,
 )
@@ -67,11 +66,11 @@ def trial_performance(
         {
             "figures": shown.values,
             "num_rows": shown.num_rows,
-            "ranks": [asdict(rank) for rank in found.ranks],
-            "traffic": [asdict(kind) for kind in found.traffic],
+            "ranks": found.ranks,
+            "traffic": found.traffic,
             "culprit": _culprit_out(found),
             "bottleneck": _bottleneck_out(found),
-            "stages": [asdict(stage) for stage in found.stages],
+            "stages": found.stages,
             "imbalance": found.imbalance,
             "trial_id": trial_id,
             "attempt_no": attempt,
@@ -127,7 +126,7 @@ def _bottleneck_out(found: StepAnalysis) -> BottleneckOut | None:
     fields = {n: v for n, v in vars(bound).items() if n not in ("headline", "reason", "costs")}
     return BottleneckOut(
         **fields,
-        costs=[CostOut(**asdict(cost)) for cost in bound.costs],
+        costs=list(bound.costs),
         headline=bound.headline.english,
         headline_parts=parts_out(bound.headline),
         reason=bound.reason.english,

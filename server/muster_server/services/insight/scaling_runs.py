@@ -13,7 +13,8 @@ from muster_server.db.models import ExperimentRow, TrialRow
 from muster_server.domain.insight.cost_model.collectives import BACKENDS, KINDS, moved_as
 from muster_server.domain.insight.cost_model.fitting import Transfer
 from muster_server.domain.insight.cost_model.steps import MeasuredRun
-from muster_server.schemas.analysis.performance import KindTrafficOut, RankStepsOut
+from muster_server.domain.insight.step_traffic import KindTraffic
+from muster_server.domain.insight.steps import RankSteps
 
 from .performance import trial_performance
 
@@ -84,7 +85,7 @@ def timed(summary: Mapping[str, Any], *, size: int, backend: str) -> tuple[Trans
     return tuple(found)
 
 
-def transfer_of(traffic: KindTrafficOut, *, backend: str) -> Transfer | None:
+def transfer_of(traffic: KindTraffic, *, backend: str) -> Transfer | None:
     """Return the traffic as the cost model counts it; None if the model has no formula for it."""
     if traffic.kind not in KINDS or len(traffic.ranks) < 2:
         return None
@@ -100,7 +101,7 @@ def transfer_of(traffic: KindTrafficOut, *, backend: str) -> Transfer | None:
     )
 
 
-def _mean(ranks: list[RankStepsOut], *parts: str) -> float:
+def _mean(ranks: list[RankSteps], *parts: str) -> float:
     return statistics.fmean(sum(r.parts.get(p, 0.0) for p in parts) for r in ranks) / 1e3
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 
 from sqlalchemy import select
@@ -13,7 +12,7 @@ from muster.wire import EvaluationRecord
 from muster_server.db.engine import touch
 from muster_server.db.models import EvaluationRow, TrialRow
 from muster_server.domain.runtime.evaluations import problem
-from muster_server.schemas.experiments import ClassScoreOut, EvaluationOut
+from muster_server.schemas.experiments import EvaluationOut
 from muster_server.services.core.events import add_event
 from muster_server.services.core.lookup import get_trial
 from muster_server.services.core.texts import storable
@@ -80,10 +79,4 @@ def _rows(session: Session, trial_id: int) -> list[EvaluationRow]:
 
 
 def _out(row: EvaluationRow) -> EvaluationOut:
-    return EvaluationOut.from_row(
-        row,
-        classes=[
-            ClassScoreOut(**dataclasses.asdict(score))
-            for score in class_scores(row.classes, row.confusion)
-        ],
-    )
+    return EvaluationOut.from_row(row, classes=class_scores(row.classes, row.confusion))

@@ -36,7 +36,6 @@ from muster_server.domain.runtime.witnesses import Evidence, Witnesses, conclude
 from muster_server.domain.states import AllocationState, AttemptState, NodeState
 from muster_server.errors import Conflict
 from muster_server.schemas.analysis.progress import (
-    BlameOut,
     EvidenceOut,
     GroupCountOut,
     ProgressOut,
@@ -146,7 +145,7 @@ def trial_progress(session: Session, trial_id: int, *, now: dt.datetime) -> Prog
         attempt_no=trial.attempt_no,
         state=found.state,
         still_s=found.still_s,
-        blamed=[BlameOut.model_validate(dataclasses.asdict(b)) for b in found.blamed],
+        blamed=list(found.blamed),
         reason=found.reason,
         evidence=[
             EvidenceOut(witness=one.witness, text=one.text.english, text_parts=parts_out(one.text))

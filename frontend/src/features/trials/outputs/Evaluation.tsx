@@ -11,7 +11,7 @@ import { estimates, rangeText } from "../../../lib/estimates";
 import * as format from "../../../lib/format";
 
 type Judged = components["schemas"]["EvaluationOut"];
-type Score = components["schemas"]["ClassScoreOut"];
+type Score = components["schemas"]["ClassScore"];
 
 /** What the model was found to be worth: its metrics, the scores of each class, and which class was taken for which. */
 export function Evaluation({ trial }: { trial: TrialDetail }) {

@@ -63,8 +63,9 @@ class Measured:
     """The step time of one kind of probe."""
 
     probe: str
+    """Kind of probe: "as_is", "no_sync", "synthetic", "alone" or "bucket:4"."""
     step_ms: IntervalEstimate | None
-    """None with fewer than two repeats."""
+    """Step time of the slowest rank; None with fewer than two repeats."""
     repeats_ms: tuple[float, ...]
 
 
