@@ -67,7 +67,7 @@ class NodeRow(Base):
     """ok | degraded | quarantined: what `problems` and `quarantine_reason` add up to."""
     health_reason: Mapped[str] = mapped_column(default="")
     problems: Mapped[list[Any]] = mapped_column(default=list)
-    """domain.nodes.health.Problem as plain values: what the checks find wrong with it now."""
+    """wire.NodeProblem as plain values: what the checks find wrong with it now."""
     quarantine_reason: Mapped[str] = mapped_column(default="")
     """Why nothing is placed here until somebody releases it; "" when nobody has to."""
     strikes: Mapped[int] = mapped_column(default=0)

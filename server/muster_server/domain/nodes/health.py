@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from muster.wire import NodeProblem
+
 from .availability import USED
 
 HealthState = Literal["ok", "degraded", "quarantined"]
@@ -21,26 +23,13 @@ MAX_MESSAGE_CHARS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class HealthProblem:
-    """What one check of an agent finds wrong with its node."""
-
-    kind: str
-    """disk | memory | processes | clock | device | used | workers; a newer agent may say others."""
-    message: str
-    blocks: bool = False
-    """Nothing new is placed on the node, or the slot, while it lasts."""
-    slot: int | None = None
-    """Index of the slot that it concerns; None for the whole node."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Health:
     state: HealthState
     reason: str
     """One sentence; "" when the node is well."""
 
 
-def assess(problems: Iterable[HealthProblem], quarantine_reason: str) -> Health:
+def assess(problems: Iterable[NodeProblem], quarantine_reason: str) -> Health:
     """Return the health that results from a node's problems and its quarantine (its reason, "" for
     none). A device that somebody uses is as well as before."""
     words = "; ".join(problem.message for problem in problems if problem.kind != USED)
@@ -60,13 +49,13 @@ def quarantine_after(strikes: int, last: str) -> str:
     return f"it could not prepare {strikes} times in a row, the last time because {last}"
 
 
-def kinds(problems: Iterable[HealthProblem]) -> frozenset[tuple[str, bool, int | None]]:
+def kinds(problems: Iterable[NodeProblem]) -> frozenset[tuple[str, bool, int | None]]:
     """Return what people are told about when it changes: kinds, whether they block and what, but not
     each new figure."""
     return frozenset((problem.kind, problem.blocks, problem.slot) for problem in problems)
 
 
-def keeps_off(problems: Iterable[HealthProblem]) -> str:
+def keeps_off(problems: Iterable[NodeProblem]) -> str:
     """Return what problems keep new work off, as the end of a sentence; "" for nothing."""
     blocking = [problem.slot for problem in problems if problem.blocks]
     if not blocking:
@@ -79,17 +68,9 @@ def keeps_off(problems: Iterable[HealthProblem]) -> str:
     return f", and slots {', '.join(map(str, slots))} take no new work meanwhile"
 
 
-def to_plain(problems: Sequence[HealthProblem]) -> list[dict[str, Any]]:
+def to_plain(problems: Sequence[NodeProblem]) -> list[dict[str, Any]]:
     return [asdict(problem) for problem in problems]
 
 
-def from_plain(values: Iterable[Mapping[str, Any]]) -> list[HealthProblem]:
-    return [
-        HealthProblem(
-            kind=str(value["kind"]),
-            message=str(value["message"]),
-            blocks=bool(value["blocks"]),
-            slot=value.get("slot"),
-        )
-        for value in values
-    ]
+def from_plain(values: Iterable[Mapping[str, Any]]) -> list[NodeProblem]:
+    return [NodeProblem(**value) for value in values]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import select
@@ -20,7 +21,6 @@ from muster_server.domain.nodes.availability import USED, on_node
 from muster_server.domain.nodes.health import (
     MAX_MESSAGE_CHARS,
     MAX_PROBLEMS,
-    HealthProblem,
     assess,
     from_plain,
     keeps_off,
@@ -56,8 +56,8 @@ def note_problems(
 def _tell_of_health(
     session: Session,
     node: NodeRow,
-    before: Sequence[HealthProblem],
-    now_found: Sequence[HealthProblem],
+    before: Sequence[NodeProblem],
+    now_found: Sequence[NodeProblem],
     *,
     now: dt.datetime,
 ) -> None:
@@ -80,8 +80,8 @@ def _tell_of_health(
 def _tell_of_use(
     session: Session,
     node: NodeRow,
-    before: Sequence[HealthProblem],
-    now_found: Sequence[HealthProblem],
+    before: Sequence[NodeProblem],
+    now_found: Sequence[NodeProblem],
     *,
     now: dt.datetime,
 ) -> None:
@@ -135,11 +135,9 @@ def are_known(known: Sequence[Any], found: Sequence[NodeProblem]) -> bool:
     return to_plain(_problems(found)) == known
 
 
-def _problems(found: Sequence[NodeProblem]) -> list[HealthProblem]:
+def _problems(found: Sequence[NodeProblem]) -> list[NodeProblem]:
     return [
-        HealthProblem(
-            kind=p.kind[:32], message=p.message[:MAX_MESSAGE_CHARS], blocks=p.blocks, slot=p.slot
-        )
+        replace(p, kind=p.kind[:32], message=p.message[:MAX_MESSAGE_CHARS])
         for p in found[:MAX_PROBLEMS]
     ]
 
