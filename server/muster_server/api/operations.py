@@ -34,7 +34,7 @@ from muster_server.schemas.operations import (
     SearchLimitsIn,
 )
 from muster_server.services.checkpoints import cleaning, file_deletions
-from muster_server.services.core import audit
+from muster_server.services.core import callers
 from muster_server.services.core.callers import Caller
 from muster_server.services.experiments import (
     bulk,
@@ -281,14 +281,7 @@ def get_retention(
 def dismiss_deletion(deletion_id: Id, db: Db, by: By) -> FileDeletionOut:
     """Give up on files that no agent can delete; they stay where they are."""
     with db.transaction() as session:
-        audit.record(
-            session,
-            actor=by.principal.actor,
-            action="deletions.dismissed",
-            subject=f"deletion:{deletion_id}",
-            now=by.now,
-            remote_addr=by.remote_addr,
-        )
+        callers.record(session, "deletions.dismissed", f"deletion:{deletion_id}", by)
         return file_deletions.dismiss(session, deletion_id, by.now)
 
 

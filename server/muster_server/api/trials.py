@@ -26,7 +26,7 @@ from muster_server.schemas.experiments import (
 )
 from muster_server.schemas.reproduction import ReproductionOut
 from muster_server.schemas.tracking import TrackedRunOut
-from muster_server.services.core import audit, lookup
+from muster_server.services.core import callers, lookup
 from muster_server.services.core.callers import Caller
 from muster_server.services.core.event_views import list_events
 from muster_server.services.experiments import reproduction, search_control, trials
@@ -108,14 +108,7 @@ def promote_trial(trial_id: Id, db: Db, by: By) -> TrialOut:
 def _end(db: Database, trial_id: int, desired: Literal["stop", "kill"], by: Caller) -> TrialOut:
     with db.transaction() as session:
         trials.end_trial(session, trial_id, desired, principal=by.principal, now=by.now)
-        audit.record(
-            session,
-            actor=by.principal.actor,
-            action=f"trials.{desired}_requested",
-            subject=f"trial:{trial_id}",
-            now=by.now,
-            remote_addr=by.remote_addr,
-        )
+        callers.record(session, f"trials.{desired}_requested", f"trial:{trial_id}", by)
         session.flush()
         return trials.trial_out(session, trial_id)
 

@@ -25,6 +25,26 @@ class Caller:
     """Digest of the bulk request it is part of."""
 
 
+def record(
+    session: Session,
+    action: str,
+    subject: str,
+    caller: Caller,
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    """Add a line to the audit trail."""
+    bulk = {"bulk": caller.bulk} if caller.bulk else {}
+    audit.record(
+        session,
+        actor=caller.principal.actor,
+        action=action,
+        subject=subject,
+        now=caller.now,
+        remote_addr=caller.remote_addr,
+        detail={**(detail or {}), **bulk},
+    )
+
+
 def note(
     session: Session,
     action: str,
@@ -33,13 +53,4 @@ def note(
     detail: Mapping[str, Any] | None = None,
 ) -> None:
     """Add a line about an experiment to the audit trail."""
-    bulk = {"bulk": caller.bulk} if caller.bulk else {}
-    audit.record(
-        session,
-        actor=caller.principal.actor,
-        action=action,
-        subject=f"experiment:{experiment_id}",
-        now=caller.now,
-        remote_addr=caller.remote_addr,
-        detail={**(detail or {}), **bulk},
-    )
+    record(session, action, f"experiment:{experiment_id}", caller, detail)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
-from . import audit
+from . import callers
 from .callers import Caller
 from .lookup import get_project
 
@@ -62,12 +62,5 @@ def record_change(
     session: Session, caller: Caller, owner: Owner, action: str, subject: str, **detail: Any
 ) -> None:
     """Add a line about something that an owner has to the audit trail."""
-    audit.record(
-        session,
-        actor=caller.principal.actor,
-        action=action,
-        subject=subject,
-        now=caller.now,
-        remote_addr=caller.remote_addr,
-        detail={"owner": owner.kind, "owner_name": owner.name or caller.principal.name, **detail},
-    )
+    whose = {"owner": owner.kind, "owner_name": owner.name or caller.principal.name}
+    callers.record(session, action, subject, caller, {**whose, **detail})

@@ -46,7 +46,7 @@ from muster_server.schemas.analysis.progress import (
 from muster_server.schemas.base import parts_out
 from muster_server.schemas.cluster import StuckOut
 
-from ..core import audit
+from ..core import callers
 from ..core.assignments import bump_assignments
 from ..core.callers import Caller
 from ..core.events import add_event
@@ -166,14 +166,7 @@ def request_stacks(session: Session, trial_id: int, by: Caller) -> None:
             f"Trial {trial.address} has no running workers ({trial.state}).",
             hint="Stacks can be had while it is RUNNING.",
         )
-    audit.record(
-        session,
-        actor=by.principal.actor,
-        action="trials.stacks_requested",
-        subject=f"trial:{trial_id}",
-        now=by.now,
-        remote_addr=by.remote_addr,
-    )
+    callers.record(session, "trials.stacks_requested", f"trial:{trial_id}", by)
 
 
 def trial_stacks(

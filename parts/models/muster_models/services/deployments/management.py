@@ -40,7 +40,7 @@ from muster_server.errors import (
     Unavailable,
 )
 from muster_server.security.principal import Principal
-from muster_server.services.core import audit
+from muster_server.services.core import callers
 from muster_server.services.core.callers import Caller
 from muster_server.services.core.lookup import get_project
 from muster_server.services.core.ownership import is_in_charge, say_whose
@@ -386,13 +386,5 @@ def _record(
     deployment: DeploymentRow,
     detail: Mapping[str, Any] | None = None,
 ) -> None:
-    audit.record(
-        session,
-        actor=caller.principal.actor,
-        action=action,
-        subject=f"deployment:{deployment.name}",
-        now=caller.now,
-        remote_addr=caller.remote_addr,
-        detail=detail,
-    )
+    callers.record(session, action, f"deployment:{deployment.name}", caller, detail)
     touch(session, "deployments", "loops")

@@ -22,7 +22,7 @@ from muster_server.db.engine import touch
 from muster_server.db.models import ModelAliasRow, ModelRow, ModelVersionRow
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.security.principal import Principal
-from muster_server.services.core import audit
+from muster_server.services.core import callers
 from muster_server.services.core.callers import Caller
 from muster_server.services.core.lookup import get_project
 from muster_server.services.core.ownership import is_by, is_in_charge, say_whose
@@ -94,15 +94,7 @@ def record(
     detail: Mapping[str, Any] | None = None,
 ) -> None:
     """Add a line about a model to the audit trail, and let pages that show it know."""
-    audit.record(
-        session,
-        actor=caller.principal.actor,
-        action=action,
-        subject=f"model:{model.name}",
-        now=caller.now,
-        remote_addr=caller.remote_addr,
-        detail=detail,
-    )
+    callers.record(session, action, f"model:{model.name}", caller, detail)
     touch(session, "models", f"model:{model.name}")
 
 
