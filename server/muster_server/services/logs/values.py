@@ -105,16 +105,7 @@ class _Findings:
         self._num_values += len(values)
         for value in values:
             if len(self._first) < FIRST_VALUES:
-                self._first.append(
-                    LogValueOut(
-                        name=value.name,
-                        step=value.step,
-                        epoch=value.epoch,
-                        value=value.value,
-                        rank=stream.rank,
-                        line=value.line,
-                    )
-                )
+                self._first.append(LogValueOut.from_row(value, rank=stream.rank))
             known = self._names.get(value.name)
             if known is None:
                 self._names[value.name] = _Name(1, value)

@@ -108,13 +108,9 @@ def plan(
         kept_bytes=sum(verdict.outputs.size_bytes for verdict in found if verdict.is_kept),
         freed_bytes=sum(verdict.outputs.size_bytes for verdict in gone),
         trials=[
-            OutputsVerdictOut(
-                trial_id=verdict.outputs.trial_id,
-                trial_no=verdict.outputs.trial_no,
-                num_files=verdict.outputs.num_files,
-                size_bytes=verdict.outputs.size_bytes,
+            OutputsVerdictOut.from_row(
+                verdict.outputs,
                 collected_at=verdict.outputs.written_at,
-                value=verdict.outputs.value,
                 is_kept=verdict.is_kept,
                 reason=verdict.reason,
             )

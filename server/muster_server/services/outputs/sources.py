@@ -12,6 +12,7 @@ from muster.document.experiment import ExperimentConfig
 from muster.document.running import CodeSection
 from muster.wire import ADOPTED_SEQ, OutputsSpec, WorkSource
 from muster_server.db.models import AttemptRow, CheckpointRow, TrialOutputsRow, TrialRow
+from muster_server.db.rows import from_row
 
 from ..checkpoints.lookup import ADOPTED, OBJECT_STORE
 from .manifests import rows_of
@@ -110,13 +111,5 @@ def _of_checkpoint(
 
 def _source(row: TrialOutputsRow, cluster_id: str) -> WorkSource:
     url = f"{row.storage_url}/muster-{cluster_id}/{row.folder}" if row.storage_url else ""
-    return WorkSource(
-        node_rank=row.node_rank,
-        attempt_no=row.attempt_no,
-        seq=row.seq,
-        node_id=row.node_id,
-        storage_id="" if row.storage_id == OBJECT_STORE else row.storage_id,
-        storage_url=url,
-        folder=row.folder,
-        size_bytes=row.size_bytes,
-    )
+    storage_id = "" if row.storage_id == OBJECT_STORE else row.storage_id
+    return from_row(WorkSource, row, storage_id=storage_id, storage_url=url, source="")

@@ -109,15 +109,11 @@ def _start(entries: Sequence[OutputEntry], after: CursorKey | None) -> int:
 
 def _file_out(entry: OutputEntry, names: dict[int, str]) -> OutputFileOut:
     file = entry.file
-    return OutputFileOut(
+    return OutputFileOut.from_row(
+        file,
         path=entry.name,
-        state=file.state,
-        size_bytes=file.size_bytes,
         modified_at=_moment(file.mtime_ms),
-        sha256=file.sha256,
         num_parts=len(file.parts),
-        target=file.target,
-        reason=file.reason,
         node_ranks=list(entry.node_ranks),
         nodes=[names[rank] for rank in entry.node_ranks],
         is_conflict=entry.is_conflict,

@@ -33,6 +33,7 @@ from muster_server.db.models import (
     PredictionShardRow,
     TrialRow,
 )
+from muster_server.db.rows import from_row
 from muster_server.domain.nodes.reports import ReportedAllocation
 from muster_server.domain.predictions import leasing
 from muster_server.schemas.analysis.predictions import PredictionProgressOut
@@ -381,15 +382,8 @@ def _orders(
         .execution_options(populate_existing=True)
     ).scalars()
     granted = [
-        wire.ShardGrant(
-            rank=shard.rank or 0,
-            no=shard.no,
-            token=shard.token,
-            input_no=shard.input_no,
-            first_row=shard.first_row,
-            num_rows=shard.num_rows,
-            start=shard.start_at,
-            end=shard.end_at,
+        from_row(
+            wire.ShardGrant, shard, rank=shard.rank or 0, start=shard.start_at, end=shard.end_at
         )
         for shard in grants
     ]

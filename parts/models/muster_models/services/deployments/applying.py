@@ -35,6 +35,7 @@ from muster_server.db.models import (
     TrialRow,
     UserRow,
 )
+from muster_server.db.rows import from_row
 from muster_server.domain.messages import english
 from muster_server.domain.states import TERMINAL_EXPERIMENT, TERMINAL_TRIAL, TrialState
 from muster_server.errors import MusterError
@@ -88,15 +89,10 @@ def load_views(session: Session) -> list[DeploymentView]:
         ):
             replicas[row.id].append(_view(ended, None, None))
     return [
-        DeploymentView(
-            id=row.id,
+        from_row(
+            DeploymentView,
+            row,
             wants="stop" if row.wants == "stop" else "run",
-            is_stopped=row.is_stopped,
-            num_replicas=row.num_replicas,
-            target=row.target,
-            stable=row.stable,
-            num_failures=row.num_failures,
-            failed_at=row.failed_at,
             ready_within_s=float(row.options["ready_within_s"]),
             replicas=tuple(sorted(replicas[row.id], key=lambda one: one.id)),
         )
@@ -117,17 +113,12 @@ def _view(
     if trial is not None:
         is_over = is_over or trial.state in TERMINAL_TRIAL
         reason = trial.pending_reason if trial.state == TrialState.QUEUED else trial.reason
-    return ReplicaView(
-        id=replica.id,
-        revision=replica.revision,
-        phase=replica.phase,  # type: ignore[arg-type]
-        phase_since=replica.phase_since,
+    return from_row(
+        ReplicaView,
+        replica,
         is_over=is_over,
         is_up=is_current and replica.status.startswith("UP"),
         is_routed=replica.status != "" and not replica.status.startswith(("DRAIN", "MAINT")),
-        num_sessions=replica.num_sessions,
-        num_requests=replica.num_requests,
-        num_errors=replica.num_errors,
         reason=reason,
     )
 

@@ -187,19 +187,13 @@ def _replica(
         if row.phase == "starting" and trial.state == TrialState.RUNNING and row.status:
             reason = f"The router finds it {row.status} at {row.host}:{row.port}."
     summary = trial.summary if trial is not None else {}
-    return ReplicaOut(
-        id=row.id,
-        revision=row.revision,
+    return ReplicaOut.from_row(
+        row,
         version=version,
-        phase=row.phase,  # type: ignore[arg-type]
-        phase_since=row.phase_since,
-        experiment_id=row.experiment_id,
         trial_id=trial.id if trial is not None else None,
         trial_state=trial.state if trial is not None else None,
         node=nodes.get(trial.id) if trial is not None else None,
         reason=reason,
-        num_requests=row.num_requests,
-        num_errors=row.num_errors,
         **{
             name: float(decode_number(summary[metric]["last"])) if metric in summary else None
             for name, metric in _REPORTED.items()

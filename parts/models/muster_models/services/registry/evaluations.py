@@ -37,11 +37,8 @@ def read_leaderboards(session: Session, *, data: str | None) -> list[Leaderboard
     boards = boards[:LEADERBOARDS_MAX]
     versions = _versions(session, [by_id[r.evaluation.use_id] for b in boards for r in b.rows])
     return [
-        LeaderboardOut(
-            data=board.key.data,
-            split=board.key.split,
-            data_digest=board.key.data_digest,
-            metrics_version=board.key.metrics_version,
+        LeaderboardOut.from_row(
+            board.key,
             metric=board.metric,
             goal=board.goal,
             num_versions=len(board.rows),

@@ -153,15 +153,7 @@ def _export(
         state = "failed"
     elif has_ended:  # its files are among the outputs now
         state = "done"
-    files = [
-        ExportFileOut(
-            path=file.path,
-            sha256=file.sha256,
-            size_bytes=file.size_bytes,
-            warning=warning_of(file.path),
-        )
-        for file in reported.files
-    ]
+    files = [ExportFileOut.from_row(file, warning=warning_of(file.path)) for file in reported.files]
     return ModelExportOut(
         format=name,
         state=state,
@@ -170,13 +162,7 @@ def _export(
         files=files,
         size_bytes=sum(file.size_bytes for file in files),
         digest=content_digest({file.path: file.sha256 for file in files}) if files else "",
-        comparison=ExportComparisonOut(
-            verdict=reported.verdict,
-            compared_by=reported.compared_by,
-            max_abs=reported.max_abs,
-            max_rel=reported.max_rel,
-            agreement=reported.agreement,
-            atol=reported.tolerance.atol,
-            rtol=reported.tolerance.rtol,
+        comparison=ExportComparisonOut.from_row(
+            reported, atol=reported.tolerance.atol, rtol=reported.tolerance.rtol
         ),
     )
