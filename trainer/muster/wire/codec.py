@@ -9,51 +9,11 @@ import types
 import typing
 from typing import Any, Literal, TypeVar
 
-from .predictions import ShardPlanRecord, ShardsRecord
-from .records import (
-    CheckpointRecord,
-    EndpointRecord,
-    EvaluationRecord,
-    GroupRecord,
-    MediaDropsRecord,
-    MediaRecord,
-    MessageRecord,
-    MetricsRecord,
-    ModelRegistrationRecord,
-    ModelResultRecord,
-    ProfileRecord,
-    ProgressRecord,
-    Record,
-    ScheduleRecord,
-    StacksRecord,
-    StateRecord,
-    TrackedRunRecord,
-    WorkerRecord,
-)
+from .records import MetricsRecord, Record
 
 T = TypeVar("T")
 
-RECORD_TYPES: dict[str, type[Any]] = {
-    "metrics": MetricsRecord,
-    "worker": WorkerRecord,
-    "group": GroupRecord,
-    "checkpoint": CheckpointRecord,
-    "evaluation": EvaluationRecord,
-    "model_result": ModelResultRecord,
-    "endpoint": EndpointRecord,
-    "schedule": ScheduleRecord,
-    "tracked_run": TrackedRunRecord,
-    "model_registration": ModelRegistrationRecord,
-    "media": MediaRecord,
-    "media_drops": MediaDropsRecord,
-    "message": MessageRecord,
-    "progress": ProgressRecord,
-    "stacks": StacksRecord,
-    "profile": ProfileRecord,
-    "shard_plan": ShardPlanRecord,
-    "shards": ShardsRecord,
-    "state": StateRecord,
-}
+RECORD_TYPES: dict[str, type[Any]] = {kind.type: kind for kind in typing.get_args(Record)}
 
 
 def dump(message: Any) -> str:
