@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from muster_server import clock
 from muster_server.api.http.deps import Agent, Config, Db
+from muster_server.api.http.openapi import stream_of
 from muster_server.db.engine import Database
 from muster_server.errors import NotFound
 from muster_server.schemas.experiments import BlobOut
@@ -52,11 +53,7 @@ def head_blob(sha256: Sha256, db: Db) -> Response:
         return Response(headers={"Content-Length": str(row.size_bytes)})
 
 
-@agent_router.get(
-    "/blobs/{sha256}",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"application/gzip": {}}}},
-)
+@agent_router.get("/blobs/{sha256}", **stream_of("application/gzip"))
 def agent_get_blob(sha256: Sha256, db: Db, agent: Agent) -> StreamingResponse:
     """Return the bundle's bytes; the agent checks the digest. 404 for a bundle that nothing on the
     agent's node uses."""

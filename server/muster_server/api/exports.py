@@ -14,6 +14,7 @@ from muster.wire import EXPORT_PIECE_BYTES, ExportReply, ExportRequest
 from muster_server import clock
 from muster_server.api.agents import calls_of, read_body, require_self
 from muster_server.api.http.deps import Agent, By, Config, Cursor, Db, Id, Limit
+from muster_server.api.http.openapi import stream_of
 from muster_server.schemas.base import Page
 from muster_server.schemas.exports import ExportOut
 from muster_server.services.checkpoints import exports
@@ -53,11 +54,7 @@ def get_export(export_id: Id, db: Db) -> ExportOut:
         return exports.get_export(session, export_id)
 
 
-@router.get(
-    "/exports/{export_id}/file",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"application/octet-stream": {}}}},
-)
+@router.get("/exports/{export_id}/file", **stream_of("application/octet-stream"))
 def download_export(export_id: Id, db: Db) -> StreamingResponse:
     """Download the file. 409 while it is not complete, and if the export failed."""
     with db.read() as session:

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from muster_server.api.http.deps import Db, Id
+from muster_server.api.http.openapi import stream_of
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.domain.logs.lines import PATTERN_MAX_CHARS, Level
 from muster_server.errors import InvalidRequest
@@ -241,11 +242,7 @@ def list_trial_log_streams(trial_id: int, db: Db) -> Page[LogStreamOut]:
         return Page(items=reading.list_streams(session, trial_id), next=None)
 
 
-@router.get(
-    "/trials/{trial_id}/logs/download",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"text/plain": {}}}},
-)
+@router.get("/trials/{trial_id}/logs/download", **stream_of("text/plain"))
 def download_trial_log(
     trial_id: int,
     db: Db,

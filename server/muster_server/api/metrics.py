@@ -17,6 +17,7 @@ from fastapi.responses import StreamingResponse
 from muster.series_rules import NAME_MAX_CHARS, STEP_MAX
 from muster.wire import encode_number
 from muster_server.api.http.deps import Db
+from muster_server.api.http.openapi import stream_of
 from muster_server.db.queries.metrics import begin_snapshot
 from muster_server.schemas.data import (
     CurvesReply,
@@ -117,11 +118,7 @@ def get_trial_series(
     return _json({**reply.__dict__, "series": [_columns(s) for s in reply.series]})
 
 
-@router.get(
-    "/trials/{trial_id}/series.csv",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"text/csv": {}}}},
-)
+@router.get("/trials/{trial_id}/series.csv", **stream_of("text/csv"))
 def export_trial_series(name: Filename, pieces: Pieces) -> StreamingResponse:
     """Download the visible points, one line each: name, rank, attempt_no, step, time_ms, value.
 
@@ -130,21 +127,13 @@ def export_trial_series(name: Filename, pieces: Pieces) -> StreamingResponse:
     return _file(export.as_csv(pieces), f"{name}.csv", "text/csv; charset=utf-8")
 
 
-@router.get(
-    "/trials/{trial_id}/series.jsonl",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"application/x-ndjson": {}}}},
-)
+@router.get("/trials/{trial_id}/series.jsonl", **stream_of("application/x-ndjson"))
 def export_trial_series_lines(name: Filename, pieces: Pieces) -> StreamingResponse:
     """Download the visible points, one JSON object per line, with the fields of the CSV file."""
     return _file(export.as_json_lines(pieces), f"{name}.jsonl", "application/x-ndjson")
 
 
-@router.get(
-    "/trials/{trial_id}/series.parquet",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"application/vnd.apache.parquet": {}}}},
-)
+@router.get("/trials/{trial_id}/series.parquet", **stream_of("application/vnd.apache.parquet"))
 def export_trial_series_parquet(name: Filename, pieces: Pieces) -> StreamingResponse:
     """Download the visible points as a Parquet file, with the columns of the CSV file."""
     return _file(

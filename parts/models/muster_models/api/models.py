@@ -54,6 +54,7 @@ from muster_models.services.registry import models as registry
 from muster_server import clock
 from muster_server.api.agents import AllocationId, read_body, require_self
 from muster_server.api.http.deps import Agent, By, Config, Cursor, Db, Id, Limit, Me
+from muster_server.api.http.openapi import stream_of
 from muster_server.api.http.wire_route import WireRoute
 from muster_server.db.engine import Database
 from muster_server.db.queries.metrics import begin_snapshot
@@ -314,9 +315,7 @@ def fetch_model_file(
 
 
 @router.get(
-    "/models/{name}/versions/{number}/files/content",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"application/octet-stream": {}}}},
+    "/models/{name}/versions/{number}/files/content", **stream_of("application/octet-stream")
 )
 def download_model_file(
     name: Model,
@@ -436,9 +435,7 @@ def agent_model_part(
 
 
 @agent_router.get(
-    "/allocations/{allocation_id}/models/content",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"application/octet-stream": {}}}},
+    "/allocations/{allocation_id}/models/content", **stream_of("application/octet-stream")
 )
 def agent_model_content(
     http: Request,

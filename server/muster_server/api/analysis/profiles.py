@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 
+from muster_server.api.http.openapi import stream_of
 from muster_server.schemas.analysis.profiles import (
     RANK_MAX,
     ProfileIn,
@@ -55,11 +56,7 @@ def get_trial_profile_summary(trial_id: Id, no: No, db: Db, by: By) -> ProfileSu
     return trace_figures.summarize(db, traces)
 
 
-@router.get(
-    "/trials/{trial_id}/profiles/{no}/ranks/{rank}/trace",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"application/gzip": {}}}},
-)
+@router.get("/trials/{trial_id}/profiles/{no}/ranks/{rank}/trace", **stream_of("application/gzip"))
 def download_trial_trace(trial_id: Id, no: No, rank: RankNo, db: Db) -> StreamingResponse:
     """Download the trace of one rank: Chrome's trace events in JSON, a gzip. Perfetto and
     chrome://tracing open it."""

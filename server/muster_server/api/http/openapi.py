@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.encoders import jsonable_encoder
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
 from muster_server.schemas.base import Problem
 
@@ -18,6 +18,12 @@ from .guard import Operation
 router = APIRouter(tags=["description"])
 
 _METHODS = ("get", "put", "post", "delete", "patch", "head")
+
+
+def stream_of(media_type: str) -> dict[str, Any]:
+    """Return the arguments of a route that answers with a stream of this type."""
+    content: dict[str, Any] = {media_type: {}}
+    return {"response_class": StreamingResponse, "responses": {200: {"content": content}}}
 
 
 @router.get("/openapi.json", summary="This description", response_class=JSONResponse)
