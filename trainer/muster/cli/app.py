@@ -14,6 +14,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from .parameters import spare_pydantic
+
+spare_pydantic()
+
 COMMANDS = {
     "up": ("local", "up"),
     "status": ("local", "status"),
