@@ -122,8 +122,10 @@ def move(
         if first
         else "1 trial"
     )
-    place = f", {'the first of them ' if num > 1 else ''}now number {first['position']}"
-    say(f"{what} moved" + (place if first and first["position"] else ""))
+    place = ""
+    if first and first["position"]:
+        place = f", {'the first of them ' if num > 1 else ''}now number {first['position']}"
+    say(f"{what} moved{place}")
 
 
 def _asks(item: dict[str, Any]) -> str:
