@@ -1,5 +1,6 @@
 """What a model is worth, from an agent's record to the answer of the API."""
 
+from muster.client import Client
 from muster.wire import EvaluationRecord
 
 
@@ -10,7 +11,9 @@ def judged(**more):
     )
 
 
-def test_the_newest_evaluation_of_each_name_is_kept(controller, agent, submit, show):
+def test_the_newest_evaluation_of_each_name_is_kept(
+    controller, agent, submit, show, connect, make_user_token
+):
     node = agent(slots=1)
     experiment_id = submit(slots=1)
     controller.tick()
@@ -28,6 +31,10 @@ def test_the_newest_evaluation_of_each_name_is_kept(controller, agent, submit, s
         judged(name="late", step=-1),
     )
     robust, test = show(path)
+    with Client("http://localhost:8470") as client:
+        client.close()
+        client._http = connect(token=make_user_token("member"))  # the application in this process
+        assert client.evaluations(trial["id"]) == [robust, test]
     assert (robust["name"], robust["classes"], robust["confusion"]) == ("robustness", [], [])
     assert (test["name"], test["step"], test["attempt_no"]) == ("test", 40, 1)
     assert test["metrics"] == {"test/loss": 0.5, "test/odd": "NaN"}

@@ -281,7 +281,9 @@ class ExperimentMethods(Connection):
 
     def evaluations(self, trial_id: int) -> list[Json]:
         """Return the evaluations of a trial's model, by name."""
-        return list(self.get(f"/trials/{trial_id}/evaluations")["items"])
+        reply = self.call("GET", f"/trials/{trial_id}/evaluations")
+        found: list[Json] = reply.json()
+        return found
 
     def search(self, experiment_id: int) -> Drive:
         """Return the handle by which a program enqueues points, or asks for trials and tells results;
