@@ -2,7 +2,7 @@
 
 Hatch runs this hook. An editable install needs no dashboard: `scripts/bootstrap.py`, or
 `npm run build`, makes it in place later. The dashboard contains pages that are made from the code,
-so the build needs what the code imports.
+so the build needs what the code imports. The types of the client's answers are made with them.
 """
 
 from __future__ import annotations

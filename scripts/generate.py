@@ -1,12 +1,12 @@
-"""Make what comes from the code and is not in git: five pages of docs/reference, and the dashboard's types of
-the API.
+"""Make what comes from the code and is not in git: five pages of docs/reference, and the types of the API for
+the client and the dashboard.
 
     scripts/generate [--check]
 
 Each module in scripts/reference makes the page of its name. `scripts/bootstrap.py`, npm's scripts, the tests
-and the build of a wheel run this; it does nothing where the code is as it was at the last run. The pages need
-the packages of the extras `server` and `cli`, the types those of the dashboard: without these, only the pages
-are made.
+and the build of a wheel run this; it does nothing where the code is as it was at the last run. The pages and
+the client's types need the packages of the extras `server` and `cli`, the dashboard's types those of the
+dashboard: without these, the others are made.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import python_types
 from bootstrap import ROOT, Stamps, digest
 
 BUILD = ROOT / "build"
 API = BUILD / "openapi.json"
+SCHEMA = ROOT / "trainer" / "muster" / "client" / "schema.py"
 TYPES = ROOT / "frontend" / "src" / "api" / "schema.gen.ts"
 PACKAGES = ROOT / "frontend" / "package-lock.json"
 COMPILER = ROOT / "frontend" / "node_modules" / "openapi-typescript" / "bin" / "cli.js"
@@ -53,9 +55,10 @@ class Step(NamedTuple):
 
 def steps() -> Iterator[Step]:
     """Yield the steps, each when those before it are done."""
-    code = sorted(path for folder in CODE for path in folder.rglob("*.py"))
-    inputs = [Path(__file__), ROOT / "requirements.lock", *MAKERS, *PARTS, *code]
-    yield Step("reference", [*PAGES, API], inputs, make_pages)
+    code = sorted({path for folder in CODE for path in folder.rglob("*.py")} - {SCHEMA})
+    makers = [Path(__file__), Path(python_types.__file__), *MAKERS]
+    inputs = [*makers, ROOT / "requirements.lock", *PARTS, *code]
+    yield Step("reference", [*PAGES, API, SCHEMA], inputs, make_pages)
     if COMPILER.exists():
         yield Step("types", [TYPES], [API, PACKAGES], make_types)
 
@@ -109,6 +112,7 @@ def make_pages() -> None:
         )
     document = importlib.import_module("reference.rest_api").read_api()[1]
     write(API, json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    write(SCHEMA, python_types.render(document))
 
 
 def make_types() -> None:

@@ -18,6 +18,7 @@ from muster.launch.variables import SITE_FILE, SITE_LINE
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = "muster_server/static/index.html"
+ANSWERS = "muster/client/schema.py"
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_an_sdist_builds_the_dashboard_and_a_wheel_is_made_from_it_without_node(
     assert made.returncode == 0, made.stderr
     (path,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(path).namelist()
-    assert DASHBOARD in names
+    assert {DASHBOARD, ANSWERS} <= {*names}
     assert any(re.fullmatch(r"muster_server/static/assets/.*\.js", name) for name in names)
     # The pages of the documentation, each in a file of its own, and their pictures.
     for part in (
@@ -144,6 +145,7 @@ def test_every_module_is_in_it(wheel: zipfile.ZipFile, root: str) -> None:
 def test_types_are_for_users_too(wheel: zipfile.ZipFile) -> None:
     for package in ("muster", "muster_agent", "muster_server"):
         assert f"{package}/py.typed" in wheel.namelist()
+    assert ANSWERS in wheel.namelist()
 
 
 def test_the_migrations_are_in_it(wheel: zipfile.ZipFile) -> None:
