@@ -14,8 +14,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from support.stack import Stack, wait_for
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
 ADDRESS = "127.0.0.2"
@@ -116,7 +120,7 @@ def joined(stack: Stack, name: str, folder: Path, options: str = "") -> Iterator
     try:
         with stack.client() as client:
 
-            def node() -> dict[str, object] | None:
+            def node() -> schema.NodeOut | None:
                 return next((n for n in client.pages("/nodes") if n["name"] == name), None)
 
             found = wait_for("it joins", lambda: (n := node()) and n["state"] == "ONLINE" and n)

@@ -210,7 +210,7 @@ class Chaos:
                 f"{name}, rank {rank}: {problem}"
                 for problem in judge_curve(
                     series["step"],
-                    series["last"],
+                    [float(value) for value in series["last"]],
                     num_steps=training.num_steps,
                     may_miss=rank > 0,
                 )

@@ -188,6 +188,7 @@ def judged(client: Client, cause: Cause) -> Judged:
     found = client.get(f"/trials/{trial['id']}/performance", rows=1000)
     assert found["ranks"], "\n".join(log)
     bound = found["bottleneck"]
+    assert bound is not None
     cause = _as_it_went(cause, truths)
     kinds = {cost["kind"]: cost["ms"] for cost in bound.get("costs", ())}
     names = {name for rank in found["ranks"] for name in rank["parts"]}

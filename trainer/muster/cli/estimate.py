@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
+Estimate = TypeVar("Estimate", "schema.PlanOut", "schema.TrialPlanOut")
 PATIENCE_S = 120.0
 """Seconds that the command waits while a node lists the layers of the model."""
 SHORT_PATIENCE_S = 5.0
@@ -35,7 +36,7 @@ def needs_of(client: Client, document: str, overrides: list[str], digest: str | 
     )
 
 
-def settled(ask: Callable[[], dict[str, Any]], *, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+def settled(ask: Callable[[], Estimate], *, patience_s: float = PATIENCE_S) -> Estimate:
     """Return the answer once no node is listing the layers of the model any more, or what is known
     after `patience_s`."""
     deadline = time.monotonic() + patience_s

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .output import CommandFailure, printable
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 
-def find_node(client: Client, name: str) -> dict[str, Any]:
+def find_node(client: Client, name: str) -> schema.NodeOut:
     """Return the node of this name or id. Raises Failure that lists the existing ones."""
     found = list(client.pages("/nodes"))
     for key in ("name", "id"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -26,18 +26,28 @@ from .output import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from muster.client import Client
+    from muster.client import Client, schema
+
+    class ShownTrial(schema.TrialOut):
+        figures: dict[str, float]
+
+    class ShownExperiment(schema.ExperimentDetail):
+        trials: list[ShownTrial]
+
 
 TERMINAL = frozenset({"COMPLETED", "CANCELED", "FAILED"})
 TRIALS_SHOWN = 12
 DRAW_EVERY_S = 0.8
 
 
-def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
+def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[ShownExperiment]:
     """Return the experiments with their trials under "trials"; those that `progress_table` shows have
     their figures under "figures"."""
-    found: list[dict[str, Any]] = [
-        ServerObject(client.experiment(i), trials=client.trials(i, limit=200))
+    found: list[ShownExperiment] = [
+        cast(
+            "ShownExperiment",
+            ServerObject(client.experiment(i), trials=client.trials(i, limit=200)),
+        )
         for i in experiment_ids
     ]
     for experiment in found:
@@ -48,14 +58,14 @@ def snapshot(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, An
     return found
 
 
-def _shown_trials(experiment: dict[str, Any], num_experiments: int) -> list[dict[str, Any]]:
+def _shown_trials(experiment: ShownExperiment, num_experiments: int) -> list[ShownTrial]:
     """Return the trials that have a row of their own: running ones first, then the newest."""
     order = {"RUNNING": 0, "STOPPING": 0, "STARTING": 1, "RETRY_WAIT": 1}
     chosen = sorted(experiment["trials"], key=lambda t: (order.get(t["state"], 2), -t["no"]))
     return sorted(chosen[: max(2, TRIALS_SHOWN // max(1, num_experiments))], key=lambda t: t["no"])
 
 
-def headline_text(trial: dict[str, Any]) -> str:
+def headline_text(trial: schema.TrialOut) -> str:
     """Return the metric that the server says stands for a trial, for example "val/loss 0.0123", with
     its step where the trial is at another one; "–" if there is none."""
     name = trial.get("headline")
@@ -66,23 +76,22 @@ def headline_text(trial: dict[str, Any]) -> str:
     return f"{name} {number(entry['last'])}{at}"
 
 
-def speed_text(trial: dict[str, Any]) -> str:
-    """Return how much a trial with figures trains on per second, for example "12.3 samples/s"; "–" if
-    unknown."""
+def speed_text(figures: Mapping[str, float | None]) -> str:
+    """Return how much a trial trains on per second, for example "12.3 samples/s"; "–" if unknown."""
     for what in ("samples", "rows", "tokens"):
-        rate = trial["figures"].get(f"throughput/{what}_per_s")
+        rate = figures.get(f"throughput/{what}_per_s")
         if rate is not None:
             return f"{number(rate, 5)} {what}/s"
     return "–"
 
 
-def communication_text(trial: dict[str, Any]) -> str:
+def communication_text(figures: Mapping[str, float | None]) -> str:
     """Return the share of the step that is exposed communication; "–" if unknown."""
-    ratio = trial["figures"].get("comm/overhead_ratio")
+    ratio = figures.get("comm/overhead_ratio")
     return "–" if ratio is None else f"{ratio:.0%}"
 
 
-def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
+def progress_table(experiments: Sequence[ShownExperiment]) -> Table:
     """Return a table with running and newest trials first; the rest is counted in a last line per
     experiment."""
     shown = table(
@@ -101,8 +110,8 @@ def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
                 number(trial["epoch"], 3),
                 _steps(trial),
                 escape(headline_text(trial)),
-                speed_text(trial),
-                communication_text(trial),
+                speed_text(trial["figures"]),
+                communication_text(trial["figures"]),
             )
             name = ""
         rest = len(trials) - len(rows)
@@ -118,12 +127,12 @@ def progress_table(experiments: Sequence[dict[str, Any]]) -> Table:
     return shown
 
 
-def _steps(trial: dict[str, Any]) -> str:
+def _steps(trial: schema.TrialOut) -> str:
     planned = trial["num_steps_planned"]
     return f"{trial['step']}/{planned}" if planned else str(trial["step"])
 
 
-def follow(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
+def follow(client: Client, experiment_ids: Sequence[int]) -> list[ShownExperiment]:
     """Show progress until all of these experiments have ended, and return their final state."""
     if not sys.stderr.isatty():
         return _follow_in_lines(client, experiment_ids)
@@ -167,7 +176,7 @@ def follow_to_the_end(client: Client, experiment_id: int, *, as_json: bool) -> N
         raise typer.Exit(EXIT_CANCELED)
 
 
-def _follow_in_lines(client: Client, experiment_ids: Sequence[int]) -> list[dict[str, Any]]:
+def _follow_in_lines(client: Client, experiment_ids: Sequence[int]) -> list[ShownExperiment]:
     """Follow line by line, for pipes and CI logs: a line whenever a state or an epoch changes."""
     seen: dict[tuple[str, int], tuple[Any, ...]] = {}
     while True:
@@ -188,7 +197,7 @@ def _follow_in_lines(client: Client, experiment_ids: Sequence[int]) -> list[dict
         time.sleep(DRAW_EVERY_S)
 
 
-def trial_line(experiment: dict[str, Any], trial: dict[str, Any]) -> str:
+def trial_line(experiment: schema.ExperimentDetail, trial: schema.TrialOut) -> str:
     parts = [f"trial {experiment['id']}.{trial['no']}: {trial['state']}"]
     if trial["epoch"] is not None:
         parts.append(f"epoch {number(trial['epoch'], 3)}")
@@ -202,7 +211,7 @@ def trial_line(experiment: dict[str, Any], trial: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def print_result(experiments: Sequence[dict[str, Any]]) -> None:
+def print_result(experiments: Sequence[ShownExperiment]) -> None:
     """Print the final table on stdout, so that it survives the live display."""
     console().print(progress_table(experiments))
     for experiment in experiments:

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -166,13 +166,14 @@ class Markup(str):
     __slots__ = ()
 
 
-Cell = str | tuple[str, Callable[[Any], str]] | Callable[[Any], str]
+Row = TypeVar("Row", bound=Mapping[str, Any])
+Cell = str | tuple[str, Callable[[Any], str]] | Callable[[Row], str]
 """A key of a row, a key and what writes its value, or what writes the row."""
 
 
 def print_rows(
-    rows: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, Cell],
+    rows: Sequence[Row],
+    columns: Mapping[str, Cell[Row]],
     *,
     as_json: bool,
     empty: str = "",
@@ -196,7 +197,7 @@ def print_rows(
     console().print(shown)
 
 
-def _cell(row: Mapping[str, Any], column: Cell) -> str:
+def _cell(row: Row, column: Cell[Row]) -> str:
     if isinstance(column, tuple):
         key, write = column
         text = write(row[key])

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .output import console, escape, table
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 MAX_RUNS = 50
 """Most child runs that are printed."""
 
 
-def tracked_runs(client: Client, trial_id: int) -> list[dict[str, Any]]:
+def tracked_runs(client: Client, trial_id: int) -> list[schema.TrackedRunOut]:
     """Return the first runs of a trial, that of the trial itself among them; [] for none."""
     page = client.get(f"/trials/{trial_id}/tracked-runs", limit=MAX_RUNS + 1)
     return list(page["items"])
 
 
-def show_tracked_runs(runs: Sequence[dict[str, Any]]) -> None:
+def show_tracked_runs(runs: Sequence[schema.TrackedRunOut]) -> None:
     """Print the params and tags of the script, then its child runs."""
     out = console()
     children = []

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,7 @@ from .exit_codes import EXIT_USAGE
 from .output import CommandFailure, age
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 _REFERENCE = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
 _TRIAL_OF_NAME = re.compile(r"(.+)\.(\d{1,9})")
@@ -70,7 +70,7 @@ def _find_named(name: str) -> TrialReference:
     """
     with client_of_environment() as client:
 
-        def named(wanted: str) -> list[dict[str, Any]]:
+        def named(wanted: str) -> list[schema.ExperimentOut]:
             found = client.pages(
                 "/experiments", where=[f"name = {wanted}"], archived="include", limit=1000
             )
@@ -97,7 +97,7 @@ def _find_named(name: str) -> TrialReference:
     return TrialReference(found[0]["id"], no)
 
 
-def _candidates(experiments: Sequence[dict[str, Any]]) -> str:
+def _candidates(experiments: Sequence[schema.ExperimentOut]) -> str:
     """Return experiments as a list for people, newest first, cut after CANDIDATES_SHOWN."""
     shown = [
         f"{e['id']} ({e['name']}, {e['state']}, {age(e['created_at'])} old)"
@@ -130,25 +130,24 @@ ExperimentOrTrialArgument = Annotated[
 ]
 
 
-def find_trial(client: Client, reference: TrialReference) -> dict[str, Any]:
+def find_trial(client: Client, reference: TrialReference) -> schema.TrialOut:
     """Return a trial as the list of trials shows it.
 
     Raises CommandFailure for a number that the experiment does not have, and for an experiment with
     several trials when none is named.
     """
     experiment = reference.experiment
-    path = f"/experiments/{experiment}/trials"
     if reference.no is not None:
-        found = client.get(path, no=reference.no)["items"]
+        found = client.get(f"/experiments/{experiment}/trials", no=reference.no)["items"]
         if found:
-            one: dict[str, Any] = found[0]
-            return one
-    trials = list(client.pages(path, limit=2, sort="no"))
+            return found[0]
+    trials = client.trials(experiment, limit=2)
     if reference.no is None and len(trials) == 1:
         return trials[0]
     if not trials:
         raise CommandFailure(f"Experiment {experiment} has no trials yet.")
-    last = client.get(path, sort="-no", limit=1)["items"][0]["no"]
+    newest = client.get(f"/experiments/{experiment}/trials", sort="-no", limit=1)["items"]
+    last = newest[0]["no"]
     if reference.no is not None:
         raise CommandFailure(
             f"Experiment {experiment} has no trial {reference.no}.", _choices(experiment, last)
@@ -164,7 +163,7 @@ def _choices(experiment: int, last: int) -> str:
     return f"{experiment}.1" if last == 1 else f"{experiment}.1 to {experiment}.{last}"
 
 
-def address(trial: dict[str, Any]) -> str:
+def address(trial: schema.TrialOut) -> str:
     """Return how commands name a trial, for example "36.2"."""
     return f"{trial['experiment_id']}.{trial['no']}"
 

@@ -5,8 +5,8 @@
         ended = muster.wait(experiment["id"])
         frame = muster.series(ended["best_trial_id"], "val/loss").to_pandas()
 
-Needs the `cli` extra. Answers are the JSON objects of the API, as they come; the server describes
-them under /docs.
+Needs the `cli` extra. Answers are the JSON objects of the API, as they come: dictionaries whose types
+`muster.client.schema` names for type checkers. The server describes them under /docs.
 
 Errors
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .client import Client
-from .connection import Json, quoted
+from .connection import quoted
 from .errors import ClientError, NotConfigured, Refused, Unreachable
 from .frames import Frame
 from .target import Target, find_target, muster_home, write_target
@@ -34,7 +34,6 @@ __all__ = [
     "Client",
     "ClientError",
     "Frame",
-    "Json",
     "NotConfigured",
     "Refused",
     "Target",

@@ -141,6 +141,7 @@ class AsyncClient:
     get = awaited(Client.get)
     post = awaited(Client.post)
     post_once = awaited(Client.post_once)
+    put = awaited(Client.put)
     patch = awaited(Client.patch)
     delete = awaited(Client.delete)
     download = awaited(Client.download)

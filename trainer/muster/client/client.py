@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from .connection import RETRY_FOR_S, Json
+from .connection import RETRY_FOR_S
 from .methods.deployments import DeploymentMethods
 from .methods.models import ModelMethods
 from .target import Target, find_target
+
+if TYPE_CHECKING:
+    from . import schema
 
 
 class Client(ModelMethods, DeploymentMethods):
@@ -48,18 +51,18 @@ class Client(ModelMethods, DeploymentMethods):
     def from_environment(cls) -> Self:
         return cls(find_target())
 
-    def me(self) -> Json:
+    def me(self) -> schema.MeOut:
         """Return who the token belongs to, and what that user may do."""
         return self.get("/auth/me")
 
-    def cluster(self) -> Json:
+    def cluster(self) -> schema.ClusterOut:
         """Return a summary of the cluster: nodes, slots, what runs and waits."""
         return self.get("/cluster")
 
-    def nodes(self) -> list[Json]:
+    def nodes(self) -> list[schema.NodeOut]:
         """Return all nodes with their slots, by name."""
         return list(self.pages("/nodes"))
 
-    def queue(self, *, limit: int | None = None) -> list[Json]:
+    def queue(self, *, limit: int | None = None) -> list[schema.QueueItem]:
         """Return the trials that wait, in the scheduler's order, each with its reason."""
         return list(self.pages("/queue", limit=limit))

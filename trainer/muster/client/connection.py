@@ -31,8 +31,6 @@ FOLLOW_RETRY_FOR_S = 3600.0
 RETRIED_STATUS = frozenset({429, 502, 503, 504})
 PAGE_LIMIT = 100
 
-Json = dict[str, Any]
-
 
 class _Retryable(Exception):
     """An answer, or its absence, after which the same call may be repeated."""
@@ -54,7 +52,7 @@ def _wait(state: tenacity.RetryCallState) -> float:
 class Connection:
     """Requests to one server, for calls from any thread."""
 
-    object_hook: Callable[[Json], Json] | None = None
+    object_hook: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """What makes the objects of answers, instead of dicts."""
 
     def __init__(self, target: Target, *, retry_for_s: float = RETRY_FOR_S) -> None:
@@ -193,30 +191,34 @@ class Connection:
         ):
             self._on_away(raised.error)
 
-    def get(self, path: str, /, **params: Any) -> Json:
+    def get(self, path: str, /, **params: Any) -> dict[str, Any]:
         return self._json(self.call("GET", path, params=params))
 
     def download(self, path: str) -> bytes:
         """Return a whole file."""
         return self.call("GET", path).content
 
-    def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> Json:
+    def post(self, path: str, body: Any = None, *, repeatable: bool = False) -> dict[str, Any]:
         return self._json(self.call("POST", path, body=body, repeatable=repeatable))
 
-    def post_once(self, path: str, body: Any) -> Json:
+    def post_once(self, path: str, body: Any) -> dict[str, Any]:
         """Post with an idempotency key: however often it is sent again, the server does it once."""
         headers = {"Idempotency-Key": uuid.uuid4().hex}
         return self._json(self.call("POST", path, body=body, headers=headers, repeatable=True))
 
-    def patch(self, path: str, body: Any) -> Json:
+    def patch(self, path: str, body: Any) -> dict[str, Any]:
         return self._json(self.call("PATCH", path, body=body))
 
-    def delete(self, path: str) -> None:
-        self.call("DELETE", path)
+    def put(self, path: str, body: Any = None) -> dict[str, Any]:
+        return self._json(self.call("PUT", path, body=body))
+
+    def delete(self, path: str, /, **params: Any) -> dict[str, Any]:
+        """Return what the server says of it: most often nothing, an empty object."""
+        return self._json(self.call("DELETE", path, params=params))
 
     def pages(
         self, path: str, /, *, limit: int | None = None, page_size: int = PAGE_LIMIT, **params: Any
-    ) -> Iterator[Json]:
+    ) -> Iterator[dict[str, Any]]:
         """Yield every item of a paged list, or the first `limit`. page_size: most items per call, as
         far as the list allows it."""
         given = 0
@@ -311,14 +313,11 @@ class Connection:
                 hint="run it again: it continues where it was cut off",
             ) from error
 
-    def send_piece(self, path: str, data: bytes, *, params: Mapping[str, Any]) -> Json:
+    def send_piece(self, path: str, data: bytes, *, params: Mapping[str, Any]) -> dict[str, Any]:
         """Send bytes; done again, it changes nothing. Raises Unreachable and Refused."""
         return self._json(self.call("PUT", path, params=params, data=data))
 
-    def _act(self, kind: str, number: int, action: str) -> Json:
-        return self.post(f"/{kind}/{number}:{action}", repeatable=True)
-
-    def _json(self, reply: httpx.Response) -> Json:
+    def _json(self, reply: httpx.Response) -> dict[str, Any]:
         try:
             value = reply.json(object_hook=self.object_hook) if reply.content else {}
         except ValueError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from .connection import Connection, Json, quoted
+from .connection import Connection, quoted
 from .errors import Refused, Unreachable
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Predictor:
                 self._known[name] = known
         return known
 
-    def _send(self, method: str, url: str, body: Json | None = None) -> Json:
+    def _send(self, method: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the answer to a request, which is sent a second time if the connection broke or no
         replica took it: a prediction may be computed twice. Raises Unreachable and Refused."""
         for is_last in (False, True):
@@ -95,7 +95,7 @@ class Predictor:
                     code=f"http.{reply.status_code}",
                     status=reply.status_code,
                 )
-            answer: Json = reply.json()
+            answer: dict[str, Any] = reply.json()
             return answer
         raise AssertionError("unreachable")
 

@@ -9,11 +9,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from muster.media import EXTENSIONS
 
-from .connection import Connection, Json
+from .connection import Connection
 from .outputs import ExistsAlready, Fetched, NotFetched
+
+if TYPE_CHECKING:
+    from . import schema
 
 LIST_PAGE = 200
 POLL_S = 0.5
@@ -28,7 +32,7 @@ def list_media(
     names: Sequence[str] = (),
     rank: int | None = None,
     step: int | None = None,
-) -> Iterator[Json]:
+) -> Iterator[schema.MediaItemOut]:
     """Return the items of a trial by step, without their content."""
     return client.pages(
         f"/trials/{trial_id}/media",
@@ -42,7 +46,7 @@ def list_media(
 
 def fetch_media(
     client: Connection,
-    items: Sequence[Json],
+    items: Sequence[schema.MediaItemOut],
     folder: Path,
     *,
     force: bool = False,
@@ -76,7 +80,9 @@ def fetch_media(
     return result
 
 
-def _content(client: Connection, item: Json, on_progress: Callable[[str], None]) -> bytes:
+def _content(
+    client: Connection, item: schema.MediaItemOut, on_progress: Callable[[str], None]
+) -> bytes:
     place = f"/trials/{item['trial_id']}/media/{item['id']}"
     deadline = time.monotonic() + WAIT_S
     waits_for = ""
@@ -106,7 +112,7 @@ def _content(client: Connection, item: Json, on_progress: Callable[[str], None])
     return content
 
 
-def _path_in(folder: Path, item: Json) -> Path:
+def _path_in(folder: Path, item: schema.MediaItemOut) -> Path:
     """Return where an item goes: a name with slashes makes folders, and none leads out of `folder`."""
     parts = [re.sub(r"[^\w.=+-]+", "-", part).strip(".-") for part in item["name"].split("/")]
     inside = folder.joinpath(*(part[:100] for part in parts if part)) if any(parts) else folder

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 from muster.byte_sizes import byte_size
 from muster.wire import MODEL_MANIFEST as MANIFEST
 
-from .connection import Connection, Json, quoted
+from .connection import Connection, quoted
 from .errors import ClientError, Refused, Unreachable
 
 if TYPE_CHECKING:
+    from . import schema
     from .methods.records import RecordMethods
 
 UPLOAD_PIECE_BYTES = 8 << 20
@@ -69,7 +70,7 @@ class Pulled:
     """Version that the alias names by now, if it was moved during the pull."""
 
 
-def find_version(client: Connection, reference: str) -> Json:
+def find_version(client: Connection, reference: str) -> schema.ModelVersionOut:
     """Return the version that "NAME:3", "NAME@alias" or "NAME" (the newest) means. Raises
     ClientError."""
     name, at, alias = reference.partition("@")
@@ -97,7 +98,9 @@ def find_version(client: Connection, reference: str) -> Json:
 # ---------------------------------------------------------------- uploading
 
 
-def upload_files(client: Connection, source: Path, *, on_progress: OnProgress = None) -> list[Json]:
+def upload_files(
+    client: Connection, source: Path, *, on_progress: OnProgress = None
+) -> list[dict[str, str]]:
     """Upload a file or a folder; return path and digest of each, as a new version names them.
 
     Links are refused: what they lead to may be anything. Raises ClientError and OSError.
@@ -182,7 +185,7 @@ def pull(
     """Fetch a version into a folder; see Client.pull_model. Raises ClientError."""
     say = on_progress or (lambda _: None)
     version = _ready(client, reference, say)
-    files: list[Json] = version["files"]
+    files = version["files"]
     paths = {file["path"]: _path_in(folder, file["path"]) for file in files}
     try:
         missing = [file for file in files if not _is_same(paths[file["path"]], file["sha256"])]
@@ -233,7 +236,7 @@ def pull_export(
     say = on_progress or (lambda _: None)
     version = _ready(client, reference, say)
     trial_id, export = _newest_export(client, version, format_)
-    files: list[Json] = export["files"]
+    files = export["files"]
     paths = {file["path"]: _path_in(folder, file["path"]) for file in files}
     drafts = folder / EXPORT_DRAFTS
     try:
@@ -275,15 +278,18 @@ def pull_export(
     )
 
 
-def _newest_export(client: Connection, version: Json, format_: str) -> tuple[int, Json]:
+def _newest_export(
+    client: Connection, version: schema.ModelVersionOut, format_: str
+) -> tuple[int, schema.ModelExportOut]:
     """Return the trial and the newest finished export. Raises NotPulled if there is none."""
     name = f"{version['model']}:{version['number']}"
     why = ""
-    for job in client.pages(f"{_address(version)}/exports"):
+    number = version["number"]
+    for job in client.pages(f"/models/{quoted(version['model'])}/versions/{number}/exports"):
         for export in job["exports"]:
             if export["format"] != format_:
                 continue
-            if export["state"] == "done":
+            if export["state"] == "done" and job["trial_id"] is not None:
                 return job["trial_id"], export
             why = (
                 why
@@ -296,7 +302,9 @@ def _newest_export(client: Connection, version: Json, format_: str) -> tuple[int
     )
 
 
-def _ready(client: Connection, reference: str, say: Callable[[str], None]) -> Json:
+def _ready(
+    client: Connection, reference: str, say: Callable[[str], None]
+) -> schema.ModelVersionOut:
     told = False
     while True:
         version = find_version(client, reference)
@@ -343,7 +351,9 @@ def _refuse_to_replace(paths: Sequence[Path]) -> None:
         )
 
 
-def _note_version(drafts: Path, version: Json, say: Callable[[str], None]) -> None:
+def _note_version(
+    drafts: Path, version: schema.ModelVersionOut, say: Callable[[str], None]
+) -> None:
     """Write down what is being pulled, and tell of an interrupted pull of another version."""
     note = drafts / "version.json"
     mine = {"model": version["model"], "version": version["number"], "digest": version["digest"]}
@@ -363,11 +373,16 @@ def _note_version(drafts: Path, version: Json, say: Callable[[str], None]) -> No
             path.unlink()
 
 
-def _require_room(folder: Path, drafts: Path, version: Json, files: Sequence[Json]) -> None:
+def _require_room(
+    folder: Path,
+    drafts: Path,
+    content: schema.ModelVersionOut | schema.ModelExportOut,
+    files: Sequence[schema.ModelFileOut] | Sequence[schema.ExportFileOut],
+) -> None:
     there = sum(path.stat().st_size for path in drafts.iterdir())
-    sizes = [file["size_bytes"] for file in files]
+    sizes = [size for file in files if (size := file["size_bytes"]) is not None]
     # Of some checkpoints only the total is known.
-    need = (version["size_bytes"] if None in sizes else sum(sizes)) - there
+    need = (sum(sizes) if len(sizes) == len(files) else content["size_bytes"]) - there
     free = shutil.disk_usage(folder).free
     if need > free:
         raise NotPulled(
@@ -379,11 +394,11 @@ def _require_room(folder: Path, drafts: Path, version: Json, files: Sequence[Jso
 
 def _fetched(
     client: Connection,
-    version: Json,
-    files: Sequence[Json],
+    version: schema.ModelVersionOut,
+    files: Sequence[schema.ModelFileOut],
     drafts: Path,
     say: Callable[[str], None],
-) -> Iterator[tuple[Json, Path]]:
+) -> Iterator[tuple[schema.ModelFileOut, Path]]:
     """Yield each file with its verified draft. Nodes are asked for some files ahead."""
     asked = 0
     for position, file in enumerate(files):
@@ -399,12 +414,16 @@ def _fetched(
         yield file, draft
 
 
-def _size(file: Json) -> str:
+def _size(file: schema.ModelFileOut) -> str:
     return f" ({byte_size(file['size_bytes'])})" if file["size_bytes"] is not None else ""
 
 
 def _fetch(
-    client: Connection, version: Json, file: Json, draft: Path, say: Callable[[str], None]
+    client: Connection,
+    version: schema.ModelVersionOut,
+    file: schema.ModelFileOut,
+    draft: Path,
+    say: Callable[[str], None],
 ) -> None:
     """Fetch a file part by part beside its draft, then verify and name it."""
     num_parts = file["num_parts"]
@@ -448,7 +467,12 @@ def _fetch(
 
 
 def _fetch_part(
-    client: Connection, version: Json, file: Json, no: int, part: Path, say: Callable[[str], None]
+    client: Connection,
+    version: schema.ModelVersionOut,
+    file: schema.ModelFileOut,
+    no: int,
+    part: Path,
+    say: Callable[[str], None],
 ) -> int | None:
     """Fetch a part, from where an interrupted pull left off; verified if its digest is known. Return the
     export that it came from; None where the server has it for good."""
@@ -497,14 +521,20 @@ def _drop(client: Connection, export_id: int | None) -> None:
         client.call("DELETE", f"/exports/{export_id}", accept=(403, 404))
 
 
-def _ask(client: Connection, version: Json, file: Json, no: int) -> Json:
+def _ask(
+    client: Connection, version: schema.ModelVersionOut, file: schema.ModelFileOut, no: int
+) -> schema.ModelFetchOut:
     body = {"path": file["path"], "part": no}
     return client.post(f"{_address(version)}/files:fetch", body, repeatable=True)
 
 
 def _wait(
-    client: Connection, version: Json, file: Json, no: int, say: Callable[[str], None]
-) -> Json:
+    client: Connection,
+    version: schema.ModelVersionOut,
+    file: schema.ModelFileOut,
+    no: int,
+    say: Callable[[str], None],
+) -> schema.ModelFetchOut:
     waits_for, first = "", None
     while True:
         fetch = _ask(client, version, file, no)
@@ -525,12 +555,16 @@ def _wait(
         time.sleep(POLL_S)
 
 
-def _address(version: Json) -> str:
+def _address(version: schema.ModelVersionOut) -> str:
     return f"/models/{quoted(version['model'])}/versions/{version['number']}"
 
 
 def _settle(
-    folder: Path, drafts: Path, version: Json, missing: Sequence[Json], paths: dict[str, Path]
+    folder: Path,
+    drafts: Path,
+    version: schema.ModelVersionOut,
+    missing: Sequence[schema.ModelFileOut],
+    paths: dict[str, Path],
 ) -> None:
     """Move everything to its place: copies of equal files first, then renames, which take no room."""
     last = {file["sha256"]: file["path"] for file in missing}
@@ -548,7 +582,13 @@ def _settle(
     shutil.rmtree(drafts)
 
 
-def _write_manifest(folder: Path, drafts: Path, version: Json, content: Json, **more: str) -> None:
+def _write_manifest(
+    folder: Path,
+    drafts: Path,
+    version: schema.ModelVersionOut,
+    content: schema.ModelVersionOut | schema.ModelExportOut,
+    **more: str,
+) -> None:
     """Write down which version lies in the folder; `content` has the digest and files that do."""
     manifest = {
         "model": version["model"],
@@ -562,7 +602,7 @@ def _write_manifest(folder: Path, drafts: Path, version: Json, content: Json, **
     beside.replace(folder / MANIFEST)
 
 
-def _moved_to(client: Connection, reference: str, version: Json) -> int | None:
+def _moved_to(client: Connection, reference: str, version: schema.ModelVersionOut) -> int | None:
     if "@" not in reference:
         return None
     with contextlib.suppress(ClientError):

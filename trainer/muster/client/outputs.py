@@ -16,12 +16,16 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 from muster.wire import OUTPUT_PART_BYTES
 
-from .connection import Connection, Json
+from .connection import Connection
 from .errors import ClientError
 from .exports import wait_for_export
+
+if TYPE_CHECKING:
+    from . import schema
 
 LIST_PAGE = 1000
 ARCHIVE_FILES = 500
@@ -41,7 +45,7 @@ class Fetched:
     size_bytes: int = 0
     num_unchanged: int = 0
     """Number of files that were there already with the same content."""
-    skipped: list[Json] = field(default_factory=list)
+    skipped: list[schema.OutputFileOut] = field(default_factory=list)
     """Files without content in the storage: links that lead elsewhere, and what was left out."""
 
 
@@ -57,19 +61,21 @@ class ExistsAlready(ClientError):
     """Files are there with other content."""
 
 
-def list_outputs(client: Connection, trial_id: int) -> list[Json]:
+def list_outputs(client: Connection, trial_id: int) -> list[schema.OutputFileOut]:
     """Return all outputs of a trial, by path."""
     return list(client.pages(f"/trials/{trial_id}/outputs", page_size=LIST_PAGE))
 
 
-def matching(files: Sequence[Json], patterns: Sequence[str]) -> list[Json]:
+def matching(
+    files: Sequence[schema.OutputFileOut], patterns: Sequence[str]
+) -> list[schema.OutputFileOut]:
     """Return the files that one of the patterns names: a path, a folder, or `*.pt`. No pattern: all.
 
     Raises NotFetched for a pattern that names nothing.
     """
     if not patterns:
         return list(files)
-    found: dict[str, Json] = {}
+    found: dict[str, schema.OutputFileOut] = {}
     for pattern in patterns:
         folder = pattern.rstrip("/") + "/"
         named = [
@@ -149,7 +155,7 @@ def _path_in(folder: Path, name: str) -> Path:
     return path
 
 
-def _is_same(path: Path, file: Json) -> bool:
+def _is_same(path: Path, file: schema.OutputFileOut) -> bool:
     if path.is_symlink() or not path.is_file() or path.stat().st_size != file["size_bytes"]:
         return False
     with path.open("rb") as content:
@@ -168,7 +174,7 @@ def _refuse_to_replace(paths: Collection[Path]) -> None:
         )
 
 
-def _link(folder: Path, path: Path, file: Json) -> bool:
+def _link(folder: Path, path: Path, file: schema.OutputFileOut) -> bool:
     """Create a symbolic link as the job did; return whether that was possible and safe."""
     target = str(file["target"])
     if file["state"] != "link" or not target or Path(target).is_absolute():
@@ -191,10 +197,10 @@ def _link(folder: Path, path: Path, file: Json) -> bool:
 def _fetch(
     client: Connection,
     trial_id: int,
-    files: Sequence[Json],
+    files: Sequence[schema.OutputFileOut],
     paths: dict[str, Path],
     on_progress: Callable[[str], None],
-) -> Iterator[Json]:
+) -> Iterator[schema.OutputFileOut]:
     """Yield each file as soon as it is there; one that changed meanwhile is left out."""
     small = [file for file in files if file["size_bytes"] <= SMALL_BYTES]
     for batch in _batches(small):
@@ -206,8 +212,8 @@ def _fetch(
             yield file
 
 
-def _batches(files: Sequence[Json]) -> Iterator[list[Json]]:
-    batch: list[Json] = []
+def _batches(files: Sequence[schema.OutputFileOut]) -> Iterator[list[schema.OutputFileOut]]:
+    batch: list[schema.OutputFileOut] = []
     size_bytes = 0
     for file in files:
         if batch and (len(batch) >= ARCHIVE_FILES or size_bytes >= ARCHIVE_BYTES):
@@ -222,10 +228,10 @@ def _batches(files: Sequence[Json]) -> Iterator[list[Json]]:
 def _fetch_batch(
     client: Connection,
     trial_id: int,
-    batch: Sequence[Json],
+    batch: Sequence[schema.OutputFileOut],
     paths: dict[str, Path],
     on_progress: Callable[[str], None],
-) -> Iterator[Json]:
+) -> Iterator[schema.OutputFileOut]:
     by_path = {file["path"]: file for file in batch}
     with tempfile.TemporaryDirectory(prefix="muster-outputs-") as temporary:
         exports = _request(client, trial_id, {"paths": list(by_path)})
@@ -239,7 +245,9 @@ def _fetch_batch(
                 yield file
 
 
-def _named(batch: Sequence[Json], name: str, content: Path) -> Json | None:
+def _named(
+    batch: Sequence[schema.OutputFileOut], name: str, content: Path
+) -> schema.OutputFileOut | None:
     """Return the file of a batch that was sent as it is, found by its name and its digest."""
     with content.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
@@ -253,7 +261,9 @@ def _named(batch: Sequence[Json], name: str, content: Path) -> Json | None:
     )
 
 
-def _unpack(archive: Path, by_path: dict[str, Json], paths: dict[str, Path]) -> Iterator[Json]:
+def _unpack(
+    archive: Path, by_path: dict[str, schema.OutputFileOut], paths: dict[str, Path]
+) -> Iterator[schema.OutputFileOut]:
     with tarfile.open(archive) as opened:
         for member in opened:
             file = by_path.get(member.name)
@@ -267,7 +277,7 @@ def _unpack(archive: Path, by_path: dict[str, Json], paths: dict[str, Path]) -> 
                 yield file
 
 
-def _install(draft: Path, path: Path, file: Json) -> bool:
+def _install(draft: Path, path: Path, file: schema.OutputFileOut) -> bool:
     """Move a file to its place; return False if it is not what the list says."""
     with draft.open("rb") as content:
         if hashlib.file_digest(content, "sha256").hexdigest() != file["sha256"]:
@@ -279,7 +289,7 @@ def _install(draft: Path, path: Path, file: Json) -> bool:
     return True
 
 
-def _put(draft: Path, path: Path, file: Json) -> None:
+def _put(draft: Path, path: Path, file: schema.OutputFileOut) -> None:
     modified = dt.datetime.fromisoformat(file["modified_at"]).timestamp()
     os.utime(draft, (modified, modified))
     draft.replace(path)
@@ -292,7 +302,7 @@ def _draft_of(path: Path) -> Path:
 def _fetch_large(
     client: Connection,
     trial_id: int,
-    file: Json,
+    file: schema.OutputFileOut,
     path: Path,
     on_progress: Callable[[str], None],
 ) -> bool:
@@ -319,15 +329,18 @@ def _fetch_large(
     return True
 
 
-def _request(client: Connection, trial_id: int, body: Json) -> list[Json]:
+def _request(client: Connection, trial_id: int, body: dict[str, Any]) -> list[schema.ExportOut]:
     asked = client.post(f"/trials/{trial_id}/outputs:export", body, repeatable=True)
-    exports: list[Json] = asked["exports"]
+    exports: list[schema.ExportOut] = asked["exports"]
     return exports
 
 
 def _download(
-    client: Connection, exports: Sequence[Json], folder: Path, on_progress: Callable[[str], None]
-) -> Iterator[tuple[Json, Path]]:
+    client: Connection,
+    exports: Sequence[schema.ExportOut],
+    folder: Path,
+    on_progress: Callable[[str], None],
+) -> Iterator[tuple[schema.ExportOut, Path]]:
     """Yield each export with its file, which is deleted here and on the server afterwards."""
     for asked in exports:
         export = wait_for_export(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from muster.client import Client, ClientError, Json
+from muster.client import Client, ClientError
 from muster.client.methods.experiments import TERMINAL_EXPERIMENT
 
 from .progress import view
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 MODEL_FOLDER = "muster-outputs/model"
 """Folder of the outputs that SM_MODEL_DIR names."""
@@ -60,7 +63,7 @@ class TrainingJob:
     def hyperparameters(self) -> dict[str, Any]:
         return dict(self.client.trial(self.trial_id)["hparams"])
 
-    def describe(self) -> Json:
+    def describe(self) -> schema.ExperimentDetail:
         """Return the experiment as the REST API describes it."""
         return self.client.experiment(self.experiment_id)
 
@@ -69,7 +72,7 @@ class TrainingJob:
         for line in self.client.log_lines(self.trial_id):
             yield str(line["text"])
 
-    def wait(self, *, logs: bool = True, poll_s: float = POLL_S) -> Json:
+    def wait(self, *, logs: bool = True, poll_s: float = POLL_S) -> schema.ExperimentDetail:
         """Show the job until it has ended, and return its experiment.
 
         In a notebook the cell shows a live view, elsewhere lines are printed. An interrupt ends the
@@ -77,7 +80,7 @@ class TrainingJob:
         """
         shown = view()
         if logs:
-            lines: list[Json] = []
+            lines: list[schema.LogLine] = []
             for batch in self.client.log_batches(
                 experiment_id=self.experiment_id, follow=True, poll_s=poll_s
             ):

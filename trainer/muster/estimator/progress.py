@@ -6,9 +6,10 @@ import html
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from muster.client import Json
+if TYPE_CHECKING:
+    from muster.client import schema
 
 LINES_SHOWN = 15
 """Newest log lines in a notebook's view."""
@@ -26,7 +27,7 @@ def view() -> PlainView | NotebookView:
     return NotebookView() if is_notebook() else PlainView()
 
 
-def summary_of(experiment: Json) -> str:
+def summary_of(experiment: schema.ExperimentDetail) -> str:
     """Return one line about an experiment: state, progress, trials, best value, reason."""
     parts = [str(experiment["state"])]
     if experiment["progress"] is not None:
@@ -47,7 +48,7 @@ class PlainView:
         self._write = write
         self._last: tuple[str, str] | None = None
 
-    def show(self, experiment: Json, lines: list[Json]) -> None:
+    def show(self, experiment: schema.ExperimentDetail, lines: list[schema.LogLine]) -> None:
         for line in lines:
             self._write(log_text(line))
         now = (experiment["state"], experiment["reason"])
@@ -66,17 +67,17 @@ class NotebookView:
         self._handle = display.display(display.HTML(""), display_id=True)
         self._lines: deque[str] = deque(maxlen=LINES_SHOWN)
 
-    def show(self, experiment: Json, lines: list[Json]) -> None:
+    def show(self, experiment: schema.ExperimentDetail, lines: list[schema.LogLine]) -> None:
         self._lines.extend(log_text(line) for line in lines)
         self._handle.update(self._html(html_of(experiment, list(self._lines))))
 
 
-def log_text(line: Json) -> str:
+def log_text(line: schema.LogLine) -> str:
     rank = "" if line.get("rank") is None else f"[rank {line['rank']}] "
     return f"{rank}{line['text']}"
 
 
-def html_of(experiment: Json, lines: list[str]) -> str:
+def html_of(experiment: schema.ExperimentDetail, lines: list[str]) -> str:
     """Return the view of a notebook; text of the job is escaped."""
     done = experiment["progress"]
     bar = "" if done is None else f'<progress value="{done:.3f}" max="1"></progress> '

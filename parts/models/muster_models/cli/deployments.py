@@ -25,7 +25,7 @@ from muster.cli.output import (
 from muster.cli.selecting import YesOption
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 WAIT_S = 600.0
 """Longest wait for a deployment to be ready."""
@@ -159,14 +159,14 @@ def show(name: NameArgument, as_json: JsonOption = False) -> None:
         )
     console().print(replicas)
     revisions = table("revision", "version", "state", "by", "made", "reason", right=("revision",))
-    for row in found["revisions"]:
+    for made in found["revisions"]:
         revisions.add_row(
-            str(row["number"]),
-            escape(f"{row['model']}:{row['version']} ({row['reference']})"),
-            styled_state(row["state"]),
-            escape(row["created_by"]),
-            f"{age(row['created_at'])} ago",
-            escape("; ".join(filter(None, (row["reason"], row["message"])))),
+            str(made["number"]),
+            escape(f"{made['model']}:{made['version']} ({made['reference']})"),
+            styled_state(made["state"]),
+            escape(made["created_by"]),
+            f"{age(made['created_at'])} ago",
+            escape("; ".join(filter(None, (made["reason"], made["message"])))),
         )
     console().print(revisions)
 
@@ -232,7 +232,7 @@ def delete(name: NameArgument, yes: YesOption = False) -> None:
     say(f"Deleted deployment {name}.")
 
 
-def _after(client: Client, found: dict[str, Any], *, wait: bool) -> dict[str, Any]:
+def _after(client: Client, found: schema.DeploymentOut, *, wait: bool) -> schema.DeploymentOut:
     """Return a deployment when it is ready or stopped, or at once."""
     if not wait:
         return found
@@ -244,7 +244,7 @@ def _after(client: Client, found: dict[str, Any], *, wait: bool) -> dict[str, An
         ) from None
 
 
-def _report_rollout(found: dict[str, Any], revision: int, as_json: bool) -> None:
+def _report_rollout(found: schema.DeploymentOut, revision: int, as_json: bool) -> None:
     if found["state"] == "ready" and found["revision"] != revision:
         raise CommandFailure(
             found["message"] or "The update was given up.",
@@ -254,5 +254,5 @@ def _report_rollout(found: dict[str, Any], revision: int, as_json: bool) -> None
     report(found, f"{found['name']} {state} {_what(found)}.", as_json=as_json)
 
 
-def _what(row: dict[str, Any]) -> str:
+def _what(row: schema.DeploymentItem) -> str:
     return f"{row['model']}:{row['version']}"

@@ -31,7 +31,7 @@ from muster.cli.trials import TrialReference, find_trial, parse_trial
 from muster.document.inference import ExportFormat
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 app = typer.Typer(
     no_args_is_help=True, help="Models: versions, aliases, promotion, and pulling them anywhere."
@@ -119,7 +119,7 @@ def show(reference: ReferenceArgument, as_json: JsonOption = False) -> None:
             say(f"{rule['alias']}: best {rule['metric']} ({rule['goal']}) {rule['message']}.")
 
 
-def _print_versions(versions: list[dict[str, Any]]) -> None:
+def _print_versions(versions: list[schema.ModelVersionItem]) -> None:
     shown = table("version", "from", "metrics", "aliases", "size", "registered", right=("size",))
     for row in versions:
         metrics = [f"{name} {number(value)}" for name, value in list(row["metrics"].items())[:2]]
@@ -136,7 +136,7 @@ def _print_versions(versions: list[dict[str, Any]]) -> None:
         say("Some versions have files that can run code when they are loaded: pull with care.")
 
 
-def _source(row: dict[str, Any]) -> str:
+def _source(row: schema.ModelVersionItem) -> str:
     if row["source"] == "checkpoint":
         return f"step {row['step']} of experiment {row['experiment_id']}"
     if row["source"] == "upload":
@@ -144,7 +144,7 @@ def _source(row: dict[str, Any]) -> str:
     return f"{row['source']} of experiment {row['experiment_id']}"
 
 
-def _print_version(version: dict[str, Any]) -> None:
+def _print_version(version: schema.ModelVersionOut) -> None:
     print("\n".join(printable(line) for line in version["card"].splitlines()))
     if version["state"] != "ready":
         say(f"It is not ready: {version['message'] or 'a node reads its checkpoint'}.")
@@ -223,7 +223,7 @@ def _best_checkpoint(client: Client, reference: TrialReference) -> int:
         trial_id = client.experiment(reference.experiment)["best_trial_id"]
     if trial_id is None:
         trial_id = find_trial(client, reference)["id"]
-    found = next((c for c in client.checkpoints(trial_id) if c["is_best"]), None)
+    found = next((c for c in client.pages(f"/trials/{trial_id}/checkpoints") if c["is_best"]), None)
     if found is None:
         raise CommandFailure(
             f"Trial {reference} has no checkpoint with a finite value of its metric.",
@@ -276,7 +276,7 @@ def alias(
     with client_of_environment() as client:
         if version is None:
             client.delete_model_alias(name, alias, reason=reason)
-            done: dict[str, Any] = {"name": alias, "version": None}
+            done: schema.ModelAliasOut | dict[str, Any] = {"name": alias, "version": None}
         else:
             done = client.set_model_alias(name, alias, version, reason=reason)
     text = f"{name}@{alias} is removed." if remove else f"{name}@{alias} is version {version} now."
@@ -369,11 +369,10 @@ def evaluate(
     if as_json:
         print_json(use)
         return
-    _print_evaluation(use)
+    _print_evaluation(use, use["result"])
 
 
-def _print_evaluation(use: dict[str, Any]) -> None:
-    result = use["result"]
+def _print_evaluation(use: schema.ModelUseOut, result: dict[str, Any]) -> None:
     say(
         f"{use['model']}:{use['version']}, {result['num_samples']:,} samples of {result['data']} "
         f"({result['split']}):"
@@ -419,7 +418,7 @@ def leaderboard(
         _print_leaderboard(board)
 
 
-def _print_leaderboard(board: dict[str, Any]) -> None:
+def _print_leaderboard(board: schema.LeaderboardOut) -> None:
     shown = table(
         "rank", "version", "aliases", board["metric"], "p50 ms", "rows/s", "parameters", "device",
         right=("rank", board["metric"], "p50 ms", "rows/s", "parameters"),
@@ -529,7 +528,7 @@ def export(
         )
 
 
-def _print_exports(jobs: list[dict[str, Any]]) -> None:
+def _print_exports(jobs: list[schema.ModelExportJobOut]) -> None:
     shown = table(
         "experiment", "format", "state", "size", "difference", "digest",
         right=("experiment", "size"),
@@ -548,8 +547,8 @@ def _print_exports(jobs: list[dict[str, Any]]) -> None:
     console().print(shown)
 
 
-def _difference(comparison: dict[str, Any]) -> str:
-    if comparison["verdict"] == "not_compared":
+def _difference(comparison: schema.ExportComparisonOut | None) -> str:
+    if comparison is None or comparison["verdict"] == "not_compared":
         return "not compared"
     return f"{number(comparison['max_abs'])} ({comparison['verdict']})"
 
@@ -669,7 +668,7 @@ def delete(
     report({"model": reference, "deleted": True}, f"Deleted {reference}.", as_json=as_json)
 
 
-def _report_version(version: dict[str, Any], *, is_new: bool, as_json: bool) -> None:
+def _report_version(version: schema.ModelVersionOut, *, is_new: bool, as_json: bool) -> None:
     if as_json:
         print_json(version)
         return

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..absent import client_of_environment
 from ..output import Cell, JsonOption, print_rows
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 
 def catalog(
@@ -20,7 +24,7 @@ def catalog(
     """List the methods of search, the events that notify, or the providers of nodes with their
     options."""
     with client_of_environment() as client:
-        found = client.get("/catalog")
+        found: Mapping[str, Any] = client.get("/catalog")
     section = {
         "methods": "search_methods",
         "events": "notified_events",
@@ -30,12 +34,12 @@ def catalog(
     print_rows(rows if not as_json else found[section], COLUMNS[what], as_json=as_json)
 
 
-def _options(providers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _options(providers: list[schema.ProviderKindOut]) -> list[dict[str, Any]]:
     """Return a row for each option of each provider."""
     return [{"provider": one["kind"], **option} for one in providers for option in one["options"]]
 
 
-COLUMNS: dict[str, dict[str, Cell]] = {
+COLUMNS: dict[str, dict[str, Cell[Any]]] = {
     "methods": {
         "method": "name",
         "what it does": ("summary", lambda summary: summary["en"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from ..absent import client_of_environment
 from ..exit_codes import EXIT_USAGE
 from ..output import Cell, CommandFailure, JsonOption, age, number, print_json, print_rows, say
 from ..trials import ExperimentArgument, TrialArgument, find_trial
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 app = typer.Typer(no_args_is_help=True, help="Checkpoints: list, pin, clean up, export.")
 
@@ -38,7 +41,7 @@ def list_(
     with client_of_environment() as client:
         found = find_trial(client, trial)
         checkpoints = list(client.pages(f"/trials/{found['id']}/checkpoints"))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.CheckpointOut]] = {
         ">id": "id",
         ">step": "step",
         ">size": ("size_bytes", byte_size),
@@ -50,8 +53,9 @@ def list_(
     print_rows(checkpoints, columns, as_json=as_json)
 
 
-def _marks(row: dict[str, Any]) -> str:
-    marks = [w for w in ("best", "latest") if row[f"is_{w}"]]
+def _marks(row: schema.CheckpointOut) -> str:
+    marks = ["best"] if row["is_best"] else []
+    marks += ["latest"] if row["is_latest"] else []
     marks += ["pinned"] if row["pinned_at"] else []
     marks += [f"from the script: {row['path']}"] if row.get("kind") == "adopted" else []
     return ", ".join(marks)
@@ -137,8 +141,8 @@ def clean(
     _print_plan(plan)
 
 
-def _print_plan(plan: dict[str, Any]) -> None:
-    columns: dict[str, Cell] = {
+def _print_plan(plan: schema.CleaningPlanOut) -> None:
+    columns: dict[str, Cell[schema.CheckpointVerdict]] = {
         ">id": "id",
         "trial": "trial_no",
         ">step": "step",
@@ -194,7 +198,9 @@ def _export_by_server(checkpoint_id: int, output: Path) -> None:
             )
         client.download_to(f"/exports/{found['id']}/file", output)
     what = "model" if found["file_name"].endswith(".safetensors") else "checkpoint"
-    say(f"Wrote the {what} of step {found['step']} to {output} ({byte_size(found['size_bytes'])}).")
+    say(
+        f"Wrote the {what} of step {found['step']} to {output} ({byte_size(found['size_bytes'] or 0)})."
+    )
 
 
 def _export_here(place: str, output: Path) -> None:

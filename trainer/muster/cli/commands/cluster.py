@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..absent import client_of_environment
 from ..output import Cell, CommandFailure, JsonOption, age, print_json, print_rows, report, say
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 Role = Literal["viewer", "member", "admin", "predict", "metrics"]
 
@@ -102,7 +105,7 @@ def token_list(as_json: JsonOption = False) -> None:
     """List your tokens."""
     with client_of_environment() as client:
         found = list(client.pages("/tokens"))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.TokenOut]] = {
         ">id": "id",
         "name": "name",
         "begins with": ("prefix", lambda prefix: f"{prefix}…"),

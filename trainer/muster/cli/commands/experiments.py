@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -35,7 +35,9 @@ from ..tracked import show_tracked_runs, tracked_runs
 from ..trials import ExperimentOrTrialArgument, address, find_trial
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
+
+    from ..follow import ShownTrial
 
 ExperimentState = Literal[
     "QUEUED", "RUNNING", "PAUSED", "STOPPING", "COMPLETED", "CANCELED", "FAILED"
@@ -106,7 +108,8 @@ def validate(
         sent = send_code(client, file, document, overrides, code, quiet=as_json)
         preview = client.preview(document, overrides=overrides, blob_sha256=sent.sha256)
         needs = ""
-        if preview["valid"] and preview["config"]["trainer"] is not None and not as_json:
+        config = preview["config"] if preview["valid"] else None
+        if config is not None and config["trainer"] is not None and not as_json:
             from ..estimate import needs_of
 
             needs = needs_of(client, document, overrides, sent.sha256)
@@ -158,7 +161,7 @@ def list_(
                 archived="include" if archived else None,
             )
         )
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.ExperimentOut]] = {
         ">id": "id",
         "name": "name",
         "state": lambda row: Markup(styled_state(shown_state(row)) + _quiet_text(row)),
@@ -189,11 +192,11 @@ def show(of: ExperimentOrTrialArgument, as_json: JsonOption = False) -> None:
                 show_tracked_runs(runs)
             return
         detail = client.experiment(of.experiment)
-        trials = client.trials(of.experiment, limit=1000)
+        trials = cast("list[ShownTrial]", client.trials(of.experiment, limit=1000))
         if len(trials) <= FIGURES_PAGE:
             figures = client.figures(of.experiment)
-            for trial in trials:
-                trial["figures"] = figures.get(trial["id"], {})
+            for one in trials:
+                one["figures"] = figures.get(one["id"], {})
         is_single = len(trials) == 1
         runs = tracked_runs(client, trials[0]["id"]) if is_single else []
         source = _source_text(client, trials[0]["id"]) if is_single and not as_json else ""
@@ -215,7 +218,7 @@ def _show_source(source: str) -> None:
         console().print(escape(source), highlight=False)
 
 
-def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> None:
+def _show_experiment(detail: schema.ExperimentDetail, trials: list[ShownTrial]) -> None:
     from ..follow import communication_text, headline_text, speed_text
 
     has_figures = all("figures" in trial for trial in trials)
@@ -240,7 +243,11 @@ def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> No
             str(trial["step"]),
             number(trial["epoch"], 3),
             escape(headline_text(trial)),
-            *((speed_text(trial), communication_text(trial)) if has_figures else ()),
+            *(
+                (speed_text(trial["figures"]), communication_text(trial["figures"]))
+                if has_figures
+                else ()
+            ),
             str(trial["num_restarts"]),
             escape(" ".join(f"{k}={number(v)}" for k, v in trial["hparams"].items())),
         )
@@ -250,7 +257,7 @@ def _show_experiment(detail: dict[str, Any], trials: list[dict[str, Any]]) -> No
             out.print(f"trial {address(trial)}: {reason}")
 
 
-def _reason_text(trial: dict[str, Any]) -> str:
+def _reason_text(trial: schema.TrialOut) -> str:
     """Return why a trial waits or ended, as markup; empty if there is nothing to explain."""
     waits = trial["state"] in ("QUEUED", "RETRY_WAIT")
     reason = (trial["pending_reason"] if waits else "") or trial["reason"]
@@ -261,7 +268,7 @@ def _reason_text(trial: dict[str, Any]) -> str:
     return f"{never}{escape(reason)}"
 
 
-def _show_trial(trial: dict[str, Any]) -> None:
+def _show_trial(trial: schema.TrialDetail) -> None:
     out = console()
     out.print(
         f"[bold]{address(trial)} {escape(trial['experiment_name'])}[/bold]  "
@@ -302,7 +309,7 @@ def _show_trial(trial: dict[str, Any]) -> None:
 # ---------------------------------------------------------------- helpers
 
 
-def shown_state(experiment: dict[str, Any]) -> str:
+def shown_state(experiment: schema.ExperimentOut) -> str:
     """Return its state; WAITING while none of its trials runs, although some have, and DOUBTFUL for
     COMPLETED if something speaks against it."""
     if experiment.get("is_doubtful", False):  # servers of before do not say so
@@ -311,23 +318,23 @@ def shown_state(experiment: dict[str, Any]) -> str:
     return "WAITING" if experiment["state"] == "RUNNING" and not runs else experiment["state"]
 
 
-def _headline(experiment: dict[str, Any]) -> str:
+def _headline(experiment: schema.ExperimentOut) -> str:
     headline = experiment.get("headline")
     return f"{headline['name']} {number(headline['last'])}" if headline else "–"
 
 
-def _best(experiment: dict[str, Any]) -> str:
+def _best(experiment: schema.ExperimentOut) -> str:
     headline = experiment.get("headline")
     return number(headline["best"]) if headline else "–"
 
 
-def _quiet_text(experiment: dict[str, Any]) -> str:
+def _quiet_text(experiment: schema.ExperimentOut) -> str:
     """Return what stands after the state of an experiment that prints nothing and makes no step."""
     is_quiet = experiment.get("is_quiet", False)  # servers of before do not say so
     return " [yellow]quiet[/yellow]" if is_quiet else ""
 
 
-def slots_text(experiment: dict[str, Any]) -> str:
+def slots_text(experiment: schema.ExperimentOut) -> str:
     """Return the slots of a trial; those it holds while it runs ("1 of 4"), and of a search those
     of all its trials."""
     asked, held = experiment["slots_per_trial"], experiment["num_slots_held"]
@@ -336,7 +343,7 @@ def slots_text(experiment: dict[str, Any]) -> str:
     return f"{held} of {asked}" if experiment["only_trial_id"] else f"{held} ({asked} each)"
 
 
-def _fit_text(preview: dict[str, Any]) -> str:
+def _fit_text(preview: schema.PreviewOut) -> str:
     if preview["fits_now"]:
         return "Fits now."
     reason = escape(preview["fit_reason"])
@@ -345,23 +352,22 @@ def _fit_text(preview: dict[str, Any]) -> str:
     return f"Will be queued. {reason}"
 
 
-def _cost_text(cost: dict[str, Any]) -> str:
+def _cost_text(cost: schema.SearchCostOut) -> str:
     share = 1 - cost["total_units"] / cost["full_units"]
     text = f"Expected: {cost['total_units']:,} {cost['unit']} of training"
     text += f", {share:.0%} less than in full" if share > 0 else ""
-    if cost["slot_hours"] is None:
+    hours, duration_s = cost["slot_hours"], cost["duration_s"]
+    if hours is None or duration_s is None:
         return f"{text}; say search.unit_s to see slot-hours and cost."
-    text += f"; {number(cost['slot_hours'])} slot-hours ({cost['unit_s_from']})"
+    text += f"; {number(hours)} slot-hours ({cost['unit_s_from']})"
     if cost["cost"] is not None:
         text += f", {number(cost['cost'])} {cost['currency']}"
     if cost["within_budget"] is False:
         text += ": more than its budget"
-    return (
-        f"{text}; about {number(cost['duration_s'] / 3600)} h if all of it runs at once as asked."
-    )
+    return f"{text}; about {number(duration_s / 3600)} h if all of it runs at once as asked."
 
 
-def _print_preview(preview: dict[str, Any]) -> None:
+def _print_preview(preview: schema.PreviewOut) -> None:
     import shlex
 
     out = console()
@@ -395,7 +401,7 @@ def _print_preview(preview: dict[str, Any]) -> None:
         out.print(f"  clones inherit {escape(', '.join(preview['copied']))}", highlight=False)
     if (cost := preview.get("search_cost")) is not None:
         out.print(_cost_text(cost))
-    if after := preview["config"]["after"]:
+    if after := (preview["config"] or {})["after"]:
         numbers = ", ".join(str(entry["experiment"]) for entry in after)
         out.print(f"Starts after experiment {numbers}; its place then:")
     out.print(_fit_text(preview))

@@ -15,6 +15,7 @@ from ..exit_codes import EXIT_ERROR, EXIT_UNREACHABLE, EXIT_USAGE
 from ..output import CommandFailure, JsonOption, print_fields, print_json, say
 
 if TYPE_CHECKING:
+    from muster.client import schema
     from muster.importing.determined_code import ModelFolder
 
 app = typer.Typer(no_args_is_help=True, help="Import from other tools.")
@@ -114,7 +115,7 @@ def determined(
         say("The server accepts the result.")
 
 
-def _checked(text: str) -> dict[str, Any]:
+def _checked(text: str) -> schema.PreviewOut:
     from muster.client import Client, NotConfigured, Unreachable
 
     try:

@@ -116,7 +116,7 @@ def fork(
         print_json(made)
         return
     print(made["id"])
-    step = made["parent"]["step"]
+    step = made["parent"] and made["parent"]["step"]
     start = f", from step {step}" if step is not None else ""
     say(f"Forked experiment {experiment} as {made['id']} ({made['name']}){start}: {url}")
 

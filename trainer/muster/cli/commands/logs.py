@@ -18,7 +18,7 @@ from .experiments import StreamName
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from muster.client import Client
+    from muster.client import Client, schema
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 MAX_RANKS = 1000
@@ -173,18 +173,14 @@ def _print_lines(
     with client_of_environment() as client:
         # One trial's log has no bound on its streams, and says "rank 0" rather than "36.1 rank 0".
         is_one = trial.no is not None or _has_one_trial(client.experiment(trial.experiment))
-        of = (
-            {"trial_id": find_trial(client, trial)["id"]}
-            if is_one
-            else {"experiment_id": trial.experiment}
-        )
+        trial_id = find_trial(client, trial)["id"] if is_one else None
         several = None if is_one else trial.experiment
         num_hidden = 0
-        if is_one and not (follow or as_json or given["ranks"]):
-            given["ranks"], num_hidden = _ranks_that_failed(client, of["trial_id"])
+        if trial_id is not None and not (follow or as_json or given["ranks"]):
+            given["ranks"], num_hidden = _ranks_that_failed(client, trial_id)
         count = 0
         with client.patience(report_outage) if follow else nullcontext():
-            for line in client.log_lines(**of, **given):
+            for line in client.log_lines(trial_id, experiment_id=several, **given):
                 count += 1
                 if as_json:
                     print(json.dumps(line, ensure_ascii=False), flush=follow)
@@ -193,8 +189,8 @@ def _print_lines(
         if num_hidden and count:
             lines = "1 line" if num_hidden == 1 else f"{num_hidden:,} lines"
             say(f"{lines} of the launcher left out: add `--rank -1` to see them alone.")
-        if not count and is_one:
-            _say_no_lines(client, of["trial_id"], given)
+        if not count and trial_id is not None:
+            _say_no_lines(client, trial_id, given)
         elif not count:
             say("No matching lines yet.")
 
@@ -241,7 +237,7 @@ def _print_values(trial: TrialReference, params: dict[str, Any], *, as_json: boo
         say(f"{found['left_bytes']:,} bytes of the log were not searched within the time limit.")
 
 
-def _has_one_trial(experiment: dict[str, Any]) -> bool:
+def _has_one_trial(experiment: schema.ExperimentDetail) -> bool:
     """Return whether the selection has one trial, and will get no other."""
     return experiment["only_trial_id"] is not None and experiment["num_trials"] == 1
 
@@ -303,7 +299,7 @@ def parse_time(option: str, text: str, now: dt.datetime) -> str:
         ) from None
 
 
-def _as_text(line: dict[str, Any], timestamps: bool, *, experiment: int | None) -> str:
+def _as_text(line: schema.LogLine, timestamps: bool, *, experiment: int | None) -> str:
     """Return a line for people. experiment: the one of whose trials the lines are; None for a log
     of one trial."""
     who = "launch" if line["rank"] < 0 else f"rank {line['rank']}"

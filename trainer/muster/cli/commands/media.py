@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,9 @@ from ..output import (
 from ..trials import TrialArgument, find_trial
 from .operations import count
 from .outputs import report_fetched, target_folder
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 app = typer.Typer(
     no_args_is_help=True, help="Images, histograms, tables and the like that scripts log."
@@ -77,7 +80,7 @@ def list_(
             say(sentence)
 
 
-def _names(series: list[dict[str, Any]]) -> Any:
+def _names(series: list[schema.MediaSeriesOut]) -> Any:
     shown = table(
         "name", "kind", "items", "steps", "first", "last", "ranks", right=("items", "steps", "last")
     )
@@ -96,7 +99,7 @@ def _names(series: list[dict[str, Any]]) -> Any:
     return shown
 
 
-def _items(items: list[dict[str, Any]]) -> Any:
+def _items(items: list[schema.MediaItemOut]) -> Any:
     shown = table("step", "rank", "type", "size", "logged", "caption", right=("step", "size"))
     for item in items:
         cells = [
@@ -111,7 +114,7 @@ def _items(items: list[dict[str, Any]]) -> Any:
     return shown
 
 
-def _sentences(found: dict[str, Any]) -> list[str]:
+def _sentences(found: schema.MediaOverviewOut) -> list[str]:
     items = sum(one["num_items"] for one in found["series"])
     sentences = [f"{count(items, 'item')} under {count(found['num_series'], 'name')}."]
     if found["num_series"] > len(found["series"]):
@@ -169,6 +172,6 @@ def get(
     report_fetched(done, folder, as_json=as_json)
 
 
-def _nothing(found: dict[str, Any], name: str) -> CommandFailure:
+def _nothing(found: schema.MediaOverviewOut, name: str) -> CommandFailure:
     names = ", ".join(repr(one["name"]) for one in found["series"][:10]) or "none"
     return CommandFailure(printable(f"No media are called {name!r} here. There are: {names}."))

@@ -21,7 +21,7 @@ from ..output import CommandFailure, JsonOption, printable, report, say
 if TYPE_CHECKING:
     from muster.bootstrap.machine import RemoteMachine
     from muster.bootstrap.steps import Destination, Remote
-    from muster.client import Client
+    from muster.client import Client, schema
 
 TOKEN_S = 3600
 """How long the join token works; it is revoked as soon as the node is there."""
@@ -265,7 +265,7 @@ def _require_same_version(client: Client) -> None:
 
 
 @contextmanager
-def _join_token(client: Client, pool: str) -> Iterator[dict[str, Any]]:
+def _join_token(client: Client, pool: str) -> Iterator[schema.JoinTokenCreated]:
     """Yield a join token for one agent. It works no longer than this lasts."""
     from muster.client import ClientError
 
@@ -279,11 +279,11 @@ def _join_token(client: Client, pool: str) -> Iterator[dict[str, Any]]:
             say("The join token could not be revoked; it expires within an hour.")
 
 
-def _find(client: Client, name: str) -> dict[str, Any] | None:
+def _find(client: Client, name: str) -> schema.NodeOut | None:
     return next((node for node in client.pages("/nodes") if node["name"] == name), None)
 
 
-def _drain(client: Client, node: dict[str, Any], wait_s: int) -> None:
+def _drain(client: Client, node: schema.NodeOut, wait_s: int) -> None:
     """Wait until nothing runs on a node that is heard. Raises CommandFailure."""
     if node["state"] == "LOST":
         return
@@ -302,7 +302,7 @@ def _drain(client: Client, node: dict[str, Any], wait_s: int) -> None:
         time.sleep(0.5)
 
 
-def _url(host: str, given: str, token: dict[str, Any]) -> str:
+def _url(host: str, given: str, token: schema.JoinTokenCreated) -> str:
     """Return the server's address for a machine. Raises CommandFailure if others do not reach it."""
     name = host.rsplit("@", 1)[-1]
     is_here = name in ("localhost", "::1") or name.startswith("127.")
@@ -331,8 +331,8 @@ def _start(
     remote: Remote,
     machine: RemoteMachine,
     name: str,
-    before: dict[str, Any] | None,
-) -> dict[str, Any]:
+    before: schema.NodeOut | None,
+) -> schema.NodeOut:
     """Start the agent and wait for its new session; return the node."""
     say("starting …")
     last = before["registered_at"] if before is not None else ""
@@ -358,7 +358,7 @@ def _start(
     return node
 
 
-def _is_fine(machine: RemoteMachine, node: dict[str, Any] | None) -> bool:
+def _is_fine(machine: RemoteMachine, node: schema.NodeOut | None) -> bool:
     return machine.is_running and node is not None and node["state"] == "ONLINE"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,9 @@ from ..output import (
 )
 from . import node_setup
 
+if TYPE_CHECKING:
+    from muster.client import schema
+
 app = typer.Typer(no_args_is_help=True, help="Nodes: add, drain, remove, check.")
 node_setup.add_to(app)
 
@@ -38,7 +41,7 @@ def list_(as_json: JsonOption = False) -> None:
     """List the nodes of the cluster."""
     with client_of_environment() as client:
         found = list(client.pages("/nodes"))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.NodeOut]] = {
         "name": "name",
         "state": ("state", styled_state),
         "pool": "pool",
@@ -194,10 +197,10 @@ def check(
         release(name)
 
 
-def _print_preflight(found: dict[str, Any]) -> None:
+def _print_preflight(found: schema.PreflightOut) -> None:
     links = found["links"]
     if links:
-        columns: dict[str, Cell] = {
+        columns: dict[str, Cell[schema.PreflightLink]] = {
             "from": "from_node",
             "to": "to_node",
             ">round trip": ("round_trip_ms", _ms),
@@ -221,7 +224,7 @@ def _schedule(name: str, scheduling: str, words: str, *, as_json: bool) -> None:
     report(node, words.format(name=printable(node["name"])), as_json=as_json)
 
 
-def _slots(node: dict[str, Any]) -> str:
+def _slots(node: schema.NodeOut) -> str:
     closed = f" (the node is {node['unavailable']})" if node["unavailable"] else ""
     return (
         f"{node['num_slots_used']} of {node['num_slots']} in use, "
@@ -238,13 +241,13 @@ def _some(names: list[str]) -> str:
     return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"
 
 
-def _health(node: dict[str, Any]) -> str:
+def _health(node: schema.NodeOut) -> str:
     used = [problem["message"] for problem in node["problems"] if problem["kind"] == "used"]
     reason = "; ".join([*filter(None, [node["health_reason"]]), *used])
     return f"{node['health']}: {reason}" if reason else str(node["health"])
 
 
-def _keeps_off(node: dict[str, Any], problem: dict[str, Any]) -> str:
+def _keeps_off(node: schema.NodeOut, problem: schema.NodeProblemOut) -> str:
     """Return what a problem keeps new work off, as a remark behind it; "" for nothing."""
     if not problem["blocks"]:
         return ""
@@ -256,7 +259,7 @@ def _keeps_off(node: dict[str, Any], problem: dict[str, Any]) -> str:
     return f" (no new work on slot {slot} until it is gone)" if is_kept else ""
 
 
-def _versions(node: dict[str, Any]) -> str:
+def _versions(node: schema.NodeOut) -> str:
     known = {
         "agent": node["agent_version"],
         "Python": node["python_version"],
@@ -267,7 +270,7 @@ def _versions(node: dict[str, Any]) -> str:
     return ", ".join(f"{what} {version}" for what, version in known.items() if version) or "unknown"
 
 
-def _containers(node: dict[str, Any]) -> str:
+def _containers(node: schema.NodeOut) -> str:
     engine = f"{node['container_runtime']} {node['container_version']}".strip() or "none"
     reason = node["container_reason"]
     usage = node["usage"] or {}
@@ -279,11 +282,11 @@ def _containers(node: dict[str, Any]) -> str:
     return f"{engine} ({reason})" if reason else engine
 
 
-def _pilot(node: dict[str, Any]) -> str:
+def _pilot(node: schema.NodeOut) -> str:
     ends = f"ends at {node['ends_at']}" if node["ends_at"] else "ends with its job"
     return f"{node['provider_ref']}, {ends}" if node["provider_ref"] else ends
 
 
-def _isolation(node: dict[str, Any]) -> str:
+def _isolation(node: schema.NodeOut) -> str:
     level, reason = node["isolation"], node["isolation_reason"]
     return f"{level}: {reason}" if reason else str(level)

@@ -28,7 +28,7 @@ from ..selecting import YesOption
 from .secrets import read_value
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 TEST_TIMEOUT_S = 60.0
 """Seconds for which `muster notify test` waits for the outcome."""
@@ -51,7 +51,7 @@ def targets(project: ProjectOption = None, as_json: JsonOption = False) -> None:
     """List your targets, or those of a project. Addresses and secrets are never shown."""
     with client_of_environment() as client:
         found = list(client.pages("/notifications/targets", **_of(project)))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.NotificationTargetOut]] = {
         "name": "name",
         "kind": "kind",
         "to": "summary",
@@ -177,7 +177,7 @@ def history(
     with client_of_environment() as client:
         target = _find(client, name, project)
         found = client.get(f"/notifications/targets/{target['id']}/deliveries", limit=limit)
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.DeliveryOut]] = {
         "message": "title",
         "state": "state",
         ">attempts": "num_tries",
@@ -196,11 +196,11 @@ def rules(project: ProjectOption = None, as_json: JsonOption = False) -> None:
             row["id"]: row["name"] for row in client.pages("/notifications/targets", **_of(project))
         }
 
-    def receivers(row: dict[str, Any]) -> str:
+    def receivers(row: schema.NotificationRuleOut) -> str:
         targets = (names.get(id_, f"target {id_}") for id_ in row["target_ids"])
         return ", ".join([*(["inbox"] if row["inbox"] else []), *targets])
 
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.NotificationRuleOut]] = {
         ">id": "id",
         "about": ("kinds", ", ".join),
         "experiments": _experiments,
@@ -270,7 +270,11 @@ def inbox(
         found = client.get("/notifications/inbox", unread=True)["items"]
         if read:
             client.post("/notifications/inbox/read", {})
-    columns: dict[str, Cell] = {"when": ("at", age), "what": "title", "message": "message"}
+    columns: dict[str, Cell[schema.InboxEntryOut]] = {
+        "when": ("at", age),
+        "what": "title",
+        "message": "message",
+    }
     print_rows(found, columns, as_json=as_json, empty="Nothing is unread.")
 
 
@@ -299,20 +303,20 @@ def _of(project: str | None) -> dict[str, Any]:
     return {} if project is None else {"project": project}
 
 
-def _experiments(rule: dict[str, Any]) -> str:
+def _experiments(rule: schema.NotificationRuleOut) -> str:
     """Return whose experiments a rule is about, and of which project."""
     whose = "own" if rule["whose"] == "mine" else "all"
     project = rule["owner_project"] or rule["project"]
     return f"{whose}, project {project}" if project else whose
 
 
-def _state(row: dict[str, Any]) -> str:
+def _state(row: schema.NotificationTargetOut) -> str:
     if not row["is_enabled"]:
         return row["disabled_reason"] or "disabled"
     return row["last_error"] if row["num_failures"] else "ok"
 
 
-def _find(client: Client, name: str, project: str | None) -> dict[str, Any]:
+def _find(client: Client, name: str, project: str | None) -> schema.NotificationTargetOut:
     """Return the target of this name. Raises CommandFailure."""
     found = list(client.pages("/notifications/targets", **_of(project)))
     for row in found:
@@ -332,7 +336,7 @@ def _latest(client: Client, path: str) -> tuple[int, int]:
     return 0, 0
 
 
-def _wait(client: Client, path: str, before: tuple[int, int]) -> dict[str, Any] | None:
+def _wait(client: Client, path: str, before: tuple[int, int]) -> schema.DeliveryOut | None:
     """Return the latest message once an attempt after `before` has ended; None if none does in
     time."""
     deadline = time.monotonic() + TEST_TIMEOUT_S
@@ -340,7 +344,7 @@ def _wait(client: Client, path: str, before: tuple[int, int]) -> dict[str, Any] 
         for row in client.get(f"{path}/deliveries", limit=1)["items"]:
             has_ended = row["state"] != "sending" or row["error"]
             if (row["id"], row["num_tries"]) > before and has_ended:
-                outcome: dict[str, Any] = row
+                outcome: schema.DeliveryOut = row
                 return outcome
         time.sleep(POLL_S)
     return None

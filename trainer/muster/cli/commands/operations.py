@@ -21,7 +21,7 @@ from ..selecting import SelectionOptions, selecting
 from ..trials import address, find_trial
 
 if TYPE_CHECKING:
-    pass
+    from muster.client import schema
 
 
 PAST = {
@@ -69,7 +69,7 @@ def operate(action: str, asked: SelectionOptions, **more: Any) -> None:
         raise typer.Exit(1)
 
 
-def _warn_of_unsaved(unsaved: dict[str, Any]) -> None:
+def _warn_of_unsaved(unsaved: schema.UnsavedOut) -> None:
     """Say before anything ends what is in no checkpoint."""
     num, ran = unsaved["num_trials"], duration(unsaved["longest_s"])
     who = "1 running trial has" if num == 1 else f"{num:,} running trials have"
@@ -82,7 +82,7 @@ def _warn_of_unsaved(unsaved: dict[str, Any]) -> None:
     )
 
 
-def _ask(action: str, preview: dict[str, Any], *, as_json: bool) -> None:
+def _ask(action: str, preview: schema.BulkPreviewOut, *, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
         raise CommandFailure(
             f"{preview['num_changes']} experiments are selected; confirming needs a terminal.",
@@ -95,7 +95,7 @@ def _ask(action: str, preview: dict[str, Any], *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _print_preview(preview: dict[str, Any], *, as_json: bool) -> None:
+def _print_preview(preview: schema.BulkPreviewOut, *, as_json: bool) -> None:
     if as_json:
         print_json(preview)
         return
@@ -114,7 +114,7 @@ def _print_preview(preview: dict[str, Any], *, as_json: bool) -> None:
         print_freed(preview["freed"])
 
 
-def print_freed(freed: dict[str, Any]) -> None:
+def print_freed(freed: schema.FreedOut) -> None:
     """Print what deleting would free."""
     say(
         f"Frees {count(freed['num_trials'], 'trial')}, {byte_size(freed['metric_bytes'])} of metrics, "
@@ -135,7 +135,7 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _print_done(action: str, done: dict[str, Any]) -> None:
+def _print_done(action: str, done: schema.BulkOut) -> None:
     for item in done["items"]:
         if item["outcome"] == "refused":
             print(f"error: experiment {item['id']}: {item['message']}", file=sys.stderr)
@@ -162,7 +162,8 @@ def _ending(action: str, text: str) -> Callable[..., None]:
             raise CommandFailure("--dry-run goes with experiments.", exit_code=EXIT_USAGE)
         with client_of_environment() as client:
             found = [find_trial(client, trial) for trial in asked.trials]
-            ended = [client.post(f"/trials/{t['id']}:{action}", repeatable=True) for t in found]
+            end = client.kill_trial if action == "kill" else client.stop_trial
+            ended = [end(trial["id"]) for trial in found]
         if asked.as_json:
             print_json(ended[0] if len(ended) == 1 else ended)
             return

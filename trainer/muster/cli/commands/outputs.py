@@ -31,7 +31,7 @@ from ..trials import ExperimentArgument, TrialArgument, find_trial
 from .operations import count
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
     from muster.client.outputs import Fetched
 
 WAIT_POLL_S = 1.0
@@ -67,7 +67,7 @@ def list_(
         say(sentence)
 
 
-def _table(files: list[dict[str, Any]], *, long: bool) -> Any:
+def _table(files: list[schema.OutputFileOut], *, long: bool) -> Any:
     columns = ["path", "size", "modified", *(["state", "nodes", "sha256"] if long else []), ""]
     shown = table(*columns, right=("size",))
     for file in files:
@@ -90,7 +90,7 @@ def _table(files: list[dict[str, Any]], *, long: bool) -> Any:
     return shown
 
 
-def _sentences(summary: dict[str, Any]) -> list[str]:
+def _sentences(summary: schema.OutputsSummaryOut) -> list[str]:
     if summary["state"] == "deleted":
         size = byte_size(summary["deleted_bytes"])
         return [
@@ -113,7 +113,7 @@ def _sentences(summary: dict[str, Any]) -> list[str]:
     return [printable(sentence) for sentence in found]
 
 
-def _kept_for(summary: dict[str, Any]) -> list[str]:
+def _kept_for(summary: schema.OutputsSummaryOut) -> list[str]:
     """Return what the document says of keeping the files; empty if they stay."""
     keep = summary["keep"]
     if keep is None:
@@ -297,7 +297,7 @@ def clean(
         )
 
 
-def _print_plan(plan: dict[str, Any]) -> None:
+def _print_plan(plan: schema.OutputsCleaningPlanOut) -> None:
     if plan["trials"]:
         right = ("files", "size", "metric")
         shown = table("trial", "files", "size", "collected", "metric", "", "reason", right=right)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,6 +28,9 @@ from ..output import (
 from ..selecting import YesOption
 from ..trials import ExperimentArgument
 from . import providers
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")
 pool_app = typer.Typer(
@@ -65,7 +68,7 @@ def budget(
         if limits is None:
             detail = client.experiment(experiment)
         else:
-            detail = client.call("PUT", f"/experiments/{experiment}/budget", body=limits).json()
+            detail = client.put(f"/experiments/{experiment}/budget", limits)
     if as_json:
         print_json({"spending": detail["spending"], "budget": detail["budget"]})
     else:
@@ -124,7 +127,7 @@ def deletions(
             found = [client.post(f"/deletions/{dismiss}:dismiss", repeatable=True)]
         else:
             found = list(client.pages("/deletions", open_only=None if all_ else "true"))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.FileDeletionOut]] = {
         ">id": "id",
         "experiment": lambda row: f"{row['experiment_id']} {row['experiment_name']}",
         ">size": ("size_bytes", byte_size),
@@ -140,7 +143,7 @@ def project_list(as_json: JsonOption = False) -> None:
     """List projects with what they have spent."""
     with client_of_environment() as client:
         found = list(client.pages("/projects"))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.ProjectOut]] = {
         "name": "name",
         ">weight": ("weight", number),
         ">experiments": "num_experiments",
@@ -156,7 +159,7 @@ def project_list(as_json: JsonOption = False) -> None:
 def project_show(name: NameArgument, as_json: JsonOption = False) -> None:
     """Show a project with its quotas and its budget."""
     with client_of_environment() as client:
-        project = client.get(_path(name))
+        project = client.get(f"/projects/{_quoted(name)}")
     if as_json:
         print_json(project)
     else:
@@ -217,7 +220,7 @@ def project_set(
             "Nothing to change.", "see muster project set --help", exit_code=EXIT_USAGE
         )
     with client_of_environment() as client:
-        project = client.patch(_path(name), body)
+        project = client.patch(f"/projects/{_quoted(name)}", body)
     if as_json:
         print_json(project)
     else:
@@ -230,7 +233,7 @@ def project_delete(name: NameArgument, yes: YesOption = False, as_json: JsonOpti
     if not yes and not as_json:
         typer.confirm(f"Delete project {name}?", abort=True, err=True)
     with client_of_environment() as client:
-        client.delete(_path(name))
+        client.delete(f"/projects/{_quoted(name)}")
     report({"name": name, "deleted": True}, f"Deleted project {name}.", as_json=as_json)
 
 
@@ -239,7 +242,7 @@ def pool_list(as_json: JsonOption = False) -> None:
     """List pools with their price, what they require of jobs, and what is in them."""
     with client_of_environment() as client:
         found = list(client.pages("/pools"))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.PoolOut]] = {
         "name": "name",
         ">nodes": lambda pool: f"{pool['num_nodes_online']}/{pool['num_nodes']}",
         "slots": ("num_slots", _slots),
@@ -343,19 +346,18 @@ def pool_foreign_processes(
 # ---------------------------------------------------------------- helpers
 
 
-def _container_rule(pool: dict[str, Any]) -> str:
+def _container_rule(pool: schema.PoolOut) -> str:
     rule = "required" if pool["requires_containers"] else "optional"
     allowed = ", ".join(pool["allowed_images"])
     return f"containers {rule}, images from {allowed or 'all registries'}"
 
 
-def _change_pool(name: str, **changes: Any) -> dict[str, Any]:
+def _change_pool(name: str, **changes: Any) -> schema.PoolOut:
     with client_of_environment() as client:
-        pool: dict[str, Any] = client.call("PUT", f"/pools/{_quoted(name)}", body=changes).json()
-    return pool
+        return client.put(f"/pools/{_quoted(name)}", changes)
 
 
-def _isolation(pool: dict[str, Any]) -> str:
+def _isolation(pool: schema.PoolOut) -> str:
     level, weak = pool["min_isolation"], pool["num_nodes_too_weak"]
     nodes = "1 node is weaker" if weak == 1 else f"{weak:,} nodes are weaker"
     return f"{level} ({nodes})" if weak else str(level)
@@ -395,7 +397,7 @@ def _quota(text: str) -> dict[str, Any]:
     return {"pool": pool, "slot_type": slot_type, "slots": int(slots)}
 
 
-def _print_project(project: dict[str, Any]) -> None:
+def _print_project(project: schema.ProjectOut) -> None:
     out = console()
     out.print(f"[bold]{escape(project['name'])}[/bold]  weight {project['weight']:g}")
     _print_spending(project["spending"])
@@ -411,14 +413,14 @@ def _slots(num_slots: dict[str, int]) -> str:
     return ", ".join(f"{num} {kind}" for kind, num in sorted(num_slots.items())) or "–"
 
 
-def _print_spending(spent: dict[str, Any]) -> None:
+def _print_spending(spent: schema.SpendingOut) -> None:
     console().print(
         f"Spent {spent['slot_hours']:,.4g} slot-hours, {spent['cost']:,.2f} {spent['currency']}; "
         f"holds {spent['slots_held']} slots now."
     )
 
 
-def _print_budget(budget: dict[str, Any] | None) -> None:
+def _print_budget(budget: schema.BudgetOut | None) -> None:
     if budget is None:
         console().print("No budget.")
         return
@@ -435,10 +437,6 @@ def _print_budget(budget: dict[str, Any] | None) -> None:
     console().print(shown)
     if budget["exhausted_reason"]:
         console().print(escape(budget["exhausted_reason"]))
-
-
-def _path(name: str) -> str:
-    return f"/projects/{_quoted(name)}"
 
 
 def _quoted(name: str) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from ..absent import client_of_environment
 from ..output import Cell, CommandFailure, JsonOption, age, print_json, print_rows, report, say
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 PoolArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the pool.")]
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
@@ -202,7 +205,7 @@ def create(
         "options": {key: value for key, value in options.items() if value},
     }
     with client_of_environment() as client:
-        made: dict[str, Any] = client.call("PUT", f"{_path(name)}/provider", body=body).json()
+        made = client.put(f"{_path(name)}/provider", body)
     report(
         made,
         f"Pool {name}: up to {high} pilots of {made['name']} for trials with resources.pool: {name}",
@@ -253,7 +256,7 @@ def pilots(name: PoolArgument, as_json: JsonOption = False) -> None:
     """List the pilots of a pool, the newest first."""
     with client_of_environment() as client:
         found = list(client.pages(f"{_path(name)}/pilots"))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.PilotOut]] = {
         "pilot": "id",
         "state": lambda pilot: "failed" if pilot["has_failed"] else pilot["state"],
         "job": lambda pilot: pilot["ref"] or "–",
@@ -274,7 +277,7 @@ def release(name: PoolArgument) -> None:
     say(f"Pool {name} gets no more pilots.")
 
 
-def _used(provider: dict[str, Any]) -> str:
+def _used(provider: schema.ProviderOut) -> str:
     text = f"{provider['spent_slot_hours']:.2f} slot-hours"
     if provider["max_slot_hours"] is not None:
         text += f" of {provider['max_slot_hours']:g}"

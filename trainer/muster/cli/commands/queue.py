@@ -30,14 +30,14 @@ from ..trials import (
 )
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 
 def queue(as_json: JsonOption = False) -> None:
     """List the trials that are waiting for slots: position, estimated start and reason."""
     with client_of_environment() as client:
         items = list(client.pages("/queue"))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[schema.QueueItem]] = {
         ">#": lambda item: str(item["position"] or "–"),
         ">trial": lambda item: f"{item['experiment_id']}.{item['trial_no']}",
         "experiment": "experiment_name",
@@ -50,7 +50,7 @@ def queue(as_json: JsonOption = False) -> None:
     print_rows(items, columns, as_json=as_json, empty="The queue is empty.")
 
 
-def _reason(item: dict[str, Any]) -> Markup:
+def _reason(item: schema.QueueItem) -> Markup:
     """Return the reason, in amber if the present nodes can never run it."""
     words = escape(item["pending_reason"])
     is_never = item.get("is_impossible", False)
@@ -105,7 +105,7 @@ def move(
         )
     target = before if before is not None else after
     with client_of_environment() as client:
-        body: dict[str, Any] = _body(client, trial)
+        body = _body(client, trial)
         if target is not None:
             body["before" if before is not None else "after"] = _body(client, target)
         else:
@@ -128,7 +128,7 @@ def move(
     say(f"{what} moved{place}")
 
 
-def _asks(item: dict[str, Any]) -> str:
+def _asks(item: schema.QueueItem) -> str:
     slots = str(item["num_slots"])
     if item["min_slots"] < item["num_slots"]:
         slots = f"{item['min_slots']}–{slots}"

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -17,7 +17,7 @@ from ..sending import CodeOption, SetOption, UploadRootOption, code_keys, send_c
 from ..trials import address
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
     from ..command_lines import ParsedCommand
     from ..sbatch.options import SbatchOption
@@ -377,7 +377,7 @@ def _follow(client: Client, trial_id: int, *, as_json: bool, hide_launcher: bool
     return exit_code(trial)
 
 
-def _print_log(client: Client, trial: dict[str, Any], ranks: Sequence[int]) -> None:
+def _print_log(client: Client, trial: schema.TrialOut, ranks: Sequence[int]) -> None:
     """Print the log of a trial until it is complete; say once in each silence that it is quiet."""
     import time
 
@@ -400,13 +400,13 @@ def _print_log(client: Client, trial: dict[str, Any], ranks: Sequence[int]) -> N
             )
 
 
-def _wait_for_start(client: Client, trial_id: int) -> dict[str, Any]:
+def _wait_for_start(client: Client, trial_id: int) -> schema.TrialDetail:
     """Return the trial once it has started or ended; say meanwhile what it waits for."""
     import time
 
     said = ""
     while True:
-        trial: dict[str, Any] = client.get(f"/trials/{trial_id}")
+        trial: schema.TrialDetail = client.get(f"/trials/{trial_id}")
         if trial["state"] not in WAITING:
             return trial
         reason = trial["pending_reason"]
@@ -416,7 +416,7 @@ def _wait_for_start(client: Client, trial_id: int) -> dict[str, Any]:
         time.sleep(POLL_S)
 
 
-def exit_code(trial: dict[str, Any]) -> int:
+def exit_code(trial: schema.TrialDetail) -> int:
     """Return the exit code that ends the command: that of the job, or that of `muster submit
     --follow` if the job has none."""
     if trial["state"] == "FAILED":
@@ -425,7 +425,7 @@ def exit_code(trial: dict[str, Any]) -> int:
     return EXIT_CANCELED if trial["state"] == "CANCELED" else 0
 
 
-def _follow_search(client: Client, experiment_id: int, *, as_json: bool) -> None:
+def _follow_search(client: Client, experiment_id: int, *, as_json: bool) -> NoReturn:
     """Follow an experiment of several trials, and end the command. Raises Exit."""
     from ..follow import follow_to_the_end
 

@@ -86,7 +86,7 @@ def limits(
             "Nothing to change.", "give --trials, --concurrent or both", exit_code=EXIT_USAGE
         )
     with client_of_environment() as client:
-        client.call("PUT", f"/experiments/{experiment}/search/limits", body=body)
+        client.put(f"/experiments/{experiment}/search/limits", body)
     changed = ", ".join(f"{name} {value}" for name, value in body.items())
     console().print(f"Experiment {experiment}: {changed}.")
 

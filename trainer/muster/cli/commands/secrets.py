@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from ..output import (
     say,
 )
 from ..selecting import YesOption
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -56,7 +59,7 @@ def set_(
     """
     value = read_value(f"value of {name}", from_file)
     with client_of_environment() as client:
-        made = client.call("PUT", _path(name, project), body={"value": value}).json()
+        made = client.put(f"{_owner(project)}/secrets/{_quoted(name)}", {"value": value})
     if as_json:
         print_json(made)
         return
@@ -72,8 +75,8 @@ def list_(
 ) -> None:
     """List your secrets, or those of a project. Values are never shown."""
     with client_of_environment() as client:
-        found = list(client.pages(_folder(project)))
-    columns: dict[str, Cell] = {
+        found = list(client.pages(f"{_owner(project)}/secrets"))
+    columns: dict[str, Cell[schema.SecretOut]] = {
         "name": "name",
         "owner": lambda row: "you" if row["owner"] == "user" else f"project {row['owner_name']}",
         ">version": "version",
@@ -96,7 +99,7 @@ def delete(
     if not yes and not as_json:
         typer.confirm(f"Delete secret {name}?", abort=True, err=True)
     with client_of_environment() as client:
-        client.delete(_path(name, project))
+        client.delete(f"{_owner(project)}/secrets/{_quoted(name)}")
     report({"name": name, "deleted": True}, f"Deleted secret {name}.", as_json=as_json)
 
 
@@ -133,13 +136,11 @@ def _without_newline(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r") if len(text.splitlines()) == 1 else text
 
 
-def _folder(project: str | None) -> str:
+def _owner(project: str | None) -> str:
+    return "" if project is None else f"/projects/{_quoted(project)}"
+
+
+def _quoted(text: str) -> str:
     from muster.client import quoted
 
-    return "/secrets" if project is None else f"/projects/{quoted(project)}/secrets"
-
-
-def _path(name: str, project: str | None) -> str:
-    from muster.client import quoted
-
-    return f"{_folder(project)}/{quoted(name)}"
+    return quoted(text)

@@ -17,12 +17,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster.client import Client
 from muster.code.bundle import make_bundle
 
 from .stack import NotPossibleHere, OutOfTime, wait_for
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 TRAINING = Path(__file__).with_name("training.py")
 STRATEGIES = ("ddp", "fsdp", "tp", "pp", "zero1")
@@ -93,21 +96,23 @@ class Patient:
             bundle.remove()
         return self.blob
 
-    def trial(self, trial_id: int) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get(f"/trials/{trial_id}")
+    def trial(self, trial_id: int) -> schema.TrialDetail:
+        found: schema.TrialDetail = self.client.get(f"/trials/{trial_id}")
         return found
 
     def log(self, trial_id: int) -> list[str]:
         return [line["text"] for line in self.client.log_lines(trial_id)]
 
-    def finish(self, trial_id: int) -> dict[str, Any]:
+    def finish(self, trial_id: int) -> schema.TrialDetail:
         """Wait for the end. AssertionError with the last lines if it is not success."""
 
-        def end() -> dict[str, Any] | None:
+        def end() -> schema.TrialDetail | None:
             trial = self.trial(trial_id)
             return trial if trial["ended_at"] else None
 
-        trial: dict[str, Any] = self.wait_for("the end of the training", end, TRAINING_TIMEOUT_S)
+        trial: schema.TrialDetail = self.wait_for(
+            "the end of the training", end, TRAINING_TIMEOUT_S
+        )
         if trial["state"] != "COMPLETED":
             last = " / ".join(self.log(trial_id)[-5:])
             raise AssertionError(f"{trial['state']}: {trial['reason']} {last}".strip()[:600])
@@ -115,17 +120,16 @@ class Patient:
 
     def last_loss(self, trial_id: int) -> float:
         found = self.client.get(f"/trials/{trial_id}", summary="headline")
-        return float(found["summary"][found["headline"]]["last"])
+        return float(found["summary"][str(found["headline"])]["last"])
 
-    def measured(self, trial_id: int) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get(f"/trials/{trial_id}/performance")
-        return found
+    def measured(self, trial_id: int) -> schema.PerformanceOut:
+        return self.client.get(f"/trials/{trial_id}/performance")
 
     def stop(self, trial_id: int) -> None:
         self.client.post(f"/trials/{trial_id}:kill")
 
 
-def communication(found: dict[str, Any]) -> list[str]:
+def communication(found: schema.PerformanceOut) -> list[str]:
     """Return the kinds of communication that were measured, with their group."""
     return sorted({f"{kind['group']}/{kind['kind']}" for kind in found["traffic"]})
 
@@ -213,8 +217,8 @@ def hang(on: Patient) -> Answer:
     trial_id = on.script("hangs", 10_000)
     try:
 
-        def blamed() -> dict[str, Any] | None:
-            found: dict[str, Any] = on.client.get(f"/trials/{trial_id}/progress")
+        def blamed() -> schema.ProgressOut | None:
+            found: schema.ProgressOut = on.client.get(f"/trials/{trial_id}/progress")
             return found if found["state"] == "still" and found["blamed"] else None
 
         found = on.wait_for("the detection of the hang", blamed, TRAINING_TIMEOUT_S)

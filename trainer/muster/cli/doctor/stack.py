@@ -87,7 +87,7 @@ def running(home: Path, slots: int) -> Iterator[Client]:
                 START_TIMEOUT_S,
             )
             # Both nodes have the same GPU, on which each sees the other's jobs as those of somebody else.
-            client.call("PUT", "/pools/default", body={"foreign_processes": "ignore"})
+            client.put("/pools/default", {"foreign_processes": "ignore"})
             yield client
     finally:
         process.send_signal(signal.SIGTERM)

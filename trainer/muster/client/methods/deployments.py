@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..connection import Connection, Json, quoted
+from ..connection import Connection, quoted
 from ..waiting import Looks, waiting
 
 if TYPE_CHECKING:
+    from .. import schema
     from ..deployments import Predictor
 
 
@@ -32,7 +33,7 @@ class DeploymentMethods(Connection):
         slots: int = 1,
         reason: str = "",
         **options: Any,
-    ) -> Json:
+    ) -> schema.DeploymentOut:
         """Deploy a version of a model ("NAME@production", "NAME:3" or "NAME"), and return the
         deployment; `wait_for_deployment` waits until it answers.
 
@@ -44,35 +45,35 @@ class DeploymentMethods(Connection):
             body["name"] = name
         return self.post("/deployments", body)
 
-    def deployments(self) -> list[Json]:
+    def deployments(self) -> list[schema.DeploymentItem]:
         """Return all deployments by name."""
         return list(self.pages("/deployments"))
 
-    def deployment(self, name: str) -> Json:
+    def deployment(self, name: str) -> schema.DeploymentOut:
         """Return a deployment with its revisions and replicas."""
         return self.get(f"/deployments/{quoted(name)}")
 
-    def update_deployment(self, name: str, model: str, *, reason: str = "") -> Json:
+    def update_deployment(self, name: str, model: str, *, reason: str = "") -> schema.DeploymentOut:
         """Roll out another version, replica by replica."""
         body = {"model": model, "reason": reason}
         return self.post(f"/deployments/{quoted(name)}:update", body)
 
     def roll_back_deployment(
         self, name: str, *, revision: int | None = None, reason: str = ""
-    ) -> Json:
+    ) -> schema.DeploymentOut:
         """Roll out the version that served before, or that of a revision."""
-        body: Json = {"reason": reason}
+        body: dict[str, Any] = {"reason": reason}
         if revision is not None:
             body["revision"] = revision
         return self.post(f"/deployments/{quoted(name)}:rollback", body)
 
-    def scale_deployment(self, name: str, replicas: int) -> Json:
+    def scale_deployment(self, name: str, replicas: int) -> schema.DeploymentOut:
         """Change the number of replicas."""
         return self.post(
             f"/deployments/{quoted(name)}:scale", {"replicas": replicas}, repeatable=True
         )
 
-    def stop_deployment(self, name: str) -> Json:
+    def stop_deployment(self, name: str) -> schema.DeploymentOut:
         """Stop a deployment: its replicas answer what they have begun, and end."""
         return self.post(f"/deployments/{quoted(name)}:stop", repeatable=True)
 
@@ -81,7 +82,9 @@ class DeploymentMethods(Connection):
         self.delete(f"/deployments/{quoted(name)}")
 
     @waiting
-    def wait_for_deployment(self, name: str, *, timeout_s: float | None = None) -> Looks[Json]:
+    def wait_for_deployment(
+        self, name: str, *, timeout_s: float | None = None
+    ) -> Looks[schema.DeploymentOut]:
         """Wait until a deployment is ready, or until it is stopped, and return it. After an update this
         is the case when it has been rolled out or given up; `message` says why it was. Raises
         TimeoutError."""

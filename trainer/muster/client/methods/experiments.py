@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..connection import Connection, Json
+from ..connection import Connection
 from ..drive import Drive
 from ..waiting import Looks, waiting
 
 if TYPE_CHECKING:
     from muster.code.version import CodeVersion
+
+    from .. import schema
 
 
 TERMINAL_EXPERIMENT = frozenset({"COMPLETED", "CANCELED", "FAILED"})
@@ -36,7 +38,7 @@ class ExperimentMethods(Connection):
         blob_sha256: str | None = None,
         left_out: Sequence[str] = (),
         code_version: CodeVersion | None = None,
-    ) -> Json:
+    ) -> schema.ExperimentDetail:
         """Create an experiment. Safe against a lost answer: the same submission is made once.
 
         document: a file or a dictionary, which is sent with the folder of its code as by `muster
@@ -92,7 +94,7 @@ class ExperimentMethods(Connection):
         *,
         overrides: Sequence[str] = (),
         blob_sha256: str | None = None,
-    ) -> Json:
+    ) -> schema.PreviewOut:
         """Return the checks of a submission; also answers for an invalid document, with its errors."""
         return self.post(
             "/experiments:preview",
@@ -106,12 +108,12 @@ class ExperimentMethods(Connection):
         *,
         overrides: Sequence[str] = (),
         start_from: Mapping[str, Any] | None = None,
-    ) -> Json:
+    ) -> schema.ExperimentDetail:
         """Create a new experiment from the document and code of another one.
 
         start_from: `{}` for its own newest checkpoint, else as the section `from` of a document.
         """
-        body: Json = {"overrides": list(overrides)}
+        body: dict[str, Any] = {"overrides": list(overrides)}
         if start_from is not None:
             body["from"] = dict(start_from)
         return self.post_once(f"/experiments/{experiment_id}:fork", body)
@@ -122,17 +124,17 @@ class ExperimentMethods(Connection):
         *,
         length: Mapping[str, int] | None = None,
         overrides: Sequence[str] = (),
-    ) -> Json:
+    ) -> schema.ExperimentDetail:
         """Continue an experiment that has ended from its newest checkpoints.
 
         length: total training length counted from step 0, such as `{"epochs": 20}`.
         """
-        body: Json = {"overrides": list(overrides)}
+        body: dict[str, Any] = {"overrides": list(overrides)}
         if length is not None:
             body["length"] = dict(length)
         return self.post_once(f"/experiments/{experiment_id}:continue", body)
 
-    def experiment(self, experiment_id: int) -> Json:
+    def experiment(self, experiment_id: int) -> schema.ExperimentDetail:
         """Return an experiment with its document and resolved configuration."""
         return self.get(f"/experiments/{experiment_id}")
 
@@ -147,7 +149,7 @@ class ExperimentMethods(Connection):
         name: str | None = None,
         where: Sequence[str] = (),
         sort: str | None = None,
-    ) -> list[Json]:
+    ) -> list[schema.ExperimentOut]:
         """Return experiments that meet all conditions, newest first unless sorted.
 
         labels: "name=value", or the name alone for any value. name: part of the name.
@@ -176,50 +178,51 @@ class ExperimentMethods(Connection):
         notes: str | None = None,
         labels: Mapping[str, str] | None = None,
         priority: int | None = None,
-    ) -> Json:
+    ) -> schema.ExperimentDetail:
         """Change what is given; labels replace those that there are."""
         given = {"name": name, "notes": notes, "priority": priority}
-        body: Json = {key: value for key, value in given.items() if value is not None}
+        body: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         if labels is not None:
             body["labels"] = dict(labels)
         return self.patch(f"/experiments/{experiment_id}", body)
 
-    def pause(self, experiment_id: int) -> Json:
+    def pause(self, experiment_id: int) -> schema.ExperimentOut:
         """Have the trials save a checkpoint and release their slots until `resume`."""
-        return self._act("experiments", experiment_id, "pause")
+        return self.post(f"/experiments/{experiment_id}:pause", repeatable=True)
 
-    def resume(self, experiment_id: int) -> Json:
+    def resume(self, experiment_id: int) -> schema.ExperimentOut:
         """Queue the trials of a paused experiment again."""
-        return self._act("experiments", experiment_id, "resume")
+        return self.post(f"/experiments/{experiment_id}:resume", repeatable=True)
 
-    def stop(self, experiment_id: int) -> Json:
+    def stop(self, experiment_id: int) -> schema.ExperimentOut:
         """Stop all trials, with time for a last checkpoint."""
-        return self._act("experiments", experiment_id, "stop")
+        return self.post(f"/experiments/{experiment_id}:stop", repeatable=True)
 
-    def kill(self, experiment_id: int) -> Json:
+    def kill(self, experiment_id: int) -> schema.ExperimentOut:
         """Kill all processes at once, without a last checkpoint."""
-        return self._act("experiments", experiment_id, "kill")
+        return self.post(f"/experiments/{experiment_id}:kill", repeatable=True)
 
-    def archive(self, experiment_id: int) -> Json:
+    def archive(self, experiment_id: int) -> schema.ExperimentOut:
         """Hide an experiment that has ended from lists."""
-        return self._act("experiments", experiment_id, "archive")
+        return self.post(f"/experiments/{experiment_id}:archive", repeatable=True)
 
-    def unarchive(self, experiment_id: int) -> Json:
+    def unarchive(self, experiment_id: int) -> schema.ExperimentOut:
         """Show an archived experiment in lists again."""
-        return self._act("experiments", experiment_id, "unarchive")
+        return self.post(f"/experiments/{experiment_id}:unarchive", repeatable=True)
 
-    def delete_experiment(self, experiment_id: int, *, keep_files: bool = False) -> Json:
+    def delete_experiment(
+        self, experiment_id: int, *, keep_files: bool = False
+    ) -> schema.DeletionOut:
         """Delete an experiment that has ended, with everything it recorded.
 
         keep_files: leave its checkpoint files.
         """
-        path = f"/experiments/{experiment_id}"
-        return self._json(self.call("DELETE", path, params={"keep_files": keep_files}))
+        return self.delete(f"/experiments/{experiment_id}", keep_files=keep_files)
 
     @waiting
     def wait(
         self, experiment_id: int, *, timeout_s: float | None = None, poll_s: float = 0.5
-    ) -> Looks[Json]:
+    ) -> Looks[schema.ExperimentDetail]:
         """Return the experiment once it has ended: COMPLETED, FAILED or CANCELED.
 
         Raises TimeoutError.
@@ -233,7 +236,7 @@ class ExperimentMethods(Connection):
                 raise TimeoutError(f"experiment {experiment_id} is still {experiment['state']}")
             yield poll_s
 
-    def trials(self, experiment_id: int, *, limit: int | None = None) -> list[Json]:
+    def trials(self, experiment_id: int, *, limit: int | None = None) -> list[schema.TrialOut]:
         """Return the trials of an experiment, by number."""
         return list(self.pages(f"/experiments/{experiment_id}/trials", limit=limit, sort="no"))
 
@@ -243,15 +246,16 @@ class ExperimentMethods(Connection):
 
         nos: numbers of trials; none for all.
         """
-        path = f"/experiments/{experiment_id}/figures"
-        found = self.pages(path, page_size=FIGURES_PAGE, no=list(nos) or None)
+        found = self.pages(
+            f"/experiments/{experiment_id}/figures", page_size=FIGURES_PAGE, no=list(nos) or None
+        )
         return {one["trial_id"]: one["figures"] for one in found}
 
-    def trial(self, trial_id: int) -> Json:
+    def trial(self, trial_id: int) -> schema.TrialDetail:
         """Return a trial with its attempts, newest first."""
         return self.get(f"/trials/{trial_id}")
 
-    def best_trial(self, experiment_id: int) -> Json:
+    def best_trial(self, experiment_id: int) -> schema.TrialDetail:
         """Return the best trial by the search metric, or the only one. Raises LookupError while there
         is neither."""
         experiment = self.experiment(experiment_id)
@@ -260,17 +264,17 @@ class ExperimentMethods(Connection):
             raise LookupError(f"no trial of experiment {experiment_id} has reported its metric yet")
         return self.trial(found)
 
-    def stop_trial(self, trial_id: int) -> Json:
+    def stop_trial(self, trial_id: int) -> schema.TrialOut:
         """Stop a trial, with time for a last checkpoint."""
-        return self._act("trials", trial_id, "stop")
+        return self.post(f"/trials/{trial_id}:stop", repeatable=True)
 
-    def kill_trial(self, trial_id: int) -> Json:
+    def kill_trial(self, trial_id: int) -> schema.TrialOut:
         """Kill the processes of a trial at once, without a last checkpoint."""
-        return self._act("trials", trial_id, "kill")
+        return self.post(f"/trials/{trial_id}:kill", repeatable=True)
 
     def events(
         self, *, experiment_id: int | None = None, trial_id: int | None = None, limit: int = 100
-    ) -> list[Json]:
+    ) -> list[schema.EventOut]:
         """Return the events of an experiment or of a trial, newest first."""
         if (trial_id is None) == (experiment_id is None):
             raise ValueError("events are of a trial or of an experiment: give one of their ids")
@@ -279,10 +283,10 @@ class ExperimentMethods(Connection):
         )
         return list(self.pages(f"/{kind}/{number}/events", limit=limit))
 
-    def evaluations(self, trial_id: int) -> list[Json]:
+    def evaluations(self, trial_id: int) -> list[schema.EvaluationOut]:
         """Return the evaluations of a trial's model, by name."""
         reply = self.call("GET", f"/trials/{trial_id}/evaluations")
-        found: list[Json] = reply.json()
+        found: list[schema.EvaluationOut] = reply.json()
         return found
 
     def search(self, experiment_id: int) -> Drive:
@@ -296,13 +300,11 @@ class ExperimentMethods(Connection):
         *,
         trials: int | None = None,
         concurrent: int | Literal["auto"] | None = None,
-    ) -> Json:
+    ) -> schema.SearchOut:
         """Change how many trials a running search creates in all, and how many run in parallel."""
         given = {"trials": trials, "concurrent": concurrent}
         body = {key: value for key, value in given.items() if value is not None}
-        return self._json(
-            self.call("PUT", f"/experiments/{experiment_id}/search/limits", body=body)
-        )
+        return self.put(f"/experiments/{experiment_id}/search/limits", body)
 
 
 def _text_of(document: str | Path | Mapping[str, Any]) -> str:
@@ -311,8 +313,10 @@ def _text_of(document: str | Path | Mapping[str, Any]) -> str:
     return document if isinstance(document, str) else json.dumps(document)
 
 
-def _experiment_in(document: str, overrides: Sequence[str], blob_sha256: str | None) -> Json:
-    body: Json = {"document": document}
+def _experiment_in(
+    document: str, overrides: Sequence[str], blob_sha256: str | None
+) -> dict[str, Any]:
+    body: dict[str, Any] = {"document": document}
     if overrides:
         body["overrides"] = list(overrides)
     if blob_sha256 is not None:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..connection import Json, quoted
+from ..connection import quoted
 from ..errors import Refused
 from ..waiting import Looks, waiting
 from .records import RecordMethods
 
 if TYPE_CHECKING:
+    from .. import schema
     from ..models import Pulled
 
 
@@ -23,15 +24,17 @@ OnProgress = Callable[[str], None] | None
 class ModelMethods(RecordMethods):
     """Register, judge, export, name and fetch versions of models."""
 
-    def models(self, *, project: str | None = None, text: str | None = None) -> list[Json]:
+    def models(
+        self, *, project: str | None = None, text: str | None = None
+    ) -> list[schema.ModelItem]:
         """Return models by name. text: part of the name or the description."""
         return list(self.pages("/models", project=project, q=text))
 
-    def model_versions(self, name: str) -> list[Json]:
+    def model_versions(self, name: str) -> list[schema.ModelVersionItem]:
         """Return the versions of a model, newest first."""
         return list(self.pages(f"/models/{quoted(name)}/versions"))
 
-    def model_version(self, reference: str) -> Json:
+    def model_version(self, reference: str) -> schema.ModelVersionOut:
         """Return a version with its files, lineage and card.
 
         reference: "NAME:3", "NAME@production", or "NAME" for the newest version.
@@ -49,7 +52,7 @@ class ModelMethods(RecordMethods):
         trial_id: int | None = None,
         paths: Sequence[str] = (),
         **more: Any,
-    ) -> Json:
+    ) -> schema.ModelVersionOut:
         """Register a version from a checkpoint, or from outputs of a trial that has ended; the model is
         created if there is none. The same files once more are the same version.
 
@@ -58,7 +61,7 @@ class ModelMethods(RecordMethods):
         A version of the built-in trainer is ready when a node has read its checkpoint; see
         `wait_for_model`.
         """
-        body: Json = {**more}
+        body: dict[str, Any] = {**more}
         if checkpoint_id is not None:
             body["checkpoint_id"] = checkpoint_id
         if trial_id is not None:
@@ -73,7 +76,7 @@ class ModelMethods(RecordMethods):
         *,
         on_progress: OnProgress = None,
         **more: Any,
-    ) -> Json:
+    ) -> schema.ModelVersionOut:
         """Upload a file, or a folder, as a new version. What has arrived already is not sent again.
 
         more: `notes`, `tags`, `signature`, `metrics` and `project`, as REST takes them.
@@ -87,7 +90,7 @@ class ModelMethods(RecordMethods):
     @waiting
     def wait_for_model(
         self, reference: str, *, timeout_s: float | None = None, poll_s: float = 0.5
-    ) -> Looks[Json]:
+    ) -> Looks[schema.ModelVersionOut]:
         """Return a version once it is ready. Raises TimeoutError, and Refused if it failed."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
@@ -114,51 +117,55 @@ class ModelMethods(RecordMethods):
         batch_size: int | None = None,
         code: str | os.PathLike[str] | None = None,
         **more: Any,
-    ) -> Json:
+    ) -> schema.ExperimentDetail:
         """Submit a job that judges a version by the samples of a data set; return its experiment.
 
         reference: "NAME:3", "NAME@production", or "NAME" for the newest version. data: `digits`,
         `shakespeare`, `synthetic`, or `module:function` of the folder `code`. more: other sections of the
         document, such as `resources`. When it has ended, `model_uses` has the result.
         """
-        section: Json = {"model": reference, "data": data, "split": split}
+        section: dict[str, Any] = {"model": reference, "data": data, "split": split}
         if batch_size is not None:
             section["batch_size"] = batch_size
-        document: Json = {"name": f"evaluate {reference}", "evaluate": section, **more}
+        document: dict[str, Any] = {"name": f"evaluate {reference}", "evaluate": section, **more}
         if code is not None:
             document.setdefault("code", {"path": "."})
         return self.submit(document, code=code)
 
-    def model_uses(self, experiment_id: int) -> list[Json]:
+    def model_uses(self, experiment_id: int) -> list[schema.ModelUseOut]:
         """Return the versions that an experiment uses, with what came of them."""
         return list(self.pages(f"/experiments/{experiment_id}/model-uses"))
 
-    def model_leaderboards(self, data: str | None = None) -> list[Json]:
+    def model_leaderboards(self, data: str | None = None) -> list[schema.LeaderboardOut]:
         """Return the leaderboards of evaluated versions, that of the newest evaluation first.
 
         data: only of this data set. Only evaluations by the same samples, and the same code of the
         metrics, are in one leaderboard.
         """
-        found: list[Json] = self.call("GET", "/models:leaderboards", params={"data": data}).json()
+        found: list[schema.LeaderboardOut] = self.call(
+            "GET", "/models:leaderboards", params={"data": data}
+        ).json()
         return found
 
-    def model_lineage(self, reference: str) -> Json:
+    def model_lineage(self, reference: str) -> schema.ModelLineageOut:
         """Return what a version comes from, and what was done with it."""
         version = self.model_version(reference)
         return self.get(f"/models/{quoted(version['model'])}/versions/{version['number']}/lineage")
 
-    def set_model_alias(self, name: str, alias: str, version: int, *, reason: str = "") -> Json:
+    def set_model_alias(
+        self, name: str, alias: str, version: int, *, reason: str = ""
+    ) -> schema.ModelAliasOut:
         """Let an alias name a version."""
         body = {"version": version, "reason": reason}
-        path = f"/models/{quoted(name)}/aliases/{quoted(alias)}"
-        return self._json(self.call("PUT", path, body=body))
+        return self.put(f"/models/{quoted(name)}/aliases/{quoted(alias)}", body)
 
     def delete_model_alias(self, name: str, alias: str, *, reason: str = "") -> None:
         """Remove an alias; its history stays."""
-        path = f"/models/{quoted(name)}/aliases/{quoted(alias)}"
-        self.call("DELETE", path, params={"reason": reason})
+        self.delete(f"/models/{quoted(name)}/aliases/{quoted(alias)}", reason=reason)
 
-    def model_history(self, name: str, *, alias: str | None = None) -> list[Json]:
+    def model_history(
+        self, name: str, *, alias: str | None = None
+    ) -> list[schema.ModelAliasMoveOut]:
         """Return the moves of a model's aliases, newest first."""
         return list(self.pages(f"/models/{quoted(name)}/history", alias=alias))
 
@@ -170,11 +177,11 @@ class ModelMethods(RecordMethods):
         *,
         metric: str | None = None,
         goal: Literal["min", "max"] | None = None,
-    ) -> Json:
+    ) -> schema.ModelPromotionOut:
         """Let the best checkpoint of an experiment become an alias when it has ended, if it is better
         than what the alias names then. metric, goal: by default those of its search."""
         given = {"metric": metric, "goal": goal}
-        body: Json = {"experiment_id": experiment_id, "alias": alias}
+        body: dict[str, Any] = {"experiment_id": experiment_id, "alias": alias}
         body |= {key: value for key, value in given.items() if value is not None}
         return self.post(f"/models/{quoted(name)}/promotions", body, repeatable=True)
 
@@ -185,7 +192,7 @@ class ModelMethods(RecordMethods):
         """
         name, _, number = reference.partition(":")
         path = f"/models/{quoted(name)}" + (f"/versions/{quoted(number)}" if number else "")
-        self.call("DELETE", path, params={"force": force})
+        self.delete(path, force=force)
 
     def export_model(
         self,
@@ -195,7 +202,7 @@ class ModelMethods(RecordMethods):
         *,
         code: str | os.PathLike[str] | None = None,
         **more: Any,
-    ) -> Json:
+    ) -> schema.ExperimentDetail:
         """Submit a job that exports a version; return its experiment.
 
         reference: "NAME:3", "NAME@production", or "NAME" for the newest version. formats: of
@@ -203,7 +210,7 @@ class ModelMethods(RecordMethods):
         load its data, where they are your own. more: other sections of the document, such as
         `environment`. When it has ended, `pull_model` fetches an export with its `format`.
         """
-        document: Json = {
+        document: dict[str, Any] = {
             "name": f"export {reference}",
             "export": {"model": reference, "formats": list(formats)},
             "outputs": {"exclude": [".exporting/"]},  # what is not compared yet
@@ -213,11 +220,12 @@ class ModelMethods(RecordMethods):
             document.setdefault("code", {"path": "."})
         return self.submit(document, code=code)
 
-    def model_exports(self, reference: str) -> list[Json]:
+    def model_exports(self, reference: str) -> list[schema.ModelExportJobOut]:
         """Return the jobs that export a version, newest first, each with its exports."""
         version = self.model_version(reference)
-        path = f"/models/{quoted(version['model'])}/versions/{version['number']}/exports"
-        return list(self.pages(path))
+        return list(
+            self.pages(f"/models/{quoted(version['model'])}/versions/{version['number']}/exports")
+        )
 
     def pull_model(
         self,

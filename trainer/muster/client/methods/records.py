@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from muster.numbers import decode_number
 
-from ..connection import Json
 from ..errors import Refused
 from ..frames import Frame
 from ..waiting import Looks, streaming, waiting
 from .experiments import ExperimentMethods
 
 if TYPE_CHECKING:
+    from .. import schema
     from ..outputs import Fetched
 
 
@@ -54,7 +54,7 @@ class RecordMethods(ExperimentMethods):
         tail: int | None = None,
         follow: bool = False,
         poll_s: float = 0.7,
-    ) -> Iterator[list[Json] | float]:
+    ) -> Iterator[list[schema.LogLine] | float]:
         """Yield lists of log lines of a trial, or of an experiment, in order, and in between the
         seconds to wait before looking again; `log_lines` yields the lines one by one. Each comes once: a
         last line without an end only when the log is complete, or when nothing is followed.
@@ -83,12 +83,12 @@ class RecordMethods(ExperimentMethods):
             raise ValueError("a log is of a trial or of an experiment: give one of their ids")
         if experiment_id is not None:
             params["trial"] = list(trials) or None
-            path = f"/experiments/{experiment_id}/logs"
-        else:
-            path = f"/trials/{trial_id}/logs"
+        kind, number = (
+            ("trials", trial_id) if experiment_id is None else ("experiments", experiment_id)
+        )
 
-        def page_at(**place: Any) -> Json:
-            return self._json(self.call("GET", path, params={**params, **place}))
+        def page_at(**place: Any) -> schema.LogPage:
+            return self.get(f"/{kind}/{number}/logs", **{**params, **place})
 
         if tail is None:
             page = page_at(**{"from": "head"})
@@ -109,7 +109,7 @@ class RecordMethods(ExperimentMethods):
     log_lines = streaming(log_batches)
 
     @staticmethod
-    def _last_lines(page_at: Callable[..., Json], count: int) -> Json:
+    def _last_lines(page_at: Callable[..., schema.LogPage], count: int) -> schema.LogPage:
         """Return a page with the last `count` lines, which may take several pages of the server."""
         last = page_at(**{"from": "tail", "limit": min(count, LOG_PAGE_LIMIT)})
         pieces, left, older = [last["lines"]], count - len(last["lines"]), last["older"]
@@ -119,7 +119,7 @@ class RecordMethods(ExperimentMethods):
             left, older = left - len(page["lines"]), page["older"]
         return {**last, "lines": [line for piece in reversed(pieces) for line in piece]}
 
-    def metrics(self, trial_id: int) -> list[Json]:
+    def metrics(self, trial_id: int) -> list[schema.SeriesInfo]:
         """Return every series of a trial with its summary: name, rank, count, min, max, last."""
         return list(self.get(f"/trials/{trial_id}/metrics")["items"])
 
@@ -217,7 +217,7 @@ class RecordMethods(ExperimentMethods):
                 )
         return Frame.of_rows(rows)
 
-    def outputs(self, trial_id: int) -> list[Json]:
+    def outputs(self, trial_id: int) -> list[schema.OutputFileOut]:
         """Return the files that a trial wrote, by path."""
         from ..outputs import list_outputs
 
@@ -226,7 +226,7 @@ class RecordMethods(ExperimentMethods):
     @waiting
     def wait_for_outputs(
         self, trial_id: int, *, timeout_s: float | None = None, poll_s: float = 0.5
-    ) -> Looks[Json]:
+    ) -> Looks[schema.OutputsSummaryOut]:
         """Return the summary of a trial's outputs once it has ended and all of them are collected,
         which is some seconds after its end. Raises TimeoutError."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -259,19 +259,19 @@ class RecordMethods(ExperimentMethods):
 
     def checkpoints(
         self, trial_id: int | None = None, *, experiment_id: int | None = None
-    ) -> list[Json]:
+    ) -> list[schema.CheckpointOut] | list[schema.CheckpointListItem]:
         """Return the checkpoints of a trial, of an experiment, or all that there are, newest first."""
         if trial_id is not None:
             return list(self.pages(f"/trials/{trial_id}/checkpoints"))
         return list(self.pages("/checkpoints", experiment=experiment_id))
 
-    def pin_checkpoint(self, checkpoint_id: int) -> Json:
+    def pin_checkpoint(self, checkpoint_id: int) -> schema.CheckpointListItem:
         """Keep a checkpoint, whatever the policy of its experiment."""
-        return self._act("checkpoints", checkpoint_id, "pin")
+        return self.post(f"/checkpoints/{checkpoint_id}:pin", repeatable=True)
 
-    def unpin_checkpoint(self, checkpoint_id: int) -> Json:
+    def unpin_checkpoint(self, checkpoint_id: int) -> schema.CheckpointListItem:
         """Leave a checkpoint to the policy of its experiment again."""
-        return self._act("checkpoints", checkpoint_id, "unpin")
+        return self.post(f"/checkpoints/{checkpoint_id}:unpin", repeatable=True)
 
     @waiting
     def export_checkpoint(self, checkpoint_id: int, to: str | os.PathLike[str]) -> Looks[Path]:
@@ -299,7 +299,7 @@ def _number(value: Any) -> Any:
     return decode_number(value) if value in _NAMES else value
 
 
-def _x_of(curve: Json, i: int, x: Axis) -> Any:
+def _x_of(curve: schema.Curve, i: int, x: Axis) -> Any:
     series = curve["series"]
     if curve["x"] is not None:
         return _number(curve["x"][i])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from ...output import CommandFailure, JsonOption, console, escape, print_json, s
 from ...trials import TrialArgument, address, find_trial
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 POLL_S = 1.0
 PROBES = {
@@ -76,15 +76,15 @@ def diagnose(
         _show(found, address(chosen))
 
 
-def _newest(client: Client, trial: dict[str, Any]) -> dict[str, Any]:
-    found: list[dict[str, Any]] = client.get(f"/trials/{trial['id']}/diagnoses", limit=1)["items"]
+def _newest(client: Client, trial: schema.TrialOut) -> schema.DiagnosisOut:
+    found = client.get(f"/trials/{trial['id']}/diagnoses", limit=1)["items"]
     if not found:
         name = address(trial)
         raise CommandFailure(f"Trial {name} has not been diagnosed.", f"muster diagnose {name}")
     return found[0]
 
 
-def _follow(client: Client, found: dict[str, Any]) -> dict[str, Any]:
+def _follow(client: Client, found: schema.DiagnosisOut) -> schema.DiagnosisOut:
     """Follow a diagnosis until it has ended, with a line for each probe that has."""
     said: set[str] = set()
     if found["state"] == "running":
@@ -105,7 +105,7 @@ def _follow(client: Client, found: dict[str, Any]) -> dict[str, Any]:
         found = client.get(f"/diagnoses/{found['id']}")
 
 
-def _show(found: dict[str, Any], trial: str) -> None:
+def _show(found: schema.DiagnosisOut, trial: str) -> None:
     if found["state"] != "complete":
         say(f"Diagnosis {found['id']} of trial {trial} is {found['state']}.")
     else:
@@ -130,7 +130,7 @@ def _show(found: dict[str, Any], trial: str) -> None:
         say(escape(note))
 
 
-def _show_advice(trial: str, advice: dict[str, Any]) -> None:
+def _show_advice(trial: str, advice: schema.AdviceOut) -> None:
     gain = ""
     if advice["gain"] is not None:
         gain = f" {_gain(advice['gain'], is_bound=advice['is_bound'])}"
@@ -144,19 +144,20 @@ def _show_advice(trial: str, advice: dict[str, Any]) -> None:
         print(f"  experiment {applied['experiment_id']} ({applied['state']}): {achieved}")
 
 
-def _gain(gain: dict[str, Any], *, is_bound: bool) -> str:
+def _gain(gain: schema.EstimateOut, *, is_bound: bool) -> str:
     """Return the gain as text, for example "predicted 12.5 % more samples/s"; from a factor of 2
     on, as a factor."""
     most = "at most" if is_bound else "predicted"
     if gain["value"] < 1:
         value, interval, num = _estimate(gain, 100, " %")
         return f"{most} {value} more samples/s ({interval}, n={num})"
-    times = {k: v if k == "num" else 1 + v for k, v in gain.items()}
+    low, high = 1 + gain["low"], 1 + gain["high"]
+    times: schema.EstimateOut = {**gain, "value": 1 + gain["value"], "low": low, "high": high}
     value, interval, num = _estimate(times, 1, " times")
     return f"{most} {value} the samples/s ({interval}, n={num})"
 
 
-def _estimate(found: dict[str, Any] | None, times: float, unit: str) -> tuple[str, str, str]:
+def _estimate(found: schema.EstimateOut | None, times: float, unit: str) -> tuple[str, str, str]:
     if found is None:
         return "-", "-", "-"
     low, high = found["low"] * times, found["high"] * times

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,6 +11,13 @@ from ...follow import communication_text, speed_text
 from ...output import JsonOption, console, escape, print_json, say, table
 from ...trials import TrialArgument, address, find_trial
 
+if TYPE_CHECKING:
+    from muster.client import schema
+
+BESIDE: dict[Literal["other_idle_ms", "validation_ms"], str] = {
+    "other_idle_ms": "IDLE",
+    "validation_ms": "VALIDATION",
+}
 SHORT = {
     "time/data_wait_ms": "data",
     "time/host_to_device_ms": "to device",
@@ -52,8 +59,8 @@ def performance(
         "of each rank, in milliseconds per step."
     )
     say(_in_short(found) + ".")
-    if found.get("source"):
-        say(found["source"])
+    if source := found.get("source"):
+        say(source)
     for use in found.get("foreign", []):
         say(f"{use}, which may have slowed its steps.")
     if found["bottleneck"] is not None:
@@ -70,13 +77,14 @@ def performance(
         out.print(_stages(found["stages"]))
         if found["imbalance"] is not None:
             say(f"The slowest stage computes {found['imbalance']:.0%} longer than the mean.")
-    if found["culprit"] is not None and found["bottleneck"]["kind"] != "waiting":
-        say(found["culprit"]["reason"])
+    bottleneck, culprit = found["bottleneck"], found["culprit"]
+    if culprit is not None and (bottleneck is None or bottleneck["kind"] != "waiting"):
+        say(culprit["reason"])
 
 
-def _in_short(found: dict[str, Any]) -> str:
+def _in_short(found: schema.PerformanceOut) -> str:
     """Return what the head of the trial's page shows."""
-    speed, share = speed_text(found), communication_text(found)
+    speed, share = speed_text(found["figures"]), communication_text(found["figures"])
     parts = [f"{_ms(found['figures'].get('time/step_ms'))} ms per step"]
     if speed != "–":
         parts.insert(0, speed)
@@ -85,12 +93,10 @@ def _in_short(found: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _ranks(ranks: list[dict[str, Any]]) -> Any:
+def _ranks(ranks: list[schema.RankStepsOut]) -> Any:
     parts = [name for name in SHORT if any(name in r["parts"] for r in ranks)]
     beside = {
-        name: title
-        for name, title in (("other_idle_ms", "IDLE"), ("validation_ms", "VALIDATION"))
-        if any(r[name] is not None for r in ranks)
+        name: title for name, title in BESIDE.items() if any(r[name] is not None for r in ranks)
     }
     headers = (SHORT[p].upper() for p in parts)
     names = ("RANK", "ROWS", "STEP", *headers, *beside.values(), "WAIT", "HELD UP")
@@ -108,7 +114,7 @@ def _ranks(ranks: list[dict[str, Any]]) -> Any:
     return shown
 
 
-def _traffic(traffic: list[dict[str, Any]]) -> Any:
+def _traffic(traffic: list[schema.KindTrafficOut]) -> Any:
     numbers = ("RANKS", "COUNT", "BYTES", "TIME", "TRANSFER", "WAIT", "BUS MB/S")
     shown = table("GROUP", "KIND", *numbers, right=numbers)
     for kind in traffic:
@@ -127,7 +133,7 @@ def _traffic(traffic: list[dict[str, Any]]) -> Any:
     return shown
 
 
-def _rare(traffic: list[dict[str, Any]], *, is_of_steps: bool) -> list[str]:
+def _rare(traffic: list[schema.KindTrafficOut], *, is_of_steps: bool) -> list[str]:
     """Return a sentence for each kind that only some steps have: the table averages it over all
     steps."""
     of = "steps" if is_of_steps else "rows"
@@ -139,7 +145,7 @@ def _rare(traffic: list[dict[str, Any]], *, is_of_steps: bool) -> list[str]:
     ]
 
 
-def _stages(stages: list[dict[str, Any]]) -> Any:
+def _stages(stages: list[schema.StageOut]) -> Any:
     shown = table(
         "STAGE", "RANKS", "COMPUTE", "BUBBLE", "STEP", right=("COMPUTE", "BUBBLE", "STEP")
     )

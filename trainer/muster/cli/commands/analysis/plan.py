@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,10 +14,10 @@ from ...sending import CodeOption, read_document, send_code
 from ...trials import TrialReference, find_trial, parse_trial
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 ABOUT = {"memory": "Tensors in a slot", "bytes": "Bytes per step", "step": "Time of a step"}
-PARTS = ("parameters", "gradients", "optimizer", "activations", "buffers", "total")
+PARTS: Final = ("parameters", "gradients", "optimizer", "activations", "buffers", "total")
 
 
 def plan(
@@ -48,17 +48,16 @@ def plan(
         raise typer.BadParameter("give a document or --trial, not both")
     with client_of_environment() as client:
         if trial is not None:
-            path = f"/trials/{find_trial(client, trial)['id']}/plan"
-            found = settled(lambda: client.get(path))
-        else:
-            assert file is not None
-            found = _plan(client, file, list(overrides or []), slot_memory_gb, code)
+            trial_id = find_trial(client, trial)["id"]
+            compared = settled(lambda: client.get(f"/trials/{trial_id}/plan"))
+            print_json(compared) if as_json else _print_trial(compared)
+            return
+        assert file is not None
+        found = _plan(client, file, list(overrides or []), slot_memory_gb, code)
     if as_json:
         print_json(found)
-    elif not found["known"] and trial is None:
+    elif not found["known"]:
         say(found["reason"])
-    elif trial is not None:
-        _print_trial(found)
     else:
         _print_plan(found)
 
@@ -69,7 +68,7 @@ def _plan(
     overrides: list[str],
     slot_memory_gb: float | None,
     code: Path | None,
-) -> dict[str, Any]:
+) -> schema.PlanOut:
     document = read_document(file)
     asked = {
         "document": document,
@@ -83,7 +82,7 @@ def _plan(
     return settled(lambda: client.post("/plans", asked, repeatable=True))
 
 
-def _print_plan(found: dict[str, Any]) -> None:
+def _print_plan(found: schema.PlanOut) -> None:
     slot = found["slot_memory_bytes"]
     say(
         f"{found['num_params']:,} parameters on {found['slots']} slot(s), global batch "
@@ -108,7 +107,7 @@ def _print_plan(found: dict[str, Any]) -> None:
     say(found["time_source"])
 
 
-def _print_trial(found: dict[str, Any]) -> None:
+def _print_trial(found: schema.TrialPlanOut) -> None:
     memory, step = found["memory"], found["step_ms"]
     rows = (
         ("tensors in a slot MB", memory and memory["total"], found["measured_memory_bytes"], 1e6),
@@ -132,7 +131,7 @@ def _print_trial(found: dict[str, Any]) -> None:
         say(f"{ABOUT[remark['about']]}, {remark['ratio']:.2f} of the measured: {remark['text']}")
 
 
-def _memory(strategies: list[dict[str, Any]]) -> Any:
+def _memory(strategies: list[schema.PlannedStrategyOut]) -> Any:
     names = (*(f"{p.upper()} MB" for p in PARTS), "LINK MB", "STEP MS")
     shown = table("STRATEGY", *names, "FITS", right=names)
     for strategy in strategies:
@@ -149,7 +148,7 @@ def _memory(strategies: list[dict[str, Any]]) -> Any:
     return shown
 
 
-def _traffic(strategies: list[dict[str, Any]]) -> Any:
+def _traffic(strategies: list[schema.PlannedStrategyOut]) -> Any:
     numbers = ("MEMBERS", "COUNT", "MB")
     shown = table("STRATEGY", "GROUP", "KIND", *numbers, right=numbers)
     for strategy in strategies:

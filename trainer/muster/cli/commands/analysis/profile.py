@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from ...output import CommandFailure, JsonOption, console, escape, print_json, s
 from ...trials import TrialArgument, address, find_trial
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 POLL_S = 0.5
 
@@ -39,9 +39,9 @@ def profile(
     """
     with client_of_environment() as client:
         chosen = find_trial(client, trial)
-        path = f"/trials/{chosen['id']}/profiles"
+        trial_id = chosen["id"]
         if last:
-            windows: list[dict[str, Any]] = client.get(path)["items"]
+            windows = client.get(f"/trials/{trial_id}/profiles")["items"]
             if not windows:
                 raise CommandFailure(
                     f"Trial {address(chosen)} has no stored traces.", f"muster profile {trial}"
@@ -49,10 +49,10 @@ def profile(
             found = windows[0]
         else:
             body = {"ranks": _ranks(ranks), "steps": steps}
-            found = client.post(path, body)
+            found = client.post(f"/trials/{trial_id}/profiles", body)
         while not found["is_complete"]:
             time.sleep(POLL_S)
-            found = client.get(f"{path}/{found['no']}")
+            found = client.get(f"/trials/{trial_id}/profiles/{found['no']}")
         files = _fetch(client, chosen, found, output)
     if as_json:
         print_json({**found, "files": [str(file) for file in files]})
@@ -83,7 +83,7 @@ def _ranks(text: str) -> list[int]:
 
 
 def _fetch(
-    client: Client, trial: dict[str, Any], found: dict[str, Any], folder: Path
+    client: Client, trial: schema.TrialOut, found: schema.ProfileOut, folder: Path
 ) -> list[Path]:
     """Download the available traces; an existing file is overwritten."""
     files = []

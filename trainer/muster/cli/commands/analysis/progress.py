@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from muster import wire
 from ...absent import client_of_environment
 from ...output import JsonOption, console, escape, print_json, say, table
 from ...trials import TrialArgument, address, find_trial
+
+if TYPE_CHECKING:
+    from muster.client import schema
 
 WAIT_S = 30.0
 """Seconds to wait for the answers of all ranks."""
@@ -78,24 +81,25 @@ def stacks(
         say(f"{missing} of {found['num_expected']} ranks have not answered within {WAIT_S:.0f} s.")
 
 
-def _num_answers(found: dict[str, Any]) -> int:
+def _num_answers(found: schema.StacksOut) -> int:
     """Return how many processes have answered; NCCL's status is no process's."""
     return sum(rank["rank"] != wire.RAS_RANK for rank in found["ranks"])
 
 
-def _ranks(ranks: list[dict[str, Any]]) -> Any:
+def _ranks(ranks: list[schema.RankProgressOut]) -> Any:
     names = ("RANK", "NODE", "PROCESS", "STEP", "PHASE", "GROUP", "LAST", "CALLED", "OVER", "AT")
     shown = table(*names, right=("RANK", "STEP", "CALLED", "OVER"))
     for rank in ranks:
-        own = (
+        own: tuple[str, ...] = (
             str(rank["rank"]),
             escape(rank["node_name"]),
             rank["process"] or "-",
             "-" if rank["step"] is None else str(rank["step"]),
             rank["phase"] or "-",
         )
-        for group in rank["groups"] or [None]:
-            counts = ("-",) * 5
+        groups: list[schema.GroupCountOut | None] = [*rank["groups"]]
+        for group in groups or [None]:
+            counts: tuple[str, ...] = ("-",) * 5
             if group is not None:
                 counts = (
                     escape(group["group"]),

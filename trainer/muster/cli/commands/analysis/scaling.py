@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ...absent import client_of_environment
 from ...output import CommandFailure, JsonOption, console, escape, number, print_json, say, table
 from ...trials import ExperimentArgument
+
+if TYPE_CHECKING:
+    from muster.client import Client, schema
 
 POLL_S = 1.0
 PARTS = ("compute", "optimizer", "data", "transfer", "wait", "other")
@@ -74,18 +77,20 @@ def scaling(
                 "slots": _numbers("--slots", slots, int), "mode": mode, "repeats": repeats,
                 "steps": steps, "slot_hours": slot_hours,
             }  # fmt: skip
+            report: schema.ScalingReportDetail | schema.ScalingReportOut
             report = client.post(f"/experiments/{experiment}/scaling-reports", asked)
         else:
             report = _newest(client, experiment)
-        path = f"/scaling-reports/{report['id']}"
+        no = report["id"]
         if cancel:
-            report = client.post(f"{path}:cancel")
+            client.post(f"/scaling-reports/{no}:cancel")
         elif not detach:
-            _follow(client, path)
-        report = client.get(path, **wished)
+            _follow(client, no)
+        report = client.get(f"/scaling-reports/{no}", **wished)
         if output is not None:
             form = "csv" if output.suffix == ".csv" else "markdown"
-            written = client.call("GET", f"{path}/export", params={"format": form, **wished})
+            params = {"format": form, **wished}
+            written = client.call("GET", f"/scaling-reports/{no}/export", params=params)
             output.write_text(written.text)
     if as_json:
         print_json(report)
@@ -95,22 +100,21 @@ def scaling(
         say(f"Wrote {output}.")
 
 
-def _newest(client: Any, experiment: int) -> dict[str, Any]:
+def _newest(client: Client, experiment: int) -> schema.ScalingReportOut:
     found = client.get(f"/experiments/{experiment}/scaling-reports", limit=1)["items"]
     if not found:
         raise CommandFailure(
             f"Experiment {experiment} has no scaling report.",
             f"create one: muster scaling {experiment} --slots 1,2,4",
         )
-    report: dict[str, Any] = found[0]
-    return report
+    return found[0]
 
 
-def _follow(client: Any, path: str) -> None:
+def _follow(client: Client, no: int) -> None:
     """Follow until it has ended, with a line for each run that is over."""
     num_shown = 0
     while True:
-        report = client.get(path)
+        report = client.get(f"/scaling-reports/{no}")
         for point in report["points"][num_shown:]:
             if point["step_ms"] is None and not point["problem"]:
                 break
@@ -126,7 +130,7 @@ def _follow(client: Any, path: str) -> None:
         time.sleep(POLL_S)
 
 
-def _print(report: dict[str, Any]) -> None:
+def _print(report: schema.ScalingReportDetail) -> None:
     say(
         f"Scaling report {report['id']} of experiment {report['experiment_id']}: {report['mode']}, "
         f"{report['state']}, {report['num_over']} of {report['num_runs']} runs done. "
@@ -137,14 +141,15 @@ def _print(report: dict[str, Any]) -> None:
     out = console()
     out.print(_measured(report["sizes"]))
     out.print(_parts(report["sizes"]))
-    _print_model(report["model"])
+    if report["model"] is not None:
+        _print_model(report["model"])
     if report["predictions"]:
         out.print(_predictions(report["predictions"]))
         for doubt in sorted({p["doubt"] for p in report["predictions"]} - {""}):
             say(doubt)
 
 
-def _measured(sizes: list[dict[str, Any]]) -> Any:
+def _measured(sizes: list[schema.ScalingSizeOut]) -> Any:
     names = ("SLOTS", "RUNS", "STEPS", "STEP MS", "SAMPLES/S", "SPEED-UP", "EFFICIENCY")
     shown = table(*names, right=names)
     for size in sizes:
@@ -157,7 +162,7 @@ def _measured(sizes: list[dict[str, Any]]) -> Any:
     return shown
 
 
-def _parts(sizes: list[dict[str, Any]]) -> Any:
+def _parts(sizes: list[schema.ScalingSizeOut]) -> Any:
     names = ("SLOTS", *(f"{p.upper()} MS" for p in PARTS), "HIDDEN MS")
     shown = table(*names, right=names)
     for size in sizes:
@@ -166,12 +171,11 @@ def _parts(sizes: list[dict[str, Any]]) -> Any:
     return shown
 
 
-def _print_model(model: dict[str, Any]) -> None:
+def _print_model(model: schema.CostModelOut) -> None:
     bandwidth, latency = model["bandwidth_bytes_per_s"], model["latency_us"]
     if bandwidth is not None:
-        millions = {k: v if k == "n" or v is None else v / 1e6 for k, v in bandwidth.items()}
         say(
-            f"Network: {_figure(millions)} MB/s (n={bandwidth['n']})"
+            f"Network: {_figure(bandwidth, 1e6)} MB/s (n={bandwidth['n']})"
             + (
                 "."
                 if latency is None
@@ -184,7 +188,7 @@ def _print_model(model: dict[str, Any]) -> None:
         say(reason)
 
 
-def _predictions(predictions: list[dict[str, Any]]) -> Any:
+def _predictions(predictions: list[schema.PredictionOut]) -> Any:
     names = ("SLOTS", "STEP MS", "COMMUNICATION MS", "IN THE OPEN MS", "SAMPLES/S", "EFFICIENCY")
     shown = table("NETWORK", *names, right=names)
     for p in predictions:
@@ -203,14 +207,16 @@ def _predictions(predictions: list[dict[str, Any]]) -> Any:
     return shown
 
 
-def _figure(figure: dict[str, Any]) -> str:
-    """Return a figure with its 95% interval, for example "12.3 [11.9, 12.7]"; alone if there is
+def _figure(figure: schema.ScalingEstimateOut, unit: float = 1.0) -> str:
+    """Return a figure in a unit with its 95% interval, for example "12.3 [11.9, 12.7]"; alone if there is
     none. An interval wider than the figure means that the figure is unknown."""
-    if figure["low"] is None or figure["high"] is None or figure["low"] == figure["high"]:
-        return number(figure["value"])
+    value = number(figure["value"] / unit)
+    low, high = figure["low"], figure["high"]
+    if low is None or high is None or low == high:
+        return value
     if not figure["is_determined"]:
         return "inconclusive; add repeats"
-    return f"{number(figure['value'])} [{number(figure['low'])}, {number(figure['high'])}]"
+    return f"{value} [{number(low / unit)}, {number(high / unit)}]"
 
 
 def _numbers(option: str, text: str, kind: Any) -> list[Any]:
