@@ -37,7 +37,8 @@ from support.needs import provide
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-COMPUTING_AREAS = ["unit", "simulation", "policy", "api", "loops"]
+COMPUTING_AREAS = ["policy", "unit", "api", "loops", "simulation"]
+"""What a change breaks most often comes first, and the histories that nearly always pass come last."""
 WATCHING_AREAS = ["agent", "sdk", "chaos", "training", "integration", "e2e"]
 """Their tests start processes and wait for them. `e2e`, which uses the processors best, comes last: when it
 begins, little else is left to run beside it."""
@@ -50,6 +51,8 @@ RERUN_AREAS = {"unit", "api", "loops", *WATCHING_AREAS}
 MAX_UNSTEADY = 4
 """Up to so many failed tests of such an area are run once more, when nothing else runs, and named
 whatever comes of it."""
+NUM_SLOWEST = 10
+"""Of the files, so many are named with the time of their tests."""
 PARALLEL_AREAS = {
     # worksteal gives each worker a contiguous part: few pay for the same module's fixtures.
     "unit": "worksteal",
@@ -103,6 +106,8 @@ class Tests:
         """Those that passed only when they were run again."""
         self.skipped: Counter[str] = Counter()
         """Number of tests that were skipped, by the reason."""
+        self.seconds: Counter[str] = Counter()
+        """Duration of the tests of each file, by module name."""
 
     def read(self, report: Path) -> None:
         """Count the tests in pytest's report, and note those that failed or had an error."""
@@ -112,6 +117,7 @@ class Tests:
             kinds = {"failure": "failed", "error": "errors", "skipped": "skipped"}
             kind = next((kinds[child.tag] for child in case if child.tag in kinds), "passed")
             self.counts[kind] += 1
+            self.seconds[module_of(case.get("classname", ""))] += float(case.get("time", "0"))
             if kind in ("failed", "errors"):
                 self.failed.append(f"{case.get('classname')}::{case.get('name')}")
             for skipped in case.iter("skipped"):
@@ -121,11 +127,19 @@ class Tests:
         self.counts += other.counts
         self.unsteady += other.unsteady
         self.skipped += other.skipped
+        self.seconds.update(other.seconds)
 
     def __str__(self) -> str:
         kinds = ("failed", "errors", "passed", "skipped")
         parts = [f"{self.counts[kind]} {kind}" for kind in kinds if self.counts[kind]]
         return ", ".join(parts) or "no tests ran"
+
+
+def module_of(class_name: str) -> str:
+    """Return the test module of a class name in pytest's report: without classes of the module."""
+    parts = class_name.split(".")
+    last = next((i for i, part in enumerate(parts) if part.startswith("test_")), len(parts))
+    return ".".join(parts[: last + 1])
 
 
 def environment() -> dict[str, str]:
@@ -317,7 +331,9 @@ def _pytest(
 ) -> bool:
     # What failed last is remembered for each area: another may run at the same time.
     remembered = f"--override-ini=cache_dir={ROOT}/.pytest_cache/{area}"
-    return counted([remembered, *(files or [f"tests/{area}"]), *options], tests, manner)
+    return counted(
+        [remembered, "--failed-first", *(files or [f"tests/{area}"]), *options], tests, manner
+    )
 
 
 class Run:
@@ -455,6 +471,8 @@ def main() -> int:
             f"{'ok    ' if outcome.ok else 'FAILED'}  {outcome.name:<12} {outcome.seconds:6.1f} s"
             f"  {outcome.busy_s:6.1f} s of the processors"
         )
+    for module, seconds in tests.seconds.most_common(NUM_SLOWEST):
+        print(f"slow  {seconds:7.1f} s  {module}")
     for reason, count in tests.skipped.most_common():
         print(f"skipped {count:>5}  {reason}")
     for test in tests.unsteady:

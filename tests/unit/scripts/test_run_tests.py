@@ -120,6 +120,8 @@ def test_what_runs_side_by_side_is_told_whole_and_run_again_at_the_end(
     monkeypatch.setattr(sys, "argv", ["run_tests.py", *areas])
     assert run_tests.main() == code
     output = capfd.readouterr().out
+    slow = [line.split()[-1] for line in output.splitlines() if line.startswith("slow ")]
+    assert sorted(slow) == sorted(f"tests.{area}.test_{area}" for area in areas)
     titles = titles_in(output)
     assert sorted(titles[:4]) == sorted(areas)
     again = ["run again, alone: tests.agent.test_agent::test_it"] if script != PASSES else []
@@ -160,6 +162,26 @@ def test_what_is_skipped_is_told_with_the_reason(
     output = capfd.readouterr().out
     assert "skipped     2  no walls" in output
     assert " 2 skipped in " in output.splitlines()[-1]
+
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.api.test_logs" name="test_a" time="1.5"/>
+<testcase classname="tests.api.test_logs.TestPages" name="test_b" time="2.25"/>
+<testcase classname="tests.api.test_live" name="test_c" time="3.0"/>
+</testsuite></testsuites>"""
+
+
+def test_files_are_ranked_by_the_time_of_all_their_tests(
+    run_tests: ModuleType, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT)
+    tests = run_tests.Tests()
+    tests.read(report)
+    assert tests.seconds.most_common() == [
+        ("tests.api.test_logs", 3.75),
+        ("tests.api.test_live", 3.0),
+    ]
 
 
 @pytest.mark.parametrize(
