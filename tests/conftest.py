@@ -8,10 +8,12 @@ import gc
 import gzip
 import itertools
 import os
+import re
 import shutil
 import signal
 import sqlite3
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -148,16 +150,41 @@ def sqlite_url(tmp_path: Path, _sqlite_template: Path) -> str:
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest) -> str:
     """The database most tests use: SQLite, or PostgreSQL with MUSTER_TEST_DATABASE=postgres; each of
-    the two with the mark `both_databases`."""
+    the two with the mark `both_databases`, one of the two by turns with `either_database`."""
     kind = f"{os.environ.get('MUSTER_TEST_DATABASE', 'sqlite')}_url"
     url: str = request.getfixturevalue(getattr(request, "param", kind))
     return url
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    is_marked = metafunc.definition.get_closest_marker("both_databases") is not None
-    if is_marked and "database_url" in metafunc.fixturenames:
+    marks = {mark.name for mark in metafunc.definition.iter_markers()}
+    if marks & {"both_databases", "either_database"} and "database_url" in metafunc.fixturenames:
         metafunc.parametrize("database_url", KINDS_OF_DATABASE, indirect=True)
+
+
+@pytest.hookimpl(trylast=True)  # After marks that an area gives to its tests.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run each test with the mark `either_database` on one of the two kinds, chosen by its name: the
+    code above them is the same, and each kind still gets half of the tests. With
+    MUSTER_TEST_DATABASES=both every one runs on both, as do those with the mark `both_databases`."""
+    if os.environ.get("MUSTER_TEST_DATABASES") == "both":
+        return
+    left_out = [item for item in items if not _is_dealt(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if _is_dealt(item)]
+
+
+def _is_dealt(item: pytest.Item) -> bool:
+    marks = {mark.name for mark in item.iter_markers()}
+    if "either_database" not in marks or "both_databases" in marks:
+        return True
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    kind = params.get("database_url") or params.get("any_database_url")
+    # Without its subfolder, so that a test that is moved stays on its kind.
+    area = item.path.relative_to(Path(__file__).parent).parts[0]
+    nodeid = f"tests/{area}/{item.path.name}::{item.nodeid.partition('::')[2]}"
+    name = re.sub(r"\b(sqlite|postgres)\b", "", nodeid)
+    return kind is None or kind == ("sqlite_url", "postgres_url")[zlib.crc32(name.encode()) % 2]
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,5 @@
 """A whole control plane in this process: the real application, a controller, and fake agents."""
 
-import os
-import re
-import zlib
 from pathlib import Path
 
 import pytest
@@ -27,29 +24,14 @@ ON_BOTH = frozenset(
 
 @pytest.fixture
 def database_url(any_database_url):
-    """A database of either kind; see `pytest_collection_modifyitems`."""
+    """A database of either kind; see `pytest_collection_modifyitems` of all tests."""
     return any_database_url
 
 
-def pytest_collection_modifyitems(config, items):
-    """Run each test on one of the two kinds of database, chosen by its name: the code above them is
-    the same, and each kind still gets half of the tests. With MUSTER_TEST_DATABASES=both every test
-    runs on both."""
-    if os.environ.get("MUSTER_TEST_DATABASES") == "both":
-        return
-    left_out = [item for item in items if not _is_dealt(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if _is_dealt(item)]
-
-
-def _is_dealt(item):
-    kind = getattr(item, "callspec", None) and item.callspec.params.get("any_database_url")
-    if kind is None or Path(__file__).parent not in item.path.parents or item.path.stem in ON_BOTH:
-        return True
-    # Without its subfolder, so that a test that is moved stays on its kind.
-    nodeid = f"tests/loops/{item.path.name}::{item.nodeid.partition('::')[2]}"
-    name = re.sub(r"\b(sqlite|postgres)\b", "", nodeid)
-    return kind == ("sqlite_url", "postgres_url")[zlib.crc32(name.encode()) % 2]
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.path.stem not in ON_BOTH:
+            item.add_marker("either_database")
 
 
 UNREACHED_S = 3600.0

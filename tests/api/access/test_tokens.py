@@ -13,7 +13,7 @@ from muster_server.services.core.accounts import auth
 from muster_server.settings import Settings
 
 # What is revoked with what is decided in SQL.
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.either_database
 
 DAY = dt.timedelta(days=1)
 PASSWORD = "a tolerable passphrase"

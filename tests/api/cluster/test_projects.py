@@ -12,7 +12,7 @@ from muster_server.db.models import EventRow, NodeRow, NodeSlotRow, SpendingRow
 from muster_server.schemas.budgets import PoolOut, ProjectOut
 from muster_server.services.quota.projects import load_projects
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.either_database
 
 API = "/api/v1"
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
@@ -102,6 +102,7 @@ def test_what_cannot_work_is_refused(admin_client, body, code):
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, code)
 
 
+@pytest.mark.both_databases
 def test_spending_is_summed_and_its_count_begins_anew(admin_client, member_client, database):
     submit(member_client)
     submit(member_client)
@@ -129,6 +130,7 @@ def test_changes_are_among_the_events_of_the_project(admin_client, viewer_client
         assert len(session.scalars(select(EventRow)).all()) == 2, "the same again is no change"
 
 
+@pytest.mark.both_databases
 def test_projects_are_paged_by_name(admin_client, viewer_client):
     for name in ("c", "a", "b"):
         admin_client.post(f"{API}/projects", json={"name": name})

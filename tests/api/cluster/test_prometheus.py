@@ -16,7 +16,7 @@ from muster_server.telemetry import cluster, families
 from muster_server.telemetry.families import FAMILIES
 from support.data import add_attempt, add_experiment, add_trial, add_worker
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.either_database
 
 METRICS = "/metrics"
 STANDARD = ("process_", "python_")
@@ -86,6 +86,7 @@ def test_a_revoked_token_is_out_at_once(connect, admin_client):
     assert monitor.get(METRICS).status_code == 401
 
 
+@pytest.mark.both_databases
 def test_an_outage_of_the_database_is_told(app, connect, make_user_token, fresh):
     monitor = connect(token=make_user_token("viewer"))
     assert "muster_database_up 1.0" in monitor.get(METRICS).text
@@ -159,6 +160,7 @@ def test_requests_are_counted_by_route_and_never_by_address(client, viewer_clien
     assert value(found, "muster_http_requests_in_progress") == 1, "this one"
 
 
+@pytest.mark.both_databases
 def test_the_cluster_is_counted(scrape, database, fresh):
     now = clock.now()
     with database.transaction() as session:
@@ -289,6 +291,7 @@ def test_many_scrapes_count_once(scrape, database):
     assert value(scrape(), "muster_nodes", state="ONLINE") == 0, "kept for some seconds"
 
 
+@pytest.mark.both_databases
 def test_connections_of_the_pool_are_told(scrape, database):
     found = scrape()
     assert value(found, "muster_database_pool_max_connections") == database.max_connections

@@ -9,7 +9,7 @@ from muster_server.db.models import AllocationRow, AuditRow, ExperimentRow, Tria
 from muster_server.schemas.operations import BulkOut, BulkPreviewOut
 from muster_server.services.experiments import bulk
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.either_database
 
 API = "/api/v1"
 TRAINER = "name: digits\ntrainer: {model: mlp}\n"
@@ -54,6 +54,7 @@ def desired(database):
         return dict(session.execute(select(ExperimentRow.id, ExperimentRow.desired)).all())
 
 
+@pytest.mark.both_databases
 def test_a_filter_touches_exactly_what_it_selects(member_client, database):
     mine = [submit(member_client, TRAINER + "labels: {team: a}") for _ in range(3)]
     others = [submit(member_client, TRAINER + "labels: {team: b}"), submit(member_client)]
@@ -179,6 +180,7 @@ def test_a_repeated_request_is_answered_as_the_first(member_client, database):
     assert perform(member_client, "stop", seen.digest, key="abc", **selection) == first
 
 
+@pytest.mark.both_databases
 def test_deleting_many_says_what_is_freed_and_leaves_the_others(member_client, database):
     ended = [submit(member_client) for _ in range(2)]
     going_on = submit(member_client)

@@ -43,7 +43,7 @@ from muster_server.schemas.experiments import (
 from muster_server.schemas.operations import DeletionOut
 from support.data import add_attempt
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.either_database
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 API = "/api/v1"
@@ -178,6 +178,7 @@ def test_overrides_are_applied(member_client):
     assert detail["num_trials"] == 1
 
 
+@pytest.mark.both_databases
 def test_a_repeated_submission_with_the_same_key_counts_once(member_client, admin_client):
     first = submit(member_client, key="abc")
     assert submit(member_client, key="abc")["id"] == first["id"]
@@ -232,6 +233,7 @@ def test_preview_of_a_bad_document_is_an_answer_not_an_error(member_client):
 # ---------------------------------------------------------------- lists
 
 
+@pytest.mark.both_databases
 def test_lists_are_newest_first_and_paged(member_client):
     ids = [submit(member_client)["id"] for _ in range(5)]
     seen, cursor = [], None
@@ -254,6 +256,7 @@ def test_a_cursor_we_never_made_is_refused(member_client, cursor):
     assert body["error"]["code"].startswith("request.")
 
 
+@pytest.mark.both_databases
 def test_filters(member_client, database):
     first = submit(member_client, TRAINER.replace("digits", "50%_Digits"))["id"]
     second = submit(member_client, TRAINER + "project: vision")["id"]
@@ -283,6 +286,7 @@ def test_pages_have_a_limit(member_client, limit):
     get(member_client, "/experiments", status=422, limit=limit)
 
 
+@pytest.mark.both_databases
 def test_trials_sorted_by_metric_page_through_ties_and_missing_values(member_client, database):
     document = ASHA.replace("concurrent: 3", "concurrent: 9")
     experiment_id = submit(member_client, document)["id"]
@@ -357,6 +361,7 @@ def test_stop_of_one_trial_leaves_the_others(member_client, database):
     assert desired == {1: "run", 2: "stop", 3: "run"}
 
 
+@pytest.mark.both_databases
 def test_delete_removes_everything_it_recorded(member_client, database):
     experiment_id = submit(member_client, ASHA)["id"]
     assert member_client.delete(f"{API}/experiments/{experiment_id}").status_code == 409
@@ -439,6 +444,7 @@ def test_what_does_not_exist_is_not_found(member_client, method, path):
 # ---------------------------------------------------------------- trials
 
 
+@pytest.mark.both_databases
 def test_a_trial_shows_attempts_workers_groups_and_checkpoints(member_client, database):
     document = TRAINER + "search: {metric: val/loss, goal: min}"
     trial_id = submit(member_client, document)["only_trial_id"]
@@ -599,6 +605,7 @@ def test_a_single_running_trial_says_which_metric_is_not_finite(member_client, d
     assert shown() == (None, None)
 
 
+@pytest.mark.both_databases
 def test_every_experiment_shows_a_metric_in_lists(member_client, database):
     single = submit(member_client)["id"]
     greatest = ASHA.replace("goal: min", "goal: max").replace("val/loss", "val/accuracy")

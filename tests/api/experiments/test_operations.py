@@ -19,7 +19,7 @@ from muster_server.domain.search import Searcher
 from muster_server.schemas.base import Page
 from muster_server.schemas.experiments import ExperimentDetail, ExperimentOut, TrialOut
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.either_database
 
 API = "/api/v1"
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
@@ -246,6 +246,7 @@ def ids(client, **params):
     return [e.id for e in Page[ExperimentOut].model_validate(answer.json()).items]
 
 
+@pytest.mark.both_databases
 def test_the_list_is_filtered_by_label_owner_project_state_and_text(
     member_client, admin_client, database
 ):
@@ -268,6 +269,7 @@ def test_the_list_is_filtered_by_label_owner_project_state_and_text(
         assert answer.json()["error"]["code"] == "experiments.bad_label_filter", bad
 
 
+@pytest.mark.both_databases
 def test_pages_of_a_filtered_list_join_without_gaps(member_client):
     wanted = [submit(member_client, TRAINER + "labels: {team: a}") for _ in range(5)]
     submit(member_client)

@@ -16,7 +16,7 @@ from support.data import (
     metrics_record,
 )
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.either_database
 
 STEPS = range(1, 201)
 
@@ -217,6 +217,7 @@ def test_more_rows_reach_further_back(viewer_client, trial):
     assert [r.num_rows for r in reply.ranks] == [200, 200]
 
 
+@pytest.mark.both_databases
 def test_the_latest_hundred_are_the_latest_hundred_however_far_they_are_apart(
     database, viewer_client
 ):

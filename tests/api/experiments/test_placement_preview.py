@@ -12,7 +12,7 @@ from muster_server.services.scheduling.placement_preview import Foresight
 from muster_server.services.scheduling.snapshot import load_scheduler_snapshot
 from support.data import add_experiment, add_trial
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.either_database
 
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 POLICY = SchedulerPolicy()

@@ -14,7 +14,7 @@ from muster_server.loops.runner import Controller
 from muster_server.schemas.cluster import QueueItem, QueueMoved
 from support.agent import FakeAgent
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.either_database
 
 API = "/api/v1"
 SEARCH = """
@@ -140,6 +140,7 @@ def test_trials_of_a_search_move_one_by_one_or_together(submit, order, move, vie
     assert order() == [other, search, search, search]
 
 
+@pytest.mark.both_databases
 def test_a_move_between_others_that_came_at_once_numbers_them_anew(submit, order, move, database):
     a, b, c, d = (submit(slots=1) for _ in range(4))
     with database.transaction() as session:
@@ -263,6 +264,7 @@ def test_waiting_trials_restart_at_the_end_of_the_list(submit, order, database, 
     assert last["pending_reason"].startswith(f"Restarts at {later:%H:%M:%S} UTC: it crashed. ")
 
 
+@pytest.mark.both_databases
 def test_pages_follow_the_order(submit, viewer_client):
     ids = [submit(slots=1) for _ in range(5)]
     found, cursor = [], None

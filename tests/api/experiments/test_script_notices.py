@@ -13,7 +13,7 @@ from muster_server.domain.states import TrialState
 from muster_server.services.core.events import add_event
 from support.data import NOW, add_attempt, add_experiment, add_trial
 
-pytestmark = pytest.mark.both_databases
+pytestmark = pytest.mark.either_database
 
 MEASURED = {"last": 4.0, "min": 4.0, "max": 4.0, "count": 50, "step": 50}
 
