@@ -16,15 +16,21 @@ import typer
 
 from muster.cli.app import command_line, listing
 from muster.cli.trials import parse_experiment, parse_trial
+from support import preloaded
 
 
 def muster(
     *arguments: str, home: Path, stdin: str = "", **variables: str
 ) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
+    environment |= {"MUSTER_HOME": str(home), **variables}
+    if "PYTHONPATH" not in variables:
+        return preloaded.run(
+            [preloaded.COMMANDS, *arguments], environment=environment, stdin=stdin, timeout_s=60
+        )
     return subprocess.run(
         [sys.executable, "-m", "muster.cli", *arguments],
-        env={**environment, "MUSTER_HOME": str(home), **variables},
+        env=environment,
         input=stdin,
         capture_output=True,
         text=True,
