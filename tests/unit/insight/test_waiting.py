@@ -139,7 +139,7 @@ KINDS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     ms=st.floats(20, 400),

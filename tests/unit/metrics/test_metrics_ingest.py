@@ -450,7 +450,7 @@ records = st.lists(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(records, st.sets(st.integers(0, 7)), st.integers(1, 50))
 def test_what_is_read_does_not_depend_on_when_it_was_compacted(
     tmp_path_factory: pytest.TempPathFactory,

@@ -133,7 +133,7 @@ def decide(snapshot, policy=POLICY):
     return schedule(snapshot, now=NOW, policy=policy)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     snapshot=snapshots,
     policy=st.sampled_from(
@@ -184,7 +184,7 @@ def test_placements_are_whole_free_allowed_and_within_quotas(snapshot, policy):
             assert held[project.id] <= max(project.quotas[CPU], before[project.id])
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(snapshot=snapshots, seed=seeds)
 def test_the_order_of_the_input_does_not_matter(snapshot, seed):
     mix = random.Random(seed)
@@ -197,7 +197,7 @@ def test_the_order_of_the_input_does_not_matter(snapshot, seed):
     assert decide(mixed) == decide(snapshot)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(snapshot=snapshots)
 def test_a_pass_leaves_nothing_to_start(snapshot):
     """Carried out, the next pass starts nobody. (With several projects, ageing or trials that make
@@ -214,7 +214,7 @@ def test_a_pass_leaves_nothing_to_start(snapshot):
     assert [d for d in decide(after, policy) if isinstance(d, Placement)] == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(snapshot=snapshots)
 def test_asking_for_slots_comes_to_an_end(snapshot):
     """Pass after pass, everything carried out at once but giving up slots: each trial is asked at
@@ -267,7 +267,7 @@ def carried_out(snapshot, decisions):
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(snapshot=snapshots)
 def test_preemption_only_helps(snapshot):
     """Victims are less important, preemptible and asked once; with all of them, and not with any
@@ -292,7 +292,7 @@ def test_preemption_only_helps(snapshot):
             assert ask.slots <= victim.request.slots
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(snapshot=snapshots, priority=st.integers(1, 4), seed=seeds)
 def test_victims_are_enough_and_none_is_spare(snapshot, priority, seed):
     """For one gang, against a search of its own: it is helped exactly when helping is possible."""
@@ -411,7 +411,7 @@ def test_an_offer_is_what_was_put_into_it(puts, slots):
     assert offer.largest == max((num for _, num in offered.values()), default=0)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(free=st.dictionaries(st.integers(0, 6), st.integers(1, 5), max_size=6), seed=seeds)
 def test_an_elastic_gang_gets_the_largest_size_that_would_fit_by_itself(free, seed):
     request = random_request(random.Random(seed), most=12)
