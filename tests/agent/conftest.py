@@ -46,7 +46,7 @@ from support.nodes.work_folders import CLUSTER, TRIAL
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], *, timeout_s: float = 30.0, what: str = "") -> T:
+def wait_for(condition: Callable[[], T], *, timeout_s: float = 120.0, what: str = "") -> T:
     """The first truthy answer of `condition`; fails the test when there is none in time."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -117,7 +117,7 @@ class RunningShim:
         message = {"command": command, **fields}
         return asyncio.run(send_command(self.state.control_socket, message))
 
-    def wait_state(self, observed: str, *, timeout_s: float = 60.0) -> wire.StateRecord:
+    def wait_state(self, observed: str, *, timeout_s: float = 120.0) -> wire.StateRecord:
         def found() -> wire.StateRecord | None:
             states = self.of(wire.StateRecord)
             ended = [s for s in states if s.observed in ("EXITED", "PREPARE_FAILED")]
@@ -132,7 +132,7 @@ class RunningShim:
         self.wait_state("READY")
         self.command("start", rendezvous=dataclasses.asdict(rendezvous) if rendezvous else None)
 
-    def wait_exit(self, *, timeout_s: float = 60.0) -> wire.ExitInfo:
+    def wait_exit(self, *, timeout_s: float = 120.0) -> wire.ExitInfo:
         info = self.wait_state("EXITED", timeout_s=timeout_s).exit
         assert info is not None
         assert [r.seq for r in self.records] == list(range(1, len(self.records) + 1))
@@ -280,7 +280,7 @@ class RunningAgent:
     def folder(self, allocation_id: str) -> AllocationFolder:
         return AllocationFolder(self.home, allocation_id)
 
-    def wait_state(self, allocation_id: str, observed: str, *, timeout_s: float = 60.0) -> None:
+    def wait_state(self, allocation_id: str, observed: str, *, timeout_s: float = 120.0) -> None:
         held = self.plane.of(allocation_id)
         try:
             wait_for(lambda: observed in held.states(), timeout_s=timeout_s)
@@ -288,7 +288,7 @@ class RunningAgent:
             print(held.states(), held.exit(), self.words())
             raise
 
-    def wait_exit(self, allocation_id: str, *, timeout_s: float = 60.0) -> wire.ExitInfo:
+    def wait_exit(self, allocation_id: str, *, timeout_s: float = 120.0) -> wire.ExitInfo:
         self.wait_state(allocation_id, "EXITED", timeout_s=timeout_s)
         held = self.plane.of(allocation_id)
         assert [r.seq for r in held.records] == list(range(1, len(held.records) + 1))

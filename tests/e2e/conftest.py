@@ -55,7 +55,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     return ByFileAndWindow(config, log)
 
 
-expect.set_options(timeout=20_000)  # ms; two cores draw a page and train at the same time
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)  # ms; two cores draw a page and train at the same time
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +87,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(
         viewport={"width": 1440, "height": 900}, color_scheme="dark", locale="en-US"
     )
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(PATIENCE_MS)
     yield context
     context.close()
 

@@ -118,22 +118,22 @@ def test_steps_are_traced_and_drawn_by_the_viewer_that_comes_along(
         page.goto(f"{stack.url}/trials/{trial['id']}?tab=performance")
         page.get_by_test_id("profile").click()
         row = page.get_by_test_id("profiles").get_by_role("link", name="Open")
-        expect(row).to_be_visible(timeout=60_000)
+        expect(row).to_be_visible(timeout=180_000)
         with signed_in.expect_page() as opened:
             row.click()
         viewer = opened.value
-        expect(viewer).to_have_title(re.compile("to-be-traced"), timeout=60_000)
+        expect(viewer).to_have_title(re.compile("to-be-traced"), timeout=180_000)
         expect(viewer.locator("canvas").first).to_be_visible()
         picture(viewer, "trace-dark")
         viewer.close()
 
         # Its model, as a file.
         client.stop(made["id"])
-        client.wait(made["id"], timeout_s=60)
+        client.wait(made["id"], timeout_s=180)
         page.goto(f"{stack.url}/trials/{trial['id']}?tab=checkpoints")
         page.get_by_test_id("export-model").first.click()
         link = page.get_by_test_id("export-file")
-        expect(link).to_be_visible(timeout=60_000)
+        expect(link).to_be_visible(timeout=180_000)
         with page.expect_download() as download:
             link.click()
         assert download.value.suggested_filename.endswith(".safetensors")

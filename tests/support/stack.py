@@ -33,7 +33,7 @@ LONGEST_PAUSE_S = 0.5
 
 
 def wait_for(
-    what: str, check: Callable[[], T | None], timeout_s: float = 60.0, *, every_s: float = 0.05
+    what: str, check: Callable[[], T | None], timeout_s: float = 120.0, *, every_s: float = 0.05
 ) -> T:
     """The first value that is neither None nor False; fails naming what did not happen.
 
@@ -176,7 +176,7 @@ class Stack:
             [preloaded.COMMANDS, *arguments],
             environment=self.environment(self.home),
             stdin=stdin,
-            timeout_s=100,
+            timeout_s=280,
         )
 
     def interrupt(self) -> int:

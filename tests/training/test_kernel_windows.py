@@ -13,7 +13,7 @@ from muster_server.domain.insight.step_traffic import ProcessGroup
 from muster_server.domain.insight.steps import analyse
 from support.training.jobs import PARTS, Start
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.torch
 
 WORKERS = Path(__file__).with_name("workers")
 Pair = tuple[dict[str, float], dict[str, float]]
@@ -141,8 +141,10 @@ def test_an_unchanged_script_reports_communication_by_windows(start: Start) -> N
     found = analyse(ranks, [ProcessGroup(name="world", ranks=(0, 1))])
     waits = {rank.rank: rank.wait_ms for rank in found.ranks}
     assert waits[0] is not None
-    assert waits[0] > 50
-    assert waits[1] == pytest.approx(0, abs=30)
+    assert waits[1] is not None
+    # What else the machine does holds up either of them for some time.
+    assert waits[0] - waits[1] > 50
+    assert waits[1] < waits[0] / 2
 
 
 @pytest.mark.parametrize(

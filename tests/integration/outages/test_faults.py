@@ -25,7 +25,7 @@ from support.stack import Stack, processes_of, wait_for
 from support.training.strategies import CASES, document
 from support.training.training_faults import names
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(1800)]
 
 NUM_AGENTS = 3
 STEPS, SAVED_EVERY, STEP_MS = 200, 5, 120
@@ -121,7 +121,7 @@ class Training:
         return [e["message"] for e in self.client.pages(f"/trials/{self.trial['id']}/events")]
 
     def ended(self) -> dict[str, Any]:
-        self.client.wait(self.experiment_id, timeout_s=200)
+        self.client.wait(self.experiment_id, timeout_s=600)
         trial = self.trial
         assert trial["state"] == "COMPLETED", (trial["reason"], self.events())
         return trial

@@ -23,8 +23,10 @@ from support.stack import scripted, wait_for
 
 pytestmark = [
     pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "Slurm is here"),
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(1200),
 ]
+PATIENCE_S = 240.0
+"""Least time that each thing may take: a condition that holds ends the wait, however fast the machine is."""
 
 AGENT = str(Path(sys.executable).parent / "muster-agent")
 TRAINING = """
@@ -68,7 +70,7 @@ def explained(stack: QuickStack, lab: SlurmLab, monkeypatch: pytest.MonkeyPatch)
 
     def wait(what: str, check: Callable[[], Any], timeout_s: float) -> None:
         try:
-            support.stack.wait_for(what, check, timeout_s)
+            support.stack.wait_for(what, check, max(timeout_s, PATIENCE_S))
         except AssertionError as error:
             raise AssertionError(f"{error}\n{diagnosis(stack, lab)}") from None
 

@@ -21,7 +21,7 @@ from muster.code.bundle import make_bundle
 SCRIPT = Path(__file__).with_name("train.py")
 TOLERANCE = 0.05
 """Share of the step by which a figure may be off."""
-TIMEOUT_S = 120.0
+TIMEOUT_S = 280.0
 OUTSIDE = ("outside_busy", "outside_idle")
 """Kinds of time outside the model. Which of them is larger depends on who else has the processor."""
 UNDECIDED = frozenset({"too_early", "no_single_cost", "communication_or_waiting"})
