@@ -310,9 +310,7 @@ def pytest(
         parallel = [f"-n{num}", "--dist=loadfile", "--no-loadscope-reorder"]
     elif deal and NUM_WORKERS > 1:
         parallel = [f"-n{NUM_WORKERS}", f"--dist={deal}"]
-    # With little of the processors a test may take its time.
-    patience = ["--timeout=1800"] if manner.niceness else []
-    return _pytest(area, [*more, *parallel, *patience], tests, manner, files)
+    return _pytest(area, [*more, *parallel], tests, manner, files)
 
 
 def run_again(area: str, more: list[str], tests: Tests, files: Sequence[str] | None = None) -> bool:

@@ -20,7 +20,6 @@ from support.chaos.disks import SmallDisk, can_mount
 from support.chaos.links import Links
 from support.postgres import find_binaries
 
-pytestmark = pytest.mark.timeout(900)  # importing torch on a busy machine
 SEED = int(os.environ.get("MUSTER_CHAOS_SEED", "8"))
 DURATION_S = float(os.environ.get("MUSTER_CHAOS_S", "14"))
 

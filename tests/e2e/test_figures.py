@@ -52,7 +52,6 @@ def in_words(seconds: int) -> str:
     return " ".join(parts)
 
 
-@pytest.mark.timeout(400)
 def test_the_figures_of_a_run_are_equal_everywhere(
     page: Page, stack: Stack, signed_in: BrowserContext
 ) -> None:

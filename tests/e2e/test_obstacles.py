@@ -116,7 +116,6 @@ def meet(window: Page, handler: Callable[[Route], None]) -> None:
     window.route("**/api/v1/**", on_route)
 
 
-@pytest.mark.timeout(400)  # each page tries again for some seconds before it says so
 @pytest.mark.parametrize("kind", OBSTACLES)
 def test_every_page_says_what_is_in_the_way(window: Page, stack: Stack, kind: str) -> None:
     handler, (english, chinese) = OBSTACLES[kind]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from support.stack import Stack, wait_for
 
-pytestmark = pytest.mark.timeout(300)  # a training on a machine that may be busy
 WAIT_MS = 90_000
 DEMO = {
     "name": "planned",

@@ -99,7 +99,6 @@ def refusal_of_a_model(stack: Stack) -> str:
     return str(error["message"])
 
 
-@pytest.mark.timeout(300)  # two wheels are built, and Muster starts twice
 def test_the_core_runs_alone_and_then_with_its_parts(
     installation: Installation, stack: Stack
 ) -> None:

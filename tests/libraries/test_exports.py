@@ -7,14 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import muster
 
 SCRIPT = Path(__file__).with_name("scripts") / "read_gpt2.py"
 
 
-@pytest.mark.timeout(300)
 def test_transformers_loads_it_and_writes_the_same_text(tmp_path: Path) -> None:
     environ = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
     environ |= {

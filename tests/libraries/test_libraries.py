@@ -24,14 +24,12 @@ OWN = ("use_accelerate", "use_lightning", "use_transformers")
 """Scripts that use a class of muster.integrations when they are asked to."""
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("script", sorted(SCRIPTS.glob("use_*.py")), ids=lambda path: path.stem)
 def test_the_library_and_muster_record_the_same(script: Path, tmp_path: Path) -> None:
     captured = run(script, tmp_path, routes=CAPTURE_ROUTES)
     assert len(captured) == 1, "each value by one route"
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("routes", [(), CAPTURE_ROUTES], ids=["alone", "beside capturing"])
 def test_classes_of_muster_record_the_same_once(

@@ -10,8 +10,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pytest
-
 from muster.client import Client, Target
 from muster_server.app import create_app
 from support.live import serving
@@ -42,7 +40,6 @@ def run(script, url, token, folder):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.timeout(300)
 def test_a_script_outside_reads_back_what_it_logged(settings, make_user_token, tmp_path):
     token = make_user_token("member")
     with serving(create_app(settings)) as port:
@@ -67,7 +64,6 @@ def test_a_script_outside_reads_back_what_it_logged(settings, make_user_token, t
     assert [list(row) for row in zip(series["step"], series["value"], strict=True)] == losses
 
 
-@pytest.mark.timeout(300)
 def test_models_are_registered_named_and_loaded_with_the_client(
     settings, make_user_token, tmp_path
 ):
@@ -106,7 +102,6 @@ def test_models_are_registered_named_and_loaded_with_the_client(
     assert pulled.num_files == version["num_files"]
 
 
-@pytest.mark.timeout(300)
 def test_models_that_a_job_registers_are_versions_of_the_registry(tmp_path):
     code = tmp_path / "code"
     code.mkdir()

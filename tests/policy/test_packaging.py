@@ -92,7 +92,6 @@ def test_a_build_installs_what_the_pages_are_made_from_unless_the_dashboard_is_t
     assert "fastapi" not in wanted()
 
 
-@pytest.mark.timeout(600)  # the reference and the dashboard are made, and two builds
 def test_an_sdist_builds_the_dashboard_and_a_wheel_is_made_from_it_without_node(
     unbuilt: Path, tmp_path: Path
 ) -> None:

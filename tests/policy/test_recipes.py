@@ -49,7 +49,6 @@ def test_a_recipe_names_the_files_that_its_toy_needs(title: str) -> None:
     assert len(named) <= MAX_FILES
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("title", RECIPES)
 def test_what_a_recipe_adds_works(tree: Path, title: str) -> None:
     name = title.removeprefix("A ").replace(" ", "_")

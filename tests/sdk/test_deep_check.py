@@ -9,7 +9,7 @@ import pytest
 
 from muster.launch import deep_check
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.torch
 
 
 def test_the_whole_check_runs_on_processors(monkeypatch: pytest.MonkeyPatch) -> None:

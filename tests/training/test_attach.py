@@ -17,7 +17,7 @@ from muster_server.domain.insight.step_traffic import ProcessGroup
 from muster_server.domain.insight.steps import analyse
 from support.training.jobs import PARTS, Job, Start
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
+pytestmark = pytest.mark.torch
 
 PLAIN = Path(__file__).with_name("workers") / "plain"
 SITE = Path(muster.__file__).parent / "launch" / "attach_site"

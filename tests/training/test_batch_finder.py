@@ -8,7 +8,7 @@ import pytest
 
 from muster.document.train_config import resolve
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.torch
 
 SETTINGS: dict[str, Any] = {"model": "mlp", "width": 64, "depth": 1, "batch_size": "auto"}
 PARAMS_BYTES = 4 * (64 * 64 + 64 + 64 * 10 + 10)

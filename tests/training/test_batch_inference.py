@@ -20,7 +20,7 @@ from muster.wire import CommittedPart
 
 from .test_inference import saved
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.torch
 
 CODE = """
 import os, signal, time

@@ -8,7 +8,7 @@ import pytest
 
 from support.training.jobs import Job, Start, wait_for
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
+pytestmark = pytest.mark.torch
 
 STEPS = 30
 RELATIVE = 1e-5

@@ -31,7 +31,7 @@ from support.training import forked
 from support.training.jobs import Job, wait_for
 from support.training.strategies import Case, document
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.torch
 
 SCRIPT = Path(__file__).with_name("workers") / "strategies.py"
 SOURCES = str(Path(muster.__file__).parents[1])

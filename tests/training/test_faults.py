@@ -20,7 +20,7 @@ from support.chaos.disks import SmallDisk, can_mount
 from support.training.jobs import Job
 from support.training.training_faults import names
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
 SCRIPT = Path(__file__).with_name("workers") / "faults.py"
 AT, STEPS = 3, 4

@@ -16,7 +16,7 @@ from muster_server.domain.insight.step_traffic import ProcessGroup
 from muster_server.domain.insight.steps import StepAnalysis, analyse
 from support.training.jobs import Job, Start
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
+pytestmark = pytest.mark.torch
 
 WORKERS = Path(__file__).with_name("workers")
 DELAY_MS = 300

@@ -18,7 +18,7 @@ from torch import nn
 from muster.document.train_config import TrainConfig
 from muster.training import optimizers
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
+pytestmark = pytest.mark.torch
 
 Vector = list[float]
 

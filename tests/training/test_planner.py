@@ -21,7 +21,7 @@ from muster_server.services.documents import resolve as resolve_document
 from muster_server.services.insight.planner import job_of
 from muster_server.services.nodes.layer_tables import question_of, training_of
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
+pytestmark = pytest.mark.torch
 
 DEMO = Path(__file__).parents[2] / "examples" / "digits-ddp" / "experiment.yaml"
 SHAPES = [

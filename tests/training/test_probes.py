@@ -10,7 +10,7 @@ from muster.training.network_times import KINDS, metric, network_facts
 from muster_server.services.insight.scaling_runs import timed
 from support.training.jobs import Job, Start
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.torch
 STEPS = 6
 DELAY_MS = 30
 

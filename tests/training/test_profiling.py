@@ -21,7 +21,7 @@ from muster_agent.shim.reporting.profiling import MAX_TRACE_BYTES, Profiling
 from muster_agent.shim.reporting.reports import ReportServer
 from support.training.jobs import start_job, wait_for
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.torch
 
 SCRIPT = Path(__file__).with_name("workers") / "profiled.py"
 

@@ -17,7 +17,7 @@ from muster.sdk.run import Run
 from muster.sdk.sinks import FileSink
 from support.training.jobs import Job
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
+pytestmark = pytest.mark.torch
 
 Train = Callable[..., Job]
 

@@ -14,7 +14,7 @@ import pytest
 
 from support.training.strategies import CASES, document
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.torch
 
 WORKERS = Path(__file__).with_name("workers")
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plain-torchrun" / "train.py"

@@ -10,7 +10,7 @@ import pytest
 from muster import wire
 from support.training.jobs import Start, wait_for
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]  # importing torch on a busy machine
+pytestmark = pytest.mark.torch
 
 LONG = {"model": "mlp", "steps": 100_000, "options": {"rows_per_s": 0}}
 

@@ -21,7 +21,7 @@ from muster_server.domain.runtime.pipelines import (
 from support.training.jobs import PARTS, Job
 from support.training.strategies import CASES, RESUME_AT, SLOW_MS, STEPS, Case, document
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(600)]  # all trainings, on a busy machine
+pytestmark = pytest.mark.torch
 
 TO_THE_END = [case for case in CASES if case.stopped_rank is None]
 SCRIPT = Path(__file__).with_name("workers") / "strategies.py"

@@ -32,7 +32,7 @@ from muster_agent.settings import AgentSettings
 NUM_ENDINGS = int(os.environ.get("MUSTER_ENDINGS", "8"))
 SEED = int(os.environ.get("MUSTER_ENDINGS_SEED", "1"))
 END_S = 60.0
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(240 + 20 * NUM_ENDINGS)]
+pytestmark = [pytest.mark.torch, pytest.mark.timeout(900 + 20 * NUM_ENDINGS)]
 
 SCRIPT = """
 import os, signal, subprocess, sys, time

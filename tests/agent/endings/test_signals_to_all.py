@@ -132,7 +132,6 @@ def test_a_script_with_the_sdk_saves(
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("script", "warm"),
     [(LISTENS, "none"), (LISTENS, "all"), (LOADS, "none")],

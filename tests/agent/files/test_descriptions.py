@@ -24,7 +24,7 @@ from muster_agent.node import descriptions
 from muster_agent.node.descriptions import DescriptionJob, describe
 from muster_agent.shim.preparation.checks import LOOPBACK_INTERFACE
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.torch
 
 CODE = """
 import os, subprocess, sys, time

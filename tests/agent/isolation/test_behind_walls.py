@@ -13,8 +13,6 @@ import pytest
 import support
 from muster import wire
 
-pytestmark = pytest.mark.timeout(180)
-
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 
 

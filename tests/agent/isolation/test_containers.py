@@ -39,8 +39,6 @@ from muster_agent.settings import AgentSettings
 from support.nodes import containers
 from support.nodes.wheels import make_wheel
 
-pytestmark = pytest.mark.timeout(180)
-
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
 
 

@@ -21,8 +21,6 @@ from muster_agent.isolation.containers import Engine
 from support.nodes import containers
 from support.nodes.registry import Registry
 
-pytestmark = pytest.mark.timeout(180)
-
 LOGIN = "ann:right"
 
 

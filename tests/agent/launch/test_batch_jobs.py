@@ -174,7 +174,6 @@ srun torchrun main.py second
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("script", "trained"),
     [

@@ -203,7 +203,6 @@ dist.destroy_process_group()
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(300)
 def test_a_script_may_start_torchrun_several_times(shell: Any, shims: Any) -> None:
     shim = shell(
         "set -e\ntorchrun main.py first\ntorchrun --nproc-per-node=2 main.py second\n",
@@ -220,7 +219,6 @@ def test_a_script_may_start_torchrun_several_times(shell: Any, shims: Any) -> No
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(300)
 def test_a_rank_that_fails_under_a_script_is_named(shell: Any) -> None:
     shim = shell(
         "set -e\ntorchrun main.py second fail\n",
@@ -235,7 +233,6 @@ def test_a_rank_that_fails_under_a_script_is_named(shell: Any) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(300)
 def test_the_users_own_torchrun_spans_nodes_and_has_a_log_per_worker(shims: Any) -> None:
     nodes = [
         shims(

@@ -27,8 +27,6 @@ from muster_agent.environments.interpreters import choose
 from muster_agent.records.logs import launcher_log
 from support.nodes.wheels import make_wheel
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture
 def index(tmp_path: Path) -> dict[str, str]:

@@ -64,7 +64,7 @@ def expected(launcher: str, num_nodes: int) -> set[str]:
 @pytest.mark.parametrize(
     ("launcher", "num_nodes"),
     [
-        pytest.param("torchrun", 1, marks=[pytest.mark.torch, pytest.mark.timeout(200)]),
+        pytest.param("torchrun", 1, marks=pytest.mark.torch),
         ("direct", 1),
         ("direct", 2),
         ("plain", 1),

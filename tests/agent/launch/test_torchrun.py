@@ -18,7 +18,7 @@ import pytest
 from muster import wire
 from muster_agent.records.logs import find_logs
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.torch
 
 ALL_REDUCE = """
 import os, sys, time

@@ -27,7 +27,7 @@ from muster_agent.jobs.process import owned, owner_of, tagged
 from muster_agent.jobs.warm import WarmParents
 from muster_agent.shim.processes.warm import NoWarmWorkers, start_keeper
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.torch
 
 WAIT = "import time; print('up', flush=True); time.sleep(600)"
 

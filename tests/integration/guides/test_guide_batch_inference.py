@@ -10,7 +10,7 @@ import pytest
 from support.guides import run_guide
 from support.stack import Stack
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.torch]
+pytestmark = pytest.mark.torch
 
 
 def test_rows_are_predicted_by_a_model_and_by_a_function(stack: Stack, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from support.guides import run_guide
 from support.stack import Stack
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.torch]  # many commands
+pytestmark = pytest.mark.torch
 
 
 def check_managing(stack: Stack) -> None:

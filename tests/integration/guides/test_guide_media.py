@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from support.guides import run_guide
 from support.stack import Stack
-
-pytestmark = pytest.mark.timeout(600)  # a training, and many commands
 
 
 def test_every_command_of_it_works_and_gives_what_was_logged(stack: Stack, tmp_path: Path) -> None:

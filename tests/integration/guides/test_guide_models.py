@@ -12,7 +12,7 @@ from muster.client import Client
 from support.guides import last_id, run_guide, shell
 from support.stack import Stack, wait_for
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.torch]
+pytestmark = pytest.mark.torch
 
 
 def test_the_best_of_a_search_is_registered_named_promoted_and_pulled(

@@ -12,8 +12,6 @@ import pytest
 from support.guides import run_guide
 from support.stack import Stack, wait_for
 
-pytestmark = pytest.mark.timeout(600)  # many commands
-
 
 class AllowingStack(Stack):
     """One that sends to receivers of this machine, as the guide says."""

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from support.guides import run_guide
 from support.stack import Stack, scripted, wait_for
-
-pytestmark = pytest.mark.timeout(600)  # many commands, and one more start of Muster
 
 
 def test_what_the_guide_backs_up_and_restores_is_the_same_muster(

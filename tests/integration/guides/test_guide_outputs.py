@@ -10,7 +10,7 @@ import pytest
 from support.guides import last_id, run_guide, shell
 from support.stack import Stack, wait_for
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.torch]
+pytestmark = pytest.mark.torch
 
 
 def test_what_two_nodes_wrote_is_listed_and_fetched(stack: Stack, tmp_path: Path) -> None:

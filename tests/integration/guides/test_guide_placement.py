@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from support.guides import joined, last_id, run_guide
 from support.stack import Stack
-
-pytestmark = pytest.mark.timeout(600)  # many commands, and two more agents
 
 
 def test_labels_sizes_and_priorities_as_the_guide_says(stack: Stack, tmp_path: Path) -> None:

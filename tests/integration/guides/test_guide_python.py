@@ -25,7 +25,6 @@ def reader(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path
 
 
-@pytest.mark.timeout(600)
 def test_the_python_of_the_guide_runs(
     reader: Path, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,7 +55,6 @@ def test_the_python_of_the_guide_runs(
     assert f"{{'epochs': 3, 'lr': {best[1]}}}" in output
 
 
-@pytest.mark.timeout(300)
 def test_the_cells_of_the_notebook_run(reader: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cells = json.loads((ROOT / "examples/notebook/search.ipynb").read_text())["cells"]
     names: dict[str, Any] = {}

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from support.guides import run_guide
 from support.stack import Stack
-
-pytestmark = pytest.mark.timeout(600)  # many commands
 
 
 def test_every_command_of_it_works_and_the_value_is_nowhere(stack: Stack, tmp_path: Path) -> None:

@@ -9,8 +9,6 @@ import pytest
 from support.guides import GUIDES, joined, pool_commands, run_guide, shell
 from support.stack import Stack
 
-pytestmark = pytest.mark.timeout(600)  # many commands
-
 
 def trial_of(stack: Stack, name: str) -> tuple[dict[str, int], list[str]]:
     """Of the newest completed one of this name: metric → points of rank 0, and the log."""

@@ -6,14 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from muster.client import Client
 from support.guides import last_id, shell
 from support.quick_stack import QuickStack
 from support.stack import wait_for
-
-pytestmark = pytest.mark.timeout(300)
 
 SCRIPT = """
 import os, random, time

@@ -12,7 +12,7 @@ import yaml
 from support.nodes import containers
 from support.stack import Stack, wait_for
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.torch]
+pytestmark = pytest.mark.torch
 
 SCRIPT = """
 import os, time, torch, torch.distributed as dist, muster

@@ -19,7 +19,7 @@ from muster.client import Client, Refused
 from support.guides import run_guide
 from support.stack import Stack, wait_for
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.torch]
+pytestmark = pytest.mark.torch
 
 REQUESTS = 1_000
 REQUESTS_MAX = 20_000

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from muster.client import Client
 from support.stack import Stack, wait_for
 
@@ -58,7 +56,6 @@ with det.core.init(distributed=distributed) as context:
 """
 
 
-@pytest.mark.timeout(300)
 def test_a_translated_experiment_is_paused_and_continues(
     stack: Stack, client: Client, tmp_path: Path
 ) -> None:

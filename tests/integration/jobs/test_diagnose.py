@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from muster.client import Client
 from support.stack import Stack, wait_for
 
@@ -13,7 +11,6 @@ DELAY_MS = 250
 """Of the loader: many times the rest of a step, also on a busy machine, and it takes no processor."""
 
 
-@pytest.mark.timeout(400)  # eight short trainings, one after the other
 def test_a_slow_loader_is_found_and_the_advice_launched(stack: Stack, client: Client) -> None:
     inject = [{"rank": 0, "ms": DELAY_MS}]
     document = {

@@ -25,7 +25,6 @@ NOT_DONE = {
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(900)
 def test_checks_are_made_on_processors_or_say_why_not(tmp_path: Path) -> None:
     chosen = [word for name in MADE for word in ("--check", name)]
     done = run(
@@ -59,7 +58,6 @@ def test_checks_are_made_on_processors_or_say_why_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda it: it.name)
 def test_whoever_ends_the_examination_ends_its_nodes_too(
     tmp_path: Path, number: signal.Signals

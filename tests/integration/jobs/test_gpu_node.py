@@ -18,8 +18,6 @@ from support.nodes import fake_nvml
 from support.nodes.fake_nvml import device
 from support.stack import Stack, scripted, wait_for
 
-pytestmark = pytest.mark.timeout(600)
-
 GIB = 2**30
 NODE = "local-1"
 QUARANTINE_AFTER_S = 4

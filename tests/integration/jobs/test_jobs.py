@@ -15,8 +15,6 @@ from muster.client import Client
 from support.nodes.wheels import make_wheel
 from support.stack import Stack
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:

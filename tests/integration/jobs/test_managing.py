@@ -6,12 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from muster.client import Client
 from support.stack import Stack, scripted, wait_for
-
-pytestmark = pytest.mark.timeout(600)  # several trainings one after the other
 
 ENDED = ("COMPLETED", "CANCELED", "FAILED")
 LONG = [{"train": {"epochs": 500, "steps_per_epoch": 5, "step_s": 0.02}}]

@@ -18,8 +18,6 @@ from support.guides import last_id, shell
 from support.quick_stack import QuickStack
 from support.stack import scripted, wait_for
 
-pytestmark = pytest.mark.timeout(300)
-
 SAVED_EVERY = 20
 SCRIPT = f"""
 import os, time

@@ -22,8 +22,6 @@ from muster.client import Client
 from support.guides import GUIDES, console_lines, shell
 from support.stack import Stack, wait_for
 
-pytestmark = pytest.mark.timeout(300)
-
 SCRIPT = """
 import http.server, os, sys, threading
 class Handler(http.server.BaseHTTPRequestHandler):

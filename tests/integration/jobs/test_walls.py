@@ -10,8 +10,6 @@ import pytest
 
 from support.stack import Stack, wait_for
 
-pytestmark = pytest.mark.timeout(300)
-
 SCRIPT = """
 import os, pathlib, time, torch, torch.distributed as dist
 dist.init_process_group("gloo")

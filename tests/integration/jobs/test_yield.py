@@ -12,8 +12,6 @@ import pytest
 from muster.client import Client
 from support.stack import Stack, scripted, wait_for
 
-pytestmark = pytest.mark.timeout(600)  # importing torch on a busy machine
-
 NUM_STEPS = 120
 LONG = [{"train": {"epochs": 1, "steps_per_epoch": NUM_STEPS, "step_s": 0.1}}]
 DEAF = [{"checkpoint": 3}, {"ignore_sigterm": True}, {"hang": True, "attempts": [1]}]

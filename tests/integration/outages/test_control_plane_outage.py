@@ -17,7 +17,7 @@ from support.outages import KINDS, ControlPlane, measure
 from support.postgres import find_binaries
 from support.stack import wait_for
 
-pytestmark = [pytest.mark.postgres, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.postgres
 
 LOST_S = 5.0
 AWAY_S = 2.5 * LOST_S

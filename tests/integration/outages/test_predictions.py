@@ -18,7 +18,7 @@ import pytest
 from muster.client import Client
 from support.stack import Stack, wait_for
 
-pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.torch
 
 NUM_ROWS = 5_000
 BATCH, SHARD_ROWS = 50, 250

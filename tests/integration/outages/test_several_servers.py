@@ -50,7 +50,6 @@ def only_trial(client: Client, experiment_id: int) -> dict[str, Any]:
     return trial
 
 
-@pytest.mark.timeout(600)
 def test_what_one_server_takes_in_another_shows_at_once_and_the_lead_moves(
     cluster: ControlPlane,
 ) -> None:

@@ -20,7 +20,6 @@ from support.stack import Stack, scripted, wait_for
 
 pytestmark = [
     pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "sshd is here"),
-    pytest.mark.timeout(400),
 ]
 
 BIN = str(Path(sys.executable).parent)

@@ -18,7 +18,6 @@ from support.stack import scripted, wait_for
 
 pytestmark = [
     pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "Ray is here"),
-    pytest.mark.timeout(500),
 ]
 
 AGENT = str(Path(sys.executable).parent / "muster-agent")

@@ -32,7 +32,7 @@ restarts: {infra: 0, user: 0}
 pytestmark = [
     pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "Slurm is here"),
     pytest.mark.torch,
-    pytest.mark.timeout(300 + 120 * NUM_ENDS),
+    pytest.mark.timeout(900 + 120 * NUM_ENDS),
 ]
 
 

@@ -23,8 +23,6 @@ from muster_server.loops.runner import Controller
 from support.agent import FakeAgent
 from support.batch.batch_sites import FRONTS, Site
 
-pytestmark = pytest.mark.timeout(900)
-
 EPOCH = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 STEP_S = 10
 NUM_STEPS = 48
