@@ -7,8 +7,6 @@ import struct
 from pathlib import Path
 
 import pytest
-from tensorboardX import SummaryWriter
-from tensorboardX.proto import event_pb2
 
 from muster.tag_names import TagNames
 from muster_agent.event_files import follow
@@ -38,6 +36,9 @@ def new_files(root: Path) -> EventFiles:
 
 
 def test_what_a_real_writer_has_written_is_read_value_by_value(tmp_path: Path) -> None:
+    from tensorboardX import SummaryWriter  # It imports torch, boto3 and grpc.
+    from tensorboardX.proto import event_pb2
+
     with SummaryWriter(str(tmp_path)) as writer:
         for step in range(20):
             writer.add_scalar("loss", 1 / (step + 3), step, walltime=1_732_000_000 + step)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tensorboardX import SummaryWriter
 
 from muster_agent.event_files.events import BadEvent, EventValue, read_event
 from muster_agent.event_files.media import BINS_MAX, EventMedia, media_of
@@ -30,6 +29,8 @@ def items(folder: Path) -> dict[str, list[EventMedia]]:
 
 def test_what_a_real_writer_has_written(tmp_path: Path) -> None:
     values = np.random.default_rng(1).normal(size=1_000)
+    from tensorboardX import SummaryWriter  # It imports torch, boto3 and grpc.
+
     with SummaryWriter(str(tmp_path)) as writer:
         writer.add_histogram("weights", values, 2)
         writer.add_text("notes", "*hello*", 3)
