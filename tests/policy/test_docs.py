@@ -364,7 +364,7 @@ def test_every_variable_exists() -> None:
         "tests/agent/endings/test_endings.py",
         "tests/e2e/test_dashboard.py",
         "tests/integration/providers/test_slurm_ends.py",
-        "tests/loops/conftest.py",
+        "tests/conftest.py",
         *(
             str(file.relative_to(ROOT))
             for file in (ROOT / "tests" / "simulation").glob("test_*.py")
