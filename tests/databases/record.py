@@ -71,7 +71,9 @@ def main() -> None:
 
 def _fill_apart(tree: Path, url: str) -> None:
     """Run `fill` in a process that imports the tree's packages."""
-    roots = [str((tree / name).resolve()) for name in ("server", "trainer", "agent")]
+    roots = [
+        str((tree / name).resolve()) for name in ("server", "trainer", "agent", "parts/models")
+    ]
     command = [sys.executable, __file__, str(tree), "-", "--fill", url]
     subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(roots)})
 

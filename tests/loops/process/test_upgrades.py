@@ -107,3 +107,61 @@ def test_an_export_and_its_file_survive_up_and_down(load_database, kind):
     downgrade(database, "0007")
     assert stored() == [(1, b"abc")]
     database.dispose()
+
+
+def test_the_revision_of_project_members_keeps_who_submits_where(load_database, kind):
+    """Whoever has an experiment in a project is a member; `default` stays open unless it has
+    secrets."""
+    database = Database(load_database("0030", kind))
+    with database.engine.begin() as connection:
+        for number, name in ((2, "annaproj"), (3, "empty")):
+            connection.execute(
+                text(
+                    "INSERT INTO projects (id, name, weight, quotas, exhausted_reason, created_at) "
+                    "VALUES (:id, :name, 1, '[]', '', '2026-01-01 00:00:00+00')"
+                ),
+                {"id": number, "name": name},
+            )
+        connection.execute(
+            text(
+                "INSERT INTO users (id, username, role, is_active, created_at) "
+                "VALUES (2, 'anna', 'member', true, '2026-01-01 00:00:00+00')"
+            )
+        )
+        connection.execute(
+            text("UPDATE experiments SET project_id = 2, owner_id = 2 WHERE id IN (2, 3)")
+        )
+        connection.execute(text("UPDATE experiments SET project_id = 2 WHERE id = 4"))
+
+    def stored():
+        members = (
+            "SELECT p.name, u.username, m.role FROM project_members m JOIN users u ON "
+            "u.id = m.user_id JOIN projects p ON p.id = m.project_id ORDER BY p.name, u.username"
+        )
+        projects = "SELECT name, visibility, submission FROM projects ORDER BY id"
+        with database.engine.connect() as connection:
+            found = [connection.execute(text(query)) for query in (members, projects)]
+            return [[tuple(row) for row in rows] for rows in found]
+
+    upgrade(database)
+    members = [
+        ("annaproj", "ada", "member"),
+        ("annaproj", "anna", "member"),
+        ("default", "ada", "member"),
+    ]
+    closed = [("annaproj", "all", "members"), ("empty", "all", "members")]
+    assert stored() == [members, [("default", "all", "all"), *closed]]
+
+    downgrade(database, "0030")
+    with database.engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO secrets (project_id, name, version, key_id, nonce, ciphertext, created_at, "
+                "created_by, changed_at, changed_by) VALUES (1, 'TOKEN', 1, 'k', :data, :data, "
+                "'2026-01-01 00:00:00+00', 'user:ada', '2026-01-01 00:00:00+00', 'user:ada')"
+            ),
+            {"data": b"x"},
+        )
+    upgrade(database)
+    assert stored() == [members, [("default", "all", "members"), *closed]]
+    database.dispose()

@@ -1,5 +1,6 @@
 """All tables. A row class ends in `Row`; what the domain sees and what REST shows are other classes."""
 
+from .access import *
 from .base import *
 from .budgets import *
 from .cluster import *

@@ -9,6 +9,7 @@ from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint, 
 from sqlalchemy.orm import Mapped, mapped_column
 
 from muster.document.experiment import ExperimentConfig
+from muster_server.domain.access import Audience
 from muster_server.domain.states import AllocationState, AttemptState, ExperimentState, TrialState
 
 from .base import Base, BigId, StateOf
@@ -33,6 +34,10 @@ class ProjectRow(Base):
     """Why nothing of it is placed any more; "" while its budget lasts."""
     exhausted_parts: Mapped[list[Any] | None]
     """Message code and parameters of `exhausted_reason`, for translation (domain.messages)."""
+    visibility: Mapped[Audience] = mapped_column(String(8), default="all")
+    """Who sees it: all | members."""
+    submission: Mapped[Audience] = mapped_column(String(8), default="members")
+    """Who may submit to it and use its secrets: all | members."""
     created_at: Mapped[dt.datetime]
 
 

@@ -1,0 +1,58 @@
+"""Groups of users, and who may do what in which project."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import ForeignKey, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from muster_server.domain.access import ProjectRole
+
+from .base import Base, BigId
+
+
+class GroupRow(Base):
+    __tablename__ = "groups"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    created_at: Mapped[dt.datetime]
+    created_by: Mapped[str] = mapped_column(String(160))
+
+
+class GroupMemberRow(Base):
+    __tablename__ = "group_members"
+
+    group_id: Mapped[int] = mapped_column(
+        ForeignKey("groups.id", ondelete="CASCADE"), primary_key=True
+    )
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    added_at: Mapped[dt.datetime]
+    added_by: Mapped[str] = mapped_column(String(160))
+
+
+class ProjectMemberRow(Base):
+    """The role of a user, or of all members of a group, in a project."""
+
+    __tablename__ = "project_members"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    project_id: Mapped[int] = mapped_column(ForeignKey("projects.id", ondelete="CASCADE"))
+    user_id: Mapped[int | None] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), index=True
+    )
+    group_id: Mapped[int | None] = mapped_column(
+        ForeignKey("groups.id", ondelete="CASCADE"), index=True
+    )
+    """Exactly one of the two is set."""
+    role: Mapped[ProjectRole] = mapped_column(String(16))
+    added_at: Mapped[dt.datetime]
+    added_by: Mapped[str] = mapped_column(String(160))
+
+    __table_args__ = (
+        UniqueConstraint("project_id", "user_id"),
+        UniqueConstraint("project_id", "group_id"),
+    )
