@@ -17,7 +17,7 @@ Refusal = Literal["hidden", "not_member", "not_maintainer"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class ProjectStanding:
     """All that decides what one caller may do in one project."""
 
     is_admin: bool
@@ -30,7 +30,7 @@ class Standing:
     """Who submits to the project, if they see it."""
 
 
-def refusal(standing: Standing, action: Action) -> Refusal | None:
+def refusal(standing: ProjectStanding, action: Action) -> Refusal | None:
     """Return why the caller may not do this in the project; None if they may."""
     roles = standing.roles
     if standing.is_admin or "maintainer" in roles:

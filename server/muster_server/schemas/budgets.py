@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from muster.wire import IsolationLevel
+from muster_server.domain.access import Audience
 from muster_server.domain.nodes.availability import ForeignProcesses
 
 from .base import Identifier, Input, Output, PartOut, SafeStr, WireFloat
@@ -81,6 +82,8 @@ class ProjectIn(Input):
     name: ProjectName
     weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
     quotas: Annotated[list[QuotaIn], Field(max_length=MAX_QUOTAS)] = []
+    submission: Audience = "members"
+    """Who may submit to it and use its secrets: its members, or `all` members of this server."""
     budget: BudgetIn | None = None
     """Budget as in the experiment document, except that a deadline is a point in time instead of a
     duration."""
@@ -93,6 +96,8 @@ class ProjectPatch(Input):
     """Its share of a busy cluster, against the weights of the other projects."""
     quotas: Annotated[list[QuotaIn], Field(max_length=MAX_QUOTAS)] | None = None
     """All quotas, replacing the existing ones; [] removes every quota."""
+    submission: Audience | None = None
+    """Who may submit to it and use its secrets: its members, or `all` members of this server."""
     budget: BudgetIn | None = None
     """All limits together; null removes the budget."""
     restart_count: bool = False
@@ -103,6 +108,8 @@ class ProjectOut(Output):
     id: int
     name: str
     weight: float
+    submission: Audience
+    """Who may submit to it and use its secrets: its members, or `all` members of this server."""
     quotas: list[QuotaOut]
     budget: BudgetOut | None
     spending: SpendingOut

@@ -18,6 +18,7 @@ from muster_server.db.models import (
     EventRow,
     ExperimentRow,
     ModelRow,
+    ProjectMemberRow,
     ProjectRow,
     SpendingRow,
     TrialRow,
@@ -30,14 +31,23 @@ from muster_server.errors import Conflict, FieldProblem, InvalidRequest
 from muster_server.schemas.base import Page, parts_out
 from muster_server.schemas.budgets import ProjectIn, ProjectOut, ProjectPatch, QuotaIn, QuotaOut
 
+from ..core import access
 from ..core.events import add_event
 from ..core.lookup import get_project
 from ..core.paging import read_page
 from . import budgets, spending
 
+DEFAULT_PROJECT = "default"
+"""Project of what names none; everybody may submit to it, unless an administrator closes it."""
 
-def find_or_make(session: Session, name: str, now: dt.datetime) -> int:
-    """Return the id of the project of this name, which a submission makes when there is none."""
+
+def find_or_make(
+    session: Session, name: str, now: dt.datetime, *, user_id: int | None = None
+) -> int:
+    """Return the id of the project of this name, which a submission makes when there is none.
+
+    user_id: who becomes its maintainer then. Raises Forbidden if somebody else has just made it.
+    """
     query = select(ProjectRow.id).where(ProjectRow.name == name)
     found = session.scalar(query)
     if found is not None:
@@ -45,10 +55,20 @@ def find_or_make(session: Session, name: str, now: dt.datetime) -> int:
     try:
         with session.begin_nested():
             project = ProjectRow(name=name, created_at=now)
+            if name == DEFAULT_PROJECT:
+                project.submission = "all"
             session.add(project)
-        return project.id
     except IntegrityError:
+        access.require_submit(session, name, user_id=user_id)
         return session.scalars(query).one()
+    if name != DEFAULT_PROJECT and user_id is not None:
+        session.add(
+            ProjectMemberRow(
+                project_id=project.id, user_id=user_id, role="maintainer", added_at=now,
+                added_by="system",
+            )
+        )  # fmt: skip
+    return project.id
 
 
 def load_projects(session: Session) -> tuple[ProjectView, ...]:
@@ -94,6 +114,7 @@ def create_project(session: Session, body: ProjectIn, *, actor: str, now: dt.dat
     project = ProjectRow(
         name=body.name,
         weight=body.weight,
+        submission=body.submission,
         quotas=_quotas(body.quotas),
         budget=_budget(body, now),
         created_at=now,
@@ -114,6 +135,10 @@ def update_project(
     if patch.weight is not None and patch.weight != project.weight:
         project.weight = patch.weight
         done.append(f"its weight is {patch.weight:g}")
+    if patch.submission is not None and patch.submission != project.submission:
+        project.submission = patch.submission
+        whom = "everybody" if patch.submission == "all" else "its members"
+        done.append(f"it takes submissions of {whom}")
     if patch.quotas is not None and (quotas := _quotas(patch.quotas)) != project.quotas:
         project.quotas = quotas
         done.append(_quotas_sentence(quotas))

@@ -1,0 +1,111 @@
+"""What callers may do in projects: reads what domain.access decides on, and refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import GroupMemberRow, ProjectMemberRow, ProjectRow, UserRow
+from muster_server.domain.access import Action, ProjectStanding, Refusal, refusal
+from muster_server.errors import Forbidden, NotFound
+from muster_server.security.principal import Principal
+
+NAMED_MAX = 3
+"""Most maintainers that a hint names."""
+
+
+def require(session: Session, project: ProjectRow, action: Action, principal: Principal) -> None:
+    """Raise Forbidden, or NotFound for a project that the caller may not see, unless the caller may do
+    this in the project."""
+    role, user_id = principal.role, principal.user_id
+    if problem := _refusal(session, project, action, user_id=user_id, role=role):
+        raise _refused(session, project, problem, principal.name)
+
+
+def require_submit(
+    session: Session, name: str, *, user_id: int | None, role: str | None = None
+) -> None:
+    """Raise Forbidden unless a user may submit to the project of this name; anybody may to one that
+    does not exist.
+
+    user_id: None for the server itself, which may. role: None for the user's own; that of a token may
+    be lower.
+    """
+    project = session.scalar(select(ProjectRow).where(ProjectRow.name == name))
+    if project is None or user_id is None:
+        return
+    if problem := _refusal(session, project, "submit", user_id=user_id, role=role):
+        raise _refused(session, project, problem, session.get_one(UserRow, user_id).username)
+
+
+def may_submit(session: Session, project_id: int, user_id: int) -> bool:
+    """Return whether a user may submit to a project now."""
+    project = session.get_one(ProjectRow, project_id)
+    return _refusal(session, project, "submit", user_id=user_id, role=None) is None
+
+
+def _refusal(
+    session: Session, project: ProjectRow, action: Action, *, user_id: int | None, role: str | None
+) -> Refusal | None:
+    if role is None and user_id is not None:
+        role = session.scalar(select(UserRow.role).where(UserRow.id == user_id))
+    if role == "admin":
+        return None
+    roles = session.scalars(
+        select(ProjectMemberRow.role).where(
+            ProjectMemberRow.project_id == project.id, _is_of(user_id)
+        )
+    ).all()
+    standing = ProjectStanding(
+        is_admin=False,
+        roles=roles,
+        visibility=project.visibility,
+        submission=project.submission,
+    )
+    return refusal(standing, action)
+
+
+def _is_of(user_id: int | None) -> ColumnElement[bool]:
+    """Return the condition for memberships of a user, or of a group that the user is in."""
+    groups = select(GroupMemberRow.group_id).where(GroupMemberRow.user_id == user_id)
+    return or_(ProjectMemberRow.user_id == user_id, ProjectMemberRow.group_id.in_(groups))
+
+
+def _refused(
+    session: Session, project: ProjectRow, problem: Refusal, who: str
+) -> Forbidden | NotFound:
+    if problem == "hidden":
+        return NotFound("projects.not_found", f"There is no project {project.name!r}.")
+    those = _maintainers(session, project)
+    if problem == "not_maintainer":
+        return Forbidden(
+            "projects.not_maintainer",
+            f"{who} is not a maintainer of project {project.name}; its maintainers and administrators "
+            "may do this.",
+            hint=f"Ask {those}.",
+        )
+    return Forbidden(
+        "projects.not_member",
+        f"{who} is not a member of project {project.name}; only its members may submit to it, change "
+        "what is in it and use its secrets.",
+        hint=f"{those[0].upper()}{those[1:]} can add them: `muster project member add "
+        f"{project.name} {who}`. Or use a project of your own: `--set project=NAME`.",
+    )
+
+
+def _maintainers(session: Session, project: ProjectRow) -> str:
+    """Return the words for who can add members."""
+    rows: Any = session.scalars(
+        select(UserRow.username)
+        .join(ProjectMemberRow, ProjectMemberRow.user_id == UserRow.id)
+        .where(
+            ProjectMemberRow.project_id == project.id,
+            ProjectMemberRow.role == "maintainer",
+            UserRow.is_active,
+        )
+        .order_by(UserRow.username)
+        .limit(NAMED_MAX)
+    )
+    return " or ".join([*rows, "an administrator"])
