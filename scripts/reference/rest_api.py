@@ -50,7 +50,8 @@ answers wherever `GET` does.
 Any route may also answer 401, 403, 422, 429 and 503. 429 and 503 carry `Retry-After`.
 
 **Whose it is.** Members change their own experiments; administrators change all of them. Everybody
-who may view may look at all of them, and members may fork what they see.
+who may view may look at all of them. Only [members of a project](../guides/projects.md) submit to it or fork
+into it, change what is theirs in it and see its secrets; its maintainers say who they are.
 
 **Sending twice.** Submitting, forking, continuing and bulk operations take an `Idempotency-Key`
 header: the same key with the same body changes nothing and is answered alike. Keys are kept for a day.
@@ -65,6 +66,7 @@ TITLES = {
     "experiments": "Experiments",
     "operations": "Operations on experiments",
     "projects": "Projects and pools",
+    "members": "Members of projects, and groups",
     "views": "Saved views",
     "panels": "Panels of the dashboard",
     "secrets": "Secrets",

@@ -42,6 +42,7 @@ from muster_server.api import (
 from muster_server.api.accounts import (
     auth,
     dismissals,
+    members,
     notifications,
     panels,
     saved_views,
@@ -96,6 +97,7 @@ _API_ROUTERS = (
     auth.router,
     tokens.router,
     users.router,
+    members.router,
     catalog.router,
     cluster.router,
     experiments.router,

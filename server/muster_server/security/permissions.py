@@ -132,6 +132,18 @@ PERMISSIONS: Mapping[str, Permission] = {
     "update_project": "admin",
     "delete_project": "admin",
     "list_project_events": "view",
+    # members: domain/access.py says who may do what in which project
+    "list_project_members": "view",
+    "set_project_user": "submit",
+    "remove_project_user": "submit",
+    "set_project_group": "submit",
+    "remove_project_group": "submit",
+    "list_groups": "view",
+    "set_group": "admin",
+    "delete_group": "admin",
+    "list_group_members": "view",
+    "add_group_member": "admin",
+    "remove_group_member": "admin",
     "list_pools": "view",
     "set_pool": "admin",
     "delete_pool": "admin",
@@ -160,7 +172,7 @@ PERMISSIONS: Mapping[str, Permission] = {
     "create_panel": "submit",
     "update_panel": "submit",
     "delete_panel": "submit",
-    # secrets: everybody's own, and those of projects
+    # secrets: everybody's own, and those of projects for their members
     "list_secrets": "self",
     "set_secret": "submit",
     "delete_secret": "submit",
