@@ -64,6 +64,8 @@ GROUPS = {
     "import": ("importing", "app"),
     "project": ("projects", "project_app"),
     "pool": ("projects", "pool_app"),
+    "user": ("people", "user_app"),
+    "group": ("people", "group_app"),
     "secret": ("secrets", "app"),
     "notify": ("notifications", "app"),
     "node": ("nodes", "app"),

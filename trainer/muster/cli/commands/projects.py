@@ -27,12 +27,15 @@ from ..output import (
 )
 from ..selecting import YesOption
 from ..trials import ExperimentArgument
-from . import providers
+from . import people, providers
 
 if TYPE_CHECKING:
     from muster.client import schema
 
-project_app = typer.Typer(no_args_is_help=True, help="Projects: weights, quotas and budgets.")
+project_app = typer.Typer(
+    no_args_is_help=True, help="Projects: members, weights, quotas and budgets."
+)
+project_app.add_typer(people.member_app, name="member")
 pool_app = typer.Typer(
     no_args_is_help=True, help="Pools of nodes: prices, isolation, containers, providers."
 )
@@ -202,10 +205,16 @@ def project_set(
     restart_count: Annotated[
         bool, typer.Option("--restart-count", help="Count spending from now on.")
     ] = False,
+    submission: Annotated[
+        Literal["all", "members"] | None,
+        typer.Option(help="Who may submit to it and use its secrets."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change weight, quotas or budget of a project (administrators)."""
+    """Change who submits to a project, its weight, quotas or budget (administrators)."""
     body: dict[str, Any] = {}
+    if submission is not None:
+        body["submission"] = submission
     if weight is not None:
         body["weight"] = weight
     if quota or no_quotas:
@@ -399,7 +408,10 @@ def _quota(text: str) -> dict[str, Any]:
 
 def _print_project(project: schema.ProjectOut) -> None:
     out = console()
-    out.print(f"[bold]{escape(project['name'])}[/bold]  weight {project['weight']:g}")
+    whom = "everybody" if project["submission"] == "all" else "its members"
+    out.print(
+        f"[bold]{escape(project['name'])}[/bold]  weight {project['weight']:g}, submissions of {whom}"
+    )
     _print_spending(project["spending"])
     _print_budget(project["budget"])
     for quota in project["quotas"]:

@@ -1,0 +1,74 @@
+"""Users, groups and members of projects on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def ok(muster):
+    def run(*words, **options):
+        done = muster(*words, **options)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    return run
+
+
+@pytest.fixture
+def project(ok, admin_client):
+    assert admin_client.post("/api/v1/projects", json={"name": "vision"}).is_success
+
+
+def test_users_are_added_and_changed_by_administrators(ok, muster):
+    added = ok("user", "add", "ben", "--role", "viewer", as_="admin", input="long-enough-word\n")
+    assert "Added ben as viewer." in added
+    assert "long-enough-word" not in added
+    assert "ben: member, active" in ok("user", "set", "ben", "--role", "member", as_="admin")
+    assert "ben: member, inactive" in ok("user", "set", "ben", "--inactive", as_="admin")
+    users = json.loads(ok("user", "list", "--json", as_="admin"))
+    assert [(u["role"], u["is_active"]) for u in users if u["username"] == "ben"] == [
+        ("member", False)
+    ]
+    assert "ben" in ok("user", "list", as_="admin")
+    assert "Nothing to change" in str(muster("user", "set", "ben", as_="admin").exception)
+    nobody = muster("user", "set", "nobody", "--inactive", as_="admin")
+    assert "There is no user nobody" in str(nobody.exception)
+    assert muster("user", "list").exit_code == 1
+
+
+def test_members_and_groups_of_a_project(ok, muster, project, make_user_token):
+    make_user_token("member", username="ben")
+    assert "has no members" in ok("project", "member", "list", "vision")
+    assert "ben is a member of project vision." in ok(
+        "project", "member", "add", "vision", "ben", as_="admin"
+    )
+    assert "Created group team." in ok("group", "create", "team", as_="admin")
+    assert "Nobody is in group team" in ok("group", "show", "team")
+    ok("group", "add", "team", "ben", as_="admin")
+    assert "ben" in ok("group", "show", "team")
+    group = ("vision", "team", "--group")
+    said = ok("project", "member", "add", *group, "--role", "maintainer", as_="admin")
+    assert "Group team is a maintainer of project vision." in said
+    listed = json.loads(ok("project", "member", "list", "vision", "--json"))
+    assert [(m["kind"], m["name"], m["role"]) for m in listed] == [
+        ("user", "ben", "member"),
+        ("group", "team", "maintainer"),
+    ]
+    assert "team (group)" in ok("project", "member", "list", "vision")
+    ok("project", "member", "remove", *group, as_="admin")
+    ok("project", "member", "remove", "vision", "ben", as_="admin")
+    assert "has no members" in ok("project", "member", "list", "vision")
+    ok("group", "remove", "team", "ben", as_="admin")
+    assert "team" in ok("group", "list")
+    ok("group", "delete", "team", "--yes", as_="admin")
+    assert "There are no groups yet" in ok("group", "list")
+    assert muster("project", "member", "add", "vision", "member").exit_code == 1
+
+
+def test_a_project_is_opened_to_everybody(ok, project):
+    assert "submissions of its members" in ok("project", "show", "vision")
+    opened = ok("project", "set", "vision", "--submission", "all", as_="admin")
+    assert "submissions of everybody" in opened

@@ -1,0 +1,237 @@
+"""Commands about users, groups and the members of projects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ..absent import client_of_environment
+from ..exit_codes import EXIT_USAGE
+from ..output import (
+    Cell,
+    CommandFailure,
+    JsonOption,
+    age,
+    last_use,
+    print_rows,
+    report,
+)
+from ..selecting import YesOption
+from .secrets import read_value
+
+if TYPE_CHECKING:
+    from muster.client import Client
+
+user_app = typer.Typer(no_args_is_help=True, help="Users and their roles (administrators).")
+group_app = typer.Typer(no_args_is_help=True, help="Groups of users, to be members of projects.")
+member_app = typer.Typer(no_args_is_help=True, help="Members of a project.")
+
+ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Name of the project.")]
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")]
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
+MemberArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the user or, with --group, of the group.")
+]
+GroupOption = Annotated[bool, typer.Option("--group", help="NAME is a group.")]
+ServerRole = Literal["admin", "member", "viewer"]
+
+
+@user_app.command("list")
+def user_list(as_json: JsonOption = False) -> None:
+    """List the users of the server."""
+    with client_of_environment() as client:
+        found = list(client.pages("/users"))
+    columns: dict[str, Cell] = {
+        ">id": "id",
+        "name": "username",
+        "role": "role",
+        "active": ("is_active", lambda is_active: "yes" if is_active else "no"),
+        "last sign-in": ("last_login_at", last_use),
+        "created": ("created_at", age),
+    }
+    print_rows(found, columns, as_json=as_json)
+
+
+@user_app.command("add")
+def user_add(
+    name: UserArgument,
+    role: Annotated[ServerRole, typer.Option(help="What the user may do.")] = "member",
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", metavar="F", help="Take the content of this file as password."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add a user. The password comes from a file, from standard input or from a prompt."""
+    password = read_value(f"password of {name}", from_file)
+    with client_of_environment() as client:
+        made = client.post("/users", {"username": name, "password": password, "role": role})
+    report(made, f"Added {name} as {role}.", as_json=as_json)
+
+
+@user_app.command("set")
+def user_set(
+    name: UserArgument,
+    role: Annotated[ServerRole | None, typer.Option(help="What the user may do.")] = None,
+    active: Annotated[
+        bool | None,
+        typer.Option("--active/--inactive", help="Whether the user may sign in and use tokens."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Change the role of a user, or deactivate one. It ends the user's sessions."""
+    changes: dict[str, Any] = {"role": role, "is_active": active}
+    changes = {key: value for key, value in changes.items() if value is not None}
+    if not changes:
+        raise CommandFailure(
+            "Nothing to change.", "see muster user set --help", exit_code=EXIT_USAGE
+        )
+    with client_of_environment() as client:
+        changed = client.patch(f"/users/{_user_id(client, name)}", changes)
+    state = "active" if changed["is_active"] else "inactive"
+    report(changed, f"{name}: {changed['role']}, {state}", as_json=as_json)
+
+
+@group_app.command("list")
+def group_list(as_json: JsonOption = False) -> None:
+    """List groups."""
+    with client_of_environment() as client:
+        found = list(client.pages("/groups"))
+    columns: dict[str, Cell] = {
+        "name": "name",
+        ">members": "num_members",
+        "created": ("created_at", age),
+        "by": "created_by",
+    }
+    empty = "There are no groups yet: `muster group create NAME` creates one."
+    print_rows(found, columns, as_json=as_json, empty=empty)
+
+
+@group_app.command("show")
+def group_show(group: GroupArgument, as_json: JsonOption = False) -> None:
+    """List the members of a group."""
+    with client_of_environment() as client:
+        found = list(client.pages(f"{_group(group)}/members"))
+    columns: dict[str, Cell] = {"name": "username", "added": ("added_at", age), "by": "added_by"}
+    empty = f"Nobody is in group {group}: `muster group add {group} USER` adds somebody."
+    print_rows(found, columns, as_json=as_json, empty=empty)
+
+
+@group_app.command("create")
+def group_create(group: GroupArgument, as_json: JsonOption = False) -> None:
+    """Create a group (administrators)."""
+    with client_of_environment() as client:
+        made = client.call("PUT", _group(group)).json()
+    report(made, f"Created group {group}.", as_json=as_json)
+
+
+@group_app.command("delete")
+def group_delete(group: GroupArgument, yes: YesOption = False, as_json: JsonOption = False) -> None:
+    """Delete a group; its members lose what they may do by it (administrators)."""
+    if not yes and not as_json:
+        typer.confirm(f"Delete group {group}?", abort=True, err=True)
+    with client_of_environment() as client:
+        client.delete(_group(group))
+    report({"name": group, "deleted": True}, f"Deleted group {group}.", as_json=as_json)
+
+
+@group_app.command("add")
+def group_add(group: GroupArgument, user: UserArgument, as_json: JsonOption = False) -> None:
+    """Add a user to a group (administrators)."""
+    with client_of_environment() as client:
+        client.call("PUT", f"{_group(group)}/members/{_quoted(user)}")
+    report({"group": group, "username": user}, f"Added {user} to {group}.", as_json=as_json)
+
+
+@group_app.command("remove")
+def group_remove(group: GroupArgument, user: UserArgument, as_json: JsonOption = False) -> None:
+    """Remove a user from a group (administrators)."""
+    with client_of_environment() as client:
+        client.delete(f"{_group(group)}/members/{_quoted(user)}")
+    removed = {"group": group, "username": user, "removed": True}
+    report(removed, f"Removed {user} from {group}.", as_json=as_json)
+
+
+@member_app.command("list")
+def member_list(project: ProjectArgument, as_json: JsonOption = False) -> None:
+    """List the users and groups that are members of a project."""
+    with client_of_environment() as client:
+        found = list(client.pages(_members(project)))
+    columns: dict[str, Cell] = {
+        "name": lambda row: row["name"] if row["kind"] == "user" else f"{row['name']} (group)",
+        "role": "role",
+        "added": ("added_at", age),
+        "by": "added_by",
+    }
+    empty = (
+        f"Project {project} has no members; `muster project member add {project} NAME` adds one."
+    )
+    print_rows(found, columns, as_json=as_json, empty=empty)
+
+
+@member_app.command("add")
+def member_add(
+    project: ProjectArgument,
+    name: MemberArgument,
+    group: GroupOption = False,
+    role: Annotated[
+        Literal["viewer", "member", "maintainer"],
+        typer.Option(help="See the project, submit to it too, or also say who its members are."),
+    ] = "member",
+    as_json: JsonOption = False,
+) -> None:
+    """Add a user or a group to a project, or change the role (maintainers and administrators)."""
+    with client_of_environment() as client:
+        made = client.call("PUT", _member(project, name, group), body={"role": role}).json()
+    report(made, f"{_named(name, group)} is a {role} of project {project}.", as_json=as_json)
+
+
+@member_app.command("remove")
+def member_remove(
+    project: ProjectArgument,
+    name: MemberArgument,
+    group: GroupOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove a user or a group from a project (maintainers and administrators).
+
+    What they have submitted runs on.
+    """
+    with client_of_environment() as client:
+        client.delete(_member(project, name, group))
+    removed = {"project": project, "name": name, "removed": True}
+    report(removed, f"Removed {_named(name, group)} from project {project}.", as_json=as_json)
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _user_id(client: Client, name: str) -> int:
+    for user in client.pages("/users"):
+        if user["username"] == name:
+            return int(user["id"])
+    raise CommandFailure(f"There is no user {name}.", "`muster user list` shows all users")
+
+
+def _named(name: str, is_group: bool) -> str:
+    return f"Group {name}" if is_group else name
+
+
+def _group(name: str) -> str:
+    return f"/groups/{_quoted(name)}"
+
+
+def _members(project: str) -> str:
+    return f"/projects/{_quoted(project)}/members"
+
+
+def _member(project: str, name: str, is_group: bool) -> str:
+    return f"{_members(project)}/{'groups' if is_group else 'users'}/{_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    from muster.client import quoted
+
+    return quoted(name)
