@@ -36,7 +36,7 @@ def add_experiment(session: Session, *, metric_name: str | None = None) -> Exper
     """One that runs, with the configuration that its document resolves to."""
     project = session.scalars(select(ProjectRow).where(ProjectRow.name == "default")).first()
     if project is None:
-        project = ProjectRow(name="default", created_at=NOW)
+        project = ProjectRow(name="default", submission="all", created_at=NOW)
         session.add(project)
         session.flush()
     experiment = ExperimentRow(

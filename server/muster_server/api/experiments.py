@@ -60,6 +60,7 @@ def create_experiment(
             body,
             user_id=by.principal.user_id,
             user_name=by.principal.name,
+            role=by.principal.role,
             now=by.now,
             idempotency_key=idempotency_key,
         )
@@ -74,7 +75,7 @@ def preview_experiment(body: ExperimentIn, db: Db, me: Me, foresight: Foresee) -
     """Check a document and show what it would do. Nothing is stored."""
     with db.read() as session:
         return previews.preview_experiment(
-            session, body, foresight, user_id=me.user_id, now=clock.now()
+            session, body, foresight, user_id=me.user_id, role=me.role, now=clock.now()
         )
 
 

@@ -32,7 +32,12 @@ def eve(connect, make_user_token):
 
 @pytest.fixture
 def project(admin_client):
-    assert admin_client.post("/api/v1/projects", json={"name": "vision"}).status_code == 201
+    assert (
+        admin_client.post(
+            "/api/v1/projects", json={"name": "vision", "submission": "all"}
+        ).status_code
+        == 201
+    )
 
 
 def put(client, path, value=VALUE):

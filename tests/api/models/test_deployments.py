@@ -143,6 +143,6 @@ def test_without_a_router_the_package_is_named(member_client, app, settings):
 
 def test_a_project_with_a_deployment_stays(member_client, admin_client):
     add_version(member_client)
-    admin_client.post(f"{API}/projects", json={"name": "serving"})
+    admin_client.post(f"{API}/projects", json={"name": "serving", "submission": "all"})
     assert deploy(member_client, project="serving").status_code == 202
     assert error(admin_client.delete(f"{API}/projects/serving")) == (409, "projects.in_use")

@@ -341,7 +341,7 @@ def test_paths_names_and_sources_that_cannot_be(member_client, eve, checkpoints,
 def test_models_are_renamed_described_and_belong_to_a_project(
     member_client, eve, admin_client, checkpoints
 ):
-    admin_client.post(f"{API}/projects", json={"name": "vision"})
+    admin_client.post(f"{API}/projects", json={"name": "vision", "submission": "all"})
     body = {"name": "digits", "project": "vision", "description": "Reads digits."}
     made = member_client.post(MODELS, json=body)
     assert (made.status_code, made.json()["latest_version"]) == (201, None)

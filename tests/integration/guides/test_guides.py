@@ -96,6 +96,7 @@ GUIDES_RUN = {
     "scaling.md": check_scaling,
     "slurm.md": check_slurm,
     "pilots.md": None,
+    "projects.md": None,
 }
 
 

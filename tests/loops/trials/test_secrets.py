@@ -78,7 +78,7 @@ def test_the_node_of_a_job_gets_its_secrets_and_no_other_does(
 def test_the_owners_own_secret_comes_before_the_projects(
     member_client, admin_client, controller, agent, submit, ask
 ):
-    admin_client.post("/api/v1/projects", json={"name": "vision"})
+    admin_client.post("/api/v1/projects", json={"name": "vision", "submission": "all"})
     shared = "/api/v1/projects/vision/secrets/HF_TOKEN"
     admin_client.put(shared, json={"value": "of the project"})
     admin_client.put(f"{API}/HF_TOKEN", json={"value": "of the administrator"})

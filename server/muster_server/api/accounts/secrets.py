@@ -9,6 +9,8 @@ from fastapi import APIRouter, Path
 from muster_server.api.http.deps import By, Config, Cursor, Db, Limit
 from muster_server.schemas.accounts.secrets import SecretIn, SecretOut
 from muster_server.schemas.base import Page
+from muster_server.services.core import access
+from muster_server.services.core.lookup import get_project
 from muster_server.services.core.owners import project_as_owner
 from muster_server.services.secrets import store
 from muster_server.services.secrets.encryption import key_ring
@@ -44,10 +46,11 @@ def delete_secret(name: SecretPath, db: Db, by: By) -> None:
 
 @router.get("/projects/{project}/secrets")
 def list_project_secrets(
-    project: ProjectPath, db: Db, cursor: Cursor = None, limit: Limit = 50
+    project: ProjectPath, db: Db, by: By, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[SecretOut]:
-    """List the secrets of a project by name. Their values are in no answer."""
+    """List the secrets of a project by name, for its members. Their values are in no answer."""
     with db.read() as session:
+        access.require(session, get_project(session, project), "submit", by.principal)
         owner = project_as_owner(session, project)
         return store.list_secrets(session, owner, cursor=cursor, limit=limit)
 

@@ -1,9 +1,9 @@
 """Who may do what with an experiment, beyond what a role allows at all.
 
-Everybody who is signed in may look at every experiment. Members may submit, and fork what they can
-see. Only its owner and administrators may change one: pause, resume, stop, kill, continue, archive
-and delete it, and edit its name, notes, labels, priority and budget. One whose owner was removed is
-for administrators. What somebody has asked for about an experiment of another, an export or a
+Everybody who is signed in may look at every experiment. Members of a project may submit to it, and
+fork what they can see. Only its owner, while a member of its project, and administrators may change
+one: pause, resume, stop, kill, continue, archive and delete it, and edit its name, notes, labels,
+priority and budget. One whose owner was removed is for administrators. What somebody has asked for about an experiment of another, an export or a
 diagnosis, they may also take back. Projects and pools are changed by administrators.
 """
 
@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import ExperimentRow, UserRow
+from muster_server.db.models import ExperimentRow, ProjectRow, UserRow
 from muster_server.errors import Forbidden
 from muster_server.security.principal import Principal
+
+from . import access
 
 
 def is_in_charge(principal: Principal, owner_id: int | None) -> bool:
@@ -35,8 +37,11 @@ def say_whose(session: Session, owner_id: int | None) -> str:
 
 
 def require_charge(session: Session, principal: Principal, experiment: ExperimentRow) -> None:
-    """Raises Forbidden, naming the owner, unless the caller may change this experiment."""
+    """Raises Forbidden, naming the owner or the project, unless the caller may change this
+    experiment."""
     if is_in_charge(principal, experiment.owner_id):
+        project = session.get_one(ProjectRow, experiment.project_id)
+        access.require(session, project, "submit", principal)
         return
     whose = say_whose(session, experiment.owner_id)
     raise Forbidden(

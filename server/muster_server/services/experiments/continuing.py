@@ -305,7 +305,9 @@ def _resolve(
         overrides=[*before, *_without_late_deadline(experiment, overrides)],
         blob_sha256=experiment.blob_sha256,
     )
-    resolved = resolve_submission(session, submission, user_id=experiment.owner_id, now=caller.now)
+    resolved = resolve_submission(
+        session, submission, user_id=experiment.owner_id, role=caller.principal.role, now=caller.now
+    )
     if resolved.config is None:
         raise invalid_document(resolved.problems)
     config = kept_models(experiment.config, replace(resolved.config, from_=source))

@@ -39,6 +39,7 @@ def fork_experiment(
         as_submission(session, source, body),
         user_id=caller.principal.user_id,
         user_name=caller.principal.name,
+        role=caller.principal.role,
         now=caller.now,
         idempotency_key=idempotency_key,
         parent=source,

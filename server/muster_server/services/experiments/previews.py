@@ -41,11 +41,12 @@ def preview_experiment(
     foresight: Foresight,
     *,
     user_id: int | None,
+    role: str | None = None,
     now: dt.datetime,
 ) -> PreviewOut:
     """Return what submitting the document would do: the same checks as a submission, the trials it
-    would create, and where one of them would run."""
-    resolved = resolve_submission(session, body, user_id=user_id, now=now)
+    would create, and where one of them would run. Raises Forbidden as a submission does."""
+    resolved = resolve_submission(session, body, user_id=user_id, role=role, now=now)
     config = resolved.config
     if config is None:
         return PreviewOut(

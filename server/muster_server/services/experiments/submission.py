@@ -33,7 +33,7 @@ from muster_server.security.principal import Principal
 from muster_server.services.core.lookup import get_experiment
 
 from ..checkpoints import sources
-from ..core import blobs, idempotency
+from ..core import access, blobs, idempotency
 from ..core.events import add_event
 from ..core.ownership import require_charge
 from ..documents import (
@@ -83,14 +83,24 @@ class ResolvedSubmission(Resolved):
 
 
 def resolve_submission(
-    session: Session, body: ExperimentIn, *, user_id: int | None, now: dt.datetime
+    session: Session,
+    body: ExperimentIn,
+    *,
+    user_id: int | None,
+    role: str | None = None,
+    now: dt.datetime,
 ) -> ResolvedSubmission:
     """Return the document of a submission, checked with its code bundle, its source, its budget and
-    the secrets that this user can use."""
+    the secrets that this user can use.
+
+    user_id: None for the server itself. role: that of the user's token; None for the user's own.
+    Raises Forbidden if the user may not submit to the project.
+    """
     resolved = resolve(body.document, body.overrides)
     if resolved.config is None:
         return ResolvedSubmission(problems=resolved.problems)
     config = resolved.config
+    access.require_submit(session, config.project, user_id=user_id, role=role)
     budget, late = budgets.store(config.budget, now=now)
     found = sources.find(session, config.from_) if config.from_ is not None else None
     warm = warm_start.find(session, config)
@@ -127,6 +137,7 @@ def create_experiment(
     *,
     user_id: int | None,
     user_name: str,
+    role: str | None = None,
     now: dt.datetime,
     idempotency_key: str | None = None,
     parent: ExperimentRow | None = None,
@@ -135,16 +146,17 @@ def create_experiment(
     """Store a submission with its first trials.
 
     With an idempotency key, a repetition of the same request returns the first one's experiment.
+    role: that of the user's token; None for the user's own.
     parent: the experiment it is forked from. purpose: what about the parent it is to find out.
-    Raises InvalidRequest with every problem found, and Conflict when the key was used for
-    something else.
+    Raises InvalidRequest with every problem found, Forbidden if the user may not submit to the
+    project, and Conflict when the key was used for something else.
     """
     parent_id = parent.id if parent is not None else None
     request = {"operation": "submit", "parent": parent_id, "body": body.model_dump(mode="json")}
     earlier = idempotency.claim(session, user_id, idempotency_key, request, now)
     if earlier is not None:
         return Submission(_still_there(session, earlier.experiment_id), is_new=False)
-    resolved = resolve_submission(session, body, user_id=user_id, now=now)
+    resolved = resolve_submission(session, body, user_id=user_id, role=role, now=now)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
     experiment = _insert(
@@ -238,7 +250,7 @@ def _insert(
     source = sources.describe(session, config.from_, parent=parent)
     experiment = ExperimentRow(
         id=_free_id(session),
-        project_id=projects.find_or_make(session, config.project, now),
+        project_id=projects.find_or_make(session, config.project, now, user_id=user_id),
         owner_id=user_id,
         name=config.name,
         labels=config.labels,

@@ -134,6 +134,7 @@ def _launch(
         num_steps=planned.steps,
         user_id=by.principal.user_id,
         user_name=by.principal.name,
+        role=by.principal.role,
         now=by.now,
         hparams=trial.hparams,
     )
@@ -272,6 +273,7 @@ def apply(session: Session, diagnosis_id: int, kind: str, by: Caller) -> Diagnos
         as_submission(session, source, ForkIn(overrides=[*fixed, *advice[kind]["overrides"]])),
         user_id=by.principal.user_id,
         user_name=by.principal.name,
+        role=by.principal.role,
         now=by.now,
         parent=source,
     )

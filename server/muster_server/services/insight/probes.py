@@ -33,6 +33,7 @@ def launch_probe(
     num_steps: int,
     user_id: int | None,
     user_name: str,
+    role: str | None = None,
     now: dt.datetime,
     hparams: Mapping[str, Any] | None = None,
 ) -> int:
@@ -48,6 +49,7 @@ def launch_probe(
         body,
         user_id=user_id,
         user_name=user_name,
+        role=role,
         now=now,
         parent=source,
         purpose=purpose,
@@ -94,6 +96,7 @@ def check_probe(
     purpose: Purpose,
     num_steps: int,
     user_id: int | None,
+    role: str | None = None,
     now: dt.datetime,
 ) -> ExperimentConfig:
     """Return the resolved document that `launch_probe` would submit; nothing is stored.
@@ -101,7 +104,7 @@ def check_probe(
     Raises InvalidRequest with every problem found.
     """
     body = _submission(session, source, overrides, purpose, source.name, num_steps, None)
-    resolved = resolve_submission(session, body, user_id=user_id, now=now)
+    resolved = resolve_submission(session, body, user_id=user_id, role=role, now=now)
     if resolved.config is None:
         raise invalid_document(resolved.problems)
     return resolved.config

@@ -35,7 +35,7 @@ from muster_server.domain.insight.scaling import (
 )
 from muster_server.domain.messages import english
 from muster_server.domain.states import TERMINAL_EXPERIMENT
-from muster_server.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.schemas.analysis.scaling import ScalingIn
 
 from ..core.callers import Caller, note
@@ -185,7 +185,7 @@ def _launch(session: Session, row: ScalingReportRow, index: int, now: dt.datetim
                 user_name=row.requested_by,
                 now=now,
             )
-    except (InvalidRequest, Impossible, Conflict) as error:
+    except (InvalidRequest, Impossible, Conflict, Forbidden) as error:
         _replace(row, index, replace(point, problem=f"It cannot be launched: {error}"))
         return
     _replace(row, index, replace(point, experiment_id=made))
@@ -307,6 +307,7 @@ def _check(
                 purpose="scaling",
                 num_steps=body.steps + SKIPPED_STEPS,
                 user_id=caller.principal.user_id,
+                role=caller.principal.role,
                 now=caller.now,
             )
         except Impossible as error:

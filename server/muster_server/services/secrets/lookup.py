@@ -12,6 +12,7 @@ from muster_server.db.models import ProjectRow, SecretRow
 from muster_server.domain.messages import Message
 from muster_server.errors import FieldProblem
 
+from ..core import access
 from .store import is_active
 
 NAMED_MAX = 20
@@ -23,8 +24,15 @@ def find_secrets(
 ) -> dict[str, SecretRow]:
     """Return every secret that an experiment of this user in this project can use, by name.
 
-    A user who was deactivated has none.
+    A user who was deactivated has none of their own, and one who may not submit to the project none
+    of its secrets.
     """
+    if (
+        user_id is not None
+        and project_id is not None
+        and not access.may_submit(session, project_id, user_id)
+    ):
+        project_id = None
     if user_id is not None and not is_active(session, user_id):
         user_id = None
     owners = []

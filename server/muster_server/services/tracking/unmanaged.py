@@ -56,7 +56,7 @@ def create(
     client: str,
     caller: Caller,
 ) -> TrialRow:
-    """Create an unmanaged experiment whose trial is running. Raises InvalidRequest."""
+    """Create an unmanaged experiment whose trial is running. Raises InvalidRequest and Forbidden."""
     document: dict[str, Any] = {
         "name": name,
         "project": project,
@@ -66,7 +66,9 @@ def create(
     }
     who = caller.principal
     body = ExperimentIn(document=json.dumps(document))
-    made = create_experiment(session, body, user_id=who.user_id, user_name=who.name, now=caller.now)
+    made = create_experiment(
+        session, body, user_id=who.user_id, user_name=who.name, role=who.role, now=caller.now
+    )
     experiment = session.get_one(ExperimentRow, made.experiment_id)
     experiment.unmanaged = client
     trial = session.scalars(select(TrialRow).where(TrialRow.experiment_id == experiment.id)).one()

@@ -1,7 +1,7 @@
 """Deployments: making, updating, rolling back, scaling and stopping them, and who may do so.
 
-Everybody who is signed in sees every deployment. Members deploy; only the owner of a deployment and
-administrators change one. Nothing is started here: the controller makes so what these write down.
+Everybody who is signed in sees every deployment. Members of a project deploy in it; only the owner of a
+deployment, while a member of its project, and administrators change one. Nothing is started here: the controller makes so what these write down.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from muster_server.db.engine import touch
 from muster_server.db.models import (
     DeploymentRevisionRow,
     DeploymentRow,
+    ProjectRow,
 )
 from muster_server.errors import (
     Conflict,
@@ -40,15 +41,14 @@ from muster_server.errors import (
     Unavailable,
 )
 from muster_server.security.principal import Principal
-from muster_server.services.core import callers
+from muster_server.services.core import access, callers
 from muster_server.services.core.callers import Caller
 from muster_server.services.core.lookup import get_project
 from muster_server.services.core.ownership import is_in_charge, say_whose
 from muster_server.services.experiments.model_uses import find_used
-from muster_server.services.quota.projects import find_or_make
+from muster_server.services.quota.projects import DEFAULT_PROJECT, find_or_make
 from muster_server.settings import Settings
 
-DEFAULT_PROJECT = "default"
 REVISIONS_MAX = 10_000
 """Revisions of one deployment."""
 
@@ -112,7 +112,7 @@ def create_deployment(
     options["listen"] = body.listen or settings.deployments_listen
     if existing is None:
         existing = DeploymentRow(
-            project_id=_project_id(session, body.project, caller.now),
+            project_id=_project_id(session, body.project, caller),
             owner_id=caller.principal.user_id,
             name=name,
             last_revision=0,
@@ -355,9 +355,11 @@ def _require_router(settings: Settings) -> None:
         )
 
 
-def _project_id(session: Session, name: str, now: dt.datetime) -> int:
+def _project_id(session: Session, name: str, caller: Caller) -> int:
+    who = caller.principal
+    access.require_submit(session, name, user_id=who.user_id, role=who.role)
     if name == DEFAULT_PROJECT:
-        return find_or_make(session, DEFAULT_PROJECT, now)
+        return find_or_make(session, DEFAULT_PROJECT, caller.now)
     try:
         return get_project(session, name).id
     except NotFound:
@@ -370,6 +372,8 @@ def _project_id(session: Session, name: str, now: dt.datetime) -> int:
 
 def _require_charge(session: Session, principal: Principal, deployment: DeploymentRow) -> None:
     if may_change(principal, deployment):
+        project = session.get_one(ProjectRow, deployment.project_id)
+        access.require(session, project, "submit", principal)
         return
     whose = say_whose(session, deployment.owner_id)
     raise Forbidden(

@@ -1,7 +1,7 @@
 """Models: creating, finding, changing and deleting them, and who may do so.
 
-Everybody who is signed in sees every model. Members register versions, of files that they may
-change the experiment of. Only the owner of a model and administrators move its aliases, change it and
+Everybody who is signed in sees every model. Members of a project create models in it, and register
+versions of files that they may change the experiment of. Only the owner of a model and administrators move its aliases, change it and
 delete it; whoever registered a version may also change its notes and tags, and delete it.
 """
 
@@ -22,15 +22,14 @@ from muster_server.db.engine import touch
 from muster_server.db.models import ModelAliasRow, ModelRow, ModelVersionRow
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.security.principal import Principal
-from muster_server.services.core import callers
+from muster_server.services.core import access, callers
 from muster_server.services.core.callers import Caller
 from muster_server.services.core.lookup import get_project
 from muster_server.services.core.ownership import is_by, is_in_charge, say_whose
-from muster_server.services.quota.projects import find_or_make
+from muster_server.services.quota.projects import DEFAULT_PROJECT, find_or_make
 
 from .uses import require_unused
 
-DEFAULT_PROJECT = "default"
 VERSIONS_MAX = 10_000
 """Most versions of one model, deleted ones included."""
 
@@ -99,14 +98,22 @@ def record(
 
 
 def create_model(session: Session, body: ModelIn, caller: Caller) -> ModelRow:
-    """Raises InvalidRequest for the name and the project, and Conflict for a name that is taken."""
+    """Raises InvalidRequest for the name and the project, Forbidden if the caller may not submit to the
+    project, and Conflict for a name that is taken."""
     require_name(body.name)
+    require_project(session, body.project, caller)
     if session.scalar(select(ModelRow.id).where(ModelRow.name == body.name)) is not None:
         raise _taken(body.name)
     model = _new(session, body, caller)
     if model is None:
         raise _taken(body.name)
     return model
+
+
+def require_project(session: Session, name: str, caller: Caller) -> None:
+    """Raise Forbidden unless the caller may submit to a project, if there is one of this name."""
+    who = caller.principal
+    access.require_submit(session, name, user_id=who.user_id, role=who.role)
 
 
 def find_or_create(session: Session, name: str, project: str, caller: Caller) -> ModelRow:

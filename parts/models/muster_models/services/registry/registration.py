@@ -51,6 +51,7 @@ from .models import (
     may_change_version,
     record,
     renewed,
+    require_project,
 )
 from .places import (
     MODEL_FILE,
@@ -105,6 +106,8 @@ def register(
         draft, project = _outputs_draft(session, body.trial_id, body, caller)
     else:
         draft, project = _upload_draft(session, body), "default"
+    if body.project:
+        require_project(session, body.project, caller)
     model = find_or_create(session, name, body.project or project, caller)
     there = same_version(session, model, draft)
     if there is not None:
