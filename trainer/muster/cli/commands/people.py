@@ -43,7 +43,7 @@ def user_list(as_json: JsonOption = False) -> None:
     """List the users of the server."""
     with client_of_environment() as client:
         found = list(client.pages("/users"))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[Any]] = {
         ">id": "id",
         "name": "username",
         "role": "role",
@@ -99,7 +99,7 @@ def group_list(as_json: JsonOption = False) -> None:
     """List groups."""
     with client_of_environment() as client:
         found = list(client.pages("/groups"))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[Any]] = {
         "name": "name",
         ">members": "num_members",
         "created": ("created_at", age),
@@ -114,7 +114,11 @@ def group_show(group: GroupArgument, as_json: JsonOption = False) -> None:
     """List the members of a group."""
     with client_of_environment() as client:
         found = list(client.pages(f"{_group(group)}/members"))
-    columns: dict[str, Cell] = {"name": "username", "added": ("added_at", age), "by": "added_by"}
+    columns: dict[str, Cell[Any]] = {
+        "name": "username",
+        "added": ("added_at", age),
+        "by": "added_by",
+    }
     empty = f"Nobody is in group {group}: `muster group add {group} USER` adds somebody."
     print_rows(found, columns, as_json=as_json, empty=empty)
 
@@ -159,7 +163,7 @@ def member_list(project: ProjectArgument, as_json: JsonOption = False) -> None:
     """List the users and groups that are members of a project."""
     with client_of_environment() as client:
         found = list(client.pages(_members(project)))
-    columns: dict[str, Cell] = {
+    columns: dict[str, Cell[Any]] = {
         "name": lambda row: row["name"] if row["kind"] == "user" else f"{row['name']} (group)",
         "role": "role",
         "added": ("added_at", age),

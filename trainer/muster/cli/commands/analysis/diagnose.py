@@ -144,7 +144,7 @@ def _show_advice(trial: str, advice: schema.AdviceOut) -> None:
         print(f"  experiment {applied['experiment_id']} ({applied['state']}): {achieved}")
 
 
-def _gain(gain: schema.EstimateOut, *, is_bound: bool) -> str:
+def _gain(gain: schema.IntervalEstimate, *, is_bound: bool) -> str:
     """Return the gain as text, for example "predicted 12.5 % more samples/s"; from a factor of 2
     on, as a factor."""
     most = "at most" if is_bound else "predicted"
@@ -152,12 +152,14 @@ def _gain(gain: schema.EstimateOut, *, is_bound: bool) -> str:
         value, interval, num = _estimate(gain, 100, " %")
         return f"{most} {value} more samples/s ({interval}, n={num})"
     low, high = 1 + gain["low"], 1 + gain["high"]
-    times: schema.EstimateOut = {**gain, "value": 1 + gain["value"], "low": low, "high": high}
+    times: schema.IntervalEstimate = {**gain, "value": 1 + gain["value"], "low": low, "high": high}
     value, interval, num = _estimate(times, 1, " times")
     return f"{most} {value} the samples/s ({interval}, n={num})"
 
 
-def _estimate(found: schema.EstimateOut | None, times: float, unit: str) -> tuple[str, str, str]:
+def _estimate(
+    found: schema.IntervalEstimate | None, times: float, unit: str
+) -> tuple[str, str, str]:
     if found is None:
         return "-", "-", "-"
     low, high = found["low"] * times, found["high"] * times

@@ -93,7 +93,7 @@ def _in_short(found: schema.PerformanceOut) -> str:
     return ", ".join(parts)
 
 
-def _ranks(ranks: list[schema.RankStepsOut]) -> Any:
+def _ranks(ranks: list[schema.RankSteps]) -> Any:
     parts = [name for name in SHORT if any(name in r["parts"] for r in ranks)]
     beside = {
         name: title for name, title in BESIDE.items() if any(r[name] is not None for r in ranks)
@@ -114,7 +114,7 @@ def _ranks(ranks: list[schema.RankStepsOut]) -> Any:
     return shown
 
 
-def _traffic(traffic: list[schema.KindTrafficOut]) -> Any:
+def _traffic(traffic: list[schema.KindTraffic]) -> Any:
     numbers = ("RANKS", "COUNT", "BYTES", "TIME", "TRANSFER", "WAIT", "BUS MB/S")
     shown = table("GROUP", "KIND", *numbers, right=numbers)
     for kind in traffic:
@@ -133,7 +133,7 @@ def _traffic(traffic: list[schema.KindTrafficOut]) -> Any:
     return shown
 
 
-def _rare(traffic: list[schema.KindTrafficOut], *, is_of_steps: bool) -> list[str]:
+def _rare(traffic: list[schema.KindTraffic], *, is_of_steps: bool) -> list[str]:
     """Return a sentence for each kind that only some steps have: the table averages it over all
     steps."""
     of = "steps" if is_of_steps else "rows"
@@ -145,7 +145,7 @@ def _rare(traffic: list[schema.KindTrafficOut], *, is_of_steps: bool) -> list[st
     ]
 
 
-def _stages(stages: list[schema.StageOut]) -> Any:
+def _stages(stages: list[schema.Stage]) -> Any:
     shown = table(
         "STAGE", "RANKS", "COMPUTE", "BUBBLE", "STEP", right=("COMPUTE", "BUBBLE", "STEP")
     )
