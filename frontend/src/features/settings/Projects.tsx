@@ -104,7 +104,11 @@ function NewProject() {
   const [weight, setWeight] = useState<number | string>(1);
   const create = useMutation({
     mutationFn: () =>
-      unwrap(client.POST("/api/v1/projects", { body: { name: name.trim(), weight: Number(weight), quotas: [] } })),
+      unwrap(
+        client.POST("/api/v1/projects", {
+          body: { name: name.trim(), weight: Number(weight), quotas: [], submission: "members" },
+        }),
+      ),
     onSuccess: async () => {
       setName("");
       await queryClient.invalidateQueries({ queryKey: ["projects"] });
