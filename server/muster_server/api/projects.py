@@ -26,14 +26,14 @@ ProjectPath = Annotated[str, Path(max_length=128)]
 PoolPath = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
-@router.get("/projects", operation_id="list_projects")
+@router.get("/projects")
 def list_projects(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[ProjectOut]:
     """List projects with what they have spent, by name."""
     with db.read() as session:
         return projects.list_projects(session, cursor=cursor, limit=limit, now=clock.now())
 
 
-@router.post("/projects", status_code=201, operation_id="create_project")
+@router.post("/projects", status_code=201)
 def create_project(body: ProjectIn, db: Db, me: Me, addr: RemoteAddr) -> ProjectOut:
     """Create a project. Submitting to a name that does not exist creates one as well."""
     with db.transaction() as session:
@@ -44,14 +44,14 @@ def create_project(body: ProjectIn, db: Db, me: Me, addr: RemoteAddr) -> Project
         return projects.project_out(session, body.name, now)
 
 
-@router.get("/projects/{name}", operation_id="get_project")
+@router.get("/projects/{name}")
 def get_project(name: ProjectPath, db: Db) -> ProjectOut:
     """Return one project with its quotas, its budget and what it has spent."""
     with db.read() as session:
         return projects.project_out(session, name, clock.now())
 
 
-@router.patch("/projects/{name}", operation_id="update_project")
+@router.patch("/projects/{name}")
 def update_project(
     name: ProjectPath, body: ProjectPatch, db: Db, me: Me, addr: RemoteAddr
 ) -> ProjectOut:
@@ -65,7 +65,7 @@ def update_project(
         return projects.project_out(session, name, now)
 
 
-@router.delete("/projects/{name}", status_code=204, operation_id="delete_project")
+@router.delete("/projects/{name}", status_code=204)
 def delete_project(name: ProjectPath, db: Db, me: Me, addr: RemoteAddr) -> None:
     """Remove a project that has no experiments."""
     with db.transaction() as session:
@@ -73,7 +73,7 @@ def delete_project(name: ProjectPath, db: Db, me: Me, addr: RemoteAddr) -> None:
         _audit(session, me, addr, "projects.deleted", f"project:{name}")
 
 
-@router.get("/projects/{name}/events", operation_id="list_project_events")
+@router.get("/projects/{name}/events")
 def list_project_events(
     name: ProjectPath, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[EventOut]:
@@ -83,14 +83,14 @@ def list_project_events(
         return list_events(session, about, cursor=cursor, limit=limit)
 
 
-@router.get("/pools", operation_id="list_pools")
+@router.get("/pools")
 def list_pools(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[PoolOut]:
     """List pools with their price and what is in them, by name."""
     with db.read() as session:
         return pools.list_pools(session, cursor=cursor, limit=limit)
 
 
-@router.put("/pools/{name}", operation_id="set_pool")
+@router.put("/pools/{name}")
 def set_pool(name: PoolPath, body: PoolIn, db: Db, me: Me, addr: RemoteAddr) -> PoolOut:
     """Set what a slot of the pool costs per hour, and how well its nodes must isolate jobs, for what
     is placed from now on."""
@@ -101,7 +101,7 @@ def set_pool(name: PoolPath, body: PoolIn, db: Db, me: Me, addr: RemoteAddr) -> 
         return pools.get_pool(session, name)
 
 
-@router.delete("/pools/{name}", status_code=204, operation_id="delete_pool")
+@router.delete("/pools/{name}", status_code=204)
 def delete_pool(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> None:
     """Delete the settings of a pool that has no nodes."""
     with db.transaction() as session:
@@ -109,14 +109,14 @@ def delete_pool(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> None:
         _audit(session, me, addr, "pools.deleted", f"pool:{name}")
 
 
-@router.get("/pools/{name}/provider", operation_id="get_pool_provider")
+@router.get("/pools/{name}/provider")
 def get_pool_provider(name: PoolPath, db: Db) -> ProviderOut:
     """Return what submits pilots for a pool, and how it fares."""
     with db.read() as session:
         return providers.get_provider(session, name, now=clock.now())
 
 
-@router.put("/pools/{name}/provider", operation_id="set_pool_provider")
+@router.put("/pools/{name}/provider")
 def set_pool_provider(
     name: PoolPath, body: ProviderIn, db: Db, me: Me, addr: RemoteAddr
 ) -> ProviderOut:
@@ -128,7 +128,7 @@ def set_pool_provider(
         return providers.get_provider(session, name, now=clock.now())
 
 
-@router.delete("/pools/{name}/provider", status_code=204, operation_id="delete_pool_provider")
+@router.delete("/pools/{name}/provider", status_code=204)
 def delete_pool_provider(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> None:
     """Submit no more pilots. Those that wait are canceled, those that run leave once they are idle."""
     with db.transaction() as session:
@@ -136,7 +136,7 @@ def delete_pool_provider(name: PoolPath, db: Db, me: Me, addr: RemoteAddr) -> No
         _audit(session, me, addr, "pools.provider_removed", f"pool:{name}")
 
 
-@router.get("/pools/{name}/pilots", operation_id="list_pilots")
+@router.get("/pools/{name}/pilots")
 def list_pilots(name: PoolPath, db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[PilotOut]:
     """List the pilots of a pool, the newest first, those that have ended included."""
     with db.read() as session:

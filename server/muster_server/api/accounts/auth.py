@@ -43,9 +43,7 @@ PASSWORD_QUEUE_MAX = 20
 """Number of sign-ins that may wait for their turn; further ones are asked to come back."""
 
 
-@router.get(
-    "/auth/state", operation_id="get_auth_state", summary="Whether the first set-up is still to do"
-)
+@router.get("/auth/state", summary="Whether the first set-up is still to do")
 def get_auth_state(db: Db, config: Config, addr: RemoteAddr) -> AuthState:
     with db.read() as session:
         is_required = auth.setup_required(session)
@@ -58,7 +56,7 @@ def get_auth_state(db: Db, config: Config, addr: RemoteAddr) -> AuthState:
     )
 
 
-@router.post("/auth/setup", operation_id="setup", summary="Make the first administrator")
+@router.post("/auth/setup", summary="Make the first administrator")
 async def setup(
     body: SetupIn, request: Request, response: Response, db: Db, config: Config, addr: RemoteAddr
 ) -> MeOut:
@@ -93,7 +91,7 @@ async def setup(
     return me
 
 
-@router.post("/auth/login", operation_id="login", summary="Sign in with name and password")
+@router.post("/auth/login", summary="Sign in with name and password")
 async def login(
     body: LoginIn, request: Request, response: Response, db: Db, config: Config, addr: RemoteAddr
 ) -> MeOut:
@@ -138,9 +136,7 @@ async def login(
     return me
 
 
-@router.post(
-    "/auth/one-time", operation_id="one_time_sign_in", summary="Sign in with a one-time token"
-)
+@router.post("/auth/one-time", summary="Sign in with a one-time token")
 def one_time_sign_in(
     body: OneTimeIn, request: Request, response: Response, db: Db, config: Config, addr: RemoteAddr
 ) -> MeOut:
@@ -160,7 +156,6 @@ def one_time_sign_in(
 
 @router.post(
     "/auth/logout",
-    operation_id="logout",
     summary="End this session",
     status_code=status.HTTP_204_NO_CONTENT,
 )
@@ -172,7 +167,7 @@ def logout(response: Response, db: Db, config: Config, me: Me) -> None:
     clear_session_cookie(response, config)
 
 
-@router.get("/auth/me", operation_id="get_me", summary="Who you are and what you may do")
+@router.get("/auth/me", summary="Who you are and what you may do")
 def get_me(db: Db, me: Me) -> MeOut:
     with db.read() as session:
         user = _own_row(session.get(UserRow, me.user_id))
@@ -181,7 +176,6 @@ def get_me(db: Db, me: Me) -> MeOut:
 
 @router.post(
     "/auth/password",
-    operation_id="change_password",
     summary="Change your password",
     status_code=status.HTTP_204_NO_CONTENT,
 )

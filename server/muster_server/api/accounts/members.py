@@ -23,7 +23,7 @@ ProjectPath = Annotated[str, Path(max_length=128)]
 NamePath = Annotated[str, Path(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
-@router.get("/projects/{project}/members", operation_id="list_project_members")
+@router.get("/projects/{project}/members")
 def list_project_members(
     project: ProjectPath, db: Db, by: By, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[ProjectMemberOut]:
@@ -32,7 +32,7 @@ def list_project_members(
         return members.list_members(session, project, by, cursor=cursor, limit=limit)
 
 
-@router.put("/projects/{project}/members/users/{username}", operation_id="set_project_user")
+@router.put("/projects/{project}/members/users/{username}")
 def set_project_user(
     project: ProjectPath, username: NamePath, body: ProjectMemberIn, db: Db, by: By
 ) -> ProjectMemberOut:
@@ -41,11 +41,7 @@ def set_project_user(
         return members.set_member(session, project, "user", username, body.role, by)
 
 
-@router.delete(
-    "/projects/{project}/members/users/{username}",
-    status_code=204,
-    operation_id="remove_project_user",
-)
+@router.delete("/projects/{project}/members/users/{username}", status_code=204)
 def remove_project_user(project: ProjectPath, username: NamePath, db: Db, by: By) -> None:
     """Remove a user from a project. What the user has submitted runs on, and from its next attempt on
     without the project's secrets."""
@@ -53,7 +49,7 @@ def remove_project_user(project: ProjectPath, username: NamePath, db: Db, by: By
         members.remove_member(session, project, "user", username, by)
 
 
-@router.put("/projects/{project}/members/groups/{group}", operation_id="set_project_group")
+@router.put("/projects/{project}/members/groups/{group}")
 def set_project_group(
     project: ProjectPath, group: NamePath, body: ProjectMemberIn, db: Db, by: By
 ) -> ProjectMemberOut:
@@ -62,39 +58,35 @@ def set_project_group(
         return members.set_member(session, project, "group", group, body.role, by)
 
 
-@router.delete(
-    "/projects/{project}/members/groups/{group}",
-    status_code=204,
-    operation_id="remove_project_group",
-)
+@router.delete("/projects/{project}/members/groups/{group}", status_code=204)
 def remove_project_group(project: ProjectPath, group: NamePath, db: Db, by: By) -> None:
     """Remove a group from a project."""
     with db.transaction() as session:
         members.remove_member(session, project, "group", group, by)
 
 
-@router.get("/groups", operation_id="list_groups")
+@router.get("/groups")
 def list_groups(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[GroupOut]:
     """List groups of users by name."""
     with db.read() as session:
         return members.list_groups(session, cursor=cursor, limit=limit)
 
 
-@router.put("/groups/{name}", operation_id="set_group")
+@router.put("/groups/{name}")
 def set_group(name: NamePath, db: Db, by: By) -> GroupOut:
     """Create a group, if there is none of this name."""
     with db.transaction() as session:
         return members.set_group(session, name, by)
 
 
-@router.delete("/groups/{name}", status_code=204, operation_id="delete_group")
+@router.delete("/groups/{name}", status_code=204)
 def delete_group(name: NamePath, db: Db, by: By) -> None:
     """Delete a group. Its members lose what they may do by it."""
     with db.transaction() as session:
         members.delete_group(session, name, by)
 
 
-@router.get("/groups/{name}/members", operation_id="list_group_members")
+@router.get("/groups/{name}/members")
 def list_group_members(
     name: NamePath, db: Db, cursor: Cursor = None, limit: Limit = 50
 ) -> Page[GroupMemberOut]:
@@ -103,16 +95,14 @@ def list_group_members(
         return members.list_group_members(session, name, cursor=cursor, limit=limit)
 
 
-@router.put("/groups/{name}/members/{username}", status_code=204, operation_id="add_group_member")
+@router.put("/groups/{name}/members/{username}", status_code=204)
 def add_group_member(name: NamePath, username: NamePath, db: Db, by: By) -> None:
     """Add a user to a group."""
     with db.transaction() as session:
         members.add_to_group(session, name, username, by)
 
 
-@router.delete(
-    "/groups/{name}/members/{username}", status_code=204, operation_id="remove_group_member"
-)
+@router.delete("/groups/{name}/members/{username}", status_code=204)
 def remove_group_member(name: NamePath, username: NamePath, db: Db, by: By) -> None:
     """Remove a user from a group."""
     with db.transaction() as session:

@@ -27,7 +27,7 @@ from ..http.deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
 router = APIRouter(tags=["tokens"])
 
 
-@router.get("/tokens", operation_id="list_tokens", summary="Your API tokens")
+@router.get("/tokens", summary="Your API tokens")
 def list_tokens(db: Db, me: Me, cursor: Cursor = None, limit: Limit = 50) -> Page[TokenOut]:
     assert me.user_id is not None
     with db.read() as session:
@@ -39,7 +39,6 @@ def list_tokens(db: Db, me: Me, cursor: Cursor = None, limit: Limit = 50) -> Pag
 
 @router.post(
     "/tokens",
-    operation_id="create_token",
     summary="Make an API token",
     status_code=status.HTTP_201_CREATED,
 )
@@ -67,7 +66,6 @@ def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreate
 
 @router.delete(
     "/tokens/{token_id}",
-    operation_id="revoke_token",
     summary="Revoke an API token",
     status_code=status.HTTP_204_NO_CONTENT,
 )
@@ -86,9 +84,7 @@ def revoke_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
         )
 
 
-@router.get(
-    "/join-tokens", operation_id="list_join_tokens", summary="The join tokens that still work"
-)
+@router.get("/join-tokens", summary="The join tokens that still work")
 def list_join_tokens(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[JoinTokenOut]:
     with db.read() as session:
         rows, following = tokens.list_join_tokens(
@@ -99,7 +95,6 @@ def list_join_tokens(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[J
 
 @router.post(
     "/join-tokens",
-    operation_id="create_join_token",
     summary="Make a token with which agents join",
     status_code=status.HTTP_201_CREATED,
 )
@@ -131,7 +126,6 @@ def create_join_token(
 
 @router.delete(
     "/join-tokens/{token_id}",
-    operation_id="revoke_join_token",
     summary="Revoke a join token",
     status_code=status.HTTP_204_NO_CONTENT,
 )

@@ -21,7 +21,7 @@ from .auth import password_work
 router = APIRouter(tags=["users"])
 
 
-@router.get("/users", operation_id="list_users", summary="All users")
+@router.get("/users", summary="All users")
 def list_users(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[UserOut]:
     with db.read() as session:
         rows, following = users.list_users(session, cursor=cursor, limit=limit)
@@ -30,7 +30,6 @@ def list_users(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[UserOut
 
 @router.post(
     "/users",
-    operation_id="create_user",
     summary="Add a user",
     status_code=status.HTTP_201_CREATED,
 )
@@ -56,7 +55,7 @@ async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: Remo
     return await password_work(request, work)
 
 
-@router.patch("/users/{user_id}", operation_id="update_user", summary="Change a user's role")
+@router.patch("/users/{user_id}", summary="Change a user's role")
 def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) -> UserOut:
     """Change a user and end the user's sessions. The last administrator keeps the role."""
     with db.transaction() as session:
@@ -72,7 +71,7 @@ def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) 
         return _user_out(row)
 
 
-@router.get("/audit", operation_id="list_audit", summary="Who did what, newest first")
+@router.get("/audit", summary="Who did what, newest first")
 def list_audit(
     db: Db,
     q: Annotated[
