@@ -157,6 +157,20 @@ export const project = (name: string) =>
     queryFn: ({ signal }) => unwrap(client.GET("/api/v1/projects/{name}", { params: { path: { name } }, signal })),
   });
 
+export const projectMembers = (name: string) =>
+  infiniteQueryOptions({
+    queryKey: ["projects", name, "members"],
+    queryFn: ({ signal, pageParam }) =>
+      unwrap(
+        client.GET("/api/v1/projects/{project}/members", {
+          params: { path: { project: name }, query: { limit: 100, cursor: pageParam } },
+          signal,
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
 export const projectEvents = (name: string) =>
   infiniteQueryOptions({
     queryKey: ["projects", name, "events"],

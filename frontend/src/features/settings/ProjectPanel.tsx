@@ -17,6 +17,7 @@ import filterCss from "../../components/tables/filters.module.css";
 import uiCss from "../../components/ui.module.css";
 import { Reason } from "../../components/text/Message";
 import * as format from "../../lib/format";
+import { ProjectMembers } from "./access/ProjectMembers";
 import { Notifications } from "./notifications/Notifications";
 import { Secrets } from "./Secrets";
 import { ShareDialog } from "./ShareDialog";
@@ -29,7 +30,14 @@ export function ProjectPanel({ name }: { name: string }) {
   const events = useInfiniteQuery(projectEvents(name));
   return (
     <>
-      <QueryView query={query}>{(data) => <Panel project={data} />}</QueryView>
+      <QueryView query={query}>
+        {(data) => (
+          <>
+            <Panel project={data} />
+            <ProjectMembers project={data} />
+          </>
+        )}
+      </QueryView>
       <Secrets key={name} project={name} />
       <Notifications key={`notify ${name}`} project={name} />
       <Section title={t("trial.tab.events")}>

@@ -3,10 +3,11 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import { client } from "../../api/client";
-import { type Health, me } from "../../api/queries";
+import { client, type Schemas } from "../../api/client";
+import { type Health, me, type Project } from "../../api/queries";
 import { showTexts } from "../../testing/texts";
 import { JoinTokens } from "./access/JoinTokens";
+import { ProjectMembers } from "./access/ProjectMembers";
 import { NotificationRuleDialog } from "./notifications/NotificationRuleDialog";
 import { NotificationTargetDialog } from "./notifications/NotificationTargetDialog";
 import { Password } from "./Profile";
@@ -28,6 +29,22 @@ const WELL: Health = {
   worker: "ok",
 };
 let ready = WELL;
+let members: Schemas["ProjectMemberOut"][] = [];
+const PROJECT: Project = {
+  id: 1,
+  name: "vision",
+  weight: 1,
+  submission: "members",
+  quotas: [],
+  budget: null,
+  spending: { slot_hours: 0, cost: 0, cost_per_hour: 0, slots_held: 0, currency: "USD" },
+  counted_since: "2026-01-02T03:04:05Z",
+  num_experiments: 0,
+  num_experiments_active: 0,
+  exhausted_reason: "",
+  exhausted_parts: [],
+  created_at: "2026-01-02T03:04:05Z",
+};
 const words = (en: string) => ({ en, zh: en });
 const CATALOG = {
   search_methods: [],
@@ -43,6 +60,7 @@ const server = {
   onRequest: async ({ request }: { request: Request }) => {
     if (request.url.endsWith("/readyz")) return Response.json(ready, { status: ready.status === "ready" ? 200 : 503 });
     if (request.url.endsWith("/catalog")) return Response.json(CATALOG);
+    if (request.url.includes("/members?")) return Response.json({ items: members, next: null });
     if (request.method === "GET") return Response.json({ items: [], next: null });
     const path = new URL(request.url).pathname;
     sent.set(path, await request.json());
@@ -60,10 +78,10 @@ afterEach(() => {
   cleanup();
 });
 
-const show = async (language: "en" | "zh-CN", node: React.ReactNode) => {
+const show = async (language: "en" | "zh-CN", node: React.ReactNode, role: Schemas["UserOut"]["role"] = "admin") => {
   await showTexts(language);
   const queries = new QueryClient();
-  queries.setQueryData(me.queryKey, { id: 1, username: "ada", role: "admin", has_password: true, permissions: [] });
+  queries.setQueryData(me.queryKey, { id: 1, username: "ada", role, has_password: true, permissions: [] });
   render(
     <MantineProvider withCssVariables={false} withGlobalClasses={false}>
       <QueryClientProvider client={queries}>{node}</QueryClientProvider>
@@ -260,4 +278,38 @@ test("the form of a provider sends what was filled in, and no empty option", () 
     running: 9,
     ending: 0,
   });
+});
+
+test.each([
+  ["en", "Add member", "Name", "Role of ann", "Remove"],
+  ["zh-CN", "添加成员", "名称", "ann 的角色", "移除"],
+] as const)("members of a project are shown, added and removed (%s)", async (language, add, name, roleOf, remove) => {
+  members = [
+    { kind: "user", name: "ann", role: "maintainer", added_at: "2026-01-02T03:04:05Z", added_by: "user:ada" },
+    { kind: "group", name: "vision-team", role: "member", added_at: "2026-01-02T03:04:05Z", added_by: "user:ada" },
+  ];
+  await show(language, <ProjectMembers project={PROJECT} />);
+  expect(await screen.findByText("vision-team")).toBeInTheDocument();
+  expect(screen.getByRole("combobox", { name: roleOf })).toHaveValue(language === "en" ? "Maintainer" : "维护者");
+  expect(screen.getAllByRole("button", { name: remove })).toHaveLength(2);
+  fireEvent.change(screen.getByLabelText(name), { target: { value: " ben " } });
+  fireEvent.click(screen.getByRole("button", { name: add }));
+  const path = "/api/v1/projects/vision/members/users/ben";
+  await waitFor(() => expect(sent.get(path)).toEqual({ role: "member" }));
+  fireEvent.click(screen.getByTestId("submission"));
+  await waitFor(() => expect(sent.get("/api/v1/projects/vision")).toMatchObject({ submission: "all" }));
+});
+
+test.each([
+  ["viewer", "ada", false],
+  ["member", "ann", false],
+  ["member", "ada", true],
+] as const)("a %s changes members where %s is the maintainer: %s", async (role, maintainer, mayChange) => {
+  members = [
+    { kind: "user", name: maintainer, role: "maintainer", added_at: "2026-01-02T03:04:05Z", added_by: "user:root" },
+  ];
+  await show("en", <ProjectMembers project={PROJECT} />, role);
+  expect(await screen.findByText(maintainer)).toBeInTheDocument();
+  expect(screen.queryAllByTestId("member-form")).toHaveLength(mayChange ? 1 : 0);
+  expect(screen.queryByTestId("submission")).toBeNull();
 });

@@ -89,6 +89,27 @@ export const settings = {
     deleteTitle: "Delete project {{name}}?",
     deleteText: "The project has no experiments. Its weight, quotas and budget are deleted.",
   },
+  members: {
+    title: "Members",
+    none: "No members yet",
+    submission: {
+      all: "Every member of this server may submit to this project and use its secrets.",
+      members: "Only its members may submit to this project and use its secrets.",
+    },
+    open: { all: "Open to all", members: "Only members" },
+    kind: "Kind",
+    user: "User",
+    group: "Group",
+    added: "Added",
+    by: "By",
+    add: "Add member",
+    remove: "Remove",
+    removeTitle: "Remove {{name}} from {{project}}?",
+    removeText:
+      "What they have submitted runs on, and from its next attempt on without the project's secrets. They change " +
+      "nothing in the project any more.",
+    role: { viewer: "Viewer", member: "Member", maintainer: "Maintainer" },
+  },
   pools: {
     nodes_one: "{{online}} of {{count}} online",
     nodes_other: "{{online}} of {{count}} online",
