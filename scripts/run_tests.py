@@ -103,7 +103,7 @@ class Tests:
         self.counts: Counter[str] = Counter()
         self.failed: list[str] = []
         self.unsteady: list[str] = []
-        """Those that passed only when they were run again."""
+        """Those that passed only when they were run again, or say so themselves by a property of this name."""
         self.skipped: Counter[str] = Counter()
         """Number of tests that were skipped, by the reason."""
         self.seconds: Counter[str] = Counter()
@@ -120,6 +120,11 @@ class Tests:
             self.seconds[module_of(case.get("classname", ""))] += float(case.get("time", "0"))
             if kind in ("failed", "errors"):
                 self.failed.append(f"{case.get('classname')}::{case.get('name')}")
+            for said in case.iter("property"):
+                if said.get("name") == "unsteady" and kind == "passed":
+                    self.unsteady.append(
+                        f"{case.get('classname')}::{case.get('name')}: {said.get('value')}"
+                    )
             for skipped in case.iter("skipped"):
                 self.skipped[skipped.get("message") or "no reason was given"] += 1
 

@@ -75,6 +75,17 @@ def test_only_what_watches_processes_is_run_again_and_named(
     assert tests.unsteady == unsteady
 
 
+def test_a_test_that_measured_again_is_named(run_tests: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "e2e"
+    folder.mkdir(parents=True)
+    (folder / "test_a.py").write_text(
+        "def test_it(request):\n    request.node.user_properties.append(('unsteady', 'took 5 ms'))\n"
+    )
+    tests = run_tests.Tests()
+    assert run_tests.pytest("e2e", [], tests)
+    assert tests.unsteady == ["tests.e2e.test_a::test_it: took 5 ms"]
+
+
 def test_many_failed_tests_are_no_accident(run_tests: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "tests" / "e2e"
     folder.mkdir(parents=True)
