@@ -115,6 +115,7 @@ def test_everything_that_is_listed_is_there_and_nothing_else(app, scrape, databa
         trial.summary = {"throughput/samples_per_s": {"last": 8.0}}
         worker = add_worker(session, allocation, 0)
         worker.latest = {"time/step_ms": 10.0, "comm/exposed_ms": 2.0}
+        backup_made(session, file="/backups/a.db", now=clock.now())
     app.state.telemetry.took_records([], 0)
     found = scrape()
     shown = {name for name in found if not name.startswith(STANDARD)}

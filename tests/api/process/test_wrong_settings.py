@@ -56,7 +56,7 @@ def line_of(part: str, result: subprocess.CompletedProcess[str]) -> str:
 def test_an_error_that_nothing_foresees_is_a_sentence(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "from muster_server import cli; cli.main()", "health", "--timeout-s", "-1"],
-        env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=60,
+        env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     (file,) = tmp_path.iterdir()
     words = f"unexpected error: ValueError: Timeout value out of range. {file} holds the traceback"
@@ -144,7 +144,7 @@ def run_as_somebody_else(command: str, **settings: str) -> subprocess.CompletedP
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
 
