@@ -194,7 +194,8 @@ def test_a_gpu_whose_memory_stays_in_use_is_quarantined_until_it_is_free(
     job = submit(client, "leaves", [{"wait_for_file": str(end), "timeout_s": 500}])
     wait_for("it runs", lambda: trial_of(client, job)["state"] == "RUNNING")
     trial_id = trial_of(client, job)["id"]
-    (pid,) = wait_for("its worker", lambda: pids_of(trial_id))
+    # While it is started, what forks it has its variables, too.
+    (pid,) = wait_for("its worker alone", lambda: len(pids := pids_of(trial_id)) == 1 and pids)
     gpus.give((pid, 30 * GIB))
     end.touch()
     assert client.wait(job["id"], timeout_s=120)["state"] == "COMPLETED"
