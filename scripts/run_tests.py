@@ -52,7 +52,7 @@ MAX_UNSTEADY = 4
 """Up to so many failed tests of such an area are run once more, when nothing else runs, and named
 whatever comes of it."""
 NUM_SLOWEST = 10
-"""Of the files, so many are named with the time of their tests."""
+"""So many files are named with the time of their tests, the slowest first."""
 PARALLEL_AREAS = {
     # worksteal gives each worker a contiguous part: few pay for the same module's fixtures.
     "unit": "worksteal",

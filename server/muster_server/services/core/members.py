@@ -19,7 +19,7 @@ from muster_server.errors import NotFound
 from muster_server.schemas.accounts.members import GroupMemberOut, GroupOut, ProjectMemberOut
 from muster_server.schemas.base import Page
 
-from . import access, audit
+from . import access, callers
 from .callers import Caller
 from .lookup import get_project
 from .paging import read_page_of_tuples
@@ -221,12 +221,4 @@ def _group_out(row: GroupRow, num_members: int) -> GroupOut:
 
 def _record(session: Session, caller: Caller, action: str, subject: str, *detail: str) -> None:
     names = ("kind", "name", "role")
-    audit.record(
-        session,
-        actor=caller.principal.actor,
-        action=action,
-        subject=subject,
-        now=caller.now,
-        remote_addr=caller.remote_addr,
-        detail=dict(zip(names, detail, strict=False)),
-    )
+    callers.record(session, action, subject, caller, dict(zip(names, detail, strict=False)))
