@@ -149,7 +149,8 @@ def prepare(
     is_own = container is None and is_our_own(python)
     sdk_path = "" if is_own else options.sdk_path
     _check_entrypoint(spec, work_dir)
-    if commands.is_command(spec.entrypoint) and container is None:
+    # The agent brings `sbatch` along: a node without Slurm has none.
+    if commands.is_command(spec.entrypoint) and container is None and not is_batch(spec):
         path = expand(spec.environment.get("PATH", "${PATH}"), inherited)
         _check_program(spec.entrypoint, work_dir, python=python, path=path)
     if spec.entrypoint[0] == "-m" and not is_built_in(spec):
