@@ -50,6 +50,19 @@ class Channel:
     def close(self) -> None:
         self.writer.close()
 
+    async def finish(self) -> None:
+        """End this side, and wait until the other end has read everything and closed its own.
+
+        A connection that is closed before all it has brought is read is reset, and the other end then
+        loses what it has not read yet.
+        """
+        with contextlib.suppress(OSError, RuntimeError):  # the other end has closed already
+            self.writer.write_eof()
+        with contextlib.suppress(OSError):
+            while await self._reader.read(MAX_BYTES):
+                pass
+        self.close()
+
 
 async def prove(channel: Channel, key: str, *, is_first: bool) -> bool:
     """Prove to the other end that this one has the key; return whether it has proved it, too."""

@@ -165,6 +165,8 @@ async def _run_first(job: BatchJob) -> int:
     for follower in followers:
         follower.cancel()
     await _leave(job, host)
+    if job.is_asked:
+        await steps.wait()
     return status if status >= 0 else _SIGNALED - status
 
 
@@ -209,6 +211,7 @@ async def _follow(steps: Steps, member: Member) -> None:
         if waiting is not None:
             await waiting
     steps.lose(member)
+    member.channel.close()
 
 
 async def _leave(job: BatchJob, host: TaskHost) -> None:
@@ -259,6 +262,7 @@ async def _run_other(job: BatchJob) -> int:
         elif message["event"] == "over":
             job.is_asked = job.is_asked or message["waits"]
             await _leave(job, host)
+            await channel.finish()
             return 0
         else:
             obey(host, message)

@@ -55,6 +55,8 @@ class Steps:
         self._steps: dict[int, _Step] = {}
         self._count = 0
         self._freed = asyncio.Condition()
+        self._serving: set[asyncio.Task[None]] = set()
+        self._is_over = False
         self._outputs = (
             {_identity(os.fstat(2)): "stderr", _identity(os.fstat(1)): "stdout"}
             if host.logs
@@ -68,14 +70,25 @@ class Steps:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Run the step of one srun, until all of its tasks have ended or srun has."""
         srun = Channel(reader, writer)
+        serving = asyncio.current_task()
+        assert serving is not None
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
         request = await srun.read()
         if request is not None:
             try:
                 await self._run(srun, request)
             except StepRefused as error:
                 srun.send({"event": "refused", "words": str(error), "word": error.word})
-                await srun.drain()
-        srun.close()
+        await srun.finish()
+
+    async def wait(self) -> None:
+        """Wait until every srun has taken the end of its step. None starts any more."""
+        async with self._freed:
+            self._is_over = True
+            self._freed.notify_all()
+        while self._serving:
+            await asyncio.wait(self._serving)
 
     async def _run(self, srun: Channel, request: dict[str, Any]) -> None:
         options = StepOptions(**request["options"])
@@ -96,6 +109,7 @@ class Steps:
         finally:
             if listening is not None:
                 listening.cancel()
+                await asyncio.wait([listening])
             del self._steps[number]
             await self._give_back(step)
         for words in step.words:
@@ -111,7 +125,9 @@ class Steps:
             if not self._fits(step):
                 words = "srun: the step waits until other steps have ended"
                 step.srun.send({"event": "say", "words": words})
-            await self._freed.wait_for(lambda: self._fits(step))
+            await self._freed.wait_for(lambda: self._is_over or self._fits(step))
+            if self._is_over:
+                raise StepRefused("the job has ended", "it was asked to stop")
             for part in step.layout.parts:
                 member = self._members[part.node]
                 gpus = (
