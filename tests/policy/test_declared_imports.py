@@ -4,10 +4,11 @@ what happens to be there in a development environment does not count."""
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.metadata
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,14 @@ NOT_INSTALLED = {"backports": ["backports.tarfile"], "pynvml": ["nvidia-ml-py"]}
 """Packages that are there on some machines only, by the name they are imported under."""
 
 
-def closure(extras: set[str]) -> set[str]:
+@functools.cache
+def packages() -> Mapping[str, list[str]]:
+    """Return the packages that have a module of a name; to find all reads the files of each."""
+    return NOT_INSTALLED | dict(importlib.metadata.packages_distributions())
+
+
+@functools.cache
+def closure(extras: frozenset[str]) -> set[str]:
     """Return the packages of these extras and what they depend on, as far as it is installed."""
     left = [Requirement(line) for extra in extras for line in EXTRAS[extra]]
     found: set[str] = set()
@@ -68,7 +76,8 @@ def imported(folder: Path) -> Iterator[tuple[str, Path]]:
         *(
             (str(path.relative_to(ROOT)), {"local"} if path.name == "local" else {"server"})
             for path in sorted((ROOT / "server/muster_server").iterdir())
-            if path.suffix == ".py" or (path.is_dir() and path.name != "static")
+            if path.suffix == ".py"
+            or (path.is_dir() and path.name not in ("static", "__pycache__"))
         ),
         ("parts/models/muster_models", {"server", "cli"}),
         ("agent/muster_agent", {"agent", "gpu"}),
@@ -77,12 +86,11 @@ def imported(folder: Path) -> Iterator[tuple[str, Path]]:
     ],
 )
 def test_imports_are_declared(folder: str, extras: set[str]) -> None:
-    declared = closure(extras)
-    packages = NOT_INSTALLED | dict(importlib.metadata.packages_distributions())
+    declared = closure(frozenset(extras))
     missing = {
         f"{name} in {path.relative_to(ROOT)}"
         for name, path in imported(ROOT / folder)
         if name not in sys.stdlib_module_names | OWN | OF_A_SCRIPT
-        and not declared & {canonicalize_name(each) for each in packages.get(name, [name])}
+        and not declared & {canonicalize_name(each) for each in packages().get(name, [name])}
     }
     assert missing == set()
