@@ -138,7 +138,7 @@ def strategies(on: Patient) -> Answer:
     """Every strategy ends with the loss of one worker, and its communication is measured."""
 
     def document(kind: str, batch: int = 32) -> dict[str, Any]:
-        shape = {"model": "vit", "data": "digits", "width": 32, "depth": 4, "batch_size": batch}
+        shape = {"model": "vit", "data": "synthetic", "width": 32, "depth": 4, "batch_size": batch}
         trainer = {**shape, "steps": 20, "optimizer": "sgd", "momentum": 0.0, "lr": 0.1}
         return {"trainer": trainer, "strategy": {"kind": kind}}
 
@@ -233,7 +233,7 @@ def hang(on: Patient) -> Answer:
 
 def restart(on: Patient) -> Answer:
     """A training whose worker is killed goes on from its checkpoint; the time to its next new step."""
-    trainer = {"model": "mlp", "data": "digits", "batch_size": 32, "steps": 20_000}
+    trainer = {"model": "mlp", "data": "synthetic", "batch_size": 32, "steps": 20_000}
     checkpoints = {"every": {"steps": 100}}
     trial_id = on.submit(
         "restart", trainer=trainer, strategy={"kind": "ddp"}, checkpoints=checkpoints
@@ -292,7 +292,7 @@ def cost(on: Patient) -> Answer:
 
 def warm(on: Patient) -> Answer:
     """Workers of the built-in trainer are forked from a process that has imported torch."""
-    trainer = {"model": "mlp", "data": "digits", "batch_size": 32, "steps": 20}
+    trainer = {"model": "mlp", "data": "synthetic", "batch_size": 32, "steps": 20}
     on.finish(on.submit("warm", workers=1, trainer=trainer))
     cold = [
         problem["message"]
