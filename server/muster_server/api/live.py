@@ -14,7 +14,7 @@ A subscription is answered with a hint at once, so that nothing falls between a 
 and its subscription; a page that looked after the last change has no need to look again. Hints are coalesced to at most two per second and topic: the first is sent
 at once, the last is never left out. So a slow or greedy client costs a bounded amount, however
 fast the training runs. A channel ends within two seconds of the session or token that opened it,
-and of its user's deactivation. Close codes: 4401 signed out, 1013 too slow or too many sockets, 1008 and
+of its user's deactivation, and of a change of what its user may see. Close codes: 4401 signed out, 1013 too slow or too many sockets, 1008 and
 1003 not this protocol.
 """
 
@@ -24,13 +24,18 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import Collection
 from typing import Any
 
 import structlog
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+from sqlalchemy import select
+from starlette.concurrency import run_in_threadpool
 
 from muster import __version__
 from muster_server import clock
+from muster_server.db.engine import Database
+from muster_server.db.models import ExperimentRow, ModelRow, TrialRow
 from muster_server.live.hub import STATE, Hub, Listener
 from muster_server.live.watch import ListenerWatch
 from muster_server.schemas.accounts.auth import LiveTicket
@@ -98,6 +103,28 @@ async def live(socket: WebSocket) -> None:
         counts[principal.user_id] -= 1
         if not counts[principal.user_id]:
             del counts[principal.user_id]
+
+
+def seen_topics(database: Database, topics: Collection[str]) -> set[str]:
+    """Return those of the topics whose subject the caller sees, or that have none of their own."""
+    ids: dict[str, set[Any]] = {"experiment": set(), "trial": set(), "model": set()}
+    named = {topic: topic.split(":")[:2] for topic in topics}
+    for kind, *name in named.values():
+        if name and kind in ids:
+            ids[kind].add(name[0] if kind == "model" else int(name[0]))
+    columns = {"experiment": ExperimentRow.id, "trial": TrialRow.id, "model": ModelRow.name}
+    with database.read() as session:
+        seen = {
+            (kind, str(found))
+            for kind, column in columns.items()
+            if ids[kind]
+            for found in session.scalars(select(column).where(column.in_(ids[kind])))
+        }
+    return {
+        topic
+        for topic, (kind, *name) in named.items()
+        if kind not in ids or (kind, name[0]) in seen
+    }
 
 
 class _Refused(Exception):
@@ -193,8 +220,13 @@ class _Connection:
     async def _subscribe(self, topics: list[object]) -> None:
         """Subscribe to the known topics; a page of another version keeps those that both know."""
         error: tuple[str, str] | None = None
+        heard = {topic for topic in topics if isinstance(topic, str) and self._may_hear(topic)}
+        if self._principal.hidden_projects:
+            # What is hidden is answered as what does not exist.
+            database: Database = self._socket.app.state.database
+            heard = await run_in_threadpool(seen_topics, database, heard)
         for topic in topics:
-            if not isinstance(topic, str) or not self._may_hear(topic):
+            if not isinstance(topic, str) or topic not in heard:
                 error = "live.no_such_topic", "There is no such topic."
                 continue
             if topic not in self._topics and len(self._topics) >= TOPICS_MAX:

@@ -82,8 +82,11 @@ class ProjectIn(Input):
     name: ProjectName
     weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
     quotas: Annotated[list[QuotaIn], Field(max_length=MAX_QUOTAS)] = []
+    visibility: Audience = "all"
+    """Who sees the project and what is in it: its members and administrators, or `all` users."""
     submission: Audience = "members"
-    """Who may submit to it and use its secrets: its members, or `all` members of this server."""
+    """Who submits to the project and uses its secrets: its members, or `all` members of this server
+    who see it."""
     budget: BudgetIn | None = None
     """Budget as in the experiment document, except that a deadline is a point in time instead of a
     duration."""
@@ -96,8 +99,11 @@ class ProjectPatch(Input):
     """Its share of a busy cluster, against the weights of the other projects."""
     quotas: Annotated[list[QuotaIn], Field(max_length=MAX_QUOTAS)] | None = None
     """All quotas, replacing the existing ones; [] removes every quota."""
+    visibility: Audience | None = None
+    """Who sees the project and what is in it: its members and administrators, or `all` users."""
     submission: Audience | None = None
-    """Who may submit to it and use its secrets: its members, or `all` members of this server."""
+    """Who submits to the project and uses its secrets: its members, or `all` members of this server
+    who see it."""
     budget: BudgetIn | None = None
     """All limits together; null removes the budget."""
     restart_count: bool = False
@@ -108,8 +114,11 @@ class ProjectOut(Output):
     id: int
     name: str
     weight: float
+    visibility: Audience
+    """Who sees the project and what is in it: its members and administrators, or `all` users."""
     submission: Audience
-    """Who may submit to it and use its secrets: its members, or `all` members of this server."""
+    """Who submits to the project and uses its secrets: its members, or `all` members of this server
+    who see it."""
     quotas: list[QuotaOut]
     budget: BudgetOut | None
     spending: SpendingOut

@@ -1,28 +1,11 @@
 """Every route that changes something of somebody else's refuses another member, now and later."""
 
-import datetime as dt
-
 import pytest
-from sqlalchemy import select
 
 from muster_server.api.http.guard import operations_of
 from muster_server.app import create_app
-from muster_server.db.models import (
-    CheckpointRow,
-    DeploymentRow,
-    DiagnosisRow,
-    ExperimentRow,
-    ExportRow,
-    ModelAliasRow,
-    ModelPromotionRow,
-    ModelRow,
-    ModelVersionRow,
-    PanelRow,
-    ScalingReportRow,
-    UserRow,
-)
+from muster_server.db.models import ExperimentRow, ExportRow
 from muster_server.settings import Settings
-from support.data import NOW, add_attempt, add_experiment, add_trial
 
 NOT_OF_ANOTHER = {
     "create_experiment": "makes one of the caller's",
@@ -94,86 +77,6 @@ OPERATIONS = [
     for operation in operations_of(create_app(Settings()))
     if operation.permission == "submit" and operation.id not in NOT_OF_ANOTHER
 ]
-
-
-@pytest.fixture
-def theirs(database, make_user_token):
-    """What ada, a member, has: the ids that stand in addresses."""
-    make_user_token("member", username="ada")
-    with database.transaction() as session:
-        experiment = add_experiment(session)
-        experiment.owner_id = session.scalar(select(UserRow.id).where(UserRow.username == "ada"))
-        trial = add_trial(session, experiment)
-        add_attempt(session, trial)
-        session.flush()
-        common = {"trial_id": trial.id, "step": 1, "storage_id": "s", "node_name": "n"}
-        checkpoint = CheckpointRow(
-            **common, attempt_no=1, path="step-1", state="complete", size_bytes=1, files={}, metrics={},
-            created_at=NOW,
-        )  # fmt: skip
-        session.add(checkpoint)
-        session.flush()
-        export = ExportRow(
-            **common, checkpoint_id=checkpoint.id, trial_no=1, experiment_id=experiment.id, path="p",
-            room_bytes=1, requested_by="user:ada", requested_at=NOW,
-            expires_at=NOW + dt.timedelta(days=1),
-        )  # fmt: skip
-        diagnosis = DiagnosisRow(
-            trial_id=trial.id, state="running", plan={}, created_by="ada", created_at=NOW
-        )
-        report = ScalingReportRow(
-            experiment_id=experiment.id, state="running", mode="strong", num_steps=10, points=[],
-            requested_by="user:ada", created_at=NOW,
-        )  # fmt: skip
-        panel = PanelRow(
-            project_id=experiment.project_id, experiment_id=experiment.id,
-            owner_id=experiment.owner_id, position=0, title="p", kind="line", expressions=["loss"],
-            text="", created_at=NOW, changed_at=NOW,
-        )  # fmt: skip
-        common = {"created_at": NOW, "created_by": "user:ada"}
-        model = ModelRow(
-            **common, name="net", project_id=experiment.project_id, owner_id=experiment.owner_id,
-            last_number=1, updated_at=NOW,
-        )  # fmt: skip
-        deployment = DeploymentRow(
-            **common, project_id=experiment.project_id, owner_id=experiment.owner_id, name="net",
-            wants="run", num_replicas=1, slots=1, options={}, key="k", target=1, target_since=NOW,
-            last_revision=1, updated_at=NOW,
-        )  # fmt: skip
-        session.add_all([export, diagnosis, report, panel, model, deployment])
-        session.flush()
-        version = ModelVersionRow(
-            **common, model_id=model.id, number=1, state="ready", source="checkpoint",
-            checkpoint_id=checkpoint.id, lineage={}, metrics={}, updated_at=NOW,
-        )  # fmt: skip
-        promotion = ModelPromotionRow(
-            **common, model_id=model.id, experiment_id=experiment.id, alias="best", metric="loss",
-            goal="min", state="waiting",
-        )  # fmt: skip
-        session.add_all([version, promotion])
-        session.flush()
-        session.add(
-            ModelAliasRow(
-                model_id=model.id,
-                name="best",
-                version_id=version.id,
-                moved_at=NOW,
-                moved_by="user:ada",
-            )
-        )
-        return {
-            "experiment_id": experiment.id,
-            "trial_id": trial.id,
-            "checkpoint_id": checkpoint.id,
-            "export_id": export.id,
-            "diagnosis_id": diagnosis.id,
-            "report_id": report.id,
-            "panel_id": panel.id,
-            "name": "net",
-            "number": 1,
-            "alias": "best",
-            "promotion_id": promotion.id,
-        }
 
 
 def call(client, operation, ids):

@@ -12,10 +12,11 @@ from muster_server import clock
 from muster_server.api import live
 from muster_server.app import create_app
 from muster_server.db.engine import touch
-from muster_server.db.models import ApiTokenRow, UserRow
+from muster_server.db.models import ApiTokenRow, ProjectRow, UserRow
 from muster_server.live import hub
 from muster_server.security.tokens import hash_secret
 from muster_server.services.core.accounts import auth
+from support.data import add_experiment, add_trial
 from support.live import LiveClient, serving, until
 
 
@@ -394,3 +395,28 @@ def test_nothing_is_left_of_a_client_that_went(server_app, open_live, token):
     client.connection.socket.close()
     until(lambda: not server_app.state.live_sockets)
     assert not server_app.state.hub._listeners
+
+
+def test_a_channel_hears_of_a_hidden_project_what_it_hears_of_nothing(
+    open_live, token, make_user_token, commit, database
+):
+    with database.transaction() as session:
+        experiment = add_experiment(session)
+        trial_id = add_trial(session, experiment).id
+        session.get_one(ProjectRow, experiment.project_id).visibility = "members"
+    topics = [f"trial:{trial_id}:logs", f"experiment:{experiment.id}"]
+    nothing = ["trial:987:logs", "experiment:987", "model:nothing"]
+    client, admin = open_live(token=token), open_live(token=make_user_token("admin"))
+    client.send({"subscribe": [*topics, "cluster"]})
+    told = client.expect("error")
+    client.expect("topic", "cluster")
+    client.send({"subscribe": nothing})
+    assert client.expect("error") == told
+    for topic in topics:
+        admin.subscribe(topic)
+    commit(*topics)
+    assert {admin.expect("topic")["topic"] for _ in topics} == set(topics)
+    assert client.collect(0.7) == []
+    with database.transaction() as session:
+        session.get_one(ProjectRow, experiment.project_id).visibility = "all"
+    assert code_of(client) == 4401, "it may see more: it connects again"

@@ -106,7 +106,7 @@ function NewProject() {
     mutationFn: () =>
       unwrap(
         client.POST("/api/v1/projects", {
-          body: { name: name.trim(), weight: Number(weight), quotas: [], submission: "members" },
+          body: { name: name.trim(), weight: Number(weight), quotas: [], visibility: "all", submission: "members" },
         }),
       ),
     onSuccess: async () => {

@@ -34,6 +34,7 @@ const PROJECT: Project = {
   id: 1,
   name: "vision",
   weight: 1,
+  visibility: "all",
   submission: "members",
   quotas: [],
   budget: null,
@@ -298,6 +299,8 @@ test.each([
   await waitFor(() => expect(sent.get(path)).toEqual({ role: "member" }));
   fireEvent.click(screen.getByTestId("submission"));
   await waitFor(() => expect(sent.get("/api/v1/projects/vision")).toMatchObject({ submission: "all" }));
+  fireEvent.click(screen.getByTestId("visibility"));
+  await waitFor(() => expect(sent.get("/api/v1/projects/vision")).toMatchObject({ visibility: "members" }));
 });
 
 test.each([

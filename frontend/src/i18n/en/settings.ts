@@ -92,11 +92,18 @@ export const settings = {
   members: {
     title: "Members",
     none: "No members yet",
+    visibility: {
+      all: "Every user of this server sees this project.",
+      members: "Only its members and administrators see this project.",
+    },
     submission: {
-      all: "Every member of this server may submit to this project and use its secrets.",
+      all: "Every member of this server who sees it may submit to this project and use its secrets.",
       members: "Only its members may submit to this project and use its secrets.",
     },
-    open: { all: "Open to all", members: "Only members" },
+    open: {
+      visibility: { all: "Show to all", members: "Hide from others" },
+      submission: { all: "Open to all", members: "Only members" },
+    },
     kind: "Kind",
     user: "User",
     group: "Group",

@@ -84,11 +84,18 @@ export const settings: Same<typeof english> = {
   members: {
     title: "成员",
     none: "还没有成员",
+    visibility: {
+      all: "此服务器的所有用户都能看到此项目。",
+      members: "只有项目成员和管理员能看到此项目。",
+    },
     submission: {
-      all: "此服务器的所有成员都可以向此项目提交，并使用其密钥。",
+      all: "此服务器上能看到此项目的所有成员都可以向其提交，并使用其密钥。",
       members: "只有项目成员可以向此项目提交，并使用其密钥。",
     },
-    open: { all: "向所有人开放", members: "仅限成员" },
+    open: {
+      visibility: { all: "向所有人显示", members: "对其他人隐藏" },
+      submission: { all: "向所有人开放", members: "仅限成员" },
+    },
     kind: "类型",
     user: "用户",
     group: "用户组",

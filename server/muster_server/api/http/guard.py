@@ -8,6 +8,7 @@ difference between the gate's matching and the router's can only ever close a do
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import re
 import time
@@ -19,6 +20,7 @@ import structlog
 from fastapi import FastAPI
 from fastapi.routing import APIRoute, iter_route_contexts
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -28,12 +30,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from muster_server import clock, parts
 from muster_server.db.engine import Database
 from muster_server.db.failures import is_disk_full, is_unavailable
+from muster_server.db.sight import hiding
 from muster_server.errors import Forbidden, NotSignedIn
 from muster_server.middleware.meter import ROUTE
 from muster_server.security.cookies import session_cookie_name
 from muster_server.security.permissions import Permission, allows
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret
+from muster_server.services.core import access
 from muster_server.services.core.accounts import identity
 from muster_server.settings import Settings
 
@@ -173,7 +177,8 @@ class Gate:
         # Without an operation the router has nothing either, and answers 404.
         scope.setdefault("state", {})["principal"] = principal
         structlog.contextvars.bind_contextvars(actor=principal.actor)
-        await self.app(scope, receive, send)
+        with hiding(principal.hidden_projects):
+            await self.app(scope, receive, send)
 
     def _known_agent(self, scope: Scope, operation: Operation | None) -> Principal | None:
         if operation is None or operation.id not in CONFIRMED:
@@ -221,7 +226,8 @@ class Gate:
             ticket = _take_ticket(connection)
             if ticket is not None:
                 with database.transaction() as session:
-                    return identity.principal_of_live_ticket(session, ticket, now=now)
+                    ticketed = identity.principal_of_live_ticket(session, ticket, now=now)
+                    return _with_sight(session, ticketed)
         bearer = _bearer(connection)
         cookie = connection.cookies.get(self._cookie)
         if bearer is None and not cookie:
@@ -236,6 +242,7 @@ class Gate:
                     session, cookie or "", now=now, idle=self._idle
                 )
             stale = principal is not None and identity.use_is_stale(session, principal, now=now)
+            principal = _with_sight(session, principal)
         if principal is not None and stale:
             try:
                 with database.transaction() as session:
@@ -245,6 +252,14 @@ class Gate:
                     raise
                 # Reading needs no room: the use is noted once there is some.
         return principal
+
+
+def _with_sight(session: Session, principal: Principal | None) -> Principal | None:
+    """Return the caller with what they may not see."""
+    if principal is None or principal.user_id is None:
+        return principal
+    hidden = access.Sight(session).hidden_from(principal)
+    return dataclasses.replace(principal, hidden_projects=hidden) if hidden else principal
 
 
 def _match(operations: Iterable[Operation], scope: Scope) -> Operation | None:

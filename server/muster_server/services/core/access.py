@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import GroupMemberRow, ProjectMemberRow, ProjectRow, UserRow
+from muster_server.db.sight import SEES_ALL
 from muster_server.domain.access import Action, ProjectStanding, Refusal, refusal
 from muster_server.errors import Forbidden, NotFound
 from muster_server.security.principal import Principal
@@ -33,24 +34,46 @@ def require_submit(
     user_id: None for the server itself, which may. role: None for the user's own; that of a token may
     be lower.
     """
-    project = session.scalar(select(ProjectRow).where(ProjectRow.name == name))
+    query = select(ProjectRow).where(ProjectRow.name == name)
+    project = session.scalar(query, execution_options=SEES_ALL)
     if project is None or user_id is None:
         return
     if problem := _refusal(session, project, "submit", user_id=user_id, role=role):
         raise _refused(session, project, problem, session.get_one(UserRow, user_id).username)
 
 
-def may_submit(session: Session, project_id: int, user_id: int) -> bool:
-    """Return whether a user may submit to a project now."""
+class Sight:
+    """What callers may not see, as of one transaction."""
+
+    def __init__(self, session: Session) -> None:
+        """Read which projects are for members alone."""
+        self._session = session
+        query = select(ProjectRow).where(ProjectRow.visibility == "members")
+        self._closed = session.scalars(query, execution_options=SEES_ALL).all()
+
+    def hidden_from(self, principal: Principal) -> frozenset[int]:
+        """Return the ids of the projects that the caller may not see."""
+        # A ticket has the lowest role, whoever asked for it.
+        role = None if principal.by_ticket else principal.role
+        return frozenset(
+            project.id
+            for project in self._closed
+            if _refusal(self._session, project, "read", user_id=principal.user_id, role=role)
+            == "hidden"
+        )
+
+
+def may(session: Session, action: Action, project_id: int, user_id: int) -> bool:
+    """Return whether a user may do this in a project now."""
     project = session.get_one(ProjectRow, project_id)
-    return _refusal(session, project, "submit", user_id=user_id, role=None) is None
+    return _refusal(session, project, action, user_id=user_id, role=None) is None
 
 
 def _refusal(
     session: Session, project: ProjectRow, action: Action, *, user_id: int | None, role: str | None
 ) -> Refusal | None:
     if role is None and user_id is not None:
-        role = session.scalar(select(UserRow.role).where(UserRow.id == user_id))
+        role = _role(session, user_id)
     if role == "admin":
         return None
     roles = session.scalars(
@@ -65,6 +88,10 @@ def _refusal(
         submission=project.submission,
     )
     return refusal(standing, action)
+
+
+def _role(session: Session, user_id: int) -> str | None:
+    return session.scalar(select(UserRow.role).where(UserRow.id == user_id))
 
 
 def _is_of(user_id: int | None) -> ColumnElement[bool]:

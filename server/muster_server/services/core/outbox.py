@@ -34,6 +34,8 @@ from muster_server.domain.notifications.matching import (
     recipients,
 )
 
+from . import access
+
 
 def notify(
     session: Session,
@@ -117,7 +119,7 @@ def add_notification(session: Session, row: NotificationRow, found: Recipients) 
 
 
 def _load_rules(session: Session, occurrence: Occurrence) -> list[NotificationRule]:
-    """Return the enabled rules that may match, those of active users alone."""
+    """Return the enabled rules that may match, those of active users who may see what it is about."""
     of_user = and_(
         NotificationRuleRow.user_id.is_not(None),
         UserRow.is_active,
@@ -140,6 +142,13 @@ def _load_rules(session: Session, occurrence: Occurrence) -> list[NotificationRu
             or_(of_user, of_project),
         )
     ).all()
+    if (project_id := occurrence.project_id) is not None:
+        rows = [
+            found
+            for found in rows
+            if (user_id := found[0].user_id) is None
+            or access.may(session, "read", project_id, user_id)
+        ]
     targets = targets_of(session, [row.id for row, _ in rows])
     return [
         from_row(

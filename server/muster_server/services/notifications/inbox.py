@@ -53,7 +53,10 @@ def count_unread(session: Session, caller: Caller) -> InboxCountOut:
     """Return how many entries the caller has not read. Raises Forbidden."""
     owner = owner_for(session, caller, None)
     num = session.scalar(
-        select(func.count()).where(InboxRow.user_id == owner.id, InboxRow.is_read.is_(False))
+        select(func.count())
+        .select_from(InboxRow)
+        .join(NotificationRow, NotificationRow.id == InboxRow.notification_id)
+        .where(InboxRow.user_id == owner.id, InboxRow.is_read.is_(False))
     )
     return InboxCountOut(num_unread=num or 0)
 

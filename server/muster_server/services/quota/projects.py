@@ -23,6 +23,7 @@ from muster_server.db.models import (
     SpendingRow,
     TrialRow,
 )
+from muster_server.db.sight import SEES_ALL
 from muster_server.domain.messages import from_columns
 from muster_server.domain.quota.budgets import Spending
 from muster_server.domain.scheduling import ProjectView
@@ -105,7 +106,8 @@ def list_projects(
 
 def create_project(session: Session, body: ProjectIn, *, actor: str, now: dt.datetime) -> None:
     """Raises Conflict when there is one of that name, and InvalidRequest."""
-    if session.scalar(select(ProjectRow.id).where(ProjectRow.name == body.name)) is not None:
+    taken = select(ProjectRow.id).where(ProjectRow.name == body.name)
+    if session.scalar(taken, execution_options=SEES_ALL) is not None:
         raise Conflict(
             "projects.name_taken",
             f"There is a project {body.name!r} already.",
@@ -114,6 +116,7 @@ def create_project(session: Session, body: ProjectIn, *, actor: str, now: dt.dat
     project = ProjectRow(
         name=body.name,
         weight=body.weight,
+        visibility=body.visibility,
         submission=body.submission,
         quotas=_quotas(body.quotas),
         budget=_budget(body, now),
@@ -135,6 +138,10 @@ def update_project(
     if patch.weight is not None and patch.weight != project.weight:
         project.weight = patch.weight
         done.append(f"its weight is {patch.weight:g}")
+    if patch.visibility is not None and patch.visibility != project.visibility:
+        project.visibility = patch.visibility
+        whom = "everybody sees it" if patch.visibility == "all" else "only its members see it"
+        done.append(whom)
     if patch.submission is not None and patch.submission != project.submission:
         project.submission = patch.submission
         whom = "everybody" if patch.submission == "all" else "its members"

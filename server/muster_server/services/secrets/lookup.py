@@ -30,7 +30,7 @@ def find_secrets(
     if (
         user_id is not None
         and project_id is not None
-        and not access.may_submit(session, project_id, user_id)
+        and not access.may(session, "submit", project_id, user_id)
     ):
         project_id = None
     if user_id is not None and not is_active(session, user_id):

@@ -205,14 +205,19 @@ def project_set(
     restart_count: Annotated[
         bool, typer.Option("--restart-count", help="Count spending from now on.")
     ] = False,
+    visibility: Annotated[
+        Literal["all", "members"] | None, typer.Option(help="Who sees it and what is in it.")
+    ] = None,
     submission: Annotated[
         Literal["all", "members"] | None,
         typer.Option(help="Who may submit to it and use its secrets."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change who submits to a project, its weight, quotas or budget (administrators)."""
+    """Change who sees a project and submits to it, its weight, quotas or budget (administrators)."""
     body: dict[str, Any] = {}
+    if visibility is not None:
+        body["visibility"] = visibility
     if submission is not None:
         body["submission"] = submission
     if weight is not None:
@@ -408,9 +413,11 @@ def _quota(text: str) -> dict[str, Any]:
 
 def _print_project(project: schema.ProjectOut) -> None:
     out = console()
-    whom = "everybody" if project["submission"] == "all" else "its members"
+    audiences = {"all": "everybody", "members": "its members"}
     out.print(
-        f"[bold]{escape(project['name'])}[/bold]  weight {project['weight']:g}, submissions of {whom}"
+        f"[bold]{escape(project['name'])}[/bold]  weight {project['weight']:g}, "
+        f"submissions of {audiences[project['submission']]}, "
+        f"seen by {audiences[project['visibility']]}"
     )
     _print_spending(project["spending"])
     _print_budget(project["budget"])

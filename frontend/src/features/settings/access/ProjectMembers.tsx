@@ -43,7 +43,7 @@ const erase = (project: string, { kind, name }: Member) =>
         }),
   );
 
-/** Who may submit to a project, and the users and groups that are its members. */
+/** Who sees a project and who submits to it, and the users and groups that are its members. */
 export function ProjectMembers({ project }: { project: Project }) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
@@ -92,7 +92,8 @@ export function ProjectMembers({ project }: { project: Project }) {
   ];
   return (
     <Section guide="guides/projects#add-people" title={t("members.title")} testId="members">
-      <Submission project={project} onChanged={changed} />
+      <Openness project={project} what="visibility" onChanged={changed} />
+      <Openness project={project} what="submission" onChanged={changed} />
       {mayChange ? <MemberForm project={project.name} onChanged={changed} /> : null}
       {setRole.error ? <ErrorNotice error={setRole.error} /> : null}
       <PagedList
@@ -117,34 +118,42 @@ export function ProjectMembers({ project }: { project: Project }) {
   );
 }
 
-/** Who may submit, in a sentence; administrators change it. */
-function Submission({ project, onChanged }: { project: Project; onChanged: () => Promise<unknown> }) {
+/** For whom the project is open, in a sentence; administrators change it. */
+function Openness({
+  project,
+  what,
+  onChanged,
+}: {
+  project: Project;
+  what: "visibility" | "submission";
+  onChanged: () => Promise<unknown>;
+}) {
   const { t } = useTranslation();
   const user = useQuery(me).data;
   const change = useMutation({
-    mutationFn: (submission: Project["submission"]) =>
+    mutationFn: (audience: Project["submission"]) =>
       unwrap(
         client.PATCH("/api/v1/projects/{name}", {
           params: { path: { name: project.name } },
-          body: { restart_count: false, submission },
+          body: { restart_count: false, [what]: audience },
         }),
       ),
     onSuccess: onChanged,
   });
-  const other = project.submission === "all" ? "members" : "all";
+  const other = project[what] === "all" ? "members" : "all";
   return (
     <>
       <p className={layout["text"]}>
-        {t(`members.submission.${project.submission}`)}{" "}
+        {t(`members.${what}.${project[what]}`)}{" "}
         {user?.role === "admin" ? (
           <Button
             variant="default"
             size="compact-xs"
             loading={change.isPending}
             onClick={() => change.mutate(other)}
-            data-testid="submission"
+            data-testid={what}
           >
-            {t(`members.open.${other}`)}
+            {t(`members.open.${what}.${other}`)}
           </Button>
         ) : null}
       </p>

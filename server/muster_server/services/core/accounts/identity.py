@@ -23,6 +23,8 @@ from muster_server.schemas.accounts.auth import Role, TokenRole
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret, kind_of
 
+from .. import access
+
 USE_NOTED_EVERY = dt.timedelta(seconds=60)
 """A token's or session's last use is written at most this often: not a write per request."""
 
@@ -106,9 +108,10 @@ def principal_of_session(
 def still_valid(
     session: Session, principals: Collection[Principal], *, now: dt.datetime
 ) -> set[Principal]:
-    """Return those of the callers, seen earlier, who would still be let in now. Ignores idleness.
+    """Return those of the callers, seen earlier, who would still be let in now and may see as much
+    as then. Ignores idleness.
 
-    Makes three queries for any number of callers.
+    Makes four queries for any number of callers, unless there are hidden projects.
     """
     users = set(
         session.scalars(
@@ -134,12 +137,14 @@ def still_valid(
             )
         )
     )
+    sight = access.Sight(session)
     return {
         one
         for one in principals
         if one.user_id in users
         and (one.session_hash is None or one.session_hash in sessions)
         and (one.token_id is None or one.token_id in tokens)
+        and one.hidden_projects == sight.hidden_from(one)
     }
 
 
