@@ -14,7 +14,6 @@ import pytest
 from playwright.sync_api import (
     Browser,
     BrowserContext,
-    ConsoleMessage,
     Page,
     expect,
     sync_playwright,
@@ -22,6 +21,7 @@ from playwright.sync_api import (
 from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from support.browser import find_browser
+from support.console import no_errors
 from support.stack import Stack
 
 FLAGS = [
@@ -32,13 +32,6 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-]
-NO_ERRORS = [
-    # The browser reports every 4xx; asking who is signed in before signing in is one.
-    "status of 401",
-    # Chromium itself styles the text it puts in place of a selection in an editable element, and
-    # the policy forbids that; the editor styles its text in another way.
-    "Applying inline style violates",
 ]
 
 
@@ -128,21 +121,7 @@ def page(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Pa
     """Fails the test when the page wrote an error to the console or threw one. The browser writes one
     for each answer that refuses a request: `pytest.mark.refused(422)` expects those of a status."""
     page = context.new_page()
-    errors: list[str] = []
-    refused = [
-        f"status of {status}"
-        for marker in request.node.iter_markers("refused")
-        for status in marker.args
-    ]
-
-    def on_console(message: ConsoleMessage) -> None:
-        if message.type == "error" and not any(
-            part in message.text for part in (*NO_ERRORS, *refused)
-        ):
-            errors.append(f"{message.text} ({message.location.get('url')})")
-
-    page.on("console", on_console)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
-    page.close()
-    assert errors == []
+    refused = [status for marker in request.node.iter_markers("refused") for status in marker.args]
+    with no_errors(page, refused):
+        yield page
+        page.close()
