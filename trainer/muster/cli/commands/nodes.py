@@ -37,10 +37,17 @@ PREFLIGHT_POLL_S = 0.3
 
 
 @app.command("list")
-def list_(as_json: JsonOption = False) -> None:
+def list_(
+    outdated: Annotated[
+        bool,
+        typer.Option("--outdated", help="Only nodes whose agent is not of the server's version."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """List the nodes of the cluster."""
     with client_of_environment() as client:
         found = list(client.pages("/nodes"))
+        server = client.get("/cluster")["server_version"] if outdated else ""
     columns: dict[str, Cell[schema.NodeOut]] = {
         "name": "name",
         "state": ("state", styled_state),
@@ -53,6 +60,10 @@ def list_(as_json: JsonOption = False) -> None:
         "health": _health,
     }
     empty = "No nodes. Join one: muster node add user@host, or muster agent token"
+    if outdated:
+        found = [node for node in found if node["agent_version"] != server]
+        columns["agent"] = "agent_version"
+        empty = f"No agent has another version than the server's, {server}."
     print_rows(found, columns, as_json=as_json, empty=empty)
     if as_json:
         return

@@ -92,8 +92,10 @@ export function ProjectMembers({ project }: { project: Project }) {
   ];
   return (
     <Section guide="guides/projects#add-people" title={t("members.title")} testId="members">
-      <Openness project={project} what="visibility" onChanged={changed} />
-      <Openness project={project} what="submission" onChanged={changed} />
+      <div className={layout["rows"]}>
+        <Openness project={project} what="visibility" onChanged={changed} />
+        <Openness project={project} what="submission" onChanged={changed} />
+      </div>
       {mayChange ? <MemberForm project={project.name} onChanged={changed} /> : null}
       {setRole.error ? <ErrorNotice error={setRole.error} /> : null}
       <PagedList
