@@ -187,22 +187,34 @@ def test_a_service_that_ends_alone_leaves_its_jobs_running(
     assert agent.folder("a1").processes()
 
 
-@pytest.mark.parametrize(
-    "script", [LISTENS, HANDLES, KNOWS_NOTHING], ids=["sdk", "handler", "plain"]
-)
 def test_a_server_that_was_away_hears_from_the_next_agent_whose_stop_it_was(
-    agent: Any, plane: Any, make_spec: Any, code: Any, wait_for: Any, script: str
+    agent: Any, plane: Any, make_spec: Any, code: Any, tmp_path: Path, wait_for: Any
 ) -> None:
-    run_until_up(agent, plane, make_spec(code=code(script), stop_grace_s=5.0), wait_for)
+    scripts = {"sdk": LISTENS, "handler": HANDLES, "plain": KNOWS_NOTHING}
+    agent.kill()
+    agent.environment["MUSTER_AGENT_SLOTS"] = f"{len(scripts)}"
+    agent.start()
+    folder = code("")
+    for slot, (name, script) in enumerate(scripts.items()):
+        (tmp_path / "code" / f"{name}.py").write_text(script)
+        plane.want(
+            make_spec(
+                name, code=folder, entrypoint=[f"{name}.py"], slots=[slot], world_size=1, stop_grace_s=5.0
+            )
+        )  # fmt: skip
+    for name in scripts:
+        agent.wait_state(name, "RUNNING")
+        wait_for(lambda n=name: "up" in plane.of(n).log_text(0), timeout_s=60)
     plane.is_down = True
     began_ms = time.time() * 1000
     signal_all(agent)
     wait_for(lambda: agent.process.poll() is not None, timeout_s=120)
     plane.is_down = False
     agent.start()
-    info = agent.wait_exit("a1", timeout_s=120)
-    assert info.cause == "stopped", info
-    assert began_ms - 1_000 < info.site_stop_at_ms < time.time() * 1000
+    for name in scripts:
+        info = agent.wait_exit(name, timeout_s=120)
+        assert info.cause == "stopped", (name, info)
+        assert began_ms - 1_000 < info.site_stop_at_ms < time.time() * 1000
     assert plane.left == []
 
 

@@ -52,6 +52,15 @@ WRITES = {
 """What is judged from outside: a folder of that name may be the sandbox's own."""
 
 
+HOSTILE = Path(__file__).parents[2] / "support/nodes/hostile_job.py"
+VICTIM = """
+import os, time
+path = os.path.join(os.environ['MUSTER_CHECKPOINT_DIR'], 'weights')
+os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+open(path, 'w').write('x')
+print('up', flush=True)
+time.sleep(600)
+"""
 DETACHED = (
     "import os, time\nif os.fork(): time.sleep(600)\nos.setsid()\nif os.fork(): os._exit(0)\n"
 )
@@ -118,7 +127,7 @@ class Site:
             "MUSTER_AGENT_JOIN_TOKEN": self.plane.join_token,
             "MUSTER_AGENT_HOME": str(self.home),
             "MUSTER_AGENT_NAME": "local-1",
-            "MUSTER_AGENT_SLOTS": "5",
+            "MUSTER_AGENT_SLOTS": "6",
             "MUSTER_AGENT_ADDRESS": "127.0.0.1",
             "MUSTER_AGENT_ISOLATION": level,
             "MUSTER_AGENT_WARM_WORKERS": "all",
@@ -216,17 +225,14 @@ def skip_unless_it_works(level: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "is_root", "launcher", "possible"),
+    ("level", "is_root", "launchers", "possible"),
     [
-        pytest.param("none", True, "direct", ALWAYS | OF_ROOT | OF_SAME_USER
+        pytest.param("none", True, ["direct"], ALWAYS | OF_ROOT | OF_SAME_USER
                      | {"write into the agent's environment"}, id="none"),
-        pytest.param("none", False, "direct", ALWAYS | OF_SAME_USER, id="none-unprivileged"),
-        pytest.param("user", True, "direct", ALWAYS, id="user"),
-        pytest.param("sandbox", True, "direct", ALWAYS, id="sandbox"),
-        pytest.param("sandbox", False, "direct", ALWAYS, id="sandbox-unprivileged"),
-        pytest.param("user", True, "torchrun", ALWAYS, id="user-warm"),
-        pytest.param("sandbox", True, "torchrun", ALWAYS, id="sandbox-warm"),
-        pytest.param("sandbox", False, "torchrun", ALWAYS, id="sandbox-unprivileged-warm"),
+        pytest.param("none", False, ["direct"], ALWAYS | OF_SAME_USER, id="none-unprivileged"),
+        pytest.param("user", True, ["direct", "torchrun"], ALWAYS, id="user"),
+        pytest.param("sandbox", True, ["direct", "torchrun"], ALWAYS, id="sandbox"),
+        pytest.param("sandbox", False, ["direct", "torchrun"], ALWAYS, id="sandbox-unprivileged"),
     ],
 )  # fmt: skip
 def test_what_a_hostile_job_can_do(
@@ -236,10 +242,11 @@ def test_what_a_hostile_job_can_do(
     wait_for: Callable[..., Any],
     level: str,
     is_root: bool,
-    launcher: str,
+    launchers: list[str],
     possible: set[str],
 ) -> None:
-    """launcher: torchrun stands for workers that are forked from a warm parent."""
+    """launchers: of one hostile job after the other; torchrun stands for workers that are forked from a
+    warm parent."""
     skip_unless_it_works(level)
     uid = 0 if is_root else NOBODY
     python = python_for(NOBODY, place)
@@ -248,101 +255,95 @@ def test_what_a_hostile_job_can_do(
     plane.join_token = JOIN_TOKEN
     site = Site(place, plane, uid, python)
     site.make()
-    hostile, victim = place / "hostile", place / "victim"
-    for folder in (hostile, victim):
+    wanted: list[str] = []
+
+    def want(name: str, slot: int, launcher: str = "direct", script: str = "", **more: Any) -> Path:
+        """Want a job with this script, or a hostile one; return the folder of its code."""
+        folder = place / name
         folder.mkdir()
         folder.chmod(0o755)
-    shutil.copy(Path(__file__).parents[2] / "support/nodes/hostile_job.py", hostile / "main.py")
-    (victim / "main.py").write_text(
-        "import os, time\n"
-        "path = os.path.join(os.environ['MUSTER_CHECKPOINT_DIR'], 'weights')\n"
-        "os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))\n"
-        "open(path, 'w').write('x')\nprint('up', flush=True)\ntime.sleep(600)\n"
-    )
-    site.start(level)
-    try:
-        one = {"slots": [0], "world_size": 1, "launcher": "direct"}
-        code = wire.CodeSpec(kind="installed", path=str(victim))
-        plane.want(make_spec("victim", code=code, project_id=1, checkpoint_dir="trial-1", **one))
-        code = wire.CodeSpec(kind="installed", path=str(hostile))
+        if script:
+            (folder / "main.py").write_text(script)
+        else:
+            shutil.copy(HOSTILE, folder / "main.py")
+        wanted.append(name)
         plane.want(
             make_spec(
-                "hostile",
-                code=code,
-                project_id=2,
-                checkpoint_dir="trial-2",
-                **{**one, "slots": [1], "launcher": launcher},
+                name,
+                code=wire.CodeSpec(kind="installed", path=str(folder)),
+                checkpoint_dir=f"trial-{slot + 1}",
+                slots=[slot],
+                world_size=1,
+                launcher=launcher,
+                **more,
             )
         )
-        for idx, (name, (resources, script)) in enumerate(GREEDY.items(), start=2):
-            folder = place / name
-            folder.mkdir()
-            folder.chmod(0o755)
-            (folder / "main.py").write_text(DETACHED + script + "time.sleep(600)\n")
-            plane.want(
-                make_spec(
-                    name,
-                    code=wire.CodeSpec(kind="installed", path=str(folder)),
-                    project_id=3,
-                    checkpoint_dir=f"trial-{idx + 1}",
-                    config={"name": "digits", "resources": resources},
-                    **{**one, "slots": [idx]},
-                )
-            )
+        return folder
+
+    def state_of(name: str) -> Any:
+        return json.loads((site.home / "allocations" / name / "shim.json").read_text())
+
+    def wait_until_up(name: str) -> None:
         try:
-            for name in ("victim", "hostile"):
-                wait_for(lambda n=name: "up" in plane.of(n).log_text(0), timeout_s=120)
+            wait_for(lambda: "up" in plane.of(name).log_text(0), timeout_s=120)
         except BaseException:
-            print(site.words(), [plane.of(n).exit() for n in ("victim", "hostile")])
+            print(site.words(), plane.of(name).exit())
             raise
-        folders = {n: site.home / "allocations" / n for n in ("victim", "hostile")}
-        states = {n: json.loads((f / "shim.json").read_text()) for n, f in folders.items()}
 
-        def workers_of_victim() -> list[wire.WorkerRecord]:
-            records = [r.record for r in plane.of("victim").records]
-            return [r for r in records if isinstance(r, wire.WorkerRecord)]
+    def workers_of_victim() -> list[wire.WorkerRecord]:
+        records = [r.record for r in plane.of("victim").records]
+        return [r for r in records if isinstance(r, wire.WorkerRecord)]
 
-        wait_for(workers_of_victim, timeout_s=60)
-        other = workers_of_victim()[0]
-        targets = {
-            "token": str(site.up / "cli.json"),
-            "credential": str(site.home / "credential.json"),
-            "database": str(site.up / "data" / "muster.db"),
-            "other_file": str(site.home / "storage" / "trial-1" / "weights"),
-            "other_pid": other.pid,
-            "other_control": states["victim"]["control_socket"],
-            "shim_pid": states["hostile"]["pid"],
-            "home": str(site.home),
-            "environment": sysconfig.get_path("purelib"),
-            "port": int(plane.url.rpartition(":")[2]),
-            "pid_namespace": str(Path("/proc/self/ns/pid").readlink()),
-        }
-        draft = hostile / "draft.json"
-        draft.write_text(json.dumps(targets))
-        draft.chmod(0o644)
-        draft.rename(hostile / "targets.json")
-        wait_for(lambda: plane.of("hostile").exit(), timeout_s=60)
-        said = plane.of("hostile").log_text(0)
-        error = plane.of("hostile").log_text(0, "stderr")
-        assert plane.of("hostile").exit().cause == "success", (said, error, site.words())
-        found = json.loads(said.splitlines()[1])
-        for what, key in WRITES.items():
-            file = Path(targets[key]) / "hostile"
-            found[what] = file.exists()
-            file.unlink(missing_ok=True)
-        assert {name for name, succeeded in found.items() if succeeded} == possible
-        shim_words = (folders["hostile"] / "shim.log").read_text()
-        assert "starting with torchrun" not in shim_words, shim_words
-        assert ("warm_parent_started" in site.words()) == (launcher == "torchrun")
+    site.start(level)
+    try:
+        want("victim", 0, script=VICTIM, project_id=1)
+        for slot, (name, (resources, script)) in enumerate(GREEDY.items(), start=1):
+            script = f"{DETACHED}{script}time.sleep(600)\n"
+            want(name, slot, script=script, project_id=3,
+                 config={"name": "digits", "resources": resources})  # fmt: skip
+        for slot, launcher in enumerate(launchers, start=4):
+            name = f"hostile-{launcher}"
+            folder = want(name, slot, launcher, project_id=2)
+            wait_until_up(name)
+            wait_until_up("victim")
+            wait_for(workers_of_victim, timeout_s=60)
+            targets = {
+                "token": str(site.up / "cli.json"),
+                "credential": str(site.home / "credential.json"),
+                "database": str(site.up / "data" / "muster.db"),
+                "other_file": str(site.home / "storage" / "trial-1" / "weights"),
+                "other_pid": workers_of_victim()[0].pid,
+                "other_control": state_of("victim")["control_socket"],
+                "shim_pid": state_of(name)["pid"],
+                "home": str(site.home),
+                "environment": sysconfig.get_path("purelib"),
+                "port": int(plane.url.rpartition(":")[2]),
+                "pid_namespace": str(Path("/proc/self/ns/pid").readlink()),
+            }
+            draft = folder / "draft.json"
+            draft.write_text(json.dumps(targets))
+            draft.chmod(0o644)
+            draft.rename(folder / "targets.json")
+            wait_for(lambda n=name: plane.of(n).exit(), timeout_s=60)
+            said = plane.of(name).log_text(0)
+            error = plane.of(name).log_text(0, "stderr")
+            assert plane.of(name).exit().cause == "success", (said, error, site.words())
+            found = json.loads(said.splitlines()[1])
+            for what, key in WRITES.items():
+                file = Path(targets[key]) / "hostile"
+                found[what] = file.exists()
+                file.unlink(missing_ok=True)
+            assert {what for what, succeeded in found.items() if succeeded} == possible
+            shim_words = (site.home / "allocations" / name / "shim.log").read_text()
+            assert "starting with torchrun" not in shim_words, shim_words
+            assert ("warm_parent_started" in site.words()) == (launcher == "torchrun")
         for name in GREEDY:
             wait_for(lambda n=name: plane.of(n).exit(), timeout_s=60, what=f"the end of {name}")
             assert plane.of(name).exit().cause == "limit_exceeded", plane.of(name).exit()
             assert f"resources.{name}" in plane.of(name).exit().message
         assert plane.of("victim").exit() is None
     finally:
-        plane.forget("victim")
-        plane.forget("hostile")
-        for name in GREEDY:
+        for name in wanted:
             plane.forget(name)
         site.close()
 

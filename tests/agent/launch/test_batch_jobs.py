@@ -170,6 +170,12 @@ print("trained", os.environ["RANK"], dist.get_world_size(), *sys.argv[1:], flush
 dist.destroy_process_group()
 time.sleep(0.5)  # torch 2.13: a thread of gloo may still need Python.
 """
+MEETS = """
+import os, socket, sys
+# torchrun's own store, at which it has met; importing torch would take most of the time
+socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])), timeout=60).close()
+print("trained", os.environ["RANK"], os.environ["WORLD_SIZE"], *sys.argv[1:], flush=True)
+"""
 TUTORIAL = """#!/bin/bash
 #SBATCH --nodes=2
 #SBATCH --ntasks=2
@@ -188,15 +194,17 @@ srun torchrun main.py second
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    ("script", "trained"),
+    ("script", "worker", "trained"),
     [
-        (TUTORIAL, ["0 2 50", "1 2 50"]),
-        (COMPLETED, ["0 2 first", "0 2 second", "1 2 first", "1 2 second"]),
+        (TUTORIAL, TRAINS, ["0 2 50", "1 2 50"]),
+        (COMPLETED, MEETS, ["0 2 first", "0 2 second", "1 2 first", "1 2 second"]),
     ],
     ids=["tutorial", "completed"],
 )
-def test_torchrun_meets_over_nodes_under_srun(batch: Any, script: str, trained: list[str]) -> None:
-    gang = batch(script, nodes=2, python_script=TRAINS)
+def test_torchrun_meets_over_nodes_under_srun(
+    batch: Any, script: str, worker: str, trained: list[str]
+) -> None:
+    gang = batch(script, nodes=2, python_script=worker)
     assert [shim.wait_exit(timeout_s=200).cause for shim in gang] == ["success"] * 2, of_task(
         gang[1], "stderr"
     ) + said(gang[0], "stderr")
