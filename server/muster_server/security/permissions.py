@@ -172,13 +172,13 @@ PERMISSIONS: Mapping[str, Permission] = {
     "create_panel": "submit",
     "update_panel": "submit",
     "delete_panel": "submit",
-    # secrets: everybody's own, and those of projects for their members
+    # secrets: everybody's own, and those of projects for their members; maintainers set them
     "list_secrets": "self",
     "set_secret": "submit",
     "delete_secret": "submit",
     "list_project_secrets": "view",
-    "set_project_secret": "admin",
-    "delete_project_secret": "admin",
+    "set_project_secret": "submit",
+    "delete_project_secret": "submit",
     # notifications: everybody's own; services/notifications/owners.py says who changes a project's
     "get_notification_options": "self",
     "list_inbox": "self",

@@ -17,6 +17,8 @@ NOT_OF_ANOTHER = {
     "request_export": "a copy to read, as everybody may",
     "set_secret": "the caller's own",
     "delete_secret": "the caller's own",
+    "set_project_secret": "names a project: test_secrets",
+    "delete_project_secret": "names a project: test_secrets",
     "create_notification_target": "makes one of the caller's",
     "update_notification_target": "hides those of others: test_notifications",
     "delete_notification_target": "hides those of others: test_notifications",

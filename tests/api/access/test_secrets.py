@@ -87,19 +87,24 @@ def test_no_answer_and_no_row_holds_a_value(member_client, admin_client, databas
     assert actions.count("secrets.set") == 2
 
 
-def test_secrets_of_a_project_are_set_by_administrators_and_seen_by_all(
+def test_secrets_of_a_project_are_set_by_its_maintainers_and_seen_by_all(
     admin_client, member_client, viewer_client, project
 ):
-    assert error(put(member_client, f"{OF_PROJECT}/HF_TOKEN")) == (403, "auth.forbidden")
+    refused = (403, "projects.not_maintainer")
+    assert error(put(member_client, f"{OF_PROJECT}/HF_TOKEN")) == refused
     assert put(admin_client, f"{OF_PROJECT}/HF_TOKEN").json()["owner_name"] == "vision"
     assert names(viewer_client, OF_PROJECT) == ["HF_TOKEN"]
-    assert error(member_client.delete(f"{OF_PROJECT}/HF_TOKEN")) == (403, "auth.forbidden")
+    assert error(member_client.delete(f"{OF_PROJECT}/HF_TOKEN")) == refused
     assert error(put(viewer_client, f"{API}/HF_TOKEN")) == (403, "auth.forbidden")
     assert error(put(admin_client, "/api/v1/projects/none/secrets/X")) == (
         404,
         "projects.not_found",
     )
-    assert admin_client.delete(f"{OF_PROJECT}/HF_TOKEN").status_code == 204
+    path = "/api/v1/projects/vision/members/users/member"
+    assert admin_client.put(path, json={"role": "maintainer"}).is_success
+    assert put(member_client, f"{OF_PROJECT}/OTHER").status_code == 200
+    assert member_client.delete(f"{OF_PROJECT}/HF_TOKEN").status_code == 204
+    assert names(viewer_client, OF_PROJECT) == ["OTHER"]
 
 
 def test_what_cannot_be_is_refused_with_the_reason(member_client):

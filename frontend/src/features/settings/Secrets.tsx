@@ -11,16 +11,18 @@ import { actions, type Column, column, DataTable, lead, numeric } from "../../co
 import { ErrorNotice, QueryView } from "../../components/QueryView";
 import { Ago } from "../../components/Time";
 import layout from "../../components/layout.module.css";
+import { useMayManage } from "./access/mayManage";
 import css from "./secrets.module.css";
 
 type Secret = Schemas["SecretOut"];
 
-/** The user's own secrets, or those of a project, which administrators change. */
+/** The user's own secrets, or those of a project, which its maintainers and administrators change. */
 export function Secrets({ project }: { project?: string }) {
   const user = useQuery(me).data;
   const [name, setName] = useState("");
   const value = useRef<HTMLTextAreaElement>(null);
-  const mayChange = project === undefined ? user?.role !== "viewer" : user?.role === "admin";
+  const mayManage = useMayManage(project);
+  const mayChange = project === undefined ? user?.role !== "viewer" : mayManage;
   const replace = (of: string): void => {
     setName(of);
     value.current?.focus();

@@ -59,16 +59,19 @@ def list_project_secrets(
 def set_project_secret(
     project: ProjectPath, name: SecretPath, body: SecretIn, db: Db, by: By, config: Config
 ) -> SecretOut:
-    """Create a secret of a project, or replace its value. Every experiment of the project can use
-    it."""
+    """Create a secret of a project, or replace its value, as one of its maintainers or an
+    administrator. Every experiment of the project can use it."""
     with db.transaction() as session:
+        access.require(session, get_project(session, project), "manage", by.principal)
         owner = project_as_owner(session, project)
         return store.set_secret(session, owner, name, body.value, keys=key_ring(config), caller=by)
 
 
 @router.delete("/projects/{project}/secrets/{name}", status_code=204)
 def delete_project_secret(project: ProjectPath, name: SecretPath, db: Db, by: By) -> None:
-    """Delete a secret of a project. What names it cannot start any more."""
+    """Delete a secret of a project, as one of its maintainers or an administrator. What names it
+    cannot start any more."""
     with db.transaction() as session:
+        access.require(session, get_project(session, project), "manage", by.principal)
         owner = project_as_owner(session, project)
         store.delete_secret(session, owner, name, caller=by)

@@ -1,6 +1,6 @@
 """Who may do what with an experiment, beyond what a role allows at all.
 
-Everybody who is signed in may look at every experiment. Members of a project may submit to it, and
+Everybody who is signed in may look at every experiment of the projects that they see. Members of a project may submit to it, and
 fork what they can see. Only its owner, while a member of its project, and administrators may change
 one: pause, resume, stop, kill, continue, archive and delete it, and edit its name, notes, labels,
 priority and budget. One whose owner was removed is for administrators. What somebody has asked for about an experiment of another, an export or a

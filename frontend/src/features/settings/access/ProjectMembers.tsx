@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../../api/client";
 import { me, type Project, projectMembers } from "../../../api/queries";
+import { useMayManage } from "./mayManage";
 import { Empty, Section } from "../../../components/basics";
 import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
 import { ErrorNotice } from "../../../components/QueryView";
@@ -46,14 +47,8 @@ const erase = (project: string, { kind, name }: Member) =>
 /** Who sees a project and who submits to it, and the users and groups that are its members. */
 export function ProjectMembers({ project }: { project: Project }) {
   const { t } = useTranslation();
-  const user = useQuery(me).data;
   const query = useInfiniteQuery(projectMembers(project.name));
-  const found = query.data?.pages.flatMap((page) => page.items) ?? [];
-  // Which groups somebody is in is not on this page: a maintainers' group may be one of theirs, and the server decides.
-  const maintains = found.some(
-    ({ kind, name, role }) => role === "maintainer" && (kind === "group" || name === user?.username),
-  );
-  const mayChange = user?.role === "admin" || (user?.role === "member" && maintains);
+  const mayChange = useMayManage(project.name);
   const [removed, setRemoved] = useState<Member | null>(null);
   const queryClient = useQueryClient();
   const changed = () => queryClient.invalidateQueries({ queryKey: ["projects"] });
