@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, exp
 
 from support.axe import violations
 from support.console import no_errors
+from support.pages import go
 from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.browser
@@ -166,19 +167,6 @@ def settle(page: Page) -> None:
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
 
 
-def go(window: Page, stack: Stack, path: str) -> None:
-    """Open a page: the first anew, the others as a link does, which costs a third."""
-    if not window.url.startswith(stack.url):
-        window.goto(stack.url + path)
-        return
-    window.evaluate("(path) => window.__TSR_ROUTER__.navigate({ href: path })", path)
-    window.wait_for_function(
-        "() => { const { isLoading, location, resolvedLocation } = window.__TSR_ROUTER__.state;"
-        " return !isLoading && location.href === resolvedLocation?.href; }"
-    )
-    assert window.evaluate("location.pathname") == path.partition("?")[0]
-
-
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
 
 
@@ -211,7 +199,7 @@ def show(window: Page, scheme: Literal["light", "dark"]) -> None:
 def test_axe_finds_nothing_and_nothing_sticks_out(
     path: str, window: Page, stack: Stack, ids: dict[str, Any]
 ) -> None:
-    go(window, stack, path.format(**ids))
+    go(window, stack.url, path.format(**ids))
     expect(window.get_by_test_id("live-state")).to_have_attribute("data-state", "live")
     settle(window)
     assert "\n".join(violations(window)) == ""
@@ -252,7 +240,7 @@ def test_axe_finds_nothing_in_a_dialog(
 ) -> None:
     path, steps = DIALOGS[name]
     with no_errors(window):
-        go(window, stack, path.format(**ids))
+        go(window, stack.url, path.format(**ids))
         if window.get_by_role("dialog").count():  # of the same page, or of the frame
             window.reload()
         show(window, "dark")
