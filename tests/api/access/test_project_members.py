@@ -168,8 +168,9 @@ def test_who_is_no_member_any_more_changes_nothing_and_gets_no_secrets(
         ben.post(f"{EXPERIMENTS}/{mine}:fork", json={}),
     ):
         assert error(answer) == NOT_MEMBER
-    assert admin_client.post(f"{EXPERIMENTS}/{mine}:kill").is_success
     assert admin_client.post(f"{EXPERIMENTS}/{mine}:fork", json={}).status_code == 201
+    assert ben.post(f"{EXPERIMENTS}/{mine}:stop").is_success, "nobody else may know of it"
+    assert error(ben.post(f"{EXPERIMENTS}/{annas}:stop"))[0] == 403
 
 
 def test_an_administrator_opens_a_project_to_everybody_and_closes_it(

@@ -113,8 +113,8 @@ export const settings = {
     remove: "Remove",
     removeTitle: "Remove {{name}} from {{project}}?",
     removeText:
-      "What they have submitted runs on, and from its next attempt on without the project's secrets. They change " +
-      "nothing in the project any more.",
+      "What they have submitted runs on, and from its next attempt on without the project's secrets. They can stop " +
+      "it, and change nothing else in the project any more.",
     role: { viewer: "Viewer", member: "Member", maintainer: "Maintainer" },
   },
   pools: {

@@ -104,7 +104,8 @@ export const settings: Same<typeof english> = {
     add: "添加成员",
     remove: "移除",
     removeTitle: "将 {{name}} 移出 {{project}}？",
-    removeText: "其已提交的内容继续运行，从下一次尝试起不再获得项目的密钥。对方不能再更改此项目中的任何内容。",
+    removeText:
+      "其已提交的内容继续运行，从下一次尝试起不再获得项目的密钥。对方可以停止它，但不能再更改此项目中的其他内容。",
     role: { viewer: "查看者", member: "成员", maintainer: "维护者" },
   },
   pools: {

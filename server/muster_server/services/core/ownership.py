@@ -36,10 +36,17 @@ def say_whose(session: Session, owner_id: int | None) -> str:
     return f"belongs to {owner.username}" if owner is not None else "has no owner any more"
 
 
-def require_charge(session: Session, principal: Principal, experiment: ExperimentRow) -> None:
+def require_charge(
+    session: Session, principal: Principal, experiment: ExperimentRow, *, is_end: bool = False
+) -> None:
     """Raises Forbidden, naming the owner or the project, unless the caller may change this
-    experiment."""
+    experiment.
+
+    is_end: whether it is stopped or killed, which its owner may do after leaving the project, too.
+    """
     if is_in_charge(principal, experiment.owner_id):
+        if is_end:
+            return
         project = session.get_one(ProjectRow, experiment.project_id)
         access.require(session, project, "submit", principal)
         return

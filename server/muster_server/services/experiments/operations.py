@@ -47,6 +47,8 @@ class ExperimentOperation:
     check: Callable[[Session, ExperimentRow], bool]
     """Whether it would change anything. Raises Conflict or InvalidRequest."""
     apply: Callable[[Session, ExperimentRow, Caller], None]
+    is_end: bool = False
+    """Whether it ends the experiment."""
 
 
 def run(
@@ -54,7 +56,7 @@ def run(
 ) -> bool:
     """Do it; whether anything changed. Raises NotFound, Forbidden, Conflict and InvalidRequest."""
     experiment = get_experiment(session, experiment_id)
-    require_charge(session, caller.principal, experiment)
+    require_charge(session, caller.principal, experiment, is_end=operation.is_end)
     if not operation.check(session, experiment):
         return False
     operation.apply(session, experiment, caller)
@@ -239,10 +241,16 @@ def budget(stored: dict[str, Any] | None) -> ExperimentOperation:
 PAUSE = ExperimentOperation(name="experiments.pause_requested", check=_can_pause, apply=_pause)
 RESUME = ExperimentOperation(name="experiments.resumed", check=_can_resume, apply=_resume)
 STOP = ExperimentOperation(
-    name="experiments.stop_requested", check=_can_stop, apply=_end("stop", "Stopped")
+    name="experiments.stop_requested",
+    check=_can_stop,
+    apply=_end("stop", "Stopped"),
+    is_end=True,
 )
 KILL = ExperimentOperation(
-    name="experiments.kill_requested", check=_can_kill, apply=_end("kill", "Killed")
+    name="experiments.kill_requested",
+    check=_can_kill,
+    apply=_end("kill", "Killed"),
+    is_end=True,
 )
 ARCHIVE = ExperimentOperation(name="experiments.archived", check=_can_archive, apply=_archive)
 UNARCHIVE = ExperimentOperation(

@@ -165,7 +165,7 @@ def end_trial(
     """
     trial = get_trial(session, trial_id, lock=True)
     experiment = session.get_one(ExperimentRow, trial.experiment_id)
-    require_charge(session, principal, experiment)
+    require_charge(session, principal, experiment, is_end=True)
     require_managed(experiment, "stopped" if desired == "stop" else "killed")
     if trial.state in TERMINAL_TRIAL or trial.desired in (desired, "kill"):
         return
