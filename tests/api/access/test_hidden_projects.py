@@ -51,6 +51,12 @@ OF_THE_CALLER = {
 
 
 @pytest.fixture
+def database_url(any_database_url):
+    """Both kinds, always: what is left out is decided in SQL."""
+    return any_database_url
+
+
+@pytest.fixture
 def hidden(theirs, database, make_user_token):
     """Ids of what ada has in a project that eve does not see; eve had a notification of it."""
     make_user_token("member", username="eve")
