@@ -172,25 +172,6 @@ def test_stacks_of_a_sandboxed_worker_are_found_though_it_has_another_pid_inside
     assert (record.problem, "training_thread" in record.text) == ("", True)
 
 
-def test_torchrun_and_its_workers_run_in_one_sandbox(shims: Any, sandbox: Isolation) -> None:
-    shim = run(
-        shims,
-        "import os, torch, torch.distributed as dist\n"
-        "dist.init_process_group('gloo')\n"
-        "total = torch.ones(1); dist.all_reduce(total)\n"
-        "print('sum', total.item(), flush=True)\n"
-        "dist.destroy_process_group()\n",
-        sandbox,
-        launcher="torchrun",
-    )
-    info = shim.wait_exit(timeout_s=180)
-    assert info.cause == "success", shim.words()
-    logs = sorted(shim.folder.logs.glob("torchrun/*/attempt_0/*/stdout.log"))
-    assert [log.read_text() for log in logs] == ["sum 2.0\n"] * 2
-    workers = [w for w in shim.of(wire.WorkerRecord) if not w.reports]
-    assert {w.rank for w in workers} == {0, 1}
-
-
 def test_a_job_writes_its_checkpoints_and_its_work_folder(shims: Any, sandbox: Isolation) -> None:
     shim = run(
         shims,
@@ -618,7 +599,8 @@ def test_a_stop_ends_a_build_behind_walls(shims: Any, sandbox: Isolation, wait_f
 def test_a_gang_of_two_nodes_meets_from_inside_two_sandboxes(
     shims: Any, sandbox: Isolation
 ) -> None:
-    """Two agents of one machine: their torchruns have the same address and the same pid."""
+    """Two agents of one machine: their torchruns have the same address and the same pid. One of them
+    has two workers, which share its sandbox."""
     script = (
         "import os, torch, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
@@ -636,9 +618,9 @@ def test_a_gang_of_two_nodes_meets_from_inside_two_sandboxes(
             launcher="torchrun",
             node_rank=node_rank,
             num_nodes=2,
-            slots=[0],
-            rank_offset=node_rank,
-            world_size=2,
+            slots=[0, 1] if node_rank == 0 else [0],
+            rank_offset=2 * node_rank,
+            world_size=3,
         )
         for node_rank in (0, 1)
     ]
@@ -648,9 +630,11 @@ def test_a_gang_of_two_nodes_meets_from_inside_two_sandboxes(
         node.start(rendezvous)
     infos = [node.wait_exit(timeout_s=180) for node in nodes]
     assert [info.cause for info in infos] == ["success", "success"], infos
-    for rank, node in enumerate(nodes):
-        (log,) = node.folder.logs.glob("torchrun/*/attempt_0/*/stdout.log")
-        assert log.read_text() == f"sum 2.0 {rank}\n"
+    for node, ranks in zip(nodes, ({0, 1}, {2}), strict=True):
+        logs = node.folder.logs.glob("torchrun/*/attempt_0/*/stdout.log")
+        assert sorted(log.read_text() for log in logs) == [f"sum 3.0 {rank}\n" for rank in ranks]
+        workers = [w for w in node.of(wire.WorkerRecord) if not w.reports]
+        assert {w.rank for w in workers} == ranks
 
 
 @pytest.mark.parametrize(

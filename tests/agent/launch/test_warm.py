@@ -452,8 +452,8 @@ def test_a_parent_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None
     with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(path)
         listener.listen()
-        with pytest.raises(NoWarmWorkers, match=r"did not answer within 0\.05 s"):
-            asyncio.run(start_keeper(path, {}, timeout_s=0.05, on_end=lambda: None))
+        with pytest.raises(NoWarmWorkers, match=r"did not answer within 0\.5 s"):
+            asyncio.run(start_keeper(path, {}, timeout_s=0.5, on_end=lambda: None))
         connection, _ = listener.accept()
         with contextlib.closing(connection):
             assert connection.recv(4096) == b"{}\n"
