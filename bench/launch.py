@@ -222,7 +222,7 @@ def _ranks(home: Path, num: int) -> dict[int, psutil.Process] | None:
     found = {}
     for process in processes_of(home):
         try:
-            if "muster.testing.scripted" in process.cmdline():
+            if "support.nodes.scripted" in process.cmdline():
                 found[int(process.environ()["RANK"])] = process
         except (psutil.Error, KeyError):
             continue

@@ -46,7 +46,7 @@ PIPELINE = {
 }  # fmt: skip
 WAITING = """\
 name: nightly-evaluation
-entrypoint: [-m, muster.testing.scripted, '[{"log": "evaluated"}]']
+entrypoint: [-m, support.nodes.scripted, '[{"log": "evaluated"}]']
 launcher: direct
 resources: {slots: 4}
 """

@@ -101,7 +101,7 @@ def test_two_workers_of_one_rank_at_once_are_noticed(tmp_path: Path) -> None:
             "RANK": str(rank),
             "WORLD_SIZE": "2",
         }
-        command = [sys.executable, "-m", "muster.testing.scripted", json.dumps(script)]
+        command = [sys.executable, "-m", "support.nodes.scripted", json.dumps(script)]
         return subprocess.Popen(command, env=environment, cwd=tmp_path)
 
     go = {"wait_for_file": str(tmp_path / "go"), "timeout_s": 120}

@@ -20,7 +20,7 @@ DOCUMENT = """\
 name: in-the-browser
 entrypoint:
   - -m
-  - muster.testing.scripted
+  - support.nodes.scripted
   - '[{"log": "hello from rank"}, {"train": {"epochs": 100, "steps_per_epoch": 50, "step_s": 0.05}}]'
 launcher: direct
 resources: {slots: 2}

@@ -61,7 +61,7 @@ TYPED = """\
 # Do images of a single stage log enough? See the logs: #why?
 name: typed-by-hand
 labels: {stage: logs, image: single}
-entrypoint: [-m, muster.testing.scripted, '[{"sleep": 0.1}]']
+entrypoint: [-m, support.nodes.scripted, '[{"sleep": 0.1}]']
 launcher: direct
 hyperparameters:
   lr: {log: [0.001, 0.1]}

@@ -93,7 +93,7 @@ def test_the_page_of_an_experiment_is_its_trials(
     page.get_by_test_id("tab-config").click()
     reproduce = page.get_by_test_id("reproduce")
     expect(reproduce).to_contain_text(f"muster fork {trained}")
-    expect(reproduce).to_contain_text("muster.testing.scripted")
+    expect(reproduce).to_contain_text("support.nodes.scripted")
     expect(reproduce).to_contain_text("installed packages")
     rows = page.get_by_test_id("settings-table").get_by_role("row")
     expect(rows.nth(1)).to_contain_text("document")

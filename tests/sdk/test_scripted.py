@@ -20,7 +20,7 @@ Until = Callable[..., None]
 def start(script: list[dict[str, Any]], **environ: str) -> subprocess.Popen[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
     return subprocess.Popen(
-        [sys.executable, "-m", "muster.testing.scripted", json.dumps(script)],
+        [sys.executable, "-m", "support.nodes.scripted", json.dumps(script)],
         env={**clean, **environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

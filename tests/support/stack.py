@@ -203,10 +203,10 @@ class Stack:
 
 
 def scripted(name: str, script: list[dict[str, Any]], *, slots: int = 1, **more: Any) -> str:
-    """A document whose workers do what `script` says (muster.testing.scripted)."""
+    """A document whose workers do what `script` says (support.nodes.scripted)."""
     document = {
         "name": name,
-        "entrypoint": ["-m", "muster.testing.scripted", json.dumps(script)],
+        "entrypoint": ["-m", "support.nodes.scripted", json.dumps(script)],
         "launcher": "direct",
         "resources": {"slots": slots},
         **more,

@@ -56,7 +56,7 @@ class Cut:
         script = [{"alone": str(witness)}, *DEAF]
         document = {
             "name": f"cut off, {on_disconnect}",
-            "entrypoint": ["-m", "muster.testing.scripted", json.dumps(script)],
+            "entrypoint": ["-m", "support.nodes.scripted", json.dumps(script)],
             "launcher": "direct",
             "on_disconnect": on_disconnect,
             "resources": {"slots": 1},

@@ -290,7 +290,7 @@ def _trial_of(process: psutil.Process, what: str) -> int | None:
         command, environment = process.cmdline(), process.environ()
     except (psutil.Error, OSError):
         return None
-    if what == "rank" and "RANK" in environment and "muster.testing.scripted" in command:
+    if what == "rank" and "RANK" in environment and "support.nodes.scripted" in command:
         return int(environment["MUSTER_TRIAL_ID"])
     return None
 

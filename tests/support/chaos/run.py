@@ -115,7 +115,7 @@ class Chaos:
         script = [{"alone": str(self._world.witness)}, {"train": options}]
         text = json.dumps(
             {
-                "entrypoint": ["-m", "muster.testing.scripted", json.dumps(script)],
+                "entrypoint": ["-m", "support.nodes.scripted", json.dumps(script)],
                 "restarts": {"user": 20, "infra": 20},
                 "on_disconnect": "stop",
                 **document,

@@ -2,7 +2,7 @@
 
 For tests of everything around training: agents, launchers, searches, restarts.
 
-    python -m muster.testing.scripted '[{"report": {"train/loss": 0.5}, "step": 1}, {"exit": 3}]'
+    python -m support.nodes.scripted '[{"report": {"train/loss": 0.5}, "step": 1}, {"exit": 3}]'
 
 The script comes from the first argument (JSON, or @FILE), else from the hyperparameter `script`,
 else from trainer.script of the experiment document. Actions are done in order; after the last one
@@ -118,7 +118,7 @@ def perform(run: Run, action: dict[str, Any]) -> None:
                 stderr=subprocess.DEVNULL,
             )
             child.returncode = 0  # not waited for: that is the point
-            print(f"daemon pid {child.pid}", flush=True)  # noqa: T201
+            print(f"daemon pid {child.pid}", flush=True)
         case {"alone": folder}:
             be_alone(Path(folder), run.info.rank)
         case {"touch": path}:
@@ -131,7 +131,7 @@ def perform(run: Run, action: dict[str, Any]) -> None:
                 time.sleep(0.02)
         case {"print_env": names}:
             for name in names:
-                print(f"{name}={os.environ.get(name, '')}", flush=True)  # noqa: T201
+                print(f"{name}={os.environ.get(name, '')}", flush=True)
         case {"raise": text}:
             raise RuntimeError(text)
         case {"signal": name}:
@@ -204,10 +204,10 @@ def train(
     if (resumed := run.resume_folder()) is not None:
         with contextlib.suppress(FileNotFoundError):
             step = int(json.loads((resumed / "state.json").read_text("utf-8"))["step"])
-        print(f"resumed at step {step}", flush=True)  # noqa: T201
+        print(f"resumed at step {step}", flush=True)
     elif (begun := run.weights_folder()) is not None:
         taken = json.loads((begun / "state.json").read_text("utf-8"))
-        print(f"weights of step {taken['step']}", flush=True)  # noqa: T201
+        print(f"weights of step {taken['step']}", flush=True)
     num_steps = epochs * steps_per_epoch
     while step < num_steps:
         time.sleep(step_s)
@@ -217,14 +217,14 @@ def train(
         run.log({"train/loss": loss}, step=step, epoch=epoch, num_steps_planned=num_steps)
         if step == fail_at_step and _attempt_no() <= 1:
             run.flush()
-            print("failing as told", file=sys.stderr, flush=True)  # noqa: T201
+            print("failing as told", file=sys.stderr, flush=True)
             sys.exit(1)
         ended = step % steps_per_epoch == 0
         if ended and run.info.rank == 0:
             run.log({"val/loss": floor + 1.0 / step}, step=step, epoch=epoch)
         stop = run.should_stop()
         if stop:
-            print(f"stopping at step {step} ({stop.kind}): {stop.reason}", flush=True)  # noqa: T201
+            print(f"stopping at step {step} ({stop.kind}): {stop.reason}", flush=True)
         if stop or (ended and int(epoch) % checkpoint_every_epochs == 0):
             save(run, step, epoch, {"val/loss": floor + 1.0 / step})
         if stop:
