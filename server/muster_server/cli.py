@@ -143,6 +143,11 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("secrets", _secrets, "make a key for secrets, or encrypt them with the first one")
     sub.add_argument("action", choices=["new-key", "rotate"])
     sub.add_argument("--out", type=Path, help="write the key to this new file (0600)")
+    sub = command("audit", _audit, "verify that the audit trail is as it was written")
+    sub.add_argument("action", choices=["verify"])
+    sub.add_argument(
+        "--head", metavar="NO:DIGEST", help="a seal that was noted elsewhere; it must still fit"
+    )
     sub = command("init-secrets", _init_secrets, "make the secrets of a compose stack, once")
     for name in ("postgres", "redis", "server"):
         sub.add_argument(f"--{name}-dir", type=Path, required=True)
@@ -421,7 +426,7 @@ def _secrets(args: argparse.Namespace) -> int:
     from . import clock
     from .db.models import NotificationTargetRow, SecretRow
     from .errors import Conflict
-    from .services.secrets import store
+    from .services.secrets import audit_seals, store
     from .services.secrets.encryption import key_ring
 
     settings = _settings()
@@ -441,12 +446,42 @@ def _secrets(args: argparse.Namespace) -> int:
                 num_rotated += batch.num_rotated
                 unreadable += batch.unreadable
                 after_id, is_done = batch.last_id, batch.last_id == 0
+        with database.transaction() as session:
+            audit_seals.sign_again(session, keys, now=clock.now())
     _print(f"encrypted with key {keys.current_id}: {num_rotated}")
     if unreadable:
         raise CommandError(
             f"none of the keys decrypts {', '.join(unreadable[:20])}: set them again, or add their "
             "key to the file and repeat"
         )
+    return OK
+
+
+def _audit(args: argparse.Namespace) -> int:
+    from .domain.audit_chain import Seal
+    from .services.secrets import audit_seals
+    from .services.secrets.encryption import key_ring_or_none
+
+    noted = None
+    if args.head:
+        no, _, digest = args.head.partition(":")
+        if not (no.isdecimal() and len(digest) == 64):
+            raise CommandError(
+                f"--head {args.head}: expected NO:DIGEST, as this command prints", USAGE
+            )
+        noted = Seal(no=int(no), digest=digest.lower())
+    settings = _settings()
+    with _explained(settings), _database(settings) as database, database.read() as session:
+        verdict = audit_seals.verify(session, keys=key_ring_or_none(settings), noted=noted)
+        num_unsealed = audit_seals.count_unsealed(session)
+        is_signed = audit_seals.is_signed(session)
+    if verdict.problem:
+        raise CommandError(f"{verdict.problem} Records that fit before it: {verdict.last.no:,}.")
+    _print(f"records that fit: {verdict.last.no:,}; not sealed yet: {num_unsealed:,}")
+    if verdict.last.no:
+        _print(f"newest seal: {verdict.last} (keep it elsewhere, and give it to --head next time)")
+    if not is_signed:
+        _print("it is not signed: the controller has no key for secrets (MUSTER_SECRETS_KEY_FILE)")
     return OK
 
 

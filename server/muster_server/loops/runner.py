@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import structlog
 from sqlalchemy import select
@@ -30,6 +31,7 @@ from muster_server.db.leases import (
     holder_of,
     note_passes,
     release,
+    require,
     stamp,
 )
 from muster_server.db.tables import SchemaMismatch, require_tables
@@ -40,6 +42,8 @@ from muster_server.services.core.liveness import CONTROLLER_LEASE
 from muster_server.services.core.retention import delete_expired
 from muster_server.services.experiments import deletion
 from muster_server.services.scheduling.snapshot import scheduler_policy
+from muster_server.services.secrets import audit_seals
+from muster_server.services.secrets.encryption import key_ring_or_none
 from muster_server.settings import Settings
 from muster_server.telemetry.process import ControllerTelemetry
 
@@ -65,6 +69,8 @@ MAX_ROUNDS = 25
 CLEAR_S = 0.5
 """Seconds that one tick deletes rows of deleted objects; the rest is left to the next ticks."""
 RETENTION_EVERY = dt.timedelta(hours=1)
+SEAL_EVERY = dt.timedelta(seconds=10)
+"""How often records of the audit trail are sealed."""
 
 
 class Controller:
@@ -114,7 +120,9 @@ class Controller:
             *(loop.occasion.label(loop.name) for loop in self._loops if loop.occasion is not None)
         )
         self._rooms = RoomLoop(database, monotonic)
+        self._keys = key_ring_or_none(settings)
         self._retained_at: dt.datetime | None = None
+        self._sealed_at: dt.datetime | None = None
         self._passed_at: dt.datetime | None = None
         self._failing_loop = ""
         self._others_stamp: tuple[int, dt.datetime] | None = None
@@ -139,6 +147,7 @@ class Controller:
                 break
         deletion.clear(self.database, for_s=CLEAR_S)
         self._retain(clock_now())
+        self._seal(clock_now())
         return True
 
     def _passes(self, lease: Lease, now: dt.datetime) -> int:
@@ -209,6 +218,17 @@ class Controller:
                 budget_s=CLEAR_S,
             )
             self._retained_at = now
+
+    def _seal(self, now: dt.datetime) -> None:
+        lease = self.lease
+        if lease is not None and (self._sealed_at is None or now - self._sealed_at >= SEAL_EVERY):
+            with self.database.read() as session:
+                is_due = audit_seals.count_unsealed(session) > 0
+            if is_due:
+                with suppress(LeaseLost), self.database.transaction() as session:
+                    require(session, lease)
+                    audit_seals.seal_records(session, keys=self._keys, now=now)
+            self._sealed_at = now
 
 
 def run_until(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from .base import Base, BigId
@@ -104,8 +104,27 @@ class AuditRow(Base):
     subject: Mapped[str] = mapped_column(String(160))
     remote_addr: Mapped[str] = mapped_column(String(64), default="")
     detail: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    seal_no: Mapped[int | None] = mapped_column(BigInteger, unique=True, index=True)
+    """Place in the chain of seals, from 1; null until it is sealed. See domain.audit_chain."""
+    digest: Mapped[str] = mapped_column(String(64), default="", server_default="")
+    """Digest of the chain up to here; "" until it is sealed."""
 
     __table_args__ = (Index("ix_audit_log_at", "at"),)
+
+
+class AuditHeadRow(Base):
+    """The newest seal of the audit trail, signed; one row."""
+
+    __tablename__ = "audit_heads"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    seal_no: Mapped[int] = mapped_column(BigInteger)
+    digest: Mapped[str] = mapped_column(String(64))
+    key_id: Mapped[str] = mapped_column(String(16))
+    """Key for secrets that has signed it, by encrypting the digest; "" if none has."""
+    nonce: Mapped[bytes] = mapped_column(LargeBinary)
+    ciphertext: Mapped[bytes] = mapped_column(LargeBinary)
+    sealed_at: Mapped[dt.datetime]
 
 
 class IdempotencyRow(Base):

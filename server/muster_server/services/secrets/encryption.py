@@ -93,6 +93,14 @@ def _bound_to(owner: str, name: str, version: int) -> bytes:
     return f"muster-secret/1|{owner}|name={name}|version={version}".encode()
 
 
+def key_ring_or_none(settings: Settings) -> KeyRing | None:
+    """Return the keys of the settings; None if there are none."""
+    try:
+        return key_ring(settings)
+    except Conflict:
+        return None
+
+
 def key_ring(settings: Settings) -> KeyRing:
     """Return the keys of the settings. Raises Conflict `secrets.off`, with the reason, if there are
     none."""

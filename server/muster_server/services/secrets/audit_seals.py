@@ -1,0 +1,161 @@
+"""Seal the audit trail, and verify it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+
+import structlog
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from muster_server.db.models import AuditHeadRow, AuditRow
+from muster_server.db.rows import from_row
+from muster_server.domain import audit_chain
+from muster_server.domain.audit_chain import AuditRecord, Seal, Verdict
+from muster_server.errors import Conflict
+
+from .encryption import KeyRing, SealedValue
+
+log = structlog.get_logger(__name__)
+
+SETTLED = dt.timedelta(seconds=5)
+"""Age from which a record is sealed: its transaction has ended, with those that began before it."""
+TOGETHER = 1000
+"""Most records that one transaction seals."""
+_HEAD_ID = 1
+_OWNER = "audit"
+
+
+def seal_records(session: Session, *, keys: KeyRing | None, now: dt.datetime) -> int:
+    """Seal records that are not, in the order in which they were written; return how many.
+
+    keys: sign the newest seal; None leaves it unsigned. Nothing is sealed after a newest seal that is
+    not this server's: signing what follows would hide that.
+    """
+    rows = session.scalars(
+        select(AuditRow)
+        .where(AuditRow.seal_no.is_(None), AuditRow.at <= now - SETTLED)
+        .order_by(AuditRow.id)
+        .limit(TOGETHER)
+    ).all()
+    if not rows:
+        return 0
+    last = _newest(session)
+    head = session.get(AuditHeadRow, _HEAD_ID)
+    is_ours = (
+        last.no == 0 if head is None else head.digest == last.digest and not _forged(head, keys)
+    )
+    if not is_ours:
+        log.error(
+            "audit_not_sealed",
+            why="the newest seal is not this server's: muster-server audit verify",
+        )
+        return 0
+    for row, seal in zip(rows, audit_chain.seals(last, map(_record, rows)), strict=True):
+        session.execute(
+            update(AuditRow)
+            .where(AuditRow.id == row.id)
+            .values(seal_no=seal.no, digest=seal.digest)
+            .execution_options(synchronize_session=False)
+        )
+        last = seal
+    _sign(session, last, keys, now)
+    return len(rows)
+
+
+def sign_again(session: Session, keys: KeyRing, *, now: dt.datetime) -> None:
+    """Sign the newest seal with the first key, if any of them has signed it: older ones are removed."""
+    head = session.get(AuditHeadRow, _HEAD_ID)
+    if head is not None and head.key_id and not _forged(head, keys):
+        _sign(session, Seal(no=head.seal_no, digest=head.digest), keys, now)
+
+
+def _sign(session: Session, seal: Seal, keys: KeyRing | None, now: dt.datetime) -> None:
+    signed = keys and keys.seal(seal.digest, owner=_OWNER, name="head", version=seal.no)
+    session.merge(
+        AuditHeadRow(
+            id=_HEAD_ID,
+            seal_no=seal.no,
+            digest=seal.digest,
+            key_id=signed.key_id if signed else "",
+            nonce=signed.nonce if signed else b"",
+            ciphertext=signed.ciphertext if signed else b"",
+            sealed_at=now,
+        )
+    )
+
+
+def verify(session: Session, *, keys: KeyRing | None, noted: Seal | None = None) -> Verdict:
+    """Return whether the whole trail is as it was sealed.
+
+    keys: those that have signed. noted: a seal that somebody kept outside of the database.
+    """
+    row = session.get(AuditHeadRow, _HEAD_ID)
+    if row is None:
+        head = audit_chain.NOTHING
+        if _newest(session).no:
+            return Verdict(last=head, problem="The seal of the newest record is missing.")
+    else:
+        head = Seal(no=row.seal_no, digest=row.digest)
+        if problem := _forged(row, keys):
+            return Verdict(last=audit_chain.NOTHING, problem=problem)
+    return audit_chain.verify(_sealed(session), head=head, noted=noted)
+
+
+def count_unsealed(session: Session) -> int:
+    query = select(func.count()).select_from(AuditRow).where(AuditRow.seal_no.is_(None))
+    return session.scalar(query) or 0
+
+
+def is_signed(session: Session) -> bool:
+    """Return whether the newest seal is signed, so that nobody makes another with the database alone."""
+    row = session.get(AuditHeadRow, _HEAD_ID)
+    return row is None or bool(row.key_id)
+
+
+def _forged(row: AuditHeadRow, keys: KeyRing | None) -> str:
+    """Return why a signed head cannot be trusted; "" if it can, or is not signed."""
+    if not row.key_id:
+        return ""
+    if keys is None:
+        return (
+            "The newest seal is signed, and this server has no key for secrets to verify it with."
+        )
+    signed = SealedValue(key_id=row.key_id, nonce=row.nonce, ciphertext=row.ciphertext)
+    try:
+        digest = keys.open(signed, owner=_OWNER, name="head", version=row.seal_no)
+    except Conflict:
+        digest = ""
+    return (
+        "" if digest == row.digest else "The newest seal was not signed with a key of this server."
+    )
+
+
+def _newest(session: Session) -> Seal:
+    row = session.scalar(
+        select(AuditRow)
+        .where(AuditRow.seal_no.is_not(None))
+        .order_by(AuditRow.seal_no.desc())
+        .limit(1)
+    )
+    return audit_chain.NOTHING if row is None else _seal(row)
+
+
+def _sealed(session: Session) -> Iterator[tuple[Seal, AuditRecord]]:
+    rows = session.scalars(
+        select(AuditRow)
+        .where(AuditRow.seal_no.is_not(None))
+        .order_by(AuditRow.seal_no)
+        .execution_options(yield_per=TOGETHER)
+    )
+    for row in rows:
+        yield _seal(row), _record(row)
+
+
+def _seal(row: AuditRow) -> Seal:
+    return Seal(no=row.seal_no or 0, digest=row.digest)
+
+
+def _record(row: AuditRow) -> AuditRecord:
+    return from_row(AuditRecord, row)

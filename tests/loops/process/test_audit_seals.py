@@ -1,0 +1,151 @@
+"""The controller seals the audit trail, and the command names the first record that does not fit."""
+
+import datetime as dt
+import functools
+import os
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import delete, select, update
+
+from muster_server import clock
+from muster_server.db.models import AuditHeadRow, AuditRow
+from muster_server.loops.runner import Controller
+from muster_server.security.stack_secrets import new_key
+from muster_server.services.core import audit
+from muster_server.services.secrets import audit_seals
+from support import preloaded
+
+KEYS = (new_key(), new_key())
+
+
+@pytest.fixture
+def settings(settings):
+    return settings.model_copy(update={"secrets_key": SecretStr(KEYS[0])})
+
+
+@pytest.fixture
+def write(database):
+    def add(*actions):
+        with database.transaction() as session:
+            for action in actions:
+                audit.record(
+                    session, actor="user:ada", action=action, subject="x:1", now=clock.now(),
+                    detail={"ratio": 0.1, "ä": [1, None]},
+                )  # fmt: skip
+
+    return add
+
+
+@pytest.fixture
+def seal(controller, time_machine):
+    def pass_time(seconds=20):
+        time_machine.move_to(clock.now() + dt.timedelta(seconds=seconds))
+        controller.tick()
+
+    return pass_time
+
+
+@pytest.fixture
+def command(database):
+    """Runs `muster-server` with these keys: (exit code, what it says)."""
+
+    def run(*words, keys=KEYS[:1]):
+        environment = {
+            "PATH": os.environ["PATH"],
+            "MUSTER_DATABASE_URL": database.url.render_as_string(hide_password=False),
+            "MUSTER_SECRETS_KEY": " ".join(keys),
+        }
+        done = preloaded.run([preloaded.SERVER, *words], environment=environment, timeout_s=120)
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.fixture
+def verify(command):
+    return functools.partial(command, "audit", "verify")
+
+
+def change(database, statement):
+    with database.transaction() as session:
+        session.execute(statement)
+
+
+def test_records_are_sealed_once_they_have_settled(write, seal, verify, database):
+    write("a", "b")
+    seal(seconds=0)
+    assert verify() == (0, "records that fit: 0; not sealed yet: 2\n")
+    seal()
+    write("c")
+    seal()
+    code, said = verify()
+    assert (code, said.splitlines()[0]) == (0, "records that fit: 3; not sealed yet: 0")
+    head = said.splitlines()[1].split()[2]
+    assert "not signed" not in said
+    write("d")
+    seal()
+    assert verify("--head", head)[0] == 0
+    with database.read() as session:
+        assert session.scalars(select(AuditRow.seal_no).order_by(AuditRow.id)).all() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        (update(AuditRow).where(AuditRow.seal_no == 2).values(actor="user:eve"), "Record 2 ("),
+        (update(AuditRow).where(AuditRow.seal_no == 3).values(detail={}), "Record 3 ("),
+        (delete(AuditRow).where(AuditRow.seal_no == 1), "Record 1 is missing."),
+        (delete(AuditRow).where(AuditRow.seal_no >= 2), "Records 2 to 3 are missing."),
+        (delete(AuditHeadRow), "The seal of the newest record is missing."),
+        (update(AuditHeadRow).values(digest="0" * 64), "was not signed with a key of this server"),
+        (update(AuditHeadRow).values(seal_no=2), "was not signed with a key of this server"),
+    ],
+)  # fmt: skip
+def test_what_was_done_to_it_is_named(write, seal, verify, database, statement, problem):
+    write("a", "b", "c")
+    seal()
+    change(database, statement)
+    for _ in range(2):
+        code, said = verify()
+        assert (code, problem in said) == (1, True), said
+        write("later")
+        seal()  # which must not hide it
+
+
+def test_a_chain_made_anew_by_somebody_without_the_key_is_found(
+    write, seal, verify, database, settings
+):
+    write("a", "b")
+    seal()
+    head = verify()[1].splitlines()[1].split()[2]
+    change(database, update(AuditRow).values(seal_no=None, digest="", actor="user:eve"))
+    change(database, delete(AuditHeadRow))
+    keyless = Controller(database, settings.model_copy(update={"secrets_key": None}))
+    write("c")
+    seal_with(keyless, database)
+    code, said = verify()
+    assert code == 0
+    assert "it is not signed" in said
+    code, said = verify("--head", head)
+    assert (code, "was replaced" in said) == (1, True), said
+
+
+def seal_with(controller, database):
+    with database.transaction() as session:
+        now = clock.now() + dt.timedelta(minutes=1)
+        assert audit_seals.seal_records(session, keys=controller._keys, now=now)
+
+
+def test_keys_are_rotated(write, seal, command, verify):
+    write("a")
+    seal()
+    assert command("secrets", "rotate", keys=KEYS[::-1])[0] == 0
+    assert verify(keys=KEYS[1:])[0] == 0
+    assert verify(keys=KEYS[:1])[0] == 1
+
+
+@pytest.mark.parametrize("head", ["x", "1:abc", "1:" + "0" * 63])
+def test_a_head_that_is_none_is_refused(verify, head):
+    code, said = verify("--head", head)
+    assert (code, "expected NO:DIGEST" in said) == (2, True)
