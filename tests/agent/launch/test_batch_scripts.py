@@ -293,6 +293,20 @@ echo "after $?"
     assert ended.codes == [143, 0]
 
 
+def test_a_stop_that_comes_while_the_job_ends_does_not_keep_it(code: Path, wait_for: Any) -> None:
+    body = """
+srun bash -c 'trap "touch asked; sleep 2; exit 0" TERM; touch up; while :; do sleep 0.05; done' &
+while [ ! -e go ]; do sleep 0.05; done
+"""
+    job = start_job(code.parent, f"#!/bin/bash\n{body}", nodes=2)
+    first, second = (code.parent / f"node{rank}" / "work" for rank in (0, 1))
+    wait_for(lambda: (first / "up").exists() and (second / "up").exists())
+    (first / "go").touch()
+    wait_for(lambda: (first / "asked").exists())
+    job[0].terminate()
+    assert finish(job).codes == [0, 0]
+
+
 def test_who_does_not_have_the_key_gets_nothing(code: Path) -> None:
     """Neither a node of the job, nor its commands and variables."""
     job = start_job(code.parent, "#!/bin/bash\nsrun echo up\n", nodes=2)

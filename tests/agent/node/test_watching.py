@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -72,7 +73,8 @@ def test_stacks_of_a_plain_script_are_those_of_all_its_processes(
         (answer,) = take_stacks([identify(process.pid)], tmp_path)
         assert answer.problem == ""
         assert "hang_in_child (spawning.py:5)" in answer.text
-        assert "<module> (spawning.py:13)" in answer.text
+        # It may still be where it has said that the child is there.
+        assert re.search(r"<module> \(spawning\.py:1[23]\)", answer.text)
         assert process.poll() is None
     finally:
         os.killpg(process.pid, 9)

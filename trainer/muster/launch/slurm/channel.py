@@ -15,6 +15,8 @@ import secrets
 from typing import Any
 
 MAX_BYTES = 64 * 2**20
+FINISH_TIMEOUT_S = 5.0
+"""Seconds in which the other end of a connection takes what it was sent last."""
 _SIDES = ("first", "other")
 
 
@@ -51,7 +53,8 @@ class Channel:
         self.writer.close()
 
     async def finish(self) -> None:
-        """End this side, and wait until the other end has read everything and closed its own.
+        """End this side, and wait until the other end has read everything and closed its own,
+        FINISH_TIMEOUT_S at most.
 
         A connection that is closed before all it has brought is read is reset, and the other end then
         loses what it has not read yet.
@@ -59,8 +62,9 @@ class Channel:
         with contextlib.suppress(OSError, RuntimeError):  # the other end has closed already
             self.writer.write_eof()
         with contextlib.suppress(OSError):
-            while await self._reader.read(MAX_BYTES):
-                pass
+            async with asyncio.timeout(FINISH_TIMEOUT_S):
+                while await self._reader.read(MAX_BYTES):
+                    pass
         self.close()
 
 

@@ -155,17 +155,19 @@ async def _run_first(job: BatchJob) -> int:
     )
     status = await script.wait()
     server.close()
+    # A stop that comes later changes nothing: nobody listens to the other nodes by then.
+    waits = job.is_asked
     for member in members[1:]:
         if member.channel is not None:
-            member.channel.send({"event": "over", "waits": job.is_asked})
+            member.channel.send({"event": "over", "waits": waits})
             await member.channel.drain()
-    if job.is_asked:
+    if waits:
         # What the tasks of other nodes still say goes on to their srun.
         await asyncio.gather(*followers)
     for follower in followers:
         follower.cancel()
     await _leave(job, host)
-    if job.is_asked:
+    if waits:
         await steps.wait()
     return status if status >= 0 else _SIGNALED - status
 

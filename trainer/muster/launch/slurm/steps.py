@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .channel import Channel
+from .channel import FINISH_TIMEOUT_S, Channel
 from .layout import JobNode, NodeTasks, StepLayout, capacities, lay_out, task_variables
 from .options import StepOptions, StepRefused
 from .tasks import TaskHost
@@ -83,12 +83,13 @@ class Steps:
         await srun.finish()
 
     async def wait(self) -> None:
-        """Wait until every srun has taken the end of its step. None starts any more."""
+        """Wait until every srun has taken the end of its step, FINISH_TIMEOUT_S at most. None starts any
+        more."""
         async with self._freed:
             self._is_over = True
             self._freed.notify_all()
-        while self._serving:
-            await asyncio.wait(self._serving)
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=FINISH_TIMEOUT_S)
 
     async def _run(self, srun: Channel, request: dict[str, Any]) -> None:
         options = StepOptions(**request["options"])
