@@ -69,7 +69,7 @@ def seals(last: Seal, records: Iterable[AuditRecord]) -> Iterator[Seal]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class ChainVerdict:
     """What a look at the whole chain says."""
 
     last: Seal
@@ -80,7 +80,7 @@ class Verdict:
 
 def verify(
     sealed: Iterable[tuple[Seal, AuditRecord]], *, head: Seal, noted: Seal | None = None
-) -> Verdict:
+) -> ChainVerdict:
     """Return whether records fit their seals and each other.
 
     sealed: all sealed records by number. head: the newest seal, as the server has signed it. noted: one
@@ -90,19 +90,19 @@ def verify(
     expected = {seal.no: seal.digest for seal in (head, noted) if seal is not None and seal.no}
     for seal, record in sealed:
         if seal.no != last.no + 1:
-            return Verdict(last=last, problem=_missing(last.no + 1, seal.no - 1))
+            return ChainVerdict(last=last, problem=_missing(last.no + 1, seal.no - 1))
         if seal != following(last, record):
             words = f"Record {seal.no} ({record}) does not fit: it was changed after it was sealed."
-            return Verdict(last=last, problem=words)
+            return ChainVerdict(last=last, problem=words)
         if expected.pop(seal.no, seal.digest) != seal.digest:
             words = (
                 f"Record {seal.no} ({record}) or one before it was replaced: its seal is another."
             )
-            return Verdict(last=last, problem=words)
+            return ChainVerdict(last=last, problem=words)
         last = seal
     if expected:
-        return Verdict(last=last, problem=_missing(last.no + 1, max(expected)))
-    return Verdict(last=last)
+        return ChainVerdict(last=last, problem=_missing(last.no + 1, max(expected)))
+    return ChainVerdict(last=last)
 
 
 def _missing(first: int, last: int) -> str:

@@ -72,3 +72,18 @@ def test_a_project_is_opened_to_everybody(ok, project):
     assert "submissions of its members" in ok("project", "show", "vision")
     opened = ok("project", "set", "vision", "--submission", "all", as_="admin")
     assert "submissions of everybody" in opened
+
+
+def test_the_audit_log_is_searched_and_exported(ok, muster):
+    for name in ("ben", "eve"):
+        ok("user", "add", name, as_="admin", input="long-enough-word\n")
+    said = ok("audit", "users.created", "--limit", "1", as_="admin")
+    assert "user:eve" in said
+    assert "user:ben" not in said
+    exported = json.loads(ok("audit", "--limit", "0", "--json", as_="admin"))
+    assert [e["subject"] for e in exported if e["action"] == "users.created"] == [
+        "user:eve",
+        "user:ben",
+    ]
+    assert "No entry has that." in ok("audit", "nothing-like-it", as_="admin")
+    assert muster("audit").exit_code == 1

@@ -57,6 +57,7 @@ COMMANDS = {
     "priority": ("queue", "priority"),
     "move": ("queue", "move"),
     "catalog": ("catalog", "catalog"),
+    "audit": ("people", "audit"),
     "login": ("cluster", "login"),
 }
 """Command → its module in `commands`, and the function there."""

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import AuditHeadRow, AuditRow
 from muster_server.db.rows import from_row
 from muster_server.domain import audit_chain
-from muster_server.domain.audit_chain import AuditRecord, Seal, Verdict
+from muster_server.domain.audit_chain import AuditRecord, Seal, ChainVerdict
 from muster_server.errors import Conflict
 
 from .encryption import KeyRing, SealedValue
@@ -86,7 +86,7 @@ def _sign(session: Session, seal: Seal, keys: KeyRing | None, now: dt.datetime) 
     )
 
 
-def verify(session: Session, *, keys: KeyRing | None, noted: Seal | None = None) -> Verdict:
+def verify(session: Session, *, keys: KeyRing | None, noted: Seal | None = None) -> ChainVerdict:
     """Return whether the whole trail is as it was sealed.
 
     keys: those that have signed. noted: a seal that somebody kept outside of the database.
@@ -95,11 +95,11 @@ def verify(session: Session, *, keys: KeyRing | None, noted: Seal | None = None)
     if row is None:
         head = audit_chain.NOTHING
         if _newest(session).no:
-            return Verdict(last=head, problem="The seal of the newest record is missing.")
+            return ChainVerdict(last=head, problem="The seal of the newest record is missing.")
     else:
         head = Seal(no=row.seal_no, digest=row.digest)
         if problem := _forged(row, keys):
-            return Verdict(last=audit_chain.NOTHING, problem=problem)
+            return ChainVerdict(last=audit_chain.NOTHING, problem=problem)
     return audit_chain.verify(_sealed(session), head=head, noted=noted)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,7 +23,7 @@ from ..selecting import YesOption
 from .secrets import read_value
 
 if TYPE_CHECKING:
-    from muster.client import Client
+    from muster.client import Client, schema
 
 user_app = typer.Typer(no_args_is_help=True, help="Users and their roles (administrators).")
 group_app = typer.Typer(no_args_is_help=True, help="Groups of users, to be members of projects.")
@@ -36,6 +37,32 @@ MemberArgument = Annotated[
 ]
 GroupOption = Annotated[bool, typer.Option("--group", help="NAME is a group.")]
 ServerRole = Literal["admin", "member", "viewer"]
+
+
+def audit(
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEXT", help="Only entries with this in the actor, action, subject or address."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=0, help="Most entries; 0 for all.")] = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """List who did what, newest first (administrators). With --json it is an export."""
+    with client_of_environment() as client:
+        entries = client.pages("/audit", q=text)
+        found = list(itertools.islice(entries, limit or None))
+    columns: dict[str, Cell[schema.AuditOut]] = {
+        "at": lambda entry: entry["at"][:19].replace("T", " "),
+        "who": "actor",
+        "did": "action",
+        "subject": "subject",
+        "address": "remote_addr",
+    }
+    print_rows(
+        found, columns, as_json=as_json, empty="No entry has that." if text else "No entries."
+    )
 
 
 @user_app.command("list")
