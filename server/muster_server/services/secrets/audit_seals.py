@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import AuditHeadRow, AuditRow
 from muster_server.db.rows import from_row
 from muster_server.domain import audit_chain
-from muster_server.domain.audit_chain import AuditRecord, Seal, ChainVerdict
+from muster_server.domain.audit_chain import AuditRecord, ChainVerdict, Seal
 from muster_server.errors import Conflict
 
 from .encryption import KeyRing, SealedValue
