@@ -5,6 +5,9 @@ import re
 import pytest
 from sqlalchemy import delete, select
 
+from muster_models.domain.deployments.routing import seen_by_entry
+from muster_models.services.deployments.routing import load_routes
+from muster_server import clock
 from muster_server.api.http.guard import operations_of
 from muster_server.app import create_app
 from muster_server.db.models import (
@@ -24,6 +27,7 @@ from muster_server.db.models import (
     TrialRow,
     UserRow,
 )
+from muster_server.security.tokens import hash_secret
 from muster_server.services.core.events import add_event
 from muster_server.settings import Settings
 from support.data import NOW
@@ -221,6 +225,24 @@ def test_nobody_submits_into_it_or_from_it(hidden, eve):
                 r"[0-9]+", "N", other.text.split('"request_id"')[0]
             )
         assert reply.json()["error"]["code"] == code, reply.text
+
+
+def test_the_router_knows_which_tokens_see_its_deployments(
+    hidden, database, make_user_token, admin_client
+):
+    tokens = {
+        name: hash_secret(make_user_token("member", username=name)) for name in ("eve", "mia")
+    }
+    with database.transaction() as session:
+        session.scalars(select(DeploymentRow)).one().backend = 3
+    add_member(database, "mia", "viewer")
+    with database.read() as session:
+        routes = load_routes(session, clock.now())
+    assert routes.hidden == {"d3"}
+    assert seen_by_entry(tokens["mia"], "d3") in routes.seen_by
+    assert not [entry for entry in routes.seen_by if entry.startswith(tokens["eve"])]
+    assert len(routes.seen_by) == 2, "and the administrator's"
+    assert set(tokens.values()) < routes.tokens
 
 
 def test_nobody_is_notified_of_it_who_does_not_see_it(hidden, database):

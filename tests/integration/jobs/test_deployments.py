@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
+import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +19,7 @@ import httpx
 import pytest
 
 from muster.client import Client, Refused
+from muster_models.domain.deployments import routing
 from support.guides import run_guide
 from support.stack import Stack, wait_for
 
@@ -233,6 +237,51 @@ def _check_edges(client: Client, url: str, stack: Stack) -> None:
     assert httpx.get(f"{away}/v2", headers=token).status_code == 404
     metrics = httpx.get(url.replace("/it", "/metrics"), headers=token)
     assert "haproxy_backend_http_requests_total" in metrics.text
+
+
+def test_a_hidden_deployment_is_answered_as_none_by_the_router(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    member, stranger = (
+        hashlib.sha256(name.encode()).hexdigest() for name in ("member", "stranger")
+    )
+    routes = routing.Routes(
+        names={routing.name_digest(name): f"d{n}" for n, name in ((1, "open"), (12, "closed"))},
+        keys={"d1": "k1", "d12": "k12"},
+        tokens=frozenset({member, stranger}),
+        hidden=frozenset({"d12"}),
+        seen_by=frozenset({routing.seen_by_entry(member, "d12")}),
+    )
+    for name, content in routing.file_contents(routes).items():
+        (tmp_path / name).write_text(content)
+    config = tmp_path / "haproxy.cfg"
+    config.write_text(
+        routing.configuration(
+            routes, folder=str(tmp_path), socket=f"{tmp_path}/s", host="127.0.0.1", port=port
+        )
+    )
+
+    def ask(name: str, token: str) -> tuple[int, str]:
+        headers = {"authorization": f"Bearer {token}"}
+        answer = httpx.get(f"http://127.0.0.1:{port}/{name}/v2", headers=headers)
+        return answer.status_code, answer.text
+
+    def listens() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    haproxy = subprocess.Popen(["haproxy", "-db", "-f", config], stderr=subprocess.PIPE)
+    try:
+        wait_for("the router listens", listens, 30)
+        assert ask("closed", "member")[0] == 503, "it has no replica"
+        assert ask("open", "stranger")[0] == 503
+        assert ask("closed", "stranger") == ask("nothing", "stranger")
+        assert ask("closed", "stranger")[0] == 404
+        assert ask("closed", "nobody")[0] == 401
+    finally:
+        haproxy.kill()
+        haproxy.communicate()
 
 
 OWN = """

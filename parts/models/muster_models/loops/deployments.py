@@ -6,6 +6,7 @@ for passes. When both are gone, HAProxy and the replicas go on with what they ha
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import socket
 import threading
@@ -185,13 +186,19 @@ class RouterWorker:
         self._send(routing.server_commands(routes.servers, seen))
 
     def _list_commands(self, routes: Routes) -> Iterable[str]:
+        # Who sees a deployment is known before others are kept off, and both before its name.
+        yield from self._acl_commands(routing.SEEN_BY_ACL, routes.seen_by)
+        yield from self._acl_commands(routing.HIDDEN_ACL, routes.hidden)
         for name, wanted in ((routing.NAMES_MAP, routes.names), (routing.KEYS_MAP, routes.keys)):
             file = str(self._folder / name)
             known = routing.read_entries(self._socket.send(f"show map {file}"))
             yield from routing.map_commands(file, wanted, known)
-        file = str(self._folder / routing.TOKENS_ACL)
-        tokens = routing.read_entries(self._socket.send(f"show acl {file}"))
-        yield from routing.acl_commands(file, routes.tokens, frozenset(tokens))
+        yield from self._acl_commands(routing.TOKENS_ACL, routes.tokens)
+
+    def _acl_commands(self, name: str, wanted: frozenset[str]) -> Iterable[str]:
+        file = str(self._folder / name)
+        present = routing.read_entries(self._socket.send(f"show acl {file}"))
+        yield from routing.acl_commands(file, wanted, frozenset(present))
 
     def _send(self, commands: Iterable[str]) -> None:
         for command in commands:
@@ -203,7 +210,7 @@ class RouterWorker:
 
 
 def _same_lists(a: Routes, b: Routes) -> bool:
-    return (a.names, a.keys, a.tokens) == (b.names, b.keys, b.tokens)
+    return dataclasses.replace(a, servers=()) == dataclasses.replace(b, servers=())
 
 
 def _process_id(info: str) -> str:

@@ -51,6 +51,11 @@ class Sight:
         query = select(ProjectRow).where(ProjectRow.visibility == "members")
         self._closed = session.scalars(query, execution_options=SEES_ALL).all()
 
+    @property
+    def closed(self) -> frozenset[int]:
+        """Return the ids of the projects that not everybody sees."""
+        return frozenset(project.id for project in self._closed)
+
     def hidden_from(self, principal: Principal) -> frozenset[int]:
         """Return the ids of the projects that the caller may not see."""
         # A ticket has the lowest role, whoever asked for it.

@@ -23,6 +23,8 @@ STREAM_MAX_S = 600
 NAMES_MAP = "names.map"
 KEYS_MAP = "keys.map"
 TOKENS_ACL = "tokens.acl"
+HIDDEN_ACL = "hidden.acl"
+SEEN_BY_ACL = "seen_by.acl"
 _NO_REPLICA = '{"error":"No replica of this deployment is ready."}'
 _NOT_FOUND = '{"error":"There is no such deployment here."}'
 _NOT_ALLOWED = '{"error":"Send an API token that may use deployments: Authorization: Bearer …"}'
@@ -64,6 +66,10 @@ class Routes:
     """Backend → secret that its replicas ask for."""
     tokens: frozenset[str] = frozenset()
     """SHA-256 of the tokens that may use deployments, in hex."""
+    hidden: frozenset[str] = frozenset()
+    """Backends of deployments that not everybody sees."""
+    seen_by: frozenset[str] = frozenset()
+    """What `seen_by_entry` makes of each of these backends and each token whose user sees it."""
     servers: tuple[RoutedServer, ...] = ()
 
 
@@ -97,6 +103,11 @@ def name_digest(name: str) -> str:
 
 def backend_name(number: int) -> str:
     return f"d{number}"
+
+
+def seen_by_entry(token_digest: str, backend: str) -> str:
+    """Return the entry that lets a token use a hidden deployment."""
+    return f"{token_digest}.{backend}"
 
 
 def server_name(replica_id: int, attempt_no: int) -> str:
@@ -184,6 +195,8 @@ def file_contents(routes: Routes) -> dict[str, str]:
         NAMES_MAP: _lines(f"{key} {value}" for key, value in sorted(routes.names.items())),
         KEYS_MAP: _lines(f"{key} {value}" for key, value in sorted(routes.keys.items())),
         TOKENS_ACL: _lines(sorted(routes.tokens)),
+        HIDDEN_ACL: _lines(sorted(routes.hidden)),
+        SEEN_BY_ACL: _lines(sorted(routes.seen_by)),
     }
 
 
@@ -219,6 +232,8 @@ def configuration(routes: Routes, *, folder: str, socket: str, host: str, port: 
         names=f"{folder}/{NAMES_MAP}",
         keys=f"{folder}/{KEYS_MAP}",
         tokens=f"{folder}/{TOKENS_ACL}",
+        hidden=f"{folder}/{HIDDEN_ACL}",
+        seen_by=f"{folder}/{SEEN_BY_ACL}",
         backends="".join(backends),
     )
 
@@ -267,6 +282,10 @@ frontend serving
     http-request del-header authorization
     http-request set-var(txn.backend) path,field(2,/),sha2(256),hex,lower,map({names})
     http-request return status 404 content-type application/json string {not_found} unless {{ var(txn.backend) -m found }}
+    http-request set-var(txn.use) var(txn.token),concat(.,txn.backend)
+    acl is_hidden var(txn.backend) -m str -f {hidden}
+    acl is_seen var(txn.use) -m str -f {seen_by}
+    http-request return status 404 content-type application/json string {not_found} if is_hidden !is_seen
     http-request set-header x-muster-key %[var(txn.backend),map({keys})]
     http-request set-path %[path,regsub(^/[^/]+,)]
     use_backend %[var(txn.backend)]

@@ -17,6 +17,7 @@ from muster_models.domain.deployments.routing import (
     SeenServer,
     backend_name,
     name_digest,
+    seen_by_entry,
     server_name,
 )
 from muster_server.db.engine import touch
@@ -29,6 +30,8 @@ from muster_server.db.models import (
 )
 from muster_server.domain.states import TrialState
 from muster_server.security.permissions import allows
+from muster_server.security.principal import Principal
+from muster_server.services.core import access
 from muster_server.services.core.accounts.identity import lower_role
 
 TOKENS_MAX = 100_000
@@ -71,18 +74,45 @@ def load_routes(session: Session, now: dt.datetime) -> Routes:
                     drains=replica.phase == "draining",
                 )
             )
+    tokens = _tokens(session, now)
+    hidden, seen_by = _hidden(session, deployments, tokens)
     return Routes(
         names={name_digest(row.name): backends[row.id] for row in deployments},
         keys={backends[row.id]: row.key for row in deployments},
-        tokens=_tokens(session, now),
+        tokens=frozenset(token for token, _ in tokens),
+        hidden=hidden,
+        seen_by=seen_by,
         servers=tuple(servers),
     )
 
 
-def _tokens(session: Session, now: dt.datetime) -> frozenset[str]:
-    """Return the SHA-256 of the tokens that may use deployments now."""
+def _hidden(
+    session: Session,
+    deployments: Sequence[DeploymentRow],
+    tokens: Sequence[tuple[str, Principal]],
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the backends of hidden deployments, and the entries of who sees them all the same."""
+    sight = access.Sight(session)
+    hidden = {row.id: row for row in deployments if row.project_id in sight.closed}
+    if not hidden:
+        return frozenset(), frozenset()
+    hidden_from: dict[Principal, frozenset[int]] = {}
+    seen_by = set()
+    for token, principal in tokens:
+        if principal not in hidden_from:
+            hidden_from[principal] = sight.hidden_from(principal)
+        seen_by |= {
+            seen_by_entry(token, backend_name(row.backend or 0))
+            for row in hidden.values()
+            if row.project_id not in hidden_from[principal]
+        }
+    return frozenset(backend_name(row.backend or 0) for row in hidden.values()), frozenset(seen_by)
+
+
+def _tokens(session: Session, now: dt.datetime) -> list[tuple[str, Principal]]:
+    """Return the SHA-256 of the tokens that may use deployments now, and who uses them."""
     rows = session.execute(
-        select(ApiTokenRow.secret_hash, ApiTokenRow.role, UserRow.role)
+        select(ApiTokenRow.secret_hash, ApiTokenRow.role, UserRow.role, UserRow.id)
         .join(UserRow, UserRow.id == ApiTokenRow.user_id)
         .where(
             UserRow.is_active,
@@ -92,9 +122,11 @@ def _tokens(session: Session, now: dt.datetime) -> frozenset[str]:
         .order_by(ApiTokenRow.id.desc())
         .limit(TOKENS_MAX)
     )
-    return frozenset(
-        digest for digest, role, user_role in rows if allows(lower_role(role, user_role), "infer")
-    )
+    return [
+        (digest, Principal(kind="user", name="", role=lower, user_id=user_id))
+        for digest, role, user_role, user_id in rows
+        if allows(lower := lower_role(role, user_role), "infer")
+    ]
 
 
 @lru_cache(maxsize=1_024)
