@@ -169,7 +169,8 @@ def test_the_join_token_ends_when_the_agents_have_joined(stack: Stack) -> None:
     with stack.client() as client:
         assert client.get("/join-tokens")["items"] == []
         done = [row["action"] for row in client.pages("/audit") if "join_tok" in row["action"]]
-        assert sorted(done) == ["join_tokens.created", "join_tokens.revoked"]
+        # Other tests of this stack may have made more since; the newest come first.
+        assert done[-2:] == ["join_tokens.revoked", "join_tokens.created"]
         assert {node["state"] for node in client.pages("/nodes")} == {"ONLINE"}
 
 
