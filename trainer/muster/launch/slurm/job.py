@@ -102,6 +102,9 @@ async def run(job: BatchJob) -> int:
         return await (_run_first(job) if job.rank == 0 else _run_other(job))
     finally:
         shutil.rmtree(job.scratch, ignore_errors=True)
+        # A stop that comes now is too late, and must not make an end of it that looks like a kill.
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _on_stop(job: BatchJob, host: TaskHost) -> None:
