@@ -46,16 +46,8 @@ NOTHING = Seal(no=0, digest=START)
 
 def following(last: Seal, record: AuditRecord) -> Seal:
     """Return the seal of the record that comes after the last one."""
-    fields = {
-        "no": last.no + 1,
-        "id": record.id,
-        "at": record.at.astimezone(dt.UTC).isoformat(timespec="microseconds"),
-        "actor": record.actor,
-        "action": record.action,
-        "subject": record.subject,
-        "remote_addr": record.remote_addr,
-        "detail": record.detail,
-    }
+    at = record.at.astimezone(dt.UTC).isoformat(timespec="microseconds")
+    fields = {**vars(record), "no": last.no + 1, "at": at}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(f"{last.digest}\n{text}".encode()).hexdigest()
     return Seal(no=last.no + 1, digest=digest)
