@@ -127,6 +127,9 @@ def test_a_chain_made_anew_by_somebody_without_the_key_is_found(
     code, said = verify()
     assert code == 0
     assert "it is not signed" in said
+    write("d")
+    seal()
+    assert "it is not signed" in verify()[1], "no signature vouches for it later"
     code, said = verify("--head", head)
     assert (code, "was replaced" in said) == (1, True), said
 

@@ -30,7 +30,7 @@ _OWNER = "audit"
 def seal_records(session: Session, *, keys: KeyRing | None, now: dt.datetime) -> int:
     """Seal records that are not, in the order in which they were written; return how many.
 
-    keys: sign the newest seal; None leaves it unsigned. Nothing is sealed after a newest seal that is
+    keys: sign the newest seal; None leaves it unsigned, and so does one before it that is not. Nothing is sealed after a newest seal that is
     not this server's: signing what follows would hide that.
     """
     rows = session.scalars(
@@ -60,7 +60,8 @@ def seal_records(session: Session, *, keys: KeyRing | None, now: dt.datetime) ->
             .execution_options(synchronize_session=False)
         )
         last = seal
-    _sign(session, last, keys, now)
+    # A signature would vouch for a chain that somebody may have made without the key.
+    _sign(session, last, keys if head is None or head.key_id else None, now)
     return len(rows)
 
 
