@@ -26,7 +26,8 @@ from typing import Any, Literal, get_args
 import httpx
 
 from muster.client import Client
-from support.chaos.links import Links, free_port
+from support.chaos.links import Links
+from support.ports import free_port
 from support.postgres import Postgres, find_binaries, private_postgres
 from support.stack import Stack, wait_for
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 import muster
 from muster_server.domain.insight.step_traffic import ProcessGroup
 from muster_server.domain.insight.steps import analyse
+from support.ports import free_port
 from support.training.jobs import PARTS, Job, Start
 
 pytestmark = pytest.mark.torch
@@ -121,9 +121,7 @@ def test_a_script_that_measures_itself_is_left_alone(start: Start) -> None:
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_workers_that_a_script_starts_itself_are_measured(tmp_path: Path, method: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     environ = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("MUSTER_", "PYTEST_"))},
         "PYTHONPATH": str(SITE),

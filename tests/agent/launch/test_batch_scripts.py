@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from support.batch.batch_jobs import EndedJob, finish, run_job, start_job
+from support.batch.batch_jobs import EndedJob, finish, run_job, start_job, start_node
+from support.ports import free_port
 
 TASK = """
 import os, sys
@@ -309,12 +310,11 @@ while [ ! -e go ]; do sleep 0.05; done
 
 def test_who_does_not_have_the_key_gets_nothing(code: Path) -> None:
     """Neither a node of the job, nor its commands and variables."""
-    job = start_job(code.parent, "#!/bin/bash\nsrun echo up\n", nodes=2)
+    port = free_port()
+    body = "#!/bin/bash\nsrun echo up\n"
+    job = start_job(code.parent, body, nodes=2, MASTER_PORT=str(port))
     job[1].kill()
     job[1].communicate()
-    from support.batch.batch_jobs import start_node
-
-    port = int(_variable(job[0].pid, "MASTER_PORT"))
     (code / "job.sh").write_text("")
     stranger = start_node(
         code.parent, "job.sh", 1, 2, port, {"MUSTER_GANG_KEY": "other"}, (), name="x"
@@ -327,8 +327,3 @@ def test_who_does_not_have_the_key_gets_nothing(code: Path) -> None:
         for process in (stranger, job[0]):
             process.kill()
             process.communicate()
-
-
-def _variable(pid: int, name: str) -> str:
-    words = Path(f"/proc/{pid}/environ").read_text().split("\0")
-    return dict(word.partition("=")[::2] for word in words)[name]

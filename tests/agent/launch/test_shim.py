@@ -21,6 +21,7 @@ import support
 from muster import wire
 from muster_agent.clock import boot_clock
 from muster_agent.shim.control import Commands, send_command
+from support.ports import free_port
 from support.training.jobs import wait_for
 
 WAIT = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
@@ -397,9 +398,7 @@ except OSError as error:
 
 @pytest.mark.parametrize("launcher", ["plain", "shell"])
 def test_a_port_that_another_job_holds_is_named_and_its_holder(shims: Any, launcher: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     alone: dict[str, Any] = {"launcher": "plain", "slots": [0], "world_size": 1}
     first = shims(LISTENS, allocation_id="first", variables={"PORT": port}, **alone)
     first.start()

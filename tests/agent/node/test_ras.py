@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 from muster import wire
 from muster_agent.shim.reporting import ras
 from muster_agent.shim.reporting.progress import Watching
+from support.ports import free_port
 
 STATUS = """\
 NCCL version 2.28.9 compiled with CUDA 13.0
@@ -78,9 +78,7 @@ def test_an_answer_that_never_ends_is_cut_off(
 
 
 def test_nobody_listens() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        assert ras.ask(probe.getsockname()[1]) == ""
+    assert ras.ask(free_port()) == ""
 
 
 def test_it_is_told_with_the_stacks(serve: socketserver.ThreadingTCPServer, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from muster_server.telemetry.families import FAMILIES
 from muster_server.telemetry.process import ControllerTelemetry, WorkerTelemetry
 from support import preloaded
 from support.client import make_client, running
+from support.ports import free_port
 
 DEADLINE_S = 60
 
@@ -84,12 +85,6 @@ def test_anything_else_is_404_for_who_may_ask(reach, make_user_token):
 
 
 # ---------------------------------------------------------------- the processes
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def start(command, tmp_path, **variables):

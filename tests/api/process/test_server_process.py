@@ -22,6 +22,7 @@ from websockets.sync.client import connect as connect_websocket
 from muster_server import http_protocol
 from support import preloaded
 from support.live import serving
+from support.ports import free_port
 
 START_TIMEOUT_S = 60
 
@@ -31,12 +32,6 @@ def wait_for(check, timeout_s=START_TIMEOUT_S):
     while not check():
         assert time.monotonic() < deadline, "not in time"
         time.sleep(0.02)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Server:

@@ -21,6 +21,7 @@ import pytest
 from muster.client import Client, Refused
 from muster_models.domain.deployments import routing
 from support.guides import run_guide
+from support.ports import free_port
 from support.stack import Stack, wait_for
 
 pytestmark = pytest.mark.torch
@@ -240,9 +241,7 @@ def _check_edges(client: Client, url: str, stack: Stack) -> None:
 
 
 def test_a_hidden_deployment_is_answered_as_none_by_the_router(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     member, stranger = (
         hashlib.sha256(name.encode()).hexdigest() for name in ("member", "stranger")
     )

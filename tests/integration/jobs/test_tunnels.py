@@ -57,7 +57,7 @@ def job(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]
     assert submitted.returncode == 0, submitted.stderr
     number = int(submitted.stdout)
     with stack.client() as client:
-        wait_for("the job", lambda: client.experiment(number)["state"] == "RUNNING", 90)
+        wait_for("the job", lambda: is_running(client, number), 90)
         (trial,) = client.trials(number)
         wait_for("its ports", lambda: len(list(client.log_lines(trial["id"]))) >= 2, 60)
         yield number
@@ -67,6 +67,11 @@ def job(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]
 
 def muster(stack: Stack, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "muster.cli", *arguments]
+
+
+def is_running(client: Client, number: int) -> bool:
+    """Whether its processes run: an experiment is RUNNING as soon as its trial is being started."""
+    return [trial["state"] for trial in client.trials(number)] == ["RUNNING"]
 
 
 def port_of(client: Client, number: int) -> int:
@@ -192,7 +197,7 @@ def test_a_command_ends_with_its_job_and_none_opens_after_it(
     (tmp_path / "wait.py").write_text("import threading; threading.Event().wait()")
     (tmp_path / "short.yaml").write_text("name: short\nentrypoint: wait.py\nlauncher: direct\n")
     number = int(stack.cli("submit", str(tmp_path / "short.yaml")).stdout)
-    wait_for("the job", lambda: client.experiment(number)["state"] == "RUNNING", 90)
+    wait_for("the job", lambda: is_running(client, number), 90)
     words = tmp_path / "words"
     with words.open("wb") as output:
         process = subprocess.Popen(

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -47,6 +46,7 @@ from muster_server.services.notifications import rules, targets
 from muster_server.settings import Settings
 from support import preloaded
 from support.data import NOW, add_attempt, add_experiment, add_trial, metrics_record
+from support.ports import free_port
 from support.receivers import webhook_receiver
 
 DEADLINE_S = 120.0
@@ -315,9 +315,7 @@ def test_a_worker_ends_on_sigterm(
 def test_a_worker_answers_health_and_metrics_beside_its_work(
     database_url: str, valkey: Valkey, tmp_path: Path, make_user_token: Callable[..., str]
 ) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = {
         **os.environ,
         "MUSTER_DATABASE_URL": database_url,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +20,7 @@ from muster.client import Client
 from muster.sdk.checkpoints import folder_name
 from support.chaos.faults import trial_of_shim
 from support.chaos.links import Links
+from support.ports import free_port
 from support.stack import Stack, processes_of, wait_for
 from support.training.strategies import CASES, document
 from support.training.training_faults import names
@@ -130,9 +130,7 @@ class Training:
 @pytest.fixture
 def linked(new_home: Path) -> Iterator[tuple[Stack, Links]]:
     """Nodes of two slots, each with a link of its own to the server."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     with ExitStack() as undo:
         links = undo.enter_context(Links(port, num_links=NUM_AGENTS))
         environment = dict.fromkeys(("server", "controller", "worker"), SETTINGS) | {

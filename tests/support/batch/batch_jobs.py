@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster.launch import slurm
+from support.ports import free_port
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +80,7 @@ def start_job(
     """Start a batch script on so many nodes; what lies in `folder`/code comes along."""
     (folder / "code").mkdir(exist_ok=True, parents=True)
     (folder / "code" / "job.sh").write_text(script)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     return [
         start_node(folder, "job.sh", rank, nodes, port, variables, arguments)
         for rank in range(nodes)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import psutil
 import requests
 
+from support.ports import free_ports
 from support.stack import wait_for
 
 MARK = "MUSTER_RAY_LAB"
@@ -52,7 +52,8 @@ class RayLab:
             "MUSTER_AGENT_CONTAINERS": "none",
         }
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
-        self._gcs, self._dashboard, self._client = _free_ports(3)
+        first = free_ports(3)
+        self._gcs, self._dashboard, self._client = range(first, first + 3)
 
     @property
     def address(self) -> str:
@@ -138,7 +139,8 @@ class RayLab:
         return bool(sum(node["state"] == "ALIVE" for node in nodes) >= num)
 
     def _start(self, name: str, *options: str) -> None:
-        listen, grpc, metrics, runtime, object_, manager = _free_ports(6)
+        first = free_ports(6)
+        listen, grpc, metrics, runtime, object_, manager = range(first, first + 6)
         with (self.folder / "log" / f"{name}.log").open("ab") as log:
             self._nodes[name] = subprocess.Popen(
                 [
@@ -164,14 +166,3 @@ class RayLab:
                 stderr=log,
                 start_new_session=True,
             )
-
-
-def _free_ports(num: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(num)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import socket
 import subprocess
@@ -11,6 +10,8 @@ import time
 from pathlib import Path
 
 import psutil
+
+from support.ports import free_ports
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo")
 
@@ -72,7 +73,7 @@ class SlurmLab:
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        port = _free_ports(len(self.names) + 1)
+        port = free_ports(len(self.names) + 1)
         for name in ("state", "log", "run", *(f"spool/{node}" for node in self.names)):
             (self.folder / name).mkdir(parents=True)
         host = socket.gethostname().split(".")[0]
@@ -184,22 +185,3 @@ class SlurmLab:
                 stderr=log,
                 start_new_session=True,
             )
-
-
-def _free_ports(num: int) -> int:
-    """The first of so many consecutive ports that nothing listens on."""
-    rng = random.Random(os.getpid())
-    for _ in range(100):
-        first = rng.randrange(20_000, 31_000)
-        sockets = []
-        try:
-            for port in range(first, first + num):
-                sockets.append(socket.socket())
-                sockets[-1].bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        finally:
-            for one in sockets:
-                one.close()
-        return first
-    raise AssertionError("no free ports")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import getpass
 import os
-import random
 import shutil
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from support.ports import free_port
 from support.stack import wait_for
 
 _PATH = f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin{os.pathsep}/usr/local/sbin"
@@ -33,17 +32,6 @@ def why_missing() -> str:
         name for name in ("sshd", "ssh", "ssh-keygen") if shutil.which(name, path=_PATH) is None
     ]
     return f"{', '.join(missing)} missing: apt-get install openssh-server" if missing else ""
-
-
-def free_port() -> int:
-    """A port that nothing listens on, and that the system gives no client by itself."""
-    rng = random.Random(os.getpid())
-    for _ in range(100):
-        port = rng.randrange(20_000, 31_000)
-        with socket.socket() as one:
-            if one.connect_ex(("127.0.0.1", port)) != 0:
-                return port
-    raise AssertionError("no free port")
 
 
 class Sshd:

@@ -25,13 +25,6 @@ SLOW_S = (0.1, 0.8)
 PIECE_BYTES = 65_536
 
 
-def free_port() -> int:
-    """One that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Links:
     """The proxies, in a thread of their own."""
 

@@ -15,11 +15,12 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from muster_server.local.home import Home, runtime_folder
+from support.ports import free_port
 from support.postgres import Postgres, find_binaries, private_postgres
 from support.stack import Stack, processes_of
 
 from .disks import SmallDisk, can_mount
-from .links import Links, free_port
+from .links import Links
 
 DatabaseKind = Literal["sqlite", "postgres"]
 NUM_AGENTS = 2

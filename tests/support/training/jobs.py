@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import platform
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from support.ports import free_port
 from support.training import forked
 from support.training.forked import ForkedWorker
 
@@ -127,9 +127,7 @@ def start_job(
         rank["MASTER_ADDR"] = "127.0.0.1"
     if platform.system() == "Linux":  # and without the two seconds that each of them imports torch
         return Job(folder, forked.parent(base).start(target, ranks, folder=folder))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     return Job(
         folder,
         [_start([sys.executable, *target], base | rank | {"MASTER_PORT": port}) for rank in ranks],
