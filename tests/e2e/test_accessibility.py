@@ -10,9 +10,8 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, TimeoutError, expect
 
-from support.axe import violations
 from support.console import no_errors
-from support.pages import go
+from support.pages import go, violations
 from support.stack import Stack, scripted, wait_for
 
 pytestmark = pytest.mark.browser

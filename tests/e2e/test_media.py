@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from support.axe import violations
+from support.pages import violations
 from support.stack import Stack
 
 pytestmark = pytest.mark.browser

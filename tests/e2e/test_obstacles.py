@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
-from support.axe import violations
-from support.pages import go
+from support.pages import go, violations
 from support.stack import Stack
 
 pytestmark = pytest.mark.browser
