@@ -23,7 +23,7 @@ from .db.state import is_disk_full
 from .db.tables import schema_of
 from .errors import Conflict
 from .live.writes import why_refused
-from .services.secrets.encryption import key_ring
+from .security.encryption import key_ring
 from .settings import Settings, variables_of_settings
 
 MASK = "***"

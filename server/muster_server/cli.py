@@ -426,8 +426,8 @@ def _secrets(args: argparse.Namespace) -> int:
     from . import clock
     from .db.models import NotificationTargetRow, SecretRow
     from .errors import Conflict
+    from .security.encryption import key_ring
     from .services.secrets import audit_seals, store
-    from .services.secrets.encryption import key_ring
 
     settings = _settings()
     try:
@@ -459,8 +459,8 @@ def _secrets(args: argparse.Namespace) -> int:
 
 def _audit(args: argparse.Namespace) -> int:
     from .domain.audit_chain import Seal
+    from .security.encryption import key_ring_or_none
     from .services.secrets import audit_seals
-    from .services.secrets.encryption import key_ring_or_none
 
     noted = None
     if args.head:

@@ -30,9 +30,9 @@ from .db.migrations import current_revision, head_revision
 from .db.models import ApiServerRow, ControllerLeaseRow, NodeRow, NotificationTargetRow, SecretRow
 from .domain.secrets.redaction import redacted
 from .errors import Conflict
+from .security.encryption import key_ring
 from .services.core.liveness import last_backup_at, parts_alive, stuck_after
 from .services.nodes.counts import count_cluster, size_bytes
-from .services.secrets.encryption import key_ring
 from .services.secrets.store import open_row
 from .settings import Settings
 from .tasks.names import QUEUE_KEY

@@ -38,12 +38,12 @@ from muster_server.db.tables import SchemaMismatch, require_tables
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.live.publisher import Publisher
 from muster_server.live.waker import HintWaker
+from muster_server.security.encryption import key_ring_or_none
 from muster_server.services.core.liveness import CONTROLLER_LEASE
 from muster_server.services.core.retention import delete_expired
 from muster_server.services.experiments import deletion
 from muster_server.services.scheduling.snapshot import scheduler_policy
 from muster_server.services.secrets import audit_seals
-from muster_server.services.secrets.encryption import key_ring_or_none
 from muster_server.settings import Settings
 from muster_server.telemetry.process import ControllerTelemetry
 

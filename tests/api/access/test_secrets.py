@@ -232,8 +232,8 @@ def test_keys_are_made_and_rotated_by_commands(
 
 def test_many_secrets_are_rotated_in_batches(database, member_client, settings, monkeypatch):
     from muster_server import clock
+    from muster_server.security.encryption import key_ring
     from muster_server.services.secrets import store
-    from muster_server.services.secrets.encryption import key_ring
 
     monkeypatch.setattr(store, "ROTATE_BATCH", 2)
     for name in ("A", "B", "C", "D", "E"):

@@ -17,12 +17,12 @@ from muster_server.db.models import (
     UserRow,
 )
 from muster_server.domain.notifications.messages import Notification
+from muster_server.security.encryption import key_ring
 from muster_server.security.stack_secrets import new_key
 from muster_server.services.core.events import add_event
 from muster_server.services.notifications import channels, retention, sending
 from muster_server.services.notifications.channels import SendFailed
 from muster_server.services.secrets import store
-from muster_server.services.secrets.encryption import key_ring
 from support.data import add_experiment, add_trial
 from support.receivers import mail_receiver, webhook_receiver
 

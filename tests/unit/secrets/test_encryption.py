@@ -9,8 +9,8 @@ import pytest
 from pydantic import SecretStr
 
 from muster_server.errors import Conflict
+from muster_server.security.encryption import KeyRing, key_ring
 from muster_server.security.stack_secrets import new_key
-from muster_server.services.secrets.encryption import KeyRing, key_ring
 from muster_server.settings import Settings
 
 HERE = {"owner": "user:3", "name": "HF_TOKEN", "version": 2}

@@ -24,8 +24,8 @@ from muster_server.schemas.accounts.notifications import (
     NotificationTargetPatch,
 )
 from muster_server.schemas.base import Page
+from muster_server.security.encryption import key_ring
 from muster_server.services.notifications import inbox, rules, targets
-from muster_server.services.secrets.encryption import key_ring
 
 router = APIRouter(tags=["notifications"], prefix="/notifications")
 

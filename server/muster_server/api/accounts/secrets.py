@@ -9,11 +9,11 @@ from fastapi import APIRouter, Path
 from muster_server.api.http.deps import By, Config, Cursor, Db, Limit
 from muster_server.schemas.accounts.secrets import SecretIn, SecretOut
 from muster_server.schemas.base import Page
+from muster_server.security.encryption import key_ring
 from muster_server.services.core import access
 from muster_server.services.core.lookup import get_project
 from muster_server.services.core.owners import project_as_owner
 from muster_server.services.secrets import store
-from muster_server.services.secrets.encryption import key_ring
 
 router = APIRouter(tags=["secrets"])
 

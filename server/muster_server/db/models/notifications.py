@@ -13,7 +13,7 @@ from .base import Base, BigId
 class NotificationTargetRow(Base):
     """A place outside Muster that notifications are sent to, of a user or of a project.
 
-    Its address and its secrets are encrypted (services.secrets.encryption).
+    Its address and its secrets are encrypted (security.encryption).
     """
 
     __tablename__ = "notification_targets"

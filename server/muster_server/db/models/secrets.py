@@ -23,7 +23,7 @@ class SecretRow(Base):
     version: Mapped[int]
     """Number of the value, from 1."""
     key_id: Mapped[str] = mapped_column(String(16))
-    """Which key encrypted it; see services.secrets.encryption."""
+    """Which key encrypted it; see security.encryption."""
     nonce: Mapped[bytes] = mapped_column(LargeBinary)
     ciphertext: Mapped[bytes] = mapped_column(LargeBinary)
     created_at: Mapped[dt.datetime]

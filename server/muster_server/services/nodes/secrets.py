@@ -7,10 +7,10 @@ import datetime as dt
 from sqlalchemy.orm import Session
 
 from muster.wire import SecretsReply, SecretsRequest
+from muster_server.security.encryption import key_ring
 from muster_server.settings import Settings
 
 from ..secrets.delivery import deliver
-from ..secrets.encryption import key_ring
 from .sessions import require_allocation
 
 

@@ -29,9 +29,9 @@ from muster_server.domain.notifications import schedule
 from muster_server.domain.notifications.messages import title_of
 from muster_server.errors import MusterError
 from muster_server.schemas.accounts.notifications import TargetConfig
+from muster_server.security.encryption import key_ring
 from muster_server.settings import Settings
 
-from ..secrets.encryption import key_ring
 from ..secrets.store import open_row
 from .channels import SEND_TIMEOUT_S, OutgoingMessage, SendFailed, send
 from .configs import load_config

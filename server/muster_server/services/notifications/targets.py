@@ -25,13 +25,13 @@ from muster_server.schemas.accounts.notifications import (
     TargetConfig,
 )
 from muster_server.schemas.base import Page
+from muster_server.security.encryption import KeyRing, key_ring
 from muster_server.settings import Settings
 
 from ..core.callers import Caller
 from ..core.outbox import add_notification
 from ..core.owners import Owner, record_change
 from ..core.paging import read_page
-from ..secrets.encryption import KeyRing, key_ring
 from ..secrets.store import seal_row
 from .configs import check_config, dump_config, summary_of, with_secret
 from .owners import may_see, owner_for, owner_of_row, require_change

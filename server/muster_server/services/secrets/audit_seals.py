@@ -14,8 +14,7 @@ from muster_server.db.rows import from_row
 from muster_server.domain import audit_chain
 from muster_server.domain.audit_chain import AuditRecord, ChainVerdict, Seal
 from muster_server.errors import Conflict
-
-from .encryption import KeyRing, SealedValue
+from muster_server.security.encryption import KeyRing, SealedValue
 
 log = structlog.get_logger(__name__)
 

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from muster.wire import SecretsReply, SecretValue
 from muster_server.db.models import AllocationRow, ExperimentRow, TrialRow
 from muster_server.errors import Conflict
+from muster_server.security.encryption import KeyRing
 
 from ..core import audit
-from .encryption import KeyRing
 from .lookup import find_secrets
 from .store import open_row, owner_mark
 

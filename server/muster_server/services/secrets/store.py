@@ -15,13 +15,13 @@ from muster_server.domain.secrets import PER_OWNER_MAX, problem_of_name, problem
 from muster_server.errors import Conflict, FieldProblem, Forbidden, InvalidRequest, NotFound
 from muster_server.schemas.accounts.secrets import SecretOut
 from muster_server.schemas.base import Page
+from muster_server.security.encryption import KeyRing, SealedValue
 
 from ..core import audit
 from ..core.callers import Caller
 from ..core.owners import Owner, caller_as_owner, record_change
 from ..core.paging import read_page
 from ..documents.checks import is_reserved
-from .encryption import KeyRing, SealedValue
 
 ROTATE_BATCH = 100
 """Secrets re-encrypted per transaction."""
