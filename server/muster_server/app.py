@@ -44,6 +44,7 @@ from muster_server.api.accounts import (
     dismissals,
     members,
     notifications,
+    openid,
     panels,
     saved_views,
     secrets,
@@ -69,9 +70,11 @@ from muster_server.middleware.headers import SecurityHeaders
 from muster_server.middleware.limits import RequestLimits
 from muster_server.middleware.meter import RequestMeter
 from muster_server.middleware.strict_json import StrictJson
+from muster_server.security.openid import OpenidProvider
 from muster_server.security.passwords import CONCURRENT_VERIFIES
 from muster_server.security.rate_limits import SignInLimits
 from muster_server.security.refusals import RefusalCounts
+from muster_server.services.core.accounts.openid_checks import OpenidChecks
 from muster_server.services.scheduling.placement_preview import Foresight
 from muster_server.services.scheduling.snapshot import scheduler_policy
 from muster_server.settings import Settings
@@ -95,6 +98,7 @@ NOT_COMPRESSED = (
 
 _API_ROUTERS = (
     auth.router,
+    openid.router,
     tokens.router,
     users.router,
     members.router,
@@ -197,9 +201,18 @@ def create_app(settings: Settings) -> FastAPI:
         listeners.start()
         stamps.start()
         app.state.password_limiter = anyio.CapacityLimiter(CONCURRENT_VERIFIES)
+        app.state.openid_limiter = anyio.CapacityLimiter(openid.CALLS_AT_ONCE)
+        app.state.openid = provider = OpenidProvider(settings) if settings.oidc_issuer else None
+        checks = OpenidChecks(database, provider, settings) if provider else None
+        if checks is not None:
+            checks.start()
         try:
             yield
         finally:
+            if checks is not None:
+                await checks.stop()
+            if provider is not None:
+                provider.close()
             await stamps.stop()
             await polls.stop()
             await listeners.stop()

@@ -8,7 +8,7 @@ import socket
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -18,6 +18,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -216,6 +217,34 @@ class Settings(BaseSettings):
     1,000 points: some 32 buckets of 4,096 points keep their first, least, greatest and last
     point, their mean and their count. Unset: never."""
 
+    oidc_issuer: str | None = None
+    """Issuer of the OpenID provider that people sign in with, such as
+    https://login.example/realms/lab; unset: with passwords alone."""
+    oidc_client_id: str = ""
+    """Id of this server at the provider."""
+    oidc_client_secret: SecretStr | None = None
+    """Secret of this server at the provider; a public client has none."""
+    oidc_client_secret_file: Path | None = None
+    """File that holds this secret."""
+    oidc_name: str = Field(default="single sign-on", min_length=1, max_length=60)
+    """What the sign-in page calls the provider."""
+    oidc_scopes: Texts = []
+    """What is asked for; unset: openid, profile, email, groups and offline_access, as far as the provider
+    says that it knows them."""
+    oidc_username_claim: str = Field(default="preferred_username", min_length=1)
+    """Claim that an account is named after."""
+    oidc_groups_claim: str = Field(default="groups", min_length=1)
+    """Claim that lists somebody's groups."""
+    oidc_admin_groups: Texts = []
+    """Groups of the provider whose members are administrators. If any of these three lists is set, the
+    provider decides roles at every sign-in."""
+    oidc_member_groups: Texts = []
+    """Groups of the provider whose members are members."""
+    oidc_viewer_groups: Texts = []
+    """Groups of the provider whose members are viewers."""
+    oidc_default_role: Literal["member", "viewer", "none"] = "member"
+    """Role of who is in none of these groups; `none`: they may not sign in."""
+
     smtp_host: str | None = None
     """Mail server that sends notifications by e-mail; unset: each e-mail target names its own."""
     smtp_port: int = Field(default=587, ge=1, le=65535)
@@ -251,7 +280,9 @@ class Settings(BaseSettings):
             _refuse_other_brokers(value.get_secret_value())
         return value
 
-    @field_validator("database_url_file", "redis_url_file", "smtp_password_file")
+    @field_validator(
+        "database_url_file", "redis_url_file", "smtp_password_file", "oidc_client_secret_file"
+    )
     @classmethod
     def _can_be_read(cls, value: Path | None, info: ValidationInfo) -> Path | None:
         text = _from_file(value)
@@ -267,6 +298,25 @@ class Settings(BaseSettings):
         for text in value:
             ip_network(text)  # raises ValueError that names the text
         return value
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _is_an_issuer(cls, value: str | None) -> str | None:
+        if value is None or value == "":
+            return None
+        parts = urlsplit(value)
+        is_near = parts.hostname in ("localhost", "127.0.0.1", "::1")
+        if not parts.hostname or parts.query or parts.fragment:
+            raise ValueError("must look like https://login.example/realms/lab")
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_near):
+            raise ValueError("must begin with https://: whoever answers there says who signs in")
+        return value
+
+    @model_validator(mode="after")
+    def _has_a_client(self) -> Self:
+        if self.oidc_issuer is not None and not self.oidc_client_id:
+            raise ValueError("MUSTER_OIDC_ISSUER needs MUSTER_OIDC_CLIENT_ID")
+        return self
 
     @field_validator("public_url")
     @classmethod
@@ -331,6 +381,10 @@ class Settings(BaseSettings):
         given = self.smtp_password.get_secret_value() if self.smtp_password else ""
         return _from_file(self.smtp_password_file) or given
 
+    def resolved_oidc_client_secret(self) -> str:
+        given = self.oidc_client_secret.get_secret_value() if self.oidc_client_secret else ""
+        return _from_file(self.oidc_client_secret_file) or given
+
     def resolved_redis_url(self) -> str | None:
         from_file = _from_file(self.redis_url_file)
         return from_file or (self.redis_url.get_secret_value() if self.redis_url else None)
@@ -391,7 +445,9 @@ def checked_settings() -> Settings:
     return settings
 
 
-_SECRET = frozenset({"database_url", "redis_url", "secrets_key", "smtp_password"})
+_SECRET = frozenset(
+    {"database_url", "redis_url", "secrets_key", "smtp_password", "oidc_client_secret"}
+)
 
 
 def explain(error: ValidationError) -> list[str]:

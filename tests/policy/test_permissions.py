@@ -21,7 +21,13 @@ from muster_server.settings import Settings
 OPERATIONS = {o.id: o for o in create_app(Settings(_env_file=None)).state.operations}
 HTTP = [o for o in OPERATIONS.values() if o.kind == "http"]
 CLOSED = [o for o in HTTP if o.permission != "public"]
-PUBLIC = {"healthz", "readyz", "get_auth_state", "setup", "login", "one_time_sign_in", "dashboard"}
+PUBLIC = {"healthz", "readyz", "dashboard"} | {
+    "get_auth_state",
+    "setup",
+    "login",
+    "one_time_sign_in",
+}
+PUBLIC |= {"start_openid", "finish_openid"}
 
 
 def path_of(operation):

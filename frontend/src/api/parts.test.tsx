@@ -14,6 +14,7 @@ function shownWith(parts: string[] | undefined): string[] {
       setup_required: false,
       setup_command: null,
       sign_in_command: null,
+      provider: null,
       version: "1",
       parts,
     });

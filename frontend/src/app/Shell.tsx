@@ -146,11 +146,16 @@ function UserMenu() {
   const queryClient = useQueryClient();
   const router = useRouter();
   const signOut = async (): Promise<void> => {
+    // Who leaves a shared machine leaves the provider, too: its own session would sign them in again.
+    const page = user?.provider_account
+      ? await unwrap(client.POST("/api/v1/auth/oidc/logout")).catch(() => undefined)
+      : undefined;
     await unwrap(client.POST("/api/v1/auth/logout")).catch(() => undefined);
     live.stop();
     forgetPlaces();
     queryClient.clear();
-    await router.navigate({ to: "/sign-in" });
+    if (page) window.location.assign(page.url);
+    else await router.navigate({ to: "/sign-in" });
   };
   return (
     <Menu position="bottom-end">

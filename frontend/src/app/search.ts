@@ -16,7 +16,13 @@ const positive = (value: unknown): number | undefined => {
   return Number.isInteger(n) && n >= 0 ? n : undefined;
 };
 
-export const signInSearch = (search: Record<string, unknown>): { to?: string } => ({ to: text(search["to"]) });
+/** Why a sign-in at the OpenID provider failed; the server redirects to the page with one of them. */
+const PROBLEMS = ["canceled", "expired", "away", "failed", "refused", "name_taken", "identity_taken"] as const;
+export type SignInProblem = (typeof PROBLEMS)[number];
+export const signInSearch = (search: Record<string, unknown>): { to?: string; problem?: SignInProblem } => ({
+  to: text(search["to"]),
+  problem: PROBLEMS.find((problem) => problem === search["problem"]),
+});
 
 export interface DocsSearch {
   /** What the documentation is searched for. */

@@ -119,7 +119,14 @@ test("loading, error, stale and there are four states", () => {
 
 test("what a role does not show says who can help", () => {
   const queries = new QueryClient();
-  queries.setQueryData(me.queryKey, { id: 1, username: "bob", role: "viewer", has_password: true, permissions: [] });
+  queries.setQueryData(me.queryKey, {
+    id: 1,
+    username: "bob",
+    role: "viewer",
+    has_password: true,
+    provider_account: null,
+    permissions: [],
+  });
   const error = new ApiError(403, "auth.forbidden", "The role viewer does not allow this.", null, []);
   const { unmount } = show(
     <QueryClientProvider client={queries}>

@@ -1,10 +1,12 @@
-"""The session cookie's name and attributes."""
+"""The cookies: their names and attributes."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
 from muster_server.settings import Settings
+
+OPENID_COOKIE_S = 600
 
 
 def is_https(settings: Settings) -> bool:
@@ -17,11 +19,22 @@ def session_cookie_name(settings: Settings) -> str:
     return "__Host-muster_sid" if is_https(settings) else "muster_sid"
 
 
+def openid_cookie_name(settings: Settings) -> str:
+    """Return the name of the cookie that ties a sign-in at a provider to the browser that began it."""
+    return "__Host-muster_openid" if is_https(settings) else "muster_openid"
+
+
+def set_openid_cookie(response: Response, secret: str, settings: Settings) -> None:
+    _set(response, openid_cookie_name(settings), secret, OPENID_COOKIE_S, settings)
+
+
 def set_session_cookie(response: Response, secret: str, settings: Settings) -> None:
-    response.set_cookie(
+    _set(response, session_cookie_name(settings), secret, settings.session_max_s, settings)
+
+
+def clear_session_cookie(response: Response, settings: Settings) -> None:
+    response.delete_cookie(
         session_cookie_name(settings),
-        secret,
-        max_age=settings.session_max_s,
         path="/",
         secure=is_https(settings),
         httponly=True,
@@ -29,9 +42,12 @@ def set_session_cookie(response: Response, secret: str, settings: Settings) -> N
     )
 
 
-def clear_session_cookie(response: Response, settings: Settings) -> None:
-    response.delete_cookie(
-        session_cookie_name(settings),
+def _set(response: Response, name: str, value: str, max_age_s: int, settings: Settings) -> None:
+    # `lax`, not `strict`: a provider sends the browser back from another site.
+    response.set_cookie(
+        name,
+        value,
+        max_age=max_age_s,
         path="/",
         secure=is_https(settings),
         httponly=True,

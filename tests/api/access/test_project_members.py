@@ -225,3 +225,17 @@ def test_deleting_a_project_ends_its_memberships(admin_client, anna, database):
     assert admin_client.delete(PROJECT).status_code == 204
     with database.read() as session:
         assert session.scalars(select(ProjectMemberRow)).all() == []
+
+
+def test_a_group_that_the_provider_fills_is_changed_there_alone(admin_client, make_user_token):
+    make_user_token("member", username="ada")
+    path = "/api/v1/groups/vision"
+    made = admin_client.put(path, json={"provider_group": "lab-vision"}).json()
+    assert made["provider_group"] == "lab-vision"
+    assert admin_client.put(path).json()["provider_group"] == "lab-vision", "nothing was said of it"
+    refused = admin_client.put(f"{path}/members/ada")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "groups.filled")
+    other = admin_client.put("/api/v1/groups/speech", json={"provider_group": "lab-vision"})
+    assert other.json()["error"]["code"] == "groups.provider_group_taken"
+    assert admin_client.put(path, json={"provider_group": None}).json()["provider_group"] is None
+    assert admin_client.put(f"{path}/members/ada").status_code == 204

@@ -97,6 +97,7 @@ GUIDES_RUN = {
     "slurm.md": check_slurm,
     "pilots.md": None,
     "projects.md": None,
+    "sign-in.md": None,
 }
 
 

@@ -5,9 +5,10 @@ import { type FormEvent, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
+import type { SignInProblem } from "../../app/search";
 import { authState, type Me, me } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
-import { Code, Skeleton } from "../../components/basics";
+import { Code, Notice, Skeleton } from "../../components/basics";
 import css from "./auth.module.css";
 import { Frame, tokenOf, useFromHash } from "./Frame";
 
@@ -20,8 +21,9 @@ export function SignIn() {
   const { t } = useTranslation();
   const router = useRouter();
   const queryClient = useQueryClient();
-  const { to } = useSearch({ from: "/sign-in" });
+  const { to, problem } = useSearch({ from: "/sign-in" });
   const state = useQuery(authState).data;
+  const provider = state?.provider ?? null;
   const once = useFromHash("once");
   const tried = useRef<string | null>(null);
   const [username, setUsername] = useState("");
@@ -67,6 +69,23 @@ export function SignIn() {
       foot={<Rescue command={state?.sign_in_command ?? null} onToken={(token) => oneTime.mutate(token)} />}
     >
       {oneTime.error ? <ErrorNotice error={oneTime.error} title={t("auth.onceFailed")} /> : null}
+      {problem && provider ? (
+        <Notice tone="warn" title={t("auth.providerFailed")}>
+          {t(`auth.problem.${problem as SignInProblem}`, { provider })}
+        </Notice>
+      ) : null}
+      {provider ? (
+        <Button
+          component="a"
+          href={`/api/v1/auth/oidc/start?${new URLSearchParams({ to: safeTarget(to) }).toString()}`}
+          size="sm"
+          fullWidth
+          className={css["provider"]}
+          data-testid="provider"
+        >
+          {t("auth.withProvider", { provider })}
+        </Button>
+      ) : null}
       <form className={css["form"]} onSubmit={submit} data-testid="sign-in-form">
         <TextInput
           size="sm"
@@ -76,7 +95,7 @@ export function SignIn() {
           withAsterisk={false}
           value={username}
           onChange={(e) => setUsername(e.currentTarget.value)}
-          autoFocus
+          autoFocus={provider === null}
           name="username"
           autoCapitalize="none"
           spellCheck={false}
@@ -92,8 +111,14 @@ export function SignIn() {
           visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
         />
         {login.error ? <ErrorNotice error={login.error} /> : null}
-        <Button type="submit" size="sm" loading={login.isPending} fullWidth>
-          {t("auth.signIn")}
+        <Button
+          type="submit"
+          size="sm"
+          loading={login.isPending}
+          variant={provider === null ? "filled" : "default"}
+          fullWidth
+        >
+          {t(provider === null ? "auth.signIn" : "auth.withPassword")}
         </Button>
       </form>
     </Frame>

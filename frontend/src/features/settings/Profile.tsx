@@ -4,7 +4,7 @@ import { type FormEvent, type ReactNode, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, unwrap } from "../../api/client";
-import { me } from "../../api/queries";
+import { authState, me } from "../../api/queries";
 import { KeyValues, Notice, Section } from "../../components/basics";
 import { ErrorNotice } from "../../components/QueryView";
 import { LANGUAGES, type Language, setLanguage } from "../../i18n";
@@ -17,9 +17,13 @@ export function Preferences() {
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const [zone, setZone] = usePref("timezone");
   const user = useQuery(me).data;
+  const provider = useQuery(authState).data?.provider;
   const rows: [ReactNode, ReactNode][] = [
     [t("auth.username"), user?.username ?? ""],
     [t("settings.role"), user ? t(`role.${user.role}`) : ""],
+    ...(provider
+      ? [[t("settings.connected"), <Connection key="c" provider={provider} />] as [ReactNode, ReactNode]]
+      : []),
     [
       t("language.label"),
       <SegmentedControl
@@ -58,6 +62,26 @@ export function Preferences() {
     <Section>
       <KeyValues items={rows} />
     </Section>
+  );
+}
+
+/** The account at the OpenID provider, or the way to connect it. */
+function Connection({ provider }: { provider: string }) {
+  const { t } = useTranslation();
+  const user = useQuery(me).data;
+  const connect = useMutation({
+    mutationFn: () => unwrap(client.POST("/api/v1/auth/oidc/connect")),
+    onSuccess: ({ url }) => window.location.assign(url),
+  });
+  if (user?.provider_account) return `${user.provider_account} (${provider})`;
+  return (
+    <>
+      {t("settings.notConnected")}{" "}
+      <Button size="compact-xs" variant="default" loading={connect.isPending} onClick={() => connect.mutate()}>
+        {t("settings.connect")}
+      </Button>
+      {connect.error ? <ErrorNotice error={connect.error} /> : null}
+    </>
   );
 }
 

@@ -82,7 +82,14 @@ afterEach(() => {
 const show = async (language: "en" | "zh-CN", node: React.ReactNode, role: Schemas["UserOut"]["role"] = "admin") => {
   await showTexts(language);
   const queries = new QueryClient();
-  queries.setQueryData(me.queryKey, { id: 1, username: "ada", role, has_password: true, permissions: [] });
+  queries.setQueryData(me.queryKey, {
+    id: 1,
+    username: "ada",
+    role,
+    has_password: true,
+    provider_account: null,
+    permissions: [],
+  });
   render(
     <MantineProvider withCssVariables={false} withGlobalClasses={false}>
       <QueryClientProvider client={queries}>{node}</QueryClientProvider>

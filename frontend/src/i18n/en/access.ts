@@ -15,6 +15,19 @@ export const access = {
     onceHint: "You can paste the whole link.",
     useOnce: "Sign in with the token",
     onceFailed: "This sign-in link has expired or was already used.",
+    withProvider: "Sign in with {{provider}}",
+    withPassword: "Sign in with a password",
+    providerFailed: "You are not signed in.",
+    problem: {
+      canceled: "You canceled the sign-in.",
+      expired: "The sign-in took too long, or began in another browser. Try again.",
+      away: "{{provider}} cannot be reached. Try again later, or sign in with a password.",
+      failed: "What {{provider}} answered cannot be trusted. An administrator finds the reason in the audit trail.",
+      refused: "{{provider}} does not let you in here. An administrator finds the reason in the audit trail.",
+      name_taken:
+        "There is already an account with your name. If it is yours, sign in with its password and connect it under Settings, Profile.",
+      identity_taken: "You are connected to another account already. Sign in with {{provider}} to use that one.",
+    },
   },
   setup: {
     title: "Set up Muster",

@@ -16,6 +16,18 @@ export const access: Same<typeof english> = {
     onceHint: "也可以粘贴整个链接。",
     useOnce: "用令牌登录",
     onceFailed: "此登录链接已失效。",
+    withProvider: "使用 {{provider}} 登录",
+    withPassword: "使用密码登录",
+    providerFailed: "登录未完成。",
+    problem: {
+      canceled: "你取消了登录。",
+      expired: "登录用时过长，或是在另一个浏览器中开始的。请重试。",
+      away: "无法连接 {{provider}}。请稍后重试，或使用密码登录。",
+      failed: "{{provider}} 的回应无法通过验证。管理员可在审计记录中查看原因。",
+      refused: "{{provider}} 不允许你登录此处。管理员可在审计记录中查看原因。",
+      name_taken: "已有与你同名的账户。如果那是你的账户，请用密码登录，然后在“设置 › 个人”中关联。",
+      identity_taken: "你已关联另一个账户。请使用 {{provider}} 登录该账户。",
+    },
   },
   setup: {
     title: "初始化 Muster",

@@ -27,7 +27,7 @@ from muster_server.schemas.accounts.auth import (
 from muster_server.security import passwords
 from muster_server.security.cookies import clear_session_cookie, set_session_cookie
 from muster_server.security.rate_limits import SignInLimits
-from muster_server.services.core.accounts import auth
+from muster_server.services.core.accounts import auth, openid
 from muster_server.services.core.accounts.identity import lower_user_role
 from muster_server.settings import Settings
 
@@ -51,6 +51,7 @@ def get_auth_state(db: Db, config: Config, addr: RemoteAddr) -> AuthState:
         setup_required=is_required,
         setup_command=setup_command(config) if is_required else None,
         sign_in_command=None if is_required else sign_in_command(config, addr),
+        provider=config.oidc_name if config.oidc_issuer else None,
         version=__version__,
         parts=[part.name for part in parts.installed()],
     )
@@ -62,7 +63,7 @@ async def setup(
 ) -> MeOut:
     """Create the first administrator. Needs the one-time token the server printed at its first
     start. Works once."""
-    _limits(request).count(addr)
+    sign_in_limits(request).count(addr)
 
     def work() -> tuple[MeOut, str]:
         # The token comes first: hashing is not for strangers.
@@ -97,7 +98,7 @@ async def login(
 ) -> MeOut:
     """Sign in and set the session cookie. At most 5 attempts a minute for one account from one
     address."""
-    limits = _limits(request)
+    limits = sign_in_limits(request)
     try:
         limits.count(addr, body.username)
     except TooManyRequests:
@@ -141,7 +142,7 @@ def one_time_sign_in(
     body: OneTimeIn, request: Request, response: Response, db: Db, config: Config, addr: RemoteAddr
 ) -> MeOut:
     """Sign in with a link printed by `muster up` or `muster-server sign-in-token`."""
-    _limits(request).count(addr)
+    sign_in_limits(request).count(addr)
     now = clock.now()
     try:
         with db.transaction() as session:
@@ -171,7 +172,7 @@ def logout(response: Response, db: Db, config: Config, me: Me) -> None:
 def get_me(db: Db, me: Me) -> MeOut:
     with db.read() as session:
         user = _own_row(session.get(UserRow, me.user_id))
-        return _me(user, me.role)
+        return _me(session, user, me.role)
 
 
 @router.post(
@@ -194,7 +195,7 @@ async def change_password(
     `revoke_tokens` is false. With a token, the present password is needed: a token cannot give its
     user the first one.
     """
-    _limits(request).count(addr, me.name)
+    sign_in_limits(request).count(addr, me.name)
 
     def work() -> str | None:
         with db.read() as session:
@@ -223,10 +224,12 @@ async def change_password(
             )
             if me.session_hash is None:
                 return None
-            return auth.start_session(session, user_id=user_id, lifetime=_lifetime(config), now=now)
+            return auth.start_session(
+                session, user_id=user_id, lifetime=session_lifetime(config), now=now
+            )
 
     secret = await password_work(request, work)
-    _limits(request).forgive(addr, me.name)
+    sign_in_limits(request).forgive(addr, me.name)
     if secret is not None:
         set_session_cookie(response, secret, config)
 
@@ -251,17 +254,20 @@ def _note_failed(request: Request, db: Database, username: str, reason: str) -> 
 def _start(
     session: Session, user: UserRow, config: Settings, now: dt.datetime
 ) -> tuple[MeOut, str]:
-    secret = auth.start_session(session, user_id=user.id, lifetime=_lifetime(config), now=now)
-    return _me(user, user.role), secret
+    secret = auth.start_session(
+        session, user_id=user.id, lifetime=session_lifetime(config), now=now
+    )
+    return _me(session, user, user.role), secret
 
 
-def _me(user: UserRow, acting_role: str) -> MeOut:
+def _me(session: Session, user: UserRow, acting_role: str) -> MeOut:
     role = lower_user_role(acting_role, user.role)
     return MeOut(
         id=user.id,
         username=user.username,
         role=role,
         has_password=user.password_hash is not None,
+        provider_account=openid.email_of(session, user.id),
         permissions=list(permissions_of(role)),
     )
 
@@ -278,10 +284,10 @@ def _check_strength(password: str, username: str) -> None:
         raise auth.weak_password(problem)
 
 
-def _lifetime(config: Settings) -> dt.timedelta:
+def session_lifetime(config: Settings) -> dt.timedelta:
     return dt.timedelta(seconds=config.session_max_s)
 
 
-def _limits(request: Request) -> SignInLimits:
+def sign_in_limits(request: Request) -> SignInLimits:
     limits: SignInLimits = request.app.state.sign_in_limits
     return limits

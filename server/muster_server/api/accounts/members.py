@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from muster_server.schemas.accounts.members import (
+    GroupIn,
     GroupMemberOut,
     GroupOut,
     ProjectMemberIn,
@@ -73,10 +74,13 @@ def list_groups(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[GroupO
 
 
 @router.put("/groups/{name}")
-def set_group(name: NamePath, db: Db, by: By) -> GroupOut:
-    """Create a group, if there is none of this name."""
+def set_group(name: NamePath, db: Db, by: By, body: GroupIn | None = None) -> GroupOut:
+    """Create a group, if there is none of this name, or change who says who its members are."""
     with db.transaction() as session:
-        return members.set_group(session, name, by)
+        group = members.set_group(session, name, by)
+        if body is not None and "provider_group" in body.model_fields_set:
+            group = members.fill_group(session, name, body.provider_group, by)
+        return group
 
 
 @router.delete("/groups/{name}", status_code=204)

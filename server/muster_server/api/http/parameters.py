@@ -27,8 +27,8 @@ async def refuse_unknown_parameters(connection: HTTPConnection) -> None:
     _refuse_unstorable(connection)
     if not connection.scope.get("query_string") or not isinstance(route, APIRoute):
         return
-    if connection.scope["path"].startswith(("/agent/", "/mlflow/")):
-        return  # an agent of the next version may say more, and MLflow's clients do
+    if connection.scope["path"].startswith(OTHERS):
+        return
     known = connection.app.state.parameters[operation_id(route)]
     problems = []
     for name in connection.query_params:
@@ -43,6 +43,8 @@ async def refuse_unknown_parameters(connection: HTTPConnection) -> None:
         )
 
 
+OTHERS = ("/agent/", "/mlflow/", "/api/v1/auth/oidc/callback")
+"""Paths whose callers may say more: agents of the next version, clients of MLflow and OpenID providers."""
 GUARDS = [Depends(confirm_operation), Depends(refuse_unknown_parameters)]
 """Dependencies of every route."""
 

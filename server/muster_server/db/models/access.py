@@ -17,6 +17,8 @@ class GroupRow(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     name: Mapped[str] = mapped_column(String(64), unique=True)
+    provider_group: Mapped[str | None] = mapped_column(String(200), unique=True, index=True)
+    """Group of the OpenID provider that says who its members are; null if administrators do."""
     created_at: Mapped[dt.datetime]
     created_by: Mapped[str] = mapped_column(String(160))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from .base import Base, BigId
@@ -37,6 +37,41 @@ class SessionRow(Base):
     expires_at: Mapped[dt.datetime]
 
 
+class UserIdentityRow(Base):
+    """Who a user is for an OpenID provider."""
+
+    __tablename__ = "user_identities"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    issuer: Mapped[str] = mapped_column(String(512))
+    subject: Mapped[str] = mapped_column(String(255))
+    """The provider's own name for the person, which it gives to nobody else."""
+    email: Mapped[str] = mapped_column(String(254))
+    created_at: Mapped[dt.datetime]
+    last_login_at: Mapped[dt.datetime]
+
+    __table_args__ = (UniqueConstraint("issuer", "subject"),)
+
+
+class OpenidSessionRow(Base):
+    """A browser session that an OpenID provider has vouched for, and is asked about again."""
+
+    __tablename__ = "openid_sessions"
+
+    session_hash: Mapped[str] = mapped_column(
+        ForeignKey("sessions.secret_hash", ondelete="CASCADE"), primary_key=True
+    )
+    identity_id: Mapped[int] = mapped_column(
+        ForeignKey("user_identities.id", ondelete="CASCADE"), index=True
+    )
+    key_id: Mapped[str] = mapped_column(String(16))
+    """Key for secrets that has encrypted the refresh token; "" if there is none, and nothing is asked."""
+    nonce: Mapped[bytes] = mapped_column(LargeBinary)
+    ciphertext: Mapped[bytes] = mapped_column(LargeBinary)
+    checked_at: Mapped[dt.datetime] = mapped_column(index=True)
+
+
 class ApiTokenRow(Base):
     __tablename__ = "api_tokens"
 
@@ -58,7 +93,7 @@ class ApiTokenRow(Base):
 
 class OneTimeTokenRow(Base):
     """A secret that works once: `setup` makes the first administrator, `sign_in` signs a user in,
-    `live` opens the live channel."""
+    `live` opens the live channel, `openid` is the state of a sign-in at an OpenID provider."""
 
     __tablename__ = "one_time_tokens"
 
@@ -71,7 +106,7 @@ class OneTimeTokenRow(Base):
     used_at: Mapped[dt.datetime | None]
     session_hash: Mapped[str | None] = mapped_column(String(64))
     """Session that requested a `live` token. If an API token requested it, `api_token_id` is set
-    instead."""
+    instead. Of `openid`: hash of the cookie of the browser that began the sign-in."""
     api_token_id: Mapped[int | None] = mapped_column(BigId)
 
 

@@ -30,6 +30,8 @@ class AuthState(Output):
     sign_in_command: str | None
     """Shell command that prints a new sign-in token on this installation; only for a browser on the
     machine of the server, once it is set up."""
+    provider: str | None
+    """Name of the OpenID provider that people sign in with; null without one."""
     version: str
     parts: list[str]
     """Names of the parts that are installed beside the core: `models`."""
@@ -64,7 +66,15 @@ class MeOut(Output):
     username: str
     role: Role
     has_password: bool
+    provider_account: str | None
+    """E-mail address, or else the name, of the account at the OpenID provider that the user signs in with;
+    null if there is none."""
     permissions: list[str]
+
+
+class ProviderPage(Output):
+    url: str
+    """Page of the OpenID provider; open it in the browser."""
 
 
 class UserIn(Input):

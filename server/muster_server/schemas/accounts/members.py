@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from muster_server.domain.access import ProjectRole
 
-from ..base import Input, Output
+from ..base import Input, Output, SafeStr
 
 
 class ProjectMemberIn(Input):
@@ -24,8 +26,19 @@ class ProjectMemberOut(Output):
     added_by: str
 
 
+ProviderGroup = Annotated[SafeStr, Field(min_length=1, max_length=200)]
+
+
+class GroupIn(Input):
+    provider_group: ProviderGroup | None = None
+    """Group of the OpenID provider that says who the members are; null: administrators do. What is left
+    out stays as it is."""
+
+
 class GroupOut(Output):
     name: str
+    provider_group: str | None
+    """Group of the OpenID provider that says who the members are; null if administrators do."""
     num_members: int
     created_at: dt.datetime
     created_by: str

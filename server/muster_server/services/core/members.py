@@ -15,7 +15,7 @@ from muster_server.db.models import (
     UserRow,
 )
 from muster_server.domain.access import Action, ProjectRole
-from muster_server.errors import NotFound
+from muster_server.errors import Conflict, NotFound
 from muster_server.schemas.accounts.members import GroupMemberOut, GroupOut, ProjectMemberOut
 from muster_server.schemas.base import Page
 
@@ -110,6 +110,33 @@ def set_group(session: Session, name: str, caller: Caller) -> GroupOut:
     return _group_out(row, num_members)
 
 
+def fill_group(session: Session, name: str, provider_group: str | None, caller: Caller) -> GroupOut:
+    """Let a group of the OpenID provider say who the members of a group are, from each one's next sign-in
+    or check on; None: administrators say it, and the members stay. Raises NotFound, and Conflict if it fills
+    another group."""
+    group = _group(session, name, lock=True)
+    other = session.scalar(
+        select(GroupRow.name).where(
+            GroupRow.provider_group == provider_group, GroupRow.id != group.id
+        )
+    )
+    if provider_group is not None and other is not None:
+        raise Conflict(
+            "groups.provider_group_taken",
+            f"The provider's group {provider_group} fills the group {other} already.",
+        )
+    if group.provider_group != provider_group:
+        group.provider_group = provider_group
+        callers.record(
+            session,
+            "groups.filled",
+            f"group:{name}",
+            caller,
+            {"provider_group": provider_group or ""},
+        )
+    return set_group(session, name, caller)
+
+
 def delete_group(session: Session, name: str, caller: Caller) -> None:
     """Delete a group, and with it what its members may do by it. Raises NotFound."""
     session.delete(_group(session, name))
@@ -133,8 +160,9 @@ def list_group_members(
 
 
 def add_to_group(session: Session, name: str, username: str, caller: Caller) -> None:
-    """Add a user to a group; adding one again changes nothing. Raises NotFound."""
-    group, user = _group(session, name, lock=True), _user(session, username)
+    """Add a user to a group; adding one again changes nothing. Raises NotFound, and Conflict if the provider
+    says who its members are."""
+    group, user = _own_group(session, name), _user(session, username)
     if session.get(GroupMemberRow, (group.id, user.id)) is not None:
         return
     session.add(
@@ -149,8 +177,8 @@ def add_to_group(session: Session, name: str, username: str, caller: Caller) -> 
 
 
 def remove_from_group(session: Session, name: str, username: str, caller: Caller) -> None:
-    """Remove a user from a group. Raises NotFound."""
-    group, user = _group(session, name), _user(session, username)
+    """Remove a user from a group. Raises NotFound, and Conflict if the provider says who its members are."""
+    group, user = _own_group(session, name), _user(session, username)
     row = session.get(GroupMemberRow, (group.id, user.id))
     if row is None:
         raise NotFound("groups.no_such_member", f"Group {name} has no member {username}.")
@@ -217,6 +245,19 @@ def _groups() -> Any:
 
 def _group_out(row: GroupRow, num_members: int) -> GroupOut:
     return GroupOut.from_row(row, num_members=num_members)
+
+
+def _own_group(session: Session, name: str) -> GroupRow:
+    """Return a group whose members administrators choose."""
+    group = _group(session, name, lock=True)
+    if group.provider_group is not None:
+        raise Conflict(
+            "groups.filled",
+            f"The members of {name} are those of {group.provider_group} at the OpenID provider.",
+            hint=f"Change them there, or let administrators choose: `muster group create {name} "
+            '--provider-group ""`.',
+        )
+    return group
 
 
 def _record(session: Session, caller: Caller, action: str, subject: str, *detail: str) -> None:

@@ -129,6 +129,7 @@ def group_list(as_json: JsonOption = False) -> None:
     columns: dict[str, Cell[Any]] = {
         "name": "name",
         ">members": "num_members",
+        "members from": ("provider_group", lambda name: name or "administrators"),
         "created": ("created_at", age),
         "by": "created_by",
     }
@@ -151,11 +152,25 @@ def group_show(group: GroupArgument, as_json: JsonOption = False) -> None:
 
 
 @group_app.command("create")
-def group_create(group: GroupArgument, as_json: JsonOption = False) -> None:
-    """Create a group (administrators)."""
+def group_create(
+    group: GroupArgument,
+    provider_group: Annotated[
+        str | None,
+        typer.Option(
+            "--provider-group",
+            metavar="NAME",
+            help="Its members are those of this group at the OpenID provider; '' leaves that off.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a group, or change who says who its members are (administrators)."""
+    body = None if provider_group is None else {"provider_group": provider_group or None}
     with client_of_environment() as client:
-        made = client.call("PUT", _group(group)).json()
-    report(made, f"Created group {group}.", as_json=as_json)
+        made = client.call("PUT", _group(group), body=body).json()
+    filled = made["provider_group"]
+    text = f"Group {group} has the members of {filled} at the provider." if filled else ""
+    report(made, text or f"Created group {group}.", as_json=as_json)
 
 
 @group_app.command("delete")

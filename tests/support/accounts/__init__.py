@@ -1,0 +1,1 @@
+"""Providers that tests sign in with."""
