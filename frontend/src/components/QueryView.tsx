@@ -113,12 +113,12 @@ export function QueryView<T>({
 }) {
   const { t } = useTranslation();
   const zone = useTimeZone();
-  // While what has failed is fetched again, a query has no error; the page must not flicker for it.
-  const [failure, setFailure] = useState({ error: query.error, at: query.errorUpdatedAt });
-  if (query.error && query.error !== failure.error) setFailure({ error: query.error, at: query.errorUpdatedAt });
+  // While what has failed is fetched again, a query has no error; the page must not flicker for it. An error that
+  // is followed by the next fetch at once is never seen here: then the last one that was stands for it.
+  const [failure, setFailure] = useState(query.error);
+  if (query.error && query.error !== failure) setFailure(query.error);
   if (query.data === undefined) {
-    const error =
-      query.error ?? (query.errorUpdatedAt > 0 && query.errorUpdatedAt === failure.at ? failure.error : null);
+    const error = query.error ?? (query.errorUpdatedAt > 0 ? failure : null);
     const Shown = isPage ? PageFailure : Failure;
     if (error) return <Shown error={error} onRetry={query.refetch} />;
     return skeleton ?? (isPage ? <Skeleton rows={8} hasHead /> : <Skeleton />);

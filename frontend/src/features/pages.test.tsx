@@ -117,6 +117,30 @@ test("loading, error, stale and there are four states", () => {
   expect(screen.queryByText(/Could not refresh/)).toBeNull();
 });
 
+test("what failed stays said while it is fetched again, however often", () => {
+  const failed = {
+    data: undefined,
+    isPending: false,
+    isError: true,
+    isFetching: false,
+    dataUpdatedAt: 0,
+    refetch: vi.fn(),
+  };
+  const view = (error: Error | null, at: number) => (
+    <MantineProvider withCssVariables={false} withGlobalClasses={false}>
+      <QueryView query={{ ...failed, error, errorUpdatedAt: at }}>{() => null}</QueryView>
+    </MantineProvider>
+  );
+  const { rerender } = render(view(new ApiError(500, "server.failed", "The server failed.", null, []), 1));
+  for (const at of [1, 2, 3]) {
+    rerender(view(null, at)); // each failed, and was followed by the next fetch before anything was drawn
+    expect(screen.getByText("The server failed.")).toBeVisible();
+  }
+  // Of another query that is fetched for the first time, nothing has failed.
+  rerender(view(null, 0));
+  expect(screen.queryByText("The server failed.")).toBeNull();
+});
+
 test("what a role does not show says who can help", () => {
   const queries = new QueryClient();
   queries.setQueryData(me.queryKey, {
