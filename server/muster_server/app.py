@@ -41,6 +41,7 @@ from muster_server.api import (
 )
 from muster_server.api.accounts import (
     auth,
+    device_logins,
     dismissals,
     members,
     notifications,
@@ -99,6 +100,7 @@ NOT_COMPRESSED = (
 _API_ROUTERS = (
     auth.router,
     openid.router,
+    device_logins.router,
     tokens.router,
     users.router,
     members.router,

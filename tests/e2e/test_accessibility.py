@@ -61,6 +61,7 @@ PAGES = [
     "/nodes/{node}",
     "/preflights/{preflight}",
     "/submit",
+    "/device",
     "/settings",
     "/settings?tab=notifications",
     "/settings?tab=tokens",

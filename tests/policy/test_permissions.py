@@ -27,7 +27,7 @@ PUBLIC = {"healthz", "readyz", "dashboard"} | {
     "login",
     "one_time_sign_in",
 }
-PUBLIC |= {"start_openid", "finish_openid"}
+PUBLIC |= {"start_openid", "finish_openid", "create_device_login", "create_device_token"}
 
 
 def path_of(operation):

@@ -21,6 +21,7 @@ import {
   runSearch,
   scalingSearch,
   settingsSearch,
+  deviceSearch,
   signInSearch,
   submitSearch,
   trialSearch,
@@ -216,6 +217,12 @@ const submitRoute = createRoute({
   validateSearch: submitSearch,
   component: lazyPage(() => import("../features/submit/Submit"), "Submit"),
 });
+const deviceRoute = createRoute({
+  getParentRoute: () => appRoute,
+  path: "/device",
+  validateSearch: deviceSearch,
+  component: lazyPage(() => import("../features/auth/Device"), "Device"),
+});
 const settingsRoute = createRoute({
   getParentRoute: () => appRoute,
   path: "/settings",
@@ -238,6 +245,7 @@ const routeTree = rootRoute.addChildren([
   signInRoute,
   setupRoute,
   appRoute.addChildren([
+    deviceRoute,
     overviewRoute,
     nodesRoute,
     nodeRoute,

@@ -16,6 +16,8 @@ const positive = (value: unknown): number | undefined => {
   return Number.isInteger(n) && n >= 0 ? n : undefined;
 };
 
+/** The code that a command line shows. */
+export const deviceSearch = (search: Record<string, unknown>): { code?: string } => ({ code: text(search["code"]) });
 /** Why a sign-in at the OpenID provider failed; the server redirects to the page with one of them. */
 const PROBLEMS = ["canceled", "expired", "away", "failed", "refused", "name_taken", "identity_taken"] as const;
 export type SignInProblem = (typeof PROBLEMS)[number];

@@ -14,6 +14,8 @@ export const administration = {
     trial: "Trial {{id}}",
     action: {
       auth: {
+        device_approved: "Let a command line in",
+        device_denied: "Refused a command line",
         link_refused: "A one-time link was refused",
         login: "Signed in",
         login_failed: "Failed to sign in",

@@ -1,5 +1,21 @@
 /** Settings. */
 export const settings = {
+  device: {
+    title: "Sign in a command line",
+    code: "Code",
+    codeHint: "The command line shows it.",
+    go: "Continue",
+    asks: "This command line asks to act as {{user}}:",
+    client: "Says it is",
+    address: "Address",
+    asked: "Asked",
+    beware: "Confirm only if you have just run muster login yourself and it shows this code.",
+    approve: "Confirm",
+    deny: "Refuse",
+    approved: "The command line is signed in.",
+    approvedHint: "You can close this page. The token is under Settings, API tokens, where you can revoke it.",
+    denied: "The command line was refused.",
+  },
   settings: {
     tab: {
       profile: "Profile",

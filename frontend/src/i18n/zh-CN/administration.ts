@@ -16,6 +16,8 @@ export const administration: Same<typeof english> = {
     trial: "试验 {{id}}",
     action: {
       auth: {
+        device_approved: "允许命令行登录",
+        device_denied: "拒绝命令行登录",
         link_refused: "一次性链接被拒绝",
         login: "登录",
         login_failed: "登录失败",

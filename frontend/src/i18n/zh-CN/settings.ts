@@ -2,6 +2,22 @@ import type { settings as english } from "../en/settings";
 import type { Same } from "../same";
 
 export const settings: Same<typeof english> = {
+  device: {
+    title: "登录命令行",
+    code: "代码",
+    codeHint: "命令行中会显示此代码。",
+    go: "继续",
+    asks: "此命令行请求以 {{user}} 的身份操作：",
+    client: "自称",
+    address: "地址",
+    asked: "请求时间",
+    beware: "只有当你刚刚亲自运行了 muster login，并且它显示此代码时，才可确认。",
+    approve: "确认",
+    deny: "拒绝",
+    approved: "命令行已登录。",
+    approvedHint: "可以关闭此页面。令牌位于“设置 › API 令牌”，可在那里撤销。",
+    denied: "已拒绝该命令行。",
+  },
   settings: {
     tab: {
       profile: "个人设置",

@@ -61,7 +61,7 @@ def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreate
             remote_addr=addr,
             now=clock.now(),
         )
-        return TokenCreated(**_token_out(row).model_dump(), secret=secret)
+        return token_created(row, secret)
 
 
 @router.delete(
@@ -147,6 +147,10 @@ def _command(config: Settings, secret: str) -> str:
         f"MUSTER_AGENT_SERVER_URL={config.browser_url()} "
         f"MUSTER_AGENT_JOIN_TOKEN={secret} muster-agent run"
     )
+
+
+def token_created(row: ApiTokenRow, secret: str) -> TokenCreated:
+    return TokenCreated(**_token_out(row).model_dump(), secret=secret)
 
 
 def _token_out(row: ApiTokenRow) -> TokenOut:

@@ -110,6 +110,25 @@ class OneTimeTokenRow(Base):
     api_token_id: Mapped[int | None] = mapped_column(BigId)
 
 
+class DeviceLoginRow(Base):
+    """A command line that waits for somebody to let it in, in a browser."""
+
+    __tablename__ = "device_logins"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    user_code: Mapped[str] = mapped_column(String(9), unique=True)
+    """What both the command line and the page show, so that people see that they belong together."""
+    client: Mapped[str] = mapped_column(String(128))
+    """What it says of itself: "muster on host"."""
+    remote_addr: Mapped[str] = mapped_column(String(64))
+    state: Mapped[str] = mapped_column(String(8))
+    """waiting | approved | denied | taken."""
+    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    created_at: Mapped[dt.datetime]
+    expires_at: Mapped[dt.datetime]
+
+
 class JoinTokenRow(Base):
     """Lets an agent join the cluster; exchanged for a credential of its own."""
 

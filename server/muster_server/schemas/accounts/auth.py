@@ -123,6 +123,35 @@ class TokenCreated(TokenOut):
     """The token, which is shown only once."""
 
 
+class DeviceLoginIn(Input):
+    client: Annotated[SafeStr, Field(min_length=1, max_length=128)]
+    """What asks: "muster on host"."""
+
+
+class DeviceLoginCreated(Output):
+    device_code: str
+    """Secret to ask for the token with."""
+    user_code: str
+    """What the page shows, too: "BCDF-GHJK"."""
+    url: str
+    """Page on which a user lets the caller in."""
+    expires_in_s: int
+    interval_s: int
+    """Seconds between two questions for the token."""
+
+
+class DeviceTokenIn(Input):
+    device_code: Secret
+
+
+class DeviceLoginOut(Output):
+    user_code: str
+    client: str
+    remote_addr: str
+    created_at: dt.datetime
+    expires_at: dt.datetime
+
+
 class JoinTokenIn(Input):
     pool: Identifier = "default"
     uses: Annotated[int, Field(ge=1, le=10_000)] = 1

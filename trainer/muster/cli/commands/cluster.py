@@ -129,12 +129,36 @@ def token_revoke(
 
 def login(
     url: Annotated[str, typer.Argument(help="The server: http://host:8470")],
+    with_token: Annotated[
+        bool,
+        typer.Option(
+            "--with-token", help="Read a token from standard input or a prompt, without a browser."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Save a server and a token (read from stdin or a prompt)."""
+    """Save a server and a token: you confirm in a browser, on any machine, that this command may act as you."""
     from muster.client import Client as HttpClient
     from muster.client import Target, write_target
 
+    url = url.rstrip("/")
+    # What is piped in was always a token.
+    if with_token or not sys.stdin.isatty():
+        token, source = _read_token(), "what you entered"
+    else:
+        token, source = _token_from_browser(url), "the browser"
+    target = Target(url, token, source)
+    with HttpClient(target) as client:
+        me = client.get("/auth/me")
+    path = write_target(target)
+    report(
+        {"url": target.url, "username": me["username"], "role": me["role"]},
+        f"Signed in to {target.url} as {me['username']} ({me['role']}). Saved in {path}.",
+        as_json=as_json,
+    )
+
+
+def _read_token() -> str:
     if sys.stdin.isatty():
         token = typer.prompt("Token (from the dashboard, Settings)", hide_input=True, err=True)
     else:
@@ -144,12 +168,35 @@ def login(
         raise CommandFailure(
             "No token was given.", "create one in the dashboard under Settings, Tokens"
         )
-    target = Target(url.rstrip("/"), token, "what you entered")
-    with HttpClient(target) as client:
-        me = client.get("/auth/me")
-    path = write_target(target)
-    report(
-        {"url": target.url, "username": me["username"], "role": me["role"]},
-        f"Signed in to {target.url} as {me['username']} ({me['role']}). Saved in {path}.",
-        as_json=as_json,
-    )
+    return str(token)
+
+
+def _token_from_browser(url: str) -> str:
+    """Return a token of who confirms in a browser that this command may have one."""
+    import os
+    import socket
+    import time
+    import webbrowser
+
+    from muster.client import Client as HttpClient
+    from muster.client import Refused, Target
+
+    with HttpClient(Target(url, None, "the command line")) as client:
+        begun = client.post("/auth/device", {"client": f"muster on {socket.gethostname()}"[:128]})
+        say(
+            f"Open {begun['url']} in a browser, on any machine, and confirm the code {begun['user_code']}."
+        )
+        has_screen = sys.platform == "darwin" or os.environ.get("DISPLAY", "") != ""
+        if has_screen and "SSH_CONNECTION" not in os.environ:
+            webbrowser.open(begun["url"])
+        deadline = time.monotonic() + begun["expires_in_s"]
+        while time.monotonic() < deadline:
+            time.sleep(begun["interval_s"])
+            try:
+                made = client.post("/auth/device/token", {"device_code": begun["device_code"]})
+            except Refused as error:
+                if error.code != "auth.device_pending":
+                    raise
+            else:
+                return str(made["secret"])
+    raise CommandFailure("Nobody has confirmed the code in time.", f"muster login {url}")
