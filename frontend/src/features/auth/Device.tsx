@@ -17,7 +17,7 @@ export function Device() {
   const { code } = useSearch({ from: "/app/device" });
   return (
     <>
-      <PageHead title={t("device.title")} />
+      <PageHead title={t("auth.device")} />
       <Section>{code ? <Answer key={code} code={code} /> : <CodeForm />}</Section>
     </>
   );

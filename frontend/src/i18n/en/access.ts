@@ -15,6 +15,7 @@ export const access = {
     onceHint: "You can paste the whole link.",
     useOnce: "Sign in with the token",
     onceFailed: "This sign-in link has expired or was already used.",
+    device: "Sign in a command line",
     withProvider: "Sign in with {{provider}}",
     withPassword: "Sign in with a password",
     providerFailed: "You are not signed in.",

@@ -1,7 +1,6 @@
 /** Settings. */
 export const settings = {
   device: {
-    title: "Sign in a command line",
     code: "Code",
     codeHint: "The command line shows it.",
     go: "Continue",

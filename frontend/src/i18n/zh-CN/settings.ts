@@ -3,7 +3,6 @@ import type { Same } from "../same";
 
 export const settings: Same<typeof english> = {
   device: {
-    title: "登录命令行",
     code: "代码",
     codeHint: "命令行中会显示此代码。",
     go: "继续",
