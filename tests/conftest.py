@@ -14,7 +14,7 @@ import signal
 import sqlite3
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -387,14 +387,21 @@ def client(connect):
 
 @pytest.fixture
 def make_user_token(database):
-    """`make_user_token(role, username=…)` adds a user when missing and returns a new API token."""
+    """`make_user_token(role, username=…)` adds a user when missing and returns a new API token, limited to
+    `projects` when there are some."""
     from sqlalchemy import select
 
     from muster_server import clock
-    from muster_server.db.models import ApiTokenRow, UserRow
+    from muster_server.db.models import ApiTokenProjectRow, ApiTokenRow, ProjectRow, UserRow
     from muster_server.security.tokens import hash_secret, mint, visible_prefix
 
-    def make(role: str, *, username: str | None = None, token_role: str | None = None) -> str:
+    def make(
+        role: str,
+        *,
+        username: str | None = None,
+        token_role: str | None = None,
+        projects: Sequence[str] | None = None,
+    ) -> str:
         username = username or role
         secret = mint("usr")
         now = clock.now()
@@ -404,17 +411,22 @@ def make_user_token(database):
                 user = UserRow(username=username, password_hash=None, role=role, created_at=now)
                 session.add(user)
                 session.flush()
-            session.add(
-                ApiTokenRow(
-                    user_id=user.id,
-                    name="test",
-                    secret_hash=hash_secret(secret),
-                    prefix=visible_prefix(secret),
-                    role=token_role or role,
-                    created_at=now,
-                    expires_at=now + dt.timedelta(days=1),
-                )
+            token = ApiTokenRow(
+                user_id=user.id,
+                name="test",
+                secret_hash=hash_secret(secret),
+                prefix=visible_prefix(secret),
+                role=token_role or role,
+                created_at=now,
+                expires_at=now + dt.timedelta(days=1),
+                is_limited=projects is not None,
             )
+            session.add(token)
+            session.flush()
+            for id in session.scalars(
+                select(ProjectRow.id).where(ProjectRow.name.in_(projects or ()))
+            ):
+                session.add(ApiTokenProjectRow(token_id=token.id, project_id=id))
         return secret
 
     return make

@@ -28,16 +28,31 @@ OWNERS = ("project_id", "owner_project_id", "project", "experiment_id", "trial_i
 """Columns that say what a row belongs to; `project` is the name of one."""
 
 _hidden: ContextVar[frozenset[int]] = ContextVar("hidden_projects", default=frozenset())
+_is_limited: ContextVar[bool] = ContextVar("is_limited", default=False)
 
 
 @contextmanager
-def hiding(project_ids: frozenset[int]) -> Iterator[None]:
-    """Hide these projects from what is read in this block, in the threads that it calls as well."""
-    token = _hidden.set(project_ids)
+def hiding(project_ids: frozenset[int], *, is_limited: bool = False) -> Iterator[None]:
+    """Hide these projects from what is read in this block, in the threads that it calls as well.
+
+    is_limited: whether this is for a token of the remaining projects, for which no other can come to be.
+    """
+    tokens = _hidden.set(project_ids), _is_limited.set(is_limited)
     try:
         yield
     finally:
-        _hidden.reset(token)
+        _hidden.reset(tokens[0])
+        _is_limited.reset(tokens[1])
+
+
+def is_hidden(project_id: int) -> bool:
+    """Return whether a project is hidden in this block."""
+    return project_id in _hidden.get()
+
+
+def may_create_projects() -> bool:
+    """Return whether a project that does not exist may be created in this block."""
+    return not _is_limited.get()
 
 
 @event.listens_for(Session, "do_orm_execute")

@@ -22,6 +22,9 @@ class ProjectStanding:
 
     is_admin: bool
     """Whether the caller acts as an administrator, who may do everything."""
+    is_beyond_token: bool
+    """Whether the caller's token is limited to other projects. Whoever the caller is: a token is limited
+    so that whoever gets hold of it learns nothing else."""
     roles: Collection[ProjectRole]
     """Roles of the caller's own and of the caller's groups; the highest one counts."""
     visibility: Audience
@@ -33,6 +36,8 @@ class ProjectStanding:
 def refusal(standing: ProjectStanding, action: Action) -> Refusal | None:
     """Return why the caller may not do this in the project; None if they may."""
     roles = standing.roles
+    if standing.is_beyond_token:
+        return "hidden"
     if standing.is_admin or "maintainer" in roles:
         return None
     if standing.visibility == "members" and not roles:

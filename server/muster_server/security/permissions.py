@@ -60,6 +60,8 @@ PERMISSIONS: Mapping[str, Permission] = {
     "list_users": "admin",
     "create_user": "admin",
     "update_user": "admin",
+    "list_user_tokens": "admin",
+    "create_user_token": "admin",
     "list_join_tokens": "admin",
     "create_join_token": "admin",
     "revoke_join_token": "admin",
@@ -292,6 +294,26 @@ PERMISSIONS: Mapping[str, Permission] = {
     # the built dashboard: files everybody may have, no data
     "dashboard": "public",
 }
+
+
+BEYOND_PROJECTS = frozenset(
+    {
+        "change_password",
+        "create_dismissal",
+        "delete_dismissal",
+        "read_inbox",
+        "set_secret",
+        "delete_secret",
+    }
+)
+"""Operations on what belongs to a user and to no project. A token that is limited to projects does none
+of them, and none that needs `admin` or `metrics`. Where an operation is on either, its service asks
+`access.require_unlimited`."""
+
+
+def concerns_projects(operation_id: str, permission: Permission) -> bool:
+    """Return whether an operation is one for tokens that are limited to projects."""
+    return permission not in ("admin", "metrics") and operation_id not in BEYOND_PROJECTS
 
 
 def allows(role: str, permission: Permission) -> bool:

@@ -28,6 +28,8 @@ class Principal:
     join_token_id: int | None = None
     pool: str | None = None
     """Pool that a node may join with a join token."""
+    is_limited: bool = False
+    """Whether its token is limited to some projects; every other one is hidden from it."""
     hidden_projects: frozenset[int] = frozenset()
     """Ids of the projects that a user may not see, as of this call."""
 

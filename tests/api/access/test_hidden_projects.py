@@ -1,4 +1,5 @@
-"""A project that only its members see: for others it is, and all that is in it, as if it did not exist."""
+"""A project that only its members see, and one that a token is not for: for whoever must not see it,
+it is, and all that is in it, as if it did not exist."""
 
 import re
 
@@ -40,7 +41,7 @@ MEANS_NOTHING = {"user_id": 1, "rule_id": 1, "target_id": 1, "view_id": 1, "toke
                  "rank": 0, "media_id": 1, "point": 1, "username": "eve", "group": "g", "key": "k",
                  "kind": "runs", "version": "2.0", "sha256": "0" * 64, "path": "runs/get",
                  "node_id": "n0", "preflight_id": 1, "local_rank": 0, "stream": "stdout",
-                 "deletion_id": 1}  # fmt: skip
+                 "deletion_id": 1, "session_id": "0" * 16}  # fmt: skip
 """Parts of addresses that name nothing of the project."""
 OPERATIONS = [
     operation
@@ -106,6 +107,24 @@ def eve(connect, make_user_token):
     return connect(token=make_user_token("member", username="eve"))
 
 
+@pytest.fixture(params=["stranger", "owner's token", "administrator's token"])
+def outsider(request, hidden, database, connect, make_user_token):
+    """Somebody who sees nothing of the project: a stranger, or a token that is for another project, whoever
+    has it."""
+    if request.param == "stranger":
+        return connect(token=make_user_token("member", username="eve"))
+    name, role = ("ada", "member") if request.param == "owner's token" else ("boss", "admin")
+    make_user_token(role, username=name)
+    add_member(database, name, "maintainer")
+    with database.transaction() as session:
+        session.scalars(select(ProjectRow)).one().visibility = "all"
+        user_id = session.scalars(select(UserRow.id).where(UserRow.username == name)).one()
+        for row in session.scalars(select(InboxRow)):
+            row.user_id = user_id
+        session.add(ProjectRow(name="other", submission="all", created_at=NOW))
+    return connect(token=make_user_token(role, username=name, projects=["other"]))
+
+
 def add_member(database, username, role):
     """Add a user by a role of their own, or of a group's."""
     with database.transaction() as session:
@@ -153,13 +172,13 @@ def answer(client, operation, ids, **query):
     return reply.status_code, text
 
 
-def test_it_is_answered_as_what_does_not_exist(hidden, eve):
+def test_it_is_answered_as_what_does_not_exist(hidden, outsider):
     told = {}
     for operation in OPERATIONS:
         if "{" in operation.path and operation.id not in OF_THE_CALLER:
-            found = answer(eve, operation, hidden)
+            found = answer(outsider, operation, hidden)
             if (
-                found != answer(eve, operation, nothing(hidden))
+                found != answer(outsider, operation, nothing(hidden))
                 or MARK in found[1]
                 or found[0] > 499
             ):
@@ -167,12 +186,12 @@ def test_it_is_answered_as_what_does_not_exist(hidden, eve):
     assert told == {}
 
 
-def test_no_list_names_it(hidden, eve):
+def test_no_list_names_it(hidden, outsider):
     told = {}
     for operation in OPERATIONS:
         if "GET" in operation.methods and "{" not in operation.path:
             for query in ({}, {"q": MARK}):
-                found = answer(eve, operation, {}, **query)
+                found = answer(outsider, operation, {}, **query)
                 if MARK in found[1] or found[0] > 499:
                     told[operation.id] = found
     assert told == {}
@@ -203,24 +222,26 @@ def test_a_change_takes_effect_with_the_next_request(hidden, admin_client, eve):
     assert any("Only its members see it: set by" in message for message in events)
 
 
-def test_nobody_submits_into_it_or_from_it(hidden, eve):
+def test_nobody_submits_into_it_or_from_it(hidden, outsider):
     """The answer is that of a project, a trial or a checkpoint that does not exist."""
+    own = "project: other\n" if outsider.get("/api/v1/projects/other").is_success else ""
     for lines, code in (
         (f"project: {hidden['project']}\n", "projects.not_found"),
         (f"from: {{trial: {hidden['trial_id']}}}\n", "experiments.invalid_document"),
         (f"from: {{checkpoint: {hidden['checkpoint_id']}}}\n", "experiments.invalid_document"),
         (f"after: [{hidden['experiment_id']}]\n", "experiments.invalid_document"),
     ):
-        reply = eve.post(
+        lines = lines if lines.startswith("project") else lines + own
+        reply = outsider.post(
             "/api/v1/experiments", json={"document": f"name: x\nentrypoint: -m x\n{lines}"}
         )
         assert reply.status_code in (404, 422), reply.text
         assert MARK not in reply.text.replace(hidden["project"], "")
-        other = eve.post(
+        other = outsider.post(
             "/api/v1/experiments",
             json={"document": f"name: x\nentrypoint: -m x\n{re.sub('[0-9]+', '987', lines)}"},
         )
-        if "project" not in lines:
+        if hidden["project"] not in lines:
             assert re.sub(r"[0-9]+", "N", reply.text.split('"request_id"')[0]) == re.sub(
                 r"[0-9]+", "N", other.text.split('"request_id"')[0]
             )

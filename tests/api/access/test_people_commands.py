@@ -39,6 +39,46 @@ def test_users_are_added_and_changed_by_administrators(ok, muster):
     assert muster("user", "list").exit_code == 1
 
 
+def test_a_service_account_and_its_tokens(ok, muster, project, client):
+    added = ok("user", "add", "ci", "--service", "--description", "Nightly", as_="admin")
+    assert "Added service account ci as member." in added
+    shown = {u["username"]: u for u in json.loads(ok("user", "list", "--json", as_="admin"))}
+    assert (shown["ci"]["kind"], shown["ci"]["description"]) == ("service", "Nightly")
+    assert "service" in ok("user", "list", as_="admin")
+    ok("user", "set", "ci", "--description", "Weekly", as_="admin")
+
+    words = ("token", "create", "nightly", "--for", "ci", "--project", "vision")
+    made = json.loads(ok(*words, "--json", as_="admin"))
+    assert made["projects"] == ["vision"]
+    assert made["secret"].startswith("mst_usr_")
+    listed = ok("token", "list", "--for", "ci", as_="admin")
+    assert "vision" in listed
+    assert "(soon)" in listed
+    assert "nightly" not in ok("token", "list", as_="admin")
+    assert json.loads(ok("token", "list", "--for", "ci", "--json", as_="admin"))[0]["expires_soon"]
+    assert "Revoked" in ok("token", "revoke", str(made["id"]), as_="admin")
+    assert "No tokens." in ok("token", "list", "--for", "ci", as_="admin")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("token", "create", "x", "--for", "nobody"), "There is no user nobody"),
+        (("token", "create", "x", "--for", "admin"), "is a person"),
+        (("token", "create", "x", "--expires", "2w"), "outlives it"),
+        (("token", "create", "x", "--expires", "soon"), "no number of days or weeks"),
+        (("token", "create", "x", "--expires", "3d", "--days", "3"), "leave out --days"),
+        (("token", "create", "x", "--project", "nothing"), "no project 'nothing'"),
+        (("user", "add", "x", "--service", "--role", "admin"), "cannot be admin"),
+        (("user", "add", "x", "--service", "--from-file", "f"), "has no password"),
+    ],
+)
+def test_what_accounts_and_tokens_cannot_be_is_said(muster, words, said):
+    done = muster(*words, as_="admin")
+    assert done.exit_code != 0
+    assert said in str(done.exception)
+
+
 def test_members_and_groups_of_a_project(ok, muster, project, make_user_token):
     make_user_token("member", username="ben")
     assert "has no members" in ok("project", "member", "list", "vision")

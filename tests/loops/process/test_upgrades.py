@@ -165,3 +165,42 @@ def test_the_revision_of_project_members_keeps_who_submits_where(load_database, 
     upgrade(database)
     assert stored() == [members, [("default", "all", "members"), *closed]]
     database.dispose()
+
+
+def test_the_revision_of_service_accounts_names_sessions_and_limits_no_token(load_database, kind):
+    """Who was signed in stays so, and what a token sees stays as it was."""
+    database = Database(load_database("0032", kind))
+    with database.engine.begin() as connection:
+        for secret in ("a", "b"):
+            connection.execute(
+                text(
+                    "INSERT INTO sessions (secret_hash, user_id, created_at, last_seen_at, expires_at) "
+                    "VALUES (:secret, 1, '2026-01-01 00:00:00+00', '2026-01-01 00:00:00+00', "
+                    "'2027-01-01 00:00:00+00')"
+                ),
+                {"secret": secret * 64},
+            )
+
+    def stored(query):
+        with database.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(text(query))]
+
+    num_tokens = stored("SELECT count(*) FROM api_tokens")
+    upgrade(database)
+    sessions = stored("SELECT secret_hash, public_id, remote_addr, user_agent FROM sessions")
+    assert {(one[0][0], one[2], one[3]) for one in sessions} == {("a", "", ""), ("b", "", "")}
+    names = {one[1] for one in sessions}
+    assert len(names) == 2
+    assert all(len(name) == 16 for name in names)
+    assert stored("SELECT DISTINCT kind, description FROM users") == [("person", "")]
+    assert stored("SELECT count(*) FROM api_tokens WHERE NOT is_limited") == num_tokens
+
+    with database.engine.begin() as connection:
+        connection.execute(text("UPDATE api_tokens SET is_limited = true WHERE id = 1"))
+        connection.execute(text("INSERT INTO api_token_projects VALUES (1, 1)"))
+    downgrade(database, "0032")
+    assert stored("SELECT count(*) FROM api_tokens") == [(num_tokens[0][0] - 1,)]
+    assert len(stored("SELECT secret_hash FROM sessions")) == 2
+    upgrade(database)
+    assert stored("SELECT count(*) FROM api_token_projects") == [(0,)]
+    database.dispose()

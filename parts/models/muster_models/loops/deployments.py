@@ -189,16 +189,21 @@ class RouterWorker:
         # Who sees a deployment is known before others are kept off, and both before its name.
         yield from self._acl_commands(routing.SEEN_BY_ACL, routes.seen_by)
         yield from self._acl_commands(routing.HIDDEN_ACL, routes.hidden)
+        # A limited token is known as such as long as it is known at all.
+        yield from self._acl_commands(routing.LIMITED_ACL, routes.limited, keeps=True)
         for name, wanted in ((routing.NAMES_MAP, routes.names), (routing.KEYS_MAP, routes.keys)):
             file = str(self._folder / name)
             known = routing.read_entries(self._socket.send(f"show map {file}"))
             yield from routing.map_commands(file, wanted, known)
         yield from self._acl_commands(routing.TOKENS_ACL, routes.tokens)
+        yield from self._acl_commands(routing.LIMITED_ACL, routes.limited)
 
-    def _acl_commands(self, name: str, wanted: frozenset[str]) -> Iterable[str]:
+    def _acl_commands(
+        self, name: str, wanted: frozenset[str], *, keeps: bool = False
+    ) -> Iterable[str]:
         file = str(self._folder / name)
-        present = routing.read_entries(self._socket.send(f"show acl {file}"))
-        yield from routing.acl_commands(file, wanted, frozenset(present))
+        present = frozenset(routing.read_entries(self._socket.send(f"show acl {file}")))
+        yield from routing.acl_commands(file, wanted | present if keeps else wanted, present)
 
     def _send(self, commands: Iterable[str]) -> None:
         for command in commands:

@@ -172,7 +172,7 @@ def logout(response: Response, db: Db, config: Config, me: Me) -> None:
 def get_me(db: Db, me: Me) -> MeOut:
     with db.read() as session:
         user = _own_row(session.get(UserRow, me.user_id))
-        return _me(session, user, me.role)
+        return _me(session, user, me.role, is_limited=me.is_limited)
 
 
 @router.post(
@@ -260,7 +260,9 @@ def _start(
     return _me(session, user, user.role), secret
 
 
-def _me(session: Session, user: UserRow, acting_role: str) -> MeOut:
+def _me(
+    session: Session, user: UserRow, acting_role: str, *, is_limited: bool = False
+) -> MeOut:
     role = lower_user_role(acting_role, user.role)
     return MeOut(
         id=user.id,
@@ -268,7 +270,7 @@ def _me(session: Session, user: UserRow, acting_role: str) -> MeOut:
         role=role,
         has_password=user.password_hash is not None,
         provider_account=openid.email_of(session, user.id),
-        permissions=list(permissions_of(role)),
+        permissions=list(permissions_of(role, is_limited=is_limited)),
     )
 
 

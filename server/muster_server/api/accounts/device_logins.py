@@ -53,7 +53,7 @@ def create_device_token(body: DeviceTokenIn, db: Db, addr: RemoteAddr) -> TokenC
         row, secret = device_logins.take(
             session, body.device_code, remote_addr=addr, now=clock.now()
         )
-        return token_created(row, secret)
+        return token_created(session, row, secret)
 
 
 @router.get("/{code}")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 
 from fastapi import APIRouter, status
+from sqlalchemy.orm import Session
 
 from muster_server import clock
 from muster_server.db.models import ApiTokenRow, UserRow
+from muster_server.domain.accounts import expires_soon
 from muster_server.errors import NotFound
 from muster_server.schemas.accounts.auth import (
     JoinTokenCreated,
@@ -34,7 +37,7 @@ def list_tokens(db: Db, me: Me, cursor: Cursor = None, limit: Limit = 50) -> Pag
         rows, following = tokens.list_api_tokens(
             session, user_id=me.user_id, cursor=cursor, limit=limit
         )
-        return Page(items=[_token_out(row) for row in rows], next=following)
+        return Page(items=tokens_out(session, rows), next=following)
 
 
 @router.post(
@@ -44,7 +47,8 @@ def list_tokens(db: Db, me: Me, cursor: Cursor = None, limit: Limit = 50) -> Pag
 )
 def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreated:
     """Create an API token. The secret is in this response and nowhere else. With a token you
-    can create one that ranks no higher and lasts no longer; it ends when that one ends or is revoked."""
+    can create one that ranks no higher, lasts no longer and is limited to no other projects; it ends
+    when that one ends or is revoked."""
     with db.transaction() as session:
         user = session.get(UserRow, me.user_id)
         if user is None:
@@ -55,13 +59,14 @@ def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreate
             name=body.name,
             role=body.role,
             own_role=lower_role(me.role, user.role),
-            lifetime=_lifetime(body.expires_in_days, "days"),
+            lifetime=lifetime(body.expires_in_days, "days"),
             parent_id=me.token_id,
+            projects=body.projects,
             actor=me.actor,
             remote_addr=addr,
             now=clock.now(),
         )
-        return token_created(row, secret)
+        return token_created(session, row, secret)
 
 
 @router.delete(
@@ -71,12 +76,13 @@ def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreate
 )
 def revoke_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
     """Revoke your own token, or anybody's as an administrator. It stops working at once, and so
-    does all that was made with it. A token revokes none that ranks above it."""
+    does all that was made with it. A token revokes none that ranks above it or sees more projects."""
     with db.transaction() as session:
         tokens.revoke_api_token(
             session,
             token_id,
-            user_id=None if me.role == "admin" else me.user_id,
+            user_id=None if me.role == "admin" and not me.is_limited else me.user_id,
+            limited_by=me.token_id if me.is_limited else None,
             own_role="admin" if me.token_id is None else lower_role(me.role, me.role),
             actor=me.actor,
             remote_addr=addr,
@@ -108,7 +114,7 @@ def create_join_token(
             session,
             pool=body.pool,
             uses=body.uses,
-            lifetime=_lifetime(body.expires_in_s, "seconds"),
+            lifetime=lifetime(body.expires_in_s, "seconds"),
             created_by=me.user_id,
             parent_id=me.token_id,
             actor=me.actor,
@@ -137,7 +143,7 @@ def revoke_join_token(token_id: Id, db: Db, me: Me, addr: RemoteAddr) -> None:
         )
 
 
-def _lifetime(amount: int | None, unit: str) -> dt.timedelta | None:
+def lifetime(amount: int | None, unit: str) -> dt.timedelta | None:
     return None if amount is None else dt.timedelta(**{unit: amount})
 
 
@@ -149,9 +155,20 @@ def _command(config: Settings, secret: str) -> str:
     )
 
 
-def token_created(row: ApiTokenRow, secret: str) -> TokenCreated:
-    return TokenCreated(**_token_out(row).model_dump(), secret=secret)
+def tokens_out(session: Session, rows: Sequence[ApiTokenRow]) -> list[TokenOut]:
+    """Return API tokens as they are shown."""
+    projects, now = tokens.projects_of(session, rows), clock.now()
+    return [
+        TokenOut.from_row(
+            row,
+            role=lower_role(row.role, row.role),
+            projects=projects[row.id],
+            expires_soon=expires_soon(row.expires_at, now),
+        )
+        for row in rows
+    ]
 
 
-def _token_out(row: ApiTokenRow) -> TokenOut:
-    return TokenOut.from_row(row, role=lower_role(row.role, row.role))
+def token_created(session: Session, row: ApiTokenRow, secret: str) -> TokenCreated:
+    """Return a new API token with its secret, for the only time."""
+    return TokenCreated(**tokens_out(session, [row])[0].model_dump(), secret=secret)

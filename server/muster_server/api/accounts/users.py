@@ -8,44 +8,68 @@ from fastapi import APIRouter, Query, Request, status
 
 from muster_server import clock
 from muster_server.db.models import UserRow
-from muster_server.schemas.accounts.auth import AuditOut, UserIn, UserOut, UserPatch
+from muster_server.domain.accounts import AccountKind
+from muster_server.schemas.accounts.auth import (
+    AuditOut,
+    TokenCreated,
+    TokenIn,
+    TokenOut,
+    UserIn,
+    UserOut,
+    UserPatch,
+)
 from muster_server.schemas.base import Page
 from muster_server.security import passwords
 from muster_server.services.core import audit
-from muster_server.services.core.accounts import auth, users
-from muster_server.services.core.accounts.identity import lower_user_role
+from muster_server.services.core.accounts import auth, tokens, users
+from muster_server.services.core.accounts.identity import lower_role, lower_user_role
 
 from ..http.deps import Cursor, Db, Id, Limit, Me, RemoteAddr
 from .auth import password_work
+from .tokens import lifetime, token_created, tokens_out
 
 router = APIRouter(tags=["users"])
 
 
 @router.get("/users", summary="All users")
-def list_users(db: Db, cursor: Cursor = None, limit: Limit = 50) -> Page[UserOut]:
+def list_users(
+    db: Db,
+    kind: Annotated[
+        AccountKind | None, Query(description="Only people, or only service accounts.")
+    ] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Page[UserOut]:
     with db.read() as session:
-        rows, following = users.list_users(session, cursor=cursor, limit=limit)
+        rows, following = users.list_users(session, kind=kind, cursor=cursor, limit=limit)
         return Page(items=[_user_out(row) for row in rows], next=following)
 
 
 @router.post(
     "/users",
-    summary="Add a user",
+    summary="Add a user or a service account",
     status_code=status.HTTP_201_CREATED,
 )
 async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: RemoteAddr) -> UserOut:
-    problem = passwords.password_problem(body.password, username=body.username)
-    if problem is not None:
-        raise auth.weak_password(problem)
+    """Add a person, who signs in with the password, or a service account for a program, which has no
+    password and works with tokens that administrators make for it."""
+    password = body.password
+    users.require_possible(body.kind, role=body.role, has_password=password is not None)
+    if password is not None:
+        problem = passwords.password_problem(password, username=body.username)
+        if problem is not None:
+            raise auth.weak_password(problem)
 
     def work() -> UserOut:
-        password_hash = passwords.hash_password(body.password)
+        password_hash = None if password is None else passwords.hash_password(password)
         with db.transaction() as session:
             row = users.create_user(
                 session,
                 username=body.username,
                 password_hash=password_hash,
                 role=body.role,
+                kind=body.kind,
+                description=body.description,
                 actor=me.actor,
                 remote_addr=addr,
                 now=clock.now(),
@@ -55,7 +79,7 @@ async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: Remo
     return await password_work(request, work)
 
 
-@router.patch("/users/{user_id}", summary="Change a user's role")
+@router.patch("/users/{user_id}", summary="Change a user's role or description, or deactivate one")
 def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) -> UserOut:
     """Change a user and end the user's sessions. The last administrator keeps the role."""
     with db.transaction() as session:
@@ -64,11 +88,50 @@ def update_user(user_id: Id, body: UserPatch, db: Db, me: Me, addr: RemoteAddr) 
             user_id,
             role=body.role,
             is_active=body.is_active,
+            description=body.description,
             actor=me.actor,
             remote_addr=addr,
             now=clock.now(),
         )
         return _user_out(row)
+
+
+@router.get("/users/{user_id}/tokens", summary="The API tokens of a service account")
+def list_user_tokens(
+    user_id: Id, db: Db, cursor: Cursor = None, limit: Limit = 50
+) -> Page[TokenOut]:
+    with db.read() as session:
+        user = users.get_service_account(session, user_id)
+        rows, following = tokens.list_api_tokens(
+            session, user_id=user.id, cursor=cursor, limit=limit
+        )
+        return Page(items=tokens_out(session, rows), next=following)
+
+
+@router.post(
+    "/users/{user_id}/tokens",
+    summary="Make an API token for a service account",
+    status_code=status.HTTP_201_CREATED,
+)
+def create_user_token(user_id: Id, body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreated:
+    """Create an API token of a service account, with its role at most. The secret is in this response
+    and nowhere else. A token that is created with a token of yours ends with that one."""
+    with db.transaction() as session:
+        user = users.get_service_account(session, user_id)
+        row, secret = tokens.create_api_token(
+            session,
+            user=user,
+            name=body.name,
+            role=body.role,
+            own_role=lower_role(user.role, user.role),
+            lifetime=lifetime(body.expires_in_days, "days"),
+            parent_id=me.token_id,
+            projects=body.projects,
+            actor=me.actor,
+            remote_addr=addr,
+            now=clock.now(),
+        )
+        return token_created(session, row, secret)
 
 
 @router.get("/audit", summary="Who did what, newest first")

@@ -34,7 +34,7 @@ from muster_server.db.sight import hiding
 from muster_server.errors import Forbidden, NotSignedIn
 from muster_server.middleware.meter import ROUTE
 from muster_server.security.cookies import session_cookie_name
-from muster_server.security.permissions import Permission, allows
+from muster_server.security.permissions import Permission, allows, concerns_projects
 from muster_server.security.principal import Principal
 from muster_server.security.tokens import hash_secret
 from muster_server.services.core import access
@@ -45,6 +45,7 @@ from .refusals import note_refusal
 
 log = structlog.get_logger(__name__)
 
+PERMISSIONS_SHOWN: tuple[Permission, ...] = ("view", "submit", "admin")
 OPERATION = "muster.operation"
 """Key in the scope under which the gate stores the operation that it permitted."""
 MONITOR_KNOWN_S = 600.0
@@ -171,13 +172,15 @@ class Gate:
                     f"This needs the permission {operation.permission!r}, "
                     f"which the role {principal.role!r} does not have.",
                 )
+            if principal.is_limited and not concerns_projects(operation.id, operation.permission):
+                raise access.limited_token()
             scope[OPERATION] = operation.id
         if operation is None and (allowed := _methods_at(operations, scope)):
             raise HTTPException(405, headers={"Allow": ", ".join(sorted(allowed))})
         # Without an operation the router has nothing either, and answers 404.
         scope.setdefault("state", {})["principal"] = principal
         structlog.contextvars.bind_contextvars(actor=principal.actor)
-        with hiding(principal.hidden_projects):
+        with hiding(principal.hidden_projects, is_limited=principal.is_limited):
             await self.app(scope, receive, send)
 
     def _known_agent(self, scope: Scope, operation: Operation | None) -> Principal | None:
@@ -357,8 +360,11 @@ async def confirm_operation(connection: HTTPConnection) -> None:
         raise Forbidden("auth.forbidden", "This address cannot be used.")
 
 
-def permissions_of(role: str) -> Iterator[str]:
-    """Yield the permissions a role holds, for the dashboard to show and hide what it offers."""
-    for permission in ("view", "submit", "admin"):
-        if allows(role, permission):
+def permissions_of(role: str, *, is_limited: bool = False) -> Iterator[str]:
+    """Yield the permissions a role holds, for the dashboard to show and hide what it offers.
+
+    is_limited: whether it is the role of a token that is limited to projects.
+    """
+    for permission in PERMISSIONS_SHOWN:
+        if allows(role, permission) and not (is_limited and permission == "admin"):
             yield permission

@@ -5,8 +5,18 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    String,
+    UniqueConstraint,
+    false,
+)
 from sqlalchemy.orm import Mapped, mapped_column
+
+from muster_server.domain.accounts import AccountKind
 
 from .base import Base, BigId
 
@@ -20,6 +30,8 @@ class UserRow(Base):
     """Argon2id; None for a user that signs in by token alone."""
     role: Mapped[str] = mapped_column(String(16))
     """admin | member | viewer."""
+    kind: Mapped[AccountKind] = mapped_column(String(16), default="person", server_default="person")
+    description: Mapped[str] = mapped_column(String(200), default="", server_default="")
     is_active: Mapped[bool] = mapped_column(default=True)
     created_at: Mapped[dt.datetime]
     last_login_at: Mapped[dt.datetime | None]
@@ -35,6 +47,10 @@ class SessionRow(Base):
     created_at: Mapped[dt.datetime]
     last_seen_at: Mapped[dt.datetime]
     expires_at: Mapped[dt.datetime]
+    public_id: Mapped[str] = mapped_column(String(32), unique=True, index=True, server_default="")
+    """Name of the session in addresses: random, and no part of the secret."""
+    remote_addr: Mapped[str] = mapped_column(String(64), default="", server_default="")
+    user_agent: Mapped[str] = mapped_column(String(200), default="", server_default="")
 
 
 class UserIdentityRow(Base):
@@ -89,6 +105,22 @@ class ApiTokenRow(Base):
     revoked_at: Mapped[dt.datetime | None]
     parent_id: Mapped[int | None] = mapped_column(BigId, index=True)
     """The token that made it, which it neither outlives nor outranks; NULL when a person did."""
+    is_limited: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """Whether it sees and acts in the projects of its `ApiTokenProjectRow`s alone. A flag of its own,
+    so that a token whose last project was deleted is left with none, and not with all."""
+
+
+class ApiTokenProjectRow(Base):
+    """A project that a limited token is for."""
+
+    __tablename__ = "api_token_projects"
+
+    token_id: Mapped[int] = mapped_column(
+        ForeignKey("api_tokens.id", ondelete="CASCADE"), primary_key=True
+    )
+    project_id: Mapped[int] = mapped_column(
+        ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
 
 
 class OneTimeTokenRow(Base):

@@ -7,7 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from muster_server.domain.accounts import AccountKind
+
 from ..base import Identifier, Input, Output, SafeStr
+from ..budgets import ProjectName
 
 Role = Literal["admin", "member", "viewer"]
 TokenRole = Literal["admin", "member", "viewer", "predict", "metrics"]
@@ -17,6 +20,8 @@ Username = Annotated[
     SafeStr, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 ]
 Password = Annotated[SafeStr, Field(min_length=12, max_length=256)]
+Description = Annotated[SafeStr, Field(max_length=200)]
+"""What an account is for."""
 Secret = Annotated[SafeStr, Field(min_length=1, max_length=256)]
 
 
@@ -79,19 +84,27 @@ class ProviderPage(Output):
 
 class UserIn(Input):
     username: Username
-    password: Password
+    password: Password | None = None
+    """Password of a person; a service account has none."""
     role: Role = "member"
+    """Role; a service account cannot be an administrator."""
+    kind: AccountKind = "person"
+    """A person, or a service account for a program, which does not sign in and has tokens alone."""
+    description: Description = ""
 
 
 class UserPatch(Input):
     role: Role | None = None
     is_active: bool | None = None
+    description: Description | None = None
 
 
 class UserOut(Output):
     id: int
     username: str
     role: Role
+    kind: AccountKind
+    description: str
     is_active: bool
     created_at: dt.datetime
     last_login_at: dt.datetime | None
@@ -102,8 +115,13 @@ class TokenIn(Input):
     role: TokenRole | None = None
     """Role of the token, not above your own; your own if left out."""
     expires_in_days: Annotated[int, Field(ge=1, le=3650)] | None = None
-    """Lifetime in days; 90 if left out. A token created with another token expires with that one at
-    the latest: if less than 90 days remain, that is the default, and more is refused."""
+    """Lifetime in days; 90 if left out, and at most 365 for a service account. A token created with
+    another token expires with that one at the latest: if less than 90 days remain, that is the default,
+    and more is refused."""
+    projects: Annotated[list[ProjectName], Field(min_length=1, max_length=20)] | None = None
+    """Projects that the token is limited to: it sees and changes nothing of any other project, and
+    nothing that belongs to no project. Not limited if left out, unless it is created with a token that
+    is: then it has the same limit."""
 
 
 class TokenOut(Output):
@@ -116,6 +134,11 @@ class TokenOut(Output):
     last_used_at: dt.datetime | None
     parent_id: int | None
     """The token that created this one and limits its lifetime; null if you created it yourself."""
+    projects: list[str] | None
+    """Projects that the token is limited to, of those that you see; null if it is not limited. Once all
+    have been deleted the list is empty, and the token sees nothing."""
+    expires_soon: bool
+    """Whether the token expires within 7 days."""
 
 
 class TokenCreated(TokenOut):

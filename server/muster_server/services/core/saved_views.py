@@ -19,6 +19,7 @@ from muster_server.schemas.accounts.saved_views import (
 from muster_server.schemas.base import Page
 from muster_server.security.principal import Principal
 
+from . import access
 from .paging import read_page_of_tuples
 
 MAX_VIEWS = 200
@@ -138,6 +139,8 @@ def _mine(session: Session, principal: Principal, view_id: int) -> SavedViewRow:
     user_id = _user(principal)
     if row is None or (row.owner_id != user_id and row.project_id is None):
         raise NotFound("views.not_found", f"There is no saved view {view_id}.")
+    if row.project_id is None:
+        access.require_unlimited(principal)
     if row.owner_id != user_id and principal.role != "admin":
         raise Forbidden(
             "views.not_yours", "Its owner and administrators may change a shared view.",
@@ -148,6 +151,7 @@ def _mine(session: Session, principal: Principal, view_id: int) -> SavedViewRow:
 
 def _project(session: Session, principal: Principal, name: str | None) -> int | None:
     if name is None:
+        access.require_unlimited(principal)
         return None
     if principal.role == "viewer":
         raise Forbidden("views.no_sharing", "Viewers keep views for themselves.")

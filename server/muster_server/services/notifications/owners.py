@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from muster_server.db.models import ProjectRow
 from muster_server.errors import Forbidden
 
+from ..core import access
 from ..core.callers import Caller
 from ..core.owners import Owner, caller_as_owner, project_as_owner
 
@@ -37,7 +38,10 @@ def may_see(caller: Caller, owner: Owner) -> bool:
 
 def require_change(caller: Caller, owner: Owner) -> None:
     """Raise Forbidden unless the caller may change what this owner has. What projects have is
-    changed by administrators."""
+    changed by administrators, and what a user has by no token that is limited to projects: it would
+    notify of all that its user sees."""
+    if owner.kind == "user":
+        access.require_unlimited(caller.principal)
     if owner.kind == "project" and caller.principal.role != "admin":
         raise Forbidden(
             "notifications.admins_only",

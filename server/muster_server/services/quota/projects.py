@@ -53,6 +53,7 @@ def find_or_make(
     found = session.scalar(query)
     if found is not None:
         return found
+    access.require_new(name)
     try:
         with session.begin_nested():
             project = ProjectRow(name=name, created_at=now)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..absent import client_of_environment
+from ..exit_codes import EXIT_USAGE
 from ..output import Cell, CommandFailure, JsonOption, age, print_json, print_rows, report, say
+from .people import find_user
 
 if TYPE_CHECKING:
-    from muster.client import schema
+    from muster.client import Client
 
 Role = Literal["viewer", "member", "admin", "predict", "metrics"]
 
@@ -66,6 +69,14 @@ def agent_token(
             )
 
 
+ForOption = Annotated[
+    str | None,
+    typer.Option(
+        "--for", metavar="NAME", help="A service account instead of you (administrators)."
+    ),
+]
+
+
 @token_app.command("create")
 def token_create(
     name: Annotated[str, typer.Argument(help="Name of the token.")],
@@ -83,16 +94,33 @@ def token_create(
             help="Days until it expires; 90 by default, and never after the token you create it with.",
         ),
     ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="TIME", help="The same as days or weeks: 30d, 2w."),
+    ] = None,
+    project: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--project",
+            metavar="P",
+            help="Limit the token to this project; repeat it for up to 20. It sees no other.",
+        ),
+    ] = None,
+    account: ForOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create a token. It is shown only once."""
     body: dict[str, Any] = {"name": name}
+    if expires is not None:
+        days = _days(expires, days)
     if days is not None:
         body["expires_in_days"] = days
     if role is not None:
         body["role"] = role
+    if project:
+        body["projects"] = project
     with client_of_environment() as client:
-        created = client.post("/tokens", body)
+        created = client.post(_tokens(client, account), body)
     if as_json:
         print_json(created)
     else:
@@ -101,19 +129,20 @@ def token_create(
 
 
 @token_app.command("list")
-def token_list(as_json: JsonOption = False) -> None:
-    """List your tokens."""
+def token_list(account: ForOption = None, as_json: JsonOption = False) -> None:
+    """List your tokens, or those of a service account."""
     with client_of_environment() as client:
-        found = list(client.pages("/tokens"))
-    columns: dict[str, Cell[schema.TokenOut]] = {
+        found = list(client.pages(_tokens(client, account)))
+    columns: dict[str, Cell[Any]] = {
         ">id": "id",
         "name": "name",
         "begins with": ("prefix", lambda prefix: f"{prefix}…"),
         "role": "role",
         "used": ("last_used_at", lambda moment: f"{age(moment)} ago" if moment else "never"),
-        "expires": ("expires_at", lambda moment: (moment or "never")[:10]),
+        "expires": _expiry,
+        "projects": ("projects", _projects),
     }
-    print_rows(found, columns, as_json=as_json)
+    print_rows(found, columns, as_json=as_json, empty="No tokens.")
 
 
 @token_app.command("revoke")
@@ -125,6 +154,38 @@ def token_revoke(
     with client_of_environment() as client:
         client.delete(f"/tokens/{token_id}")
     report({"id": token_id, "revoked": True}, f"Revoked token {token_id}.", as_json=as_json)
+
+
+def _tokens(client: Client, account: str | None) -> str:
+    """Return the address of the tokens of a service account, or of the caller's own."""
+    return "/tokens" if account is None else f"/users/{find_user(client, account)}/tokens"
+
+
+def _days(expires: str, days: int | None) -> int:
+    found = re.fullmatch(r"([1-9][0-9]{0,3})([dw])", expires)
+    if found is None or days is not None:
+        raise CommandFailure(
+            f"--expires {expires}: "
+            + (
+                "leave out --days, which says the same"
+                if found
+                else "is no number of days or weeks"
+            ),
+            "write it as 30d or 2w",
+            exit_code=EXIT_USAGE,
+        )
+    return int(found[1]) * (7 if found[2] == "w" else 1)
+
+
+def _expiry(token: Any) -> str:
+    moment: str = (token["expires_at"] or "never")[:10]
+    return f"{moment} (soon)" if token["expires_soon"] else moment
+
+
+def _projects(names: list[str] | None) -> str:
+    if names is None:
+        return "all"
+    return ", ".join(names) or "none left"
 
 
 def login(

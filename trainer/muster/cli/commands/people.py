@@ -36,6 +36,9 @@ MemberArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the user or, with --group, of the group.")
 ]
 GroupOption = Annotated[bool, typer.Option("--group", help="NAME is a group.")]
+DescriptionOption = Annotated[
+    str | None, typer.Option("--description", help="What the account is for.")
+]
 ServerRole = Literal["admin", "member", "viewer"]
 
 
@@ -74,9 +77,11 @@ def user_list(as_json: JsonOption = False) -> None:
         ">id": "id",
         "name": "username",
         "role": "role",
+        "kind": "kind",
         "active": ("is_active", lambda is_active: "yes" if is_active else "no"),
         "last sign-in": ("last_login_at", last_use),
         "created": ("created_at", age),
+        "description": "description",
     }
     print_rows(found, columns, as_json=as_json)
 
@@ -85,17 +90,37 @@ def user_list(as_json: JsonOption = False) -> None:
 def user_add(
     name: UserArgument,
     role: Annotated[ServerRole, typer.Option(help="What the user may do.")] = "member",
+    service: Annotated[
+        bool,
+        typer.Option(
+            "--service",
+            help="Add a service account for a program: it has tokens and no password.",
+        ),
+    ] = False,
+    description: DescriptionOption = None,
     from_file: Annotated[
         Path | None,
         typer.Option("--from-file", metavar="F", help="Take the content of this file as password."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Add a user. The password comes from a file, from standard input or from a prompt."""
-    password = read_value(f"password of {name}", from_file)
+    """Add a user. The password comes from a file, from standard input or from a prompt; a service
+    account has none."""
+    if service and from_file is not None:
+        raise CommandFailure(
+            "A service account has no password.",
+            f"leave out --from-file, and create a token: muster token create NAME --for {name}",
+            exit_code=EXIT_USAGE,
+        )
+    body = {"username": name, "role": role, "description": description or ""}
+    if service:
+        body["kind"] = "service"
+    else:
+        body["password"] = read_value(f"password of {name}", from_file)
     with client_of_environment() as client:
-        made = client.post("/users", {"username": name, "password": password, "role": role})
-    report(made, f"Added {name} as {role}.", as_json=as_json)
+        made = client.post("/users", body)
+    what = f"service account {name}" if service else name
+    report(made, f"Added {what} as {role}.", as_json=as_json)
 
 
 @user_app.command("set")
@@ -106,17 +131,19 @@ def user_set(
         bool | None,
         typer.Option("--active/--inactive", help="Whether the user may sign in and use tokens."),
     ] = None,
+    description: DescriptionOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change the role of a user, or deactivate one. It ends the user's sessions."""
-    changes: dict[str, Any] = {"role": role, "is_active": active}
+    """Change the role or the description of a user, or deactivate one. Other rights end the user's
+    sessions."""
+    changes: dict[str, Any] = {"role": role, "is_active": active, "description": description}
     changes = {key: value for key, value in changes.items() if value is not None}
     if not changes:
         raise CommandFailure(
             "Nothing to change.", "see muster user set --help", exit_code=EXIT_USAGE
         )
     with client_of_environment() as client:
-        changed = client.patch(f"/users/{_user_id(client, name)}", changes)
+        changed = client.patch(f"/users/{find_user(client, name)}", changes)
     state = "active" if changed["is_active"] else "inactive"
     report(changed, f"{name}: {changed['role']}, {state}", as_json=as_json)
 
@@ -254,7 +281,8 @@ def member_remove(
 # ---------------------------------------------------------------- helpers
 
 
-def _user_id(client: Client, name: str) -> int:
+def find_user(client: Client, name: str) -> int:
+    """Return the id of a user. Raises CommandFailure."""
     for user in client.pages("/users"):
         if user["username"] == name:
             return int(user["id"])

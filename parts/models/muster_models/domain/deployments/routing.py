@@ -24,6 +24,7 @@ NAMES_MAP = "names.map"
 KEYS_MAP = "keys.map"
 TOKENS_ACL = "tokens.acl"
 HIDDEN_ACL = "hidden.acl"
+LIMITED_ACL = "limited.acl"
 SEEN_BY_ACL = "seen_by.acl"
 _NO_REPLICA = '{"error":"No replica of this deployment is ready."}'
 _NOT_FOUND = '{"error":"There is no such deployment here."}'
@@ -68,8 +69,11 @@ class Routes:
     """SHA-256 of the tokens that may use deployments, in hex."""
     hidden: frozenset[str] = frozenset()
     """Backends of deployments that not everybody sees."""
+    limited: frozenset[str] = frozenset()
+    """SHA-256 of the tokens among them that are limited to projects."""
     seen_by: frozenset[str] = frozenset()
-    """What `seen_by_entry` makes of each of these backends and each token whose user sees it."""
+    """What `seen_by_entry` makes of each hidden backend and each token whose user sees it, and of each
+    limited token and each backend that it sees."""
     servers: tuple[RoutedServer, ...] = ()
 
 
@@ -196,6 +200,7 @@ def file_contents(routes: Routes) -> dict[str, str]:
         KEYS_MAP: _lines(f"{key} {value}" for key, value in sorted(routes.keys.items())),
         TOKENS_ACL: _lines(sorted(routes.tokens)),
         HIDDEN_ACL: _lines(sorted(routes.hidden)),
+        LIMITED_ACL: _lines(sorted(routes.limited)),
         SEEN_BY_ACL: _lines(sorted(routes.seen_by)),
     }
 
@@ -233,6 +238,7 @@ def configuration(routes: Routes, *, folder: str, socket: str, host: str, port: 
         keys=f"{folder}/{KEYS_MAP}",
         tokens=f"{folder}/{TOKENS_ACL}",
         hidden=f"{folder}/{HIDDEN_ACL}",
+        limited=f"{folder}/{LIMITED_ACL}",
         seen_by=f"{folder}/{SEEN_BY_ACL}",
         backends="".join(backends),
     )
@@ -284,6 +290,7 @@ frontend serving
     http-request return status 404 content-type application/json string {not_found} unless {{ var(txn.backend) -m found }}
     http-request set-var(txn.use) var(txn.token),concat(.,txn.backend)
     acl is_hidden var(txn.backend) -m str -f {hidden}
+    acl is_hidden var(txn.token) -m str -f {limited}
     acl is_seen var(txn.use) -m str -f {seen_by}
     http-request return status 404 content-type application/json string {not_found} if is_hidden !is_seen
     http-request set-header x-muster-key %[var(txn.backend),map({keys})]

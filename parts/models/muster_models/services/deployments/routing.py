@@ -81,6 +81,7 @@ def load_routes(session: Session, now: dt.datetime) -> Routes:
         keys={backends[row.id]: row.key for row in deployments},
         tokens=frozenset(token for token, _ in tokens),
         hidden=hidden,
+        limited=frozenset(token for token, principal in tokens if principal.is_limited),
         seen_by=seen_by,
         servers=tuple(servers),
     )
@@ -91,11 +92,13 @@ def _hidden(
     deployments: Sequence[DeploymentRow],
     tokens: Sequence[tuple[str, Principal]],
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the backends of hidden deployments, and the entries of who sees them all the same."""
+    """Return the backends of hidden deployments, and the entries of who sees them all the same, and of
+    what limited tokens see."""
     sight = access.Sight(session)
-    hidden = {row.id: row for row in deployments if row.project_id in sight.closed}
-    if not hidden:
+    hidden = [row for row in deployments if row.project_id in sight.closed]
+    if not hidden and not any(principal.is_limited for _, principal in tokens):
         return frozenset(), frozenset()
+    sight.read_all_limits()
     hidden_from: dict[Principal, frozenset[int]] = {}
     seen_by = set()
     for token, principal in tokens:
@@ -103,16 +106,23 @@ def _hidden(
             hidden_from[principal] = sight.hidden_from(principal)
         seen_by |= {
             seen_by_entry(token, backend_name(row.backend or 0))
-            for row in hidden.values()
+            for row in (deployments if principal.is_limited else hidden)
             if row.project_id not in hidden_from[principal]
         }
-    return frozenset(backend_name(row.backend or 0) for row in hidden.values()), frozenset(seen_by)
+    return frozenset(backend_name(row.backend or 0) for row in hidden), frozenset(seen_by)
 
 
 def _tokens(session: Session, now: dt.datetime) -> list[tuple[str, Principal]]:
     """Return the SHA-256 of the tokens that may use deployments now, and who uses them."""
     rows = session.execute(
-        select(ApiTokenRow.secret_hash, ApiTokenRow.role, UserRow.role, UserRow.id)
+        select(
+            ApiTokenRow.secret_hash,
+            ApiTokenRow.role,
+            UserRow.role,
+            UserRow.id,
+            ApiTokenRow.id,
+            ApiTokenRow.is_limited,
+        )
         .join(UserRow, UserRow.id == ApiTokenRow.user_id)
         .where(
             UserRow.is_active,
@@ -123,8 +133,18 @@ def _tokens(session: Session, now: dt.datetime) -> list[tuple[str, Principal]]:
         .limit(TOKENS_MAX)
     )
     return [
-        (digest, Principal(kind="user", name="", role=lower, user_id=user_id))
-        for digest, role, user_role, user_id in rows
+        (
+            digest,
+            Principal(
+                kind="user",
+                name="",
+                role=lower,
+                user_id=user_id,
+                token_id=token_id if is_limited else None,
+                is_limited=is_limited,
+            ),
+        )
+        for digest, role, user_role, user_id, token_id, is_limited in rows
         if allows(lower := lower_role(role, user_role), "infer")
     ]
 

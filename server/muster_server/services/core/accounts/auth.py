@@ -5,6 +5,7 @@ transaction: it takes a tenth of a second, for which nobody else should have to 
 from __future__ import annotations
 
 import datetime as dt
+import secrets
 
 from sqlalchemy import delete, exists, select, update
 from sqlalchemy.orm import Session
@@ -20,6 +21,7 @@ from . import tokens
 SETUP_TOKEN_LIFETIME = dt.timedelta(minutes=30)
 SIGN_IN_TOKEN_LIFETIME = dt.timedelta(minutes=30)
 LIVE_TICKET_LIFETIME = dt.timedelta(seconds=60)
+USER_AGENT_MAX = 200
 SESSIONS_PER_USER = 20
 """The oldest end when there would be more."""
 
@@ -164,6 +166,12 @@ def create_sign_in_token(session: Session, *, username: str | None, now: dt.date
         raise NotFound(
             "users.not_found", f"There is {who}.", hint="muster-server setup-token makes the first."
         )
+    if user.kind == "service":
+        raise Conflict(
+            "users.service_account",
+            f"{user.username} is a service account, which does not sign in.",
+            hint=f"Make a token for it: `muster token create nightly --for {user.username}`.",
+        )
     audit.record(
         session,
         actor="system",
@@ -223,10 +231,16 @@ def create_live_ticket(session: Session, *, principal: Principal, now: dt.dateti
 
 
 def start_session(
-    session: Session, *, user_id: int, lifetime: dt.timedelta, now: dt.datetime
+    session: Session,
+    *,
+    user_id: int,
+    lifetime: dt.timedelta,
+    now: dt.datetime,
+    remote_addr: str = "",
+    user_agent: str = "",
 ) -> str:
     """Return the secret for a new session's cookie: always a new one, whatever cookie the browser
-    had."""
+    had. The address and the browser are kept for the list of the user's sessions."""
     session.execute(delete(SessionRow).where(SessionRow.expires_at <= now))
     keep = (
         select(SessionRow.secret_hash)
@@ -246,6 +260,9 @@ def start_session(
             created_at=now,
             last_seen_at=now,
             expires_at=now + lifetime,
+            public_id=secrets.token_hex(8),
+            remote_addr=remote_addr[:64],
+            user_agent="".join(c for c in user_agent if c.isprintable())[:USER_AGENT_MAX],
         )
     )
     return secret

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hmac
 from collections.abc import Collection
+from dataclasses import replace
 
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.orm import Session
@@ -111,7 +112,7 @@ def still_valid(
     """Return those of the callers, seen earlier, who would still be let in now and may see as much
     as then. Ignores idleness.
 
-    Makes four queries for any number of callers, unless there are hidden projects.
+    Makes four queries for any number of callers, unless there are hidden projects or limited tokens.
     """
     users = set(
         session.scalars(
@@ -204,9 +205,12 @@ def principal_of_live_ticket(
         role="viewer",
         user_id=user.id,
         token_id=ticket.api_token_id,
+        is_limited=_is_limited(session, ticket.api_token_id),
         session_hash=ticket.session_hash,
         by_ticket=True,
     )
+    hidden = access.Sight(session).hidden_from(principal)
+    principal = replace(principal, hidden_projects=hidden)
     return principal if still_valid(session, [principal], now=now) else None
 
 
@@ -217,6 +221,11 @@ def _find_api_token(session: Session, secret_hash: str) -> tuple[ApiTokenRow, Us
         .where(ApiTokenRow.secret_hash == secret_hash)
     ).one_or_none()
     return None if found is None else (found[0], found[1])
+
+
+def _is_limited(session: Session, token_id: int | None) -> bool:
+    query = select(ApiTokenRow.is_limited).where(ApiTokenRow.id == token_id)
+    return token_id is not None and bool(session.scalar(query))
 
 
 def _find_join_token(session: Session, secret_hash: str) -> JoinTokenRow | None:
@@ -243,6 +252,7 @@ def _of_api_token(session: Session, secret_hash: str, now: dt.datetime) -> Princ
         role=lower_role(token.role, user.role),
         user_id=user.id,
         token_id=token.id,
+        is_limited=token.is_limited,
     )
 
 

@@ -1,17 +1,25 @@
 """API tokens of users, and join tokens for agents.
 
-A token makes nothing that outranks or outlives it: what it made ends with it, expired or revoked.
+A token makes nothing that outranks or outlives it: what it made ends with it, expired or revoked. One
+that is limited to projects makes only tokens that are limited to the same ones or fewer.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
-from muster_server.db.models import ApiTokenRow, JoinTokenRow, UserRow
+from muster_server.db.models import (
+    ApiTokenProjectRow,
+    ApiTokenRow,
+    JoinTokenRow,
+    ProjectRow,
+    UserRow,
+)
+from muster_server.domain.accounts import SERVICE_TOKEN_MAX
 from muster_server.errors import (
     FieldProblem,
     Forbidden,
@@ -22,7 +30,7 @@ from muster_server.errors import (
 from muster_server.schemas.accounts.auth import TokenRole
 from muster_server.security.tokens import hash_secret, mint, visible_prefix
 
-from .. import audit
+from .. import access, audit
 from ..paging import read_page
 from .identity import lower_role
 
@@ -51,15 +59,20 @@ def create_api_token(
     actor: str,
     now: dt.datetime,
     parent_id: int | None = None,
+    projects: Sequence[str] | None = None,
     remote_addr: str = "",
 ) -> tuple[ApiTokenRow, str]:
     """Return a new token and its secret, which nobody can ask for again.
 
     own_role: what the creator acts with. parent_id: the token it acts with, which the new one neither
     outranks nor outlives. lifetime: None for DEFAULT_LIFETIME, or what is left of the parent's when
-    that is less. Raises Forbidden for a role above the creator's, InvalidRequest for a lifetime
-    beyond the parent's, NotSignedIn when the parent was revoked meanwhile.
+    that is less. projects: names of those that it is limited to; None for no limit but the parent's.
+    Raises Forbidden for a role above the creator's, InvalidRequest for a lifetime beyond the parent's
+    or the longest of a service account, and for a project that the creator does not see, NotSignedIn
+    when the parent was revoked meanwhile.
     """
+    if user.kind == "service":
+        _require_service_lifetime(lifetime)
     role = role or own_role
     if lower_role(role, own_role) != role:
         raise Forbidden(
@@ -76,18 +89,93 @@ def create_api_token(
         expires_at=_end(session, lifetime, DEFAULT_LIFETIME, parent_id, now, "expires_in_days"),
         parent_id=parent_id,
     )
+    limits = _limits(session, projects, parent_id)
+    if limits is not None and role == "metrics":
+        raise InvalidRequest(
+            "tokens.metrics_limited",
+            "A token of the role metrics reads the metrics of the whole server, and cannot be limited to "
+            "projects.",
+            fields=[FieldProblem("projects", "must be left out for the role metrics")],
+        )
+    token.is_limited = limits is not None
     session.add(token)
     session.flush()
+    session.add_all(ApiTokenProjectRow(token_id=token.id, project_id=id) for id in limits or ())
+    detail = {"name": name, "role": role, "user": user.username}
+    if limits is not None:
+        detail["projects"] = ", ".join(sorted(limits.values()))
     audit.record(
         session,
         actor=actor,
         action="tokens.created",
         subject=f"token:{token.id}",
-        detail={"name": name, "role": role, "user": user.username},
+        detail=detail,
         remote_addr=remote_addr,
         now=now,
     )
     return token, secret
+
+
+def projects_of(session: Session, tokens: Sequence[ApiTokenRow]) -> dict[int, list[str] | None]:
+    """Return the names of the projects that each token is limited to, as far as the caller sees them;
+    None for a token without this limit."""
+    found: dict[int, list[str] | None] = {t.id: [] if t.is_limited else None for t in tokens}
+    query = (
+        select(ApiTokenProjectRow.token_id, ProjectRow.name)
+        .join(ProjectRow, ProjectRow.id == ApiTokenProjectRow.project_id)
+        .where(ApiTokenProjectRow.token_id.in_([t.id for t in tokens if t.is_limited]))
+        .order_by(ProjectRow.name)
+    )
+    for token_id, name in session.execute(query):
+        names = found[token_id]
+        if names is not None:
+            names.append(name)
+    return found
+
+
+def _limits(
+    session: Session, names: Sequence[str] | None, parent_id: int | None
+) -> Mapping[int, str] | None:
+    """Return the projects, by id, that a new token is limited to; None for no limit.
+
+    They are locked, so that none is deleted before the token is there.
+    """
+    query = select(ProjectRow.id, ProjectRow.name).with_for_update(key_share=True)
+    if names is None:
+        parent = session.get(ApiTokenRow, parent_id) if parent_id is not None else None
+        if parent is None or not parent.is_limited:
+            return None
+        ids = access.limits_of(session, parent.id)
+        rows = session.execute(query.where(ProjectRow.id.in_(ids)))
+        return {row.id: row.name for row in rows}
+    # A limited parent sees no other projects: what it may not give away is answered as what is not there.
+    found = {name: id for id, name in session.execute(query.where(ProjectRow.name.in_(names)))}
+    hint = "`muster project list` shows the projects that you can name."
+    missing = {place: name for place, name in enumerate(names) if name not in found}
+    if missing:
+        raise InvalidRequest(
+            "tokens.no_project",
+            f"There is no project {next(iter(missing.values()))!r} to limit the token to.",
+            hint=hint,
+            fields=[
+                FieldProblem(f"projects.{place}", f"there is no project {name!r}", hint)
+                for place, name in missing.items()
+            ],
+        )
+    return {id: name for name, id in found.items()}
+
+
+def _require_service_lifetime(lifetime: dt.timedelta | None) -> None:
+    if lifetime is None or lifetime <= SERVICE_TOKEN_MAX:
+        return
+    most = SERVICE_TOKEN_MAX.days
+    raise InvalidRequest(
+        "tokens.lasts_too_long",
+        f"A token of a service account is valid for at most {most} days, and {lifetime.days} were asked "
+        "for.",
+        hint=f"Ask for {most} days or less, and replace the token before it ends.",
+        fields=[FieldProblem("expires_in_days", f"must be at most {most} for a service account")],
+    )
 
 
 def _end(
@@ -128,12 +216,14 @@ def revoke_api_token(
     actor: str,
     now: dt.datetime,
     own_role: TokenRole = "admin",
+    limited_by: int | None = None,
     remote_addr: str = "",
 ) -> None:
     """End a token now, and all that it made.
 
-    user_id: only a token of that user. own_role: only one that does not rank above this. Raises
-    NotFound, and Forbidden for one that ranks above.
+    user_id: only a token of that user. own_role: only one that does not rank above this. limited_by:
+    the limited token that asks, which revokes only those that are limited to the same projects or
+    fewer. Raises NotFound, and Forbidden for one that ranks above or sees more.
     """
     token = session.get(ApiTokenRow, token_id)
     if (
@@ -146,6 +236,15 @@ def revoke_api_token(
         raise Forbidden(
             "tokens.role_too_high",
             f"A {own_role} cannot revoke a token with the role {token.role!r}.",
+            hint="Sign in to revoke it.",
+        )
+    if limited_by is not None and not (
+        token.is_limited
+        and access.limits_of(session, token_id) <= access.limits_of(session, limited_by)
+    ):
+        raise Forbidden(
+            "tokens.sees_more",
+            "A token that is limited to projects cannot revoke one that sees more.",
             hint="Sign in to revoke it.",
         )
     _revoke(session, [token_id], actor=actor, remote_addr=remote_addr, now=now)
