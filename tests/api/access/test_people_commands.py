@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
 import pytest
+
+from muster_server import clock
+from muster_server.services.core.accounts import auth
 
 
 @pytest.fixture
@@ -58,6 +62,24 @@ def test_a_service_account_and_its_tokens(ok, muster, project, client):
     assert json.loads(ok("token", "list", "--for", "ci", "--json", as_="admin"))[0]["expires_soon"]
     assert "Revoked" in ok("token", "revoke", str(made["id"]), as_="admin")
     assert "No tokens." in ok("token", "list", "--for", "ci", as_="admin")
+
+
+def test_sessions_are_listed_and_ended(ok, muster, database, make_user_token):
+    make_user_token("member", username="ben")
+    with database.transaction() as session:
+        user = auth.find_user(session, "ben")
+        auth.start_session(
+            session, user_id=user.id, lifetime=dt.timedelta(hours=1), now=clock.now(),
+            remote_addr="10.0.0.9", user_agent="Firefox/1",
+        )  # fmt: skip
+    listed = ok("session", "list", "--for", "ben", as_="admin")
+    assert "Firefox/1" in listed
+    assert "10.0.0.9" in listed
+    (one,) = json.loads(ok("session", "list", "--for", "ben", "--json", as_="admin"))
+    assert "Ended session" in ok("session", "end", one["id"], as_="admin")
+    assert "No sessions." in ok("session", "list", "--for", "ben", as_="admin")
+    assert "No sessions." in ok("session", "list")
+    assert "There is no session" in str(muster("session", "end", one["id"]).exception)
 
 
 @pytest.mark.parametrize(

@@ -251,6 +251,7 @@ def test_it_changes_nothing_that_belongs_to_no_project(boss, vision, connect, ma
         ("PATCH", "projects/vision", {"weight": 2.0}),
         ("GET", "audit", None),
         ("GET", "retention", None),
+        ("GET", "sessions", None),
         ("PUT", "secrets/KEY", {"value": "v"}),
         ("POST", "auth/password", {"new_password": PASSWORD}),
         ("POST", "views", {"page": "experiments", "name": "v", "query": ""}),
@@ -360,3 +361,52 @@ def test_the_rows_of_a_deleted_project_are_gone(limited, database):
         delete_project(session, "vision")
     with database.read() as session:
         assert session.scalars(select(ApiTokenProjectRow)).all() == []
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def test_sessions_are_listed_and_ended(boss, connect, database):
+    with database.transaction() as session:
+        secret = auth.create_sign_in_token(session, username="boss", now=clock.now())
+    phone = connect(address="10.0.0.9")
+    agent = "Phone" + "y" * 300
+    reply = phone.post(
+        "/api/v1/auth/one-time", json={"token": secret}, headers={"User-Agent": agent}
+    )
+    assert reply.status_code == 200
+    shown = {one["is_current"]: one for one in boss.get("/api/v1/sessions").json()["items"]}
+    assert (shown[True]["user_agent"], shown[False]["remote_addr"]) == ("Firefox/1", "10.0.0.9")
+    assert shown[False]["user_agent"] == agent[:200]
+    stored = {hash_secret(value) for value in (*boss.cookies.values(), *phone.cookies.values())}
+    assert not {one["id"] for one in shown.values()} & stored
+    assert boss.delete(f"/api/v1/sessions/{shown[False]['id']}").status_code == 204
+    assert phone.get("/api/v1/auth/me").status_code == 401
+    assert [one["is_current"] for one in boss.get("/api/v1/sessions").json()["items"]] == [True]
+    again = boss.delete(f"/api/v1/sessions/{shown[False]['id']}")
+    assert error_of(again, 404)["code"] == "sessions.not_found"
+    assert boss.delete("/api/v1/sessions/everything").status_code == 422
+
+
+def test_who_may_end_a_session(boss, member_client, make_user_token, connect, settings):
+    (mine,) = boss.get("/api/v1/sessions").json()["items"]
+    path = f"/api/v1/sessions/{mine['id']}"
+    assert error_of(member_client.delete(path), 404)["code"] == "sessions.not_found"
+    viewer = connect(token=make_user_token("admin", username="boss", token_role="viewer"))
+    assert [one["id"] for one in viewer.get("/api/v1/sessions").json()["items"]] == [mine["id"]]
+    assert error_of(viewer.delete(path), 403)["code"] == "sessions.role_too_high"
+    root = connect(token=make_user_token("admin", username="root"))
+    boss_id = boss.get("/api/v1/auth/me").json()["id"]
+    assert len(root.get(f"/api/v1/users/{boss_id}/sessions").json()["items"]) == 1
+    assert member_client.get(f"/api/v1/users/{boss_id}/sessions").status_code == 403
+    assert root.delete(path).status_code == 204
+    assert boss.get("/api/v1/auth/me").status_code == 401
+
+
+def test_sessions_that_have_ended_are_not_listed(boss, database, settings):
+    idle = dt.timedelta(seconds=settings.session_idle_s)
+    with database.read() as session:
+        user_id = session.scalars(select(UserRow.id).where(UserRow.username == "boss")).one()
+        assert len(auth.list_sessions(session, user_id, idle=idle, now=clock.now())) == 1
+        later = clock.now() + idle
+        assert auth.list_sessions(session, user_id, idle=idle, now=later) == []

@@ -78,6 +78,7 @@ GROUPS = {
     "deploy": ("muster_models.cli.deployments", "app"),
     "agent": ("cluster", "agent_app"),
     "token": ("cluster", "token_app"),
+    "session": ("people", "session_app"),
     "trace": ("muster.cli.commands.analysis.trace", "app"),
 }
 """Group of commands → its module in `commands`, and the Typer there. A name with dots is a module of

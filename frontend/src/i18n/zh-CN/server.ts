@@ -47,6 +47,8 @@ export const errors: Readonly<Record<string, string>> = {
   "tokens.lasts_too_long": "服务账号的令牌最多有效 365 天。",
   "tokens.sees_more": "仅限于项目的令牌不能撤销权限范围更大的令牌。",
   "tokens.of_a_person": "个人的令牌由其本人创建和查看；请为程序添加服务账号。",
+  "sessions.not_found": "你没有这个会话。",
+  "sessions.role_too_high": "令牌不能结束角色更高的会话。",
   "join_tokens.not_found": "没有这个加入令牌。",
   "users.not_found": "没有这个用户，或已被移除。",
   "users.name_taken": "已有同名用户。",

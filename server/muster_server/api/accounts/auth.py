@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import anyio.to_thread
-from fastapi import APIRouter, Request, Response, status
+from fastapi import APIRouter, Path, Request, Response, status
 from sqlalchemy.orm import Session
 
 from muster import __version__
@@ -22,10 +22,13 @@ from muster_server.schemas.accounts.auth import (
     MeOut,
     OneTimeIn,
     PasswordIn,
+    SessionOut,
     SetupIn,
 )
+from muster_server.schemas.base import Page
 from muster_server.security import passwords
 from muster_server.security.cookies import clear_session_cookie, set_session_cookie
+from muster_server.security.principal import Principal
 from muster_server.security.rate_limits import SignInLimits
 from muster_server.services.core.accounts import auth, openid
 from muster_server.services.core.accounts.identity import lower_user_role
@@ -85,7 +88,7 @@ async def setup(
                 remote_addr=addr,
                 now=now,
             )
-            return _start(session, user, config, now)
+            return _start(session, user, request, config, now)
 
     me, secret = await password_work(request, work)
     set_session_cookie(response, secret, config)
@@ -129,7 +132,7 @@ async def login(
                 remote_addr=addr,
                 now=now,
             )
-            return _start(session, user, config, now)
+            return _start(session, user, request, config, now)
 
     me, secret = await password_work(request, work)
     limits.forgive(addr, body.username)
@@ -147,7 +150,7 @@ def one_time_sign_in(
     try:
         with db.transaction() as session:
             user = auth.use_sign_in_token(session, token=body.token, remote_addr=addr, now=now)
-            me, secret = _start(session, user, config, now)
+            me, secret = _start(session, user, request, config, now)
     except NotSignedIn:
         note_refusal(request, "auth.link_refused", "sign-in link")
         raise
@@ -166,6 +169,43 @@ def logout(response: Response, db: Db, config: Config, me: Me) -> None:
         with db.transaction() as session:
             auth.end_session(session, me.session_hash)
     clear_session_cookie(response, config)
+
+
+@router.get("/sessions", summary="Your sessions")
+def list_sessions(db: Db, config: Config, me: Me) -> Page[SessionOut]:
+    """List the browsers in which you are signed in, the last used first."""
+    assert me.user_id is not None
+    with db.read() as session:
+        return sessions_out(session, me.user_id, config, me)
+
+
+@router.delete(
+    "/sessions/{session_id}",
+    summary="End a session",
+    status_code=status.HTTP_204_NO_CONTENT,
+)
+def end_session(
+    session_id: Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")], db: Db, me: Me, addr: RemoteAddr
+) -> None:
+    """End a session of yours, or anybody's as an administrator: its browser is signed out at once. A
+    token ends none of a user with a higher role."""
+    with db.transaction() as session:
+        auth.end_listed_session(
+            session, session_id, principal=me, remote_addr=addr, now=clock.now()
+        )
+
+
+def sessions_out(
+    session: Session, user_id: int, config: Settings, me: Principal
+) -> Page[SessionOut]:
+    """Return the sessions of a user; there are few enough for one page."""
+    idle = dt.timedelta(seconds=config.session_idle_s)
+    rows = auth.list_sessions(session, user_id, idle=idle, now=clock.now())
+    items = [
+        SessionOut.from_row(row, id=row.public_id, is_current=row.secret_hash == me.session_hash)
+        for row in rows
+    ]
+    return Page(items=items, next=None)
 
 
 @router.get("/auth/me", summary="Who you are and what you may do")
@@ -224,9 +264,7 @@ async def change_password(
             )
             if me.session_hash is None:
                 return None
-            return auth.start_session(
-                session, user_id=user_id, lifetime=session_lifetime(config), now=now
-            )
+            return new_session(session, user_id, request, config, now)
 
     secret = await password_work(request, work)
     sign_in_limits(request).forgive(addr, me.name)
@@ -252,17 +290,26 @@ def _note_failed(request: Request, db: Database, username: str, reason: str) -> 
 
 
 def _start(
-    session: Session, user: UserRow, config: Settings, now: dt.datetime
+    session: Session, user: UserRow, request: Request, config: Settings, now: dt.datetime
 ) -> tuple[MeOut, str]:
-    secret = auth.start_session(
-        session, user_id=user.id, lifetime=session_lifetime(config), now=now
+    return _me(session, user, user.role), new_session(session, user.id, request, config, now)
+
+
+def new_session(
+    session: Session, user_id: int, request: Request, config: Settings, now: dt.datetime
+) -> str:
+    """Return the secret of a new session of the browser that asks."""
+    return auth.start_session(
+        session,
+        user_id=user_id,
+        lifetime=dt.timedelta(seconds=config.session_max_s),
+        now=now,
+        remote_addr=request.client.host if request.client is not None else "",
+        user_agent=request.headers.get("user-agent", ""),
     )
-    return _me(session, user, user.role), secret
 
 
-def _me(
-    session: Session, user: UserRow, acting_role: str, *, is_limited: bool = False
-) -> MeOut:
+def _me(session: Session, user: UserRow, acting_role: str, *, is_limited: bool = False) -> MeOut:
     role = lower_user_role(acting_role, user.role)
     return MeOut(
         id=user.id,
@@ -284,10 +331,6 @@ def _check_strength(password: str, username: str) -> None:
     problem = passwords.password_problem(password, username=username)
     if problem is not None:
         raise auth.weak_password(problem)
-
-
-def session_lifetime(config: Settings) -> dt.timedelta:
-    return dt.timedelta(seconds=config.session_max_s)
 
 
 def sign_in_limits(request: Request) -> SignInLimits:

@@ -29,7 +29,7 @@ from muster_server.settings import Settings
 
 from ..http.deps import Config, Db, Me, RemoteAddr
 from ..http.refusals import note_refusal
-from .auth import session_lifetime, sign_in_limits
+from .auth import new_session, sign_in_limits
 
 log = structlog.get_logger(__name__)
 router = APIRouter(tags=["auth"])
@@ -124,9 +124,7 @@ async def finish_openid(request: Request, db: Db, config: Config, addr: RemoteAd
             )
             response = RedirectResponse(to, 303)
             if connects is None:
-                secret = auth.start_session(
-                    session, user_id=user.id, lifetime=session_lifetime(config), now=now
-                )
+                secret = new_session(session, user.id, request, config, now)
                 session.flush()
                 keys = key_ring_or_none(config)
                 openid.bind(session, secret, identity, found.refresh_token, keys=keys, now=now)

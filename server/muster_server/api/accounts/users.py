@@ -11,6 +11,7 @@ from muster_server.db.models import UserRow
 from muster_server.domain.accounts import AccountKind
 from muster_server.schemas.accounts.auth import (
     AuditOut,
+    SessionOut,
     TokenCreated,
     TokenIn,
     TokenOut,
@@ -24,8 +25,8 @@ from muster_server.services.core import audit
 from muster_server.services.core.accounts import auth, tokens, users
 from muster_server.services.core.accounts.identity import lower_role, lower_user_role
 
-from ..http.deps import Cursor, Db, Id, Limit, Me, RemoteAddr
-from .auth import password_work
+from ..http.deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
+from .auth import password_work, sessions_out
 from .tokens import lifetime, token_created, tokens_out
 
 router = APIRouter(tags=["users"])
@@ -132,6 +133,13 @@ def create_user_token(user_id: Id, body: TokenIn, db: Db, me: Me, addr: RemoteAd
             now=clock.now(),
         )
         return token_created(session, row, secret)
+
+
+@router.get("/users/{user_id}/sessions", summary="The sessions of a user")
+def list_user_sessions(user_id: Id, db: Db, config: Config, me: Me) -> Page[SessionOut]:
+    with db.read() as session:
+        user = users.get_user(session, user_id)
+        return sessions_out(session, user.id, config, me)
 
 
 @router.get("/audit", summary="Who did what, newest first")

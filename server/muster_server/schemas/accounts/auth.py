@@ -82,6 +82,22 @@ class ProviderPage(Output):
     """Page of the OpenID provider; open it in the browser."""
 
 
+class SessionOut(Output):
+    """A browser in which somebody is signed in."""
+
+    id: str
+    created_at: dt.datetime
+    last_seen_at: dt.datetime
+    """Time of the last request, to within a minute."""
+    expires_at: dt.datetime
+    remote_addr: str
+    """Address that signed in; empty for a session from before addresses were kept."""
+    user_agent: str
+    """What the browser calls itself, cut to 200 characters; empty if it is not known."""
+    is_current: bool
+    """Whether this request belongs to the session."""
+
+
 class UserIn(Input):
     username: Username
     password: Password | None = None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 user_app = typer.Typer(no_args_is_help=True, help="Users and their roles (administrators).")
 group_app = typer.Typer(no_args_is_help=True, help="Groups of users, to be members of projects.")
+session_app = typer.Typer(no_args_is_help=True, help="Browsers in which you are signed in.")
 member_app = typer.Typer(no_args_is_help=True, help="Members of a project.")
 
 ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Name of the project.")]
@@ -146,6 +147,39 @@ def user_set(
         changed = client.patch(f"/users/{find_user(client, name)}", changes)
     state = "active" if changed["is_active"] else "inactive"
     report(changed, f"{name}: {changed['role']}, {state}", as_json=as_json)
+
+
+@session_app.command("list")
+def session_list(
+    user: Annotated[
+        str | None,
+        typer.Option("--for", metavar="NAME", help="Somebody instead of you (administrators)."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the sessions of your browsers, the last used first."""
+    with client_of_environment() as client:
+        path = "/sessions" if user is None else f"/users/{find_user(client, user)}/sessions"
+        found = client.get(path)["items"]
+    columns: dict[str, Cell[Any]] = {
+        "id": "id",
+        "seen": ("last_seen_at", last_use),
+        "signed in": ("created_at", age),
+        "address": lambda row: row["remote_addr"] or "–",
+        "browser": lambda row: row["user_agent"] or "–",
+    }
+    print_rows(found, columns, as_json=as_json, empty="No sessions.")
+
+
+@session_app.command("end")
+def session_end(
+    session_id: Annotated[str, typer.Argument(metavar="ID", help="From `muster session list`.")],
+    as_json: JsonOption = False,
+) -> None:
+    """End a session: its browser is signed out (yours, or anybody's as an administrator)."""
+    with client_of_environment() as client:
+        client.delete(f"/sessions/{_quoted(session_id)}")
+    report({"id": session_id, "ended": True}, f"Ended session {session_id}.", as_json=as_json)
 
 
 @group_app.command("list")

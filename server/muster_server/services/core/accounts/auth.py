@@ -17,6 +17,7 @@ from muster_server.security.tokens import hash_secret, mint, mint_session_secret
 
 from .. import audit
 from . import tokens
+from .identity import lower_role
 
 SETUP_TOKEN_LIFETIME = dt.timedelta(minutes=30)
 SIGN_IN_TOKEN_LIFETIME = dt.timedelta(minutes=30)
@@ -266,6 +267,55 @@ def start_session(
         )
     )
     return secret
+
+
+def list_sessions(
+    session: Session, user_id: int, *, idle: dt.timedelta, now: dt.datetime
+) -> list[SessionRow]:
+    """Return the sessions of a user that are valid now, the last used first: SESSIONS_PER_USER at most."""
+    query = select(SessionRow).where(
+        SessionRow.user_id == user_id,
+        SessionRow.expires_at > now,
+        SessionRow.last_seen_at > now - idle,
+    )
+    return list(session.scalars(query.order_by(SessionRow.last_seen_at.desc())))
+
+
+def end_listed_session(
+    session: Session, public_id: str, *, principal: Principal, remote_addr: str, now: dt.datetime
+) -> None:
+    """End a session of the caller or, for an administrator, of anybody.
+
+    Raises NotFound, and Forbidden for a token that ranks below the user of the session.
+    """
+    found = session.execute(
+        select(SessionRow, UserRow)
+        .join(UserRow, UserRow.id == SessionRow.user_id)
+        .where(SessionRow.public_id == public_id)
+    ).one_or_none()
+    if found is None or (principal.role != "admin" and found[1].id != principal.user_id):
+        raise NotFound(
+            "sessions.not_found",
+            f"There is no session {public_id!r} of yours.",
+            hint="`muster session list` shows your sessions.",
+        )
+    row, user = found
+    if lower_role(principal.role, user.role) != user.role:
+        raise Forbidden(
+            "sessions.role_too_high",
+            f"A token with the role {principal.role} cannot end a session with the role {user.role}.",
+            hint="Sign in to end it.",
+        )
+    session.delete(row)
+    audit.record(
+        session,
+        actor=principal.actor,
+        action="auth.session_ended",
+        subject=f"user:{user.username}",
+        detail={"session": public_id},
+        remote_addr=remote_addr,
+        now=now,
+    )
 
 
 def end_session(session: Session, secret_hash: str) -> None:
