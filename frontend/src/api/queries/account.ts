@@ -57,6 +57,27 @@ export const tokens = queryOptions({
     ),
 });
 
+/** API tokens of a service account, for administrators. */
+export const accountTokens = (userId: number) =>
+  queryOptions({
+    queryKey: ["tokens", userId],
+    queryFn: ({ signal }) =>
+      allPages("tokens", (cursor) =>
+        unwrap(
+          client.GET("/api/v1/users/{user_id}/tokens", {
+            params: { path: { user_id: userId }, query: { cursor, limit: 200 } },
+            signal,
+          }),
+        ),
+      ),
+  });
+
+/** Browsers in which the user is signed in. */
+export const sessions = queryOptions({
+  queryKey: ["sessions"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/v1/sessions", { signal })),
+});
+
 /** Secrets of the user, or of a project: at most 200. Nothing returns their values. */
 export const secrets = (project?: string) =>
   queryOptions({

@@ -10,6 +10,7 @@ import { ErrorNotice } from "../../components/QueryView";
 import { LANGUAGES, type Language, setLanguage } from "../../i18n";
 import { MIN_PASSWORD } from "../../lib/access";
 import { usePref } from "../../lib/prefs";
+import { Sessions } from "./access/Sessions";
 import layout from "../../components/layout.module.css";
 
 export function Preferences() {
@@ -59,9 +60,12 @@ export function Preferences() {
     ],
   ];
   return (
-    <Section>
-      <KeyValues items={rows} />
-    </Section>
+    <>
+      <Section>
+        <KeyValues items={rows} />
+      </Section>
+      <Sessions />
+    </>
   );
 }
 

@@ -26,6 +26,7 @@ export const administration = {
         one_time_sign_in: "Signed in with a link",
         password_changed: "Changed the password",
         password_refused: "A wrong current password was refused",
+        session_ended: "Ended a session",
         setup: "Set up Muster",
         sign_in_token_created: "Created a sign-in link",
         token_refused: "A token was refused",

@@ -28,6 +28,7 @@ export const administration: Same<typeof english> = {
         one_time_sign_in: "用链接登录",
         password_changed: "修改密码",
         password_refused: "当前密码错误",
+        session_ended: "结束会话",
         setup: "完成首次设置",
         sign_in_token_created: "创建登录链接",
         token_refused: "令牌被拒绝",

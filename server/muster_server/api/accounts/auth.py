@@ -173,7 +173,6 @@ def logout(response: Response, db: Db, config: Config, me: Me) -> None:
 
 @router.get("/sessions", summary="Your sessions")
 def list_sessions(db: Db, config: Config, me: Me) -> Page[SessionOut]:
-    """List the browsers in which you are signed in, the last used first."""
     assert me.user_id is not None
     with db.read() as session:
         return sessions_out(session, me.user_id, config, me)
@@ -187,8 +186,8 @@ def list_sessions(db: Db, config: Config, me: Me) -> Page[SessionOut]:
 def end_session(
     session_id: Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")], db: Db, me: Me, addr: RemoteAddr
 ) -> None:
-    """End a session of yours, or anybody's as an administrator: its browser is signed out at once. A
-    token ends none of a user with a higher role."""
+    """Sign a browser of yours out, or anybody's as an administrator. A token ends no session of a higher
+    role."""
     with db.transaction() as session:
         auth.end_listed_session(
             session, session_id, principal=me, remote_addr=addr, now=clock.now()

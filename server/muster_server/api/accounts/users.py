@@ -52,8 +52,7 @@ def list_users(
     status_code=status.HTTP_201_CREATED,
 )
 async def create_user(body: UserIn, request: Request, db: Db, me: Me, addr: RemoteAddr) -> UserOut:
-    """Add a person, who signs in with the password, or a service account for a program, which has no
-    password and works with tokens that administrators make for it."""
+    """Add a person, who has a password, or a service account, which has none and cannot be an administrator."""
     password = body.password
     users.require_possible(body.kind, role=body.role, has_password=password is not None)
     if password is not None:
@@ -115,8 +114,7 @@ def list_user_tokens(
     status_code=status.HTTP_201_CREATED,
 )
 def create_user_token(user_id: Id, body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreated:
-    """Create an API token of a service account, with its role at most. The secret is in this response
-    and nowhere else. A token that is created with a token of yours ends with that one."""
+    """Create a token of a service account. Created with a token of yours, it ends with that one."""
     with db.transaction() as session:
         user = users.get_service_account(session, user_id)
         row, secret = tokens.create_api_token(

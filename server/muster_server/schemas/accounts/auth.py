@@ -83,17 +83,14 @@ class ProviderPage(Output):
 
 
 class SessionOut(Output):
-    """A browser in which somebody is signed in."""
-
     id: str
     created_at: dt.datetime
     last_seen_at: dt.datetime
-    """Time of the last request, to within a minute."""
     expires_at: dt.datetime
     remote_addr: str
-    """Address that signed in; empty for a session from before addresses were kept."""
+    """Address that signed in; empty if it is not known."""
     user_agent: str
-    """What the browser calls itself, cut to 200 characters; empty if it is not known."""
+    """What the browser calls itself, in up to 200 characters."""
     is_current: bool
     """Whether this request belongs to the session."""
 
@@ -101,11 +98,9 @@ class SessionOut(Output):
 class UserIn(Input):
     username: Username
     password: Password | None = None
-    """Password of a person; a service account has none."""
+    """Password of a person."""
     role: Role = "member"
-    """Role; a service account cannot be an administrator."""
     kind: AccountKind = "person"
-    """A person, or a service account for a program, which does not sign in and has tokens alone."""
     description: Description = ""
 
 
@@ -135,9 +130,8 @@ class TokenIn(Input):
     another token expires with that one at the latest: if less than 90 days remain, that is the default,
     and more is refused."""
     projects: Annotated[list[ProjectName], Field(min_length=1, max_length=20)] | None = None
-    """Projects that the token is limited to: it sees and changes nothing of any other project, and
-    nothing that belongs to no project. Not limited if left out, unless it is created with a token that
-    is: then it has the same limit."""
+    """Projects that the token is limited to. If left out, it has the limit of the token that creates it,
+    if any."""
 
 
 class TokenOut(Output):
@@ -151,10 +145,9 @@ class TokenOut(Output):
     parent_id: int | None
     """The token that created this one and limits its lifetime; null if you created it yourself."""
     projects: list[str] | None
-    """Projects that the token is limited to, of those that you see; null if it is not limited. Once all
-    have been deleted the list is empty, and the token sees nothing."""
+    """Projects that the token is limited to, of those that you see; null if it is not limited."""
     expires_soon: bool
-    """Whether the token expires within 7 days."""
+    """Whether it expires within 7 days."""
 
 
 class TokenCreated(TokenOut):

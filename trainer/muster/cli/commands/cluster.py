@@ -71,9 +71,7 @@ def agent_token(
 
 ForOption = Annotated[
     str | None,
-    typer.Option(
-        "--for", metavar="NAME", help="A service account instead of you (administrators)."
-    ),
+    typer.Option("--for", metavar="NAME", help="A service account (administrators)."),
 ]
 
 
@@ -96,14 +94,14 @@ def token_create(
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option("--expires", metavar="TIME", help="The same as days or weeks: 30d, 2w."),
+        typer.Option("--expires", metavar="TIME", help="As 30d or 2w."),
     ] = None,
     project: Annotated[
         list[str] | None,
         typer.Option(
             "--project",
             metavar="P",
-            help="Limit the token to this project; repeat it for up to 20. It sees no other.",
+            help="Limit it to this project; up to 20 times.",
         ),
     ] = None,
     account: ForOption = None,

@@ -95,7 +95,7 @@ def user_add(
         bool,
         typer.Option(
             "--service",
-            help="Add a service account for a program: it has tokens and no password.",
+            help="A service account: it has tokens and no password.",
         ),
     ] = False,
     description: DescriptionOption = None,
@@ -135,8 +135,7 @@ def user_set(
     description: DescriptionOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change the role or the description of a user, or deactivate one. Other rights end the user's
-    sessions."""
+    """Change a user, or deactivate one. Other rights end the user's sessions."""
     changes: dict[str, Any] = {"role": role, "is_active": active, "description": description}
     changes = {key: value for key, value in changes.items() if value is not None}
     if not changes:
@@ -153,11 +152,11 @@ def user_set(
 def session_list(
     user: Annotated[
         str | None,
-        typer.Option("--for", metavar="NAME", help="Somebody instead of you (administrators)."),
+        typer.Option("--for", metavar="NAME", help="Of somebody else (administrators)."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the sessions of your browsers, the last used first."""
+    """List your sessions, the last used first."""
     with client_of_environment() as client:
         path = "/sessions" if user is None else f"/users/{find_user(client, user)}/sessions"
         found = client.get(path)["items"]
@@ -176,7 +175,7 @@ def session_end(
     session_id: Annotated[str, typer.Argument(metavar="ID", help="From `muster session list`.")],
     as_json: JsonOption = False,
 ) -> None:
-    """End a session: its browser is signed out (yours, or anybody's as an administrator)."""
+    """End a session: its browser is signed out."""
     with client_of_environment() as client:
         client.delete(f"/sessions/{_quoted(session_id)}")
     report({"id": session_id, "ended": True}, f"Ended session {session_id}.", as_json=as_json)

@@ -1,10 +1,11 @@
-import { Button, NumberInput, Select, TextInput } from "@mantine/core";
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Button, MultiSelect, NumberInput, Select, TextInput } from "@mantine/core";
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import type { TFunction } from "i18next";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../../api/client";
-import { me, tokens } from "../../../api/queries";
+import { accountTokens, me, projects, tokens } from "../../../api/queries";
 import { Code, Empty, Notice, Section } from "../../../components/basics";
 import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
 import { actions, column, DataTable, lead } from "../../../components/tables/DataTable";
@@ -14,31 +15,47 @@ import { rolesUpTo } from "./roles";
 import layout from "../../../components/layout.module.css";
 
 type Token = Schemas["TokenOut"];
+type Account = Schemas["UserOut"];
 
-export function Tokens() {
+const DAYS_MAX = 3650;
+const DAYS_MAX_SERVICE = 365;
+const PROJECTS_MAX = 20;
+
+/** The user's own tokens, or those of a service account. */
+export function Tokens({ account }: { account?: Account }) {
   return (
     <>
-      <TokenForm />
-      <TokenList />
+      <TokenForm account={account} />
+      <TokenList account={account} />
     </>
   );
 }
 
 /** Creates a token, and shows its secret once. */
-function TokenForm() {
+function TokenForm({ account }: { account: Account | undefined }) {
   const { t } = useTranslation();
   const queryClient = useQueryClient();
-  const user = useQuery(me).data;
+  const self = useQuery(me).data;
+  const user = account ?? self;
+  const known = useInfiniteQuery(projects).data?.pages.flatMap((page) => page.items.map((item) => item.name)) ?? [];
+  const [limits, setLimits] = useState<string[]>([]);
   const [name, setName] = useState("");
   const [days, setDays] = useState<number | string>(90);
   const [role, setRole] = useState<string | null>(null);
   const create = useMutation({
-    mutationFn: () =>
-      unwrap(
-        client.POST("/api/v1/tokens", {
-          body: { name, expires_in_days: Number(days), role: (role as Token["role"] | null) ?? undefined },
-        }),
-      ),
+    mutationFn: () => {
+      const body = {
+        name,
+        expires_in_days: Number(days),
+        role: (role as Token["role"] | null) ?? undefined,
+        projects: limits.length > 0 ? limits : undefined,
+      };
+      return unwrap(
+        account === undefined
+          ? client.POST("/api/v1/tokens", { body })
+          : client.POST("/api/v1/users/{user_id}/tokens", { params: { path: { user_id: account.id } }, body }),
+      );
+    },
     onSuccess: async () => {
       setName("");
       await queryClient.invalidateQueries({ queryKey: ["tokens"] });
@@ -49,7 +66,7 @@ function TokenForm() {
     create.mutate();
   };
   return (
-    <Section title={t("tokens.create")}>
+    <Section title={account ? t("tokens.createFor", { name: account.username }) : t("tokens.create")}>
       <form onSubmit={submit} className={layout["fields"]} data-testid="token-form">
         <TextInput
           label={t("tokens.name")}
@@ -59,7 +76,7 @@ function TokenForm() {
           withAsterisk={false}
           maxLength={128}
           w={220}
-          placeholder="laptop"
+          placeholder={account ? "nightly" : "laptop"}
         />
         <Select
           label={t("settings.role")}
@@ -69,11 +86,30 @@ function TokenForm() {
           data={rolesUpTo(user?.role).map((value) => ({ value, label: t(`role.${value}`) }))}
           w={140}
         />
-        <NumberInput label={t("tokens.days")} value={days} onChange={setDays} min={1} max={3650} w={120} />
+        <NumberInput
+          label={t("tokens.days")}
+          value={days}
+          onChange={setDays}
+          min={1}
+          max={account ? DAYS_MAX_SERVICE : DAYS_MAX}
+          w={120}
+        />
+        <MultiSelect
+          label={t("tokens.limit")}
+          placeholder={limits.length === 0 ? t("tokens.allProjects") : undefined}
+          value={limits}
+          onChange={setLimits}
+          data={known}
+          maxValues={PROJECTS_MAX}
+          searchable
+          hidePickedOptions
+          w={260}
+        />
         <Button type="submit" loading={create.isPending} disabled={name.trim() === "" || days === ""}>
           {t("tokens.createButton")}
         </Button>
       </form>
+      <p className={`dim ${layout["text"]} ${layout["aboveS"]}`}>{t("tokens.limitHint")}</p>
       {create.error ? <ErrorNotice error={create.error} /> : null}
       {create.data ? (
         <div className={layout["aboveXl"]} data-testid="new-token">
@@ -85,24 +121,31 @@ function TokenForm() {
   );
 }
 
-/** The user's tokens, each with a button that revokes it. */
-function TokenList() {
+/** Tokens, each with a button that revokes it. */
+function TokenList({ account }: { account: Account | undefined }) {
   const { t } = useTranslation();
-  const query = useQuery(tokens);
+  const own = useQuery({ ...tokens, enabled: account === undefined });
+  const theirs = useQuery({ ...accountTokens(account?.id ?? 0), enabled: account !== undefined });
+  const query = account === undefined ? own : theirs;
   const [revoking, setRevoking] = useState<Token | null>(null);
   return (
     <>
-      <Section guide="guides/operations#users" title={t("settings.tab.tokens")}>
+      <Section
+        guide={account ? "guides/operations#service-accounts" : "guides/operations#users"}
+        title={account ? t("tokens.of", { name: account.username }) : t("settings.tab.tokens")}
+      >
         <QueryView query={query}>
           {(data) =>
             data.items.length === 0 ? (
               <Empty
                 title={t("tokens.none")}
                 action={
-                  <Code text={`curl -H "Authorization: Bearer $MUSTER_TOKEN" ${location.origin}/api/v1/cluster`} />
+                  account ? undefined : (
+                    <Code text={`curl -H "Authorization: Bearer $MUSTER_TOKEN" ${location.origin}/api/v1/cluster`} />
+                  )
                 }
               >
-                {t("tokens.noneHint")}
+                {account ? t("tokens.noneHintOf", { name: account.username }) : t("tokens.noneHint")}
               </Empty>
             ) : (
               <DataTable<Token>
@@ -114,12 +157,20 @@ function TokenList() {
                   lead("name", t("tokens.name"), (token) => token.name),
                   column("prefix", t("tokens.prefix"), (token) => <span className="mono">{token.prefix}…</span>),
                   column("role", t("settings.role"), (token) => t(`role.${token.role}`)),
+                  column("projects", t("tokens.projects"), (token) => limitText(token, t)),
                   column("created", t("tokens.created"), (token) => <Ago at={token.created_at} />),
                   column("used", t("tokens.used"), (token) =>
                     token.last_used_at ? <Ago at={token.last_used_at} /> : t("tokens.never"),
                   ),
                   column("expires", t("tokens.expires"), (token) =>
-                    token.expires_at ? <Stamp at={token.expires_at} /> : t("tokens.never"),
+                    token.expires_at ? (
+                      <span className={layout["inline"]}>
+                        <Stamp at={token.expires_at} />
+                        {token.expires_soon ? <span className={layout["warn"]}>{t("tokens.soon")}</span> : null}
+                      </span>
+                    ) : (
+                      t("tokens.never")
+                    ),
                   ),
                   actions("revoke", t("common.rowActions"), (token) => (
                     <Button variant="subtle" color="red" size="compact-xs" onClick={() => setRevoking(token)}>
@@ -147,4 +198,9 @@ function TokenList() {
       ) : null}
     </>
   );
+}
+
+function limitText(token: Token, t: TFunction): string {
+  if (token.projects === null) return t("tokens.allProjects");
+  return token.projects.length === 0 ? t("tokens.noProjects") : token.projects.join(", ");
 }
