@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster_server.domain.messages import Message
+from muster_server.domain.nodes.maintenance import Schedule, Window
 from muster_server.domain.scheduling import (
     Decided,
     Decision,
@@ -64,6 +65,26 @@ def make_node(
     )
     view = NodeView(id=f"id-{name}", name=name, pool=pool, slots=slots)
     return dataclasses.replace(view, **changes)  # type: ignore[arg-type]
+
+
+def make_window(
+    start: float = 0.0, end: float | None = 3600.0, *, id: int = 1, **changes: object
+) -> Window:
+    """A maintenance window from `start` to `end`, in seconds from NOW. Keywords are fields of
+    Window."""
+    values: dict[str, object] = {"reason": "new switch", "running": "checkpoint"}
+    ends_at = None if end is None else at(end)
+    return Window(id=id, starts_at=at(start), ends_at=ends_at, **(values | changes))  # type: ignore[arg-type]
+
+
+def under_windows(
+    windows: Iterable[Window], nodes: Iterable[NodeView], now: dt.datetime = NOW
+) -> list[NodeView]:
+    """The nodes as a snapshot of this moment has them under these windows."""
+    plan = Schedule(windows, now)
+    return [
+        dataclasses.replace(n, maintenance=plan.of_node(node=n.name, pool=n.pool)) for n in nodes
+    ]
 
 
 def make_queued(trial_id: int, slots: int = 1, **changes: object) -> QueuedTrial:

@@ -89,7 +89,7 @@ class ProviderLoop(Loop[list[ProviderSnapshot], AskForPilots | CancelPilot]):
         """Trial → what the provider of its pool does for it."""
 
     def load(self, session: Session, *, lease: Lease, now: dt.datetime) -> list[ProviderSnapshot]:
-        return load_providers(session, self._waiting())
+        return load_providers(session, self._waiting(), now=now)
 
     def rest(self) -> None:
         self.told = {}
@@ -101,7 +101,7 @@ class ProviderLoop(Loop[list[ProviderSnapshot], AskForPilots | CancelPilot]):
         decisions: list[AskForPilots | CancelPilot] = []
         for one in snapshot:
             plan = plan_pilots(one.provider, one.gangs, one.pilots, now=now)
-            told |= plan.told
+            told |= {**plan.told, **one.held}
             decisions += [
                 AskForPilots(pool=one.pool, num=num, owner=owner)
                 for owner, num in plan.owners.items()
@@ -177,7 +177,7 @@ class PilotWorker:
         if self._lease() is None:
             return
         with self._database.read() as session:
-            found = load_providers(session)
+            found = load_providers(session, now=clock.now())
         for one in found:
             self._look_after(one, self._system_of(one.options), now)
 

@@ -97,7 +97,7 @@ class NodeOut(Output):
     """Number of slots that a trial can take now; 0 while the node takes no work (`unavailable`)."""
     unavailable: str | None
     """Why nothing is placed on the node now: its state in lower case, `cordoned`, `draining`,
-    `quarantined` or `unhealthy` (a problem that blocks); null while it takes work."""
+    `maintenance` (a maintenance window is active there), `quarantined` or `unhealthy` (a problem that blocks); null while it takes work."""
     slots: list[SlotOut]
     usage: dict[str, Any] | None
     """Usage reported with the last heartbeat."""

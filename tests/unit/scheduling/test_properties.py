@@ -1,6 +1,7 @@
 """What holds in any cluster, with any queue."""
 
 import dataclasses
+import datetime as dt
 import random
 from collections import Counter
 
@@ -29,6 +30,8 @@ from support.scheduling import (
     make_queued,
     make_running,
     make_snapshot,
+    make_window,
+    under_windows,
 )
 
 POLICY = SchedulerPolicy(grow_after_s=300, age_after_s=600)
@@ -430,3 +433,47 @@ def test_an_elastic_gang_gets_the_largest_size_that_would_fit_by_itself(free, se
 @pytest.mark.parametrize("same", [True, False])
 def test_a_pass_over_nothing(same):
     assert decide(make_snapshot({"a": 2} if same else [])) == []
+
+
+def random_windows(draw):
+    return [
+        make_window(
+            start := draw.randint(-3000, 3000),
+            draw.choice([None, start + draw.randint(1, 3000)]),
+            id=i,
+            running=draw.choice(["keep", "checkpoint"]),
+            pools=draw.choice([(), (), ("default",), ("other",)]),
+            nodes=draw.choice([("n0",), ("n1", "n2"), ("n3",), ()]),
+        )
+        for i in range(draw.randint(0, 3))
+    ]
+
+
+@settings(max_examples=200)
+@given(snapshot=snapshots, seed=st.integers(0, 2**32))
+def test_no_placement_starts_in_or_is_sure_to_reach_into_a_make_window(snapshot, seed):
+    draw = random.Random(seed)
+    windows = random_windows(draw)
+    queue = tuple(
+        dataclasses.replace(
+            t, request=dataclasses.replace(t.request, limit_s=draw.choice([0, 0, 500, 2000]))
+        )
+        for t in snapshot.queue
+    )
+    remembers = Scheduler()
+    for later in (0, 700, 1400):
+        now = NOW + dt.timedelta(seconds=later)
+        there = dataclasses.replace(
+            snapshot, nodes=tuple(under_windows(windows, snapshot.nodes, now)), queue=queue
+        )
+        decided = remembers.run(there, now=now, policy=POLICY)
+        decisions = [*decided.actions, *decided.waits()]
+        assert decisions == schedule(there, now=now, policy=POLICY)
+        limits = {t.trial_id: t.request.limit_s for t in queue}
+        for place in (d for d in decisions if isinstance(d, Placement)):
+            end = now + dt.timedelta(seconds=limits[place.trial_id])
+            for share in place.shares:
+                for w in windows:
+                    if w.covers(node=share.node_name, pool="default"):
+                        assert not w.is_active(now)
+                        assert w.starts_at >= end or w.starts_at <= now or end == now

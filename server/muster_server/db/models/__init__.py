@@ -11,6 +11,7 @@ from .experiments import *
 from .exports import *
 from .identity import *
 from .layer_tables import *
+from .maintenance import *
 from .media import *
 from .notifications import *
 from .outputs import *

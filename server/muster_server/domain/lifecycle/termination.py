@@ -75,6 +75,12 @@ def note_yield(case: TrialCase) -> None:
     """
     if case.yield_kind is not None or case.attempt_state not in YIELDING:
         return
+    here = [
+        case.nodes[a.node_id]
+        for a in case.members
+        if a.node_id in case.nodes and not case.is_finished(a)
+    ]
+    stopped = next((node.stopped_by for node in here if node.stopped_by), "")
     draining = [
         a.node_name
         for a in case.members
@@ -91,6 +97,8 @@ def note_yield(case: TrialCase) -> None:
     elif case.trial.stop_wanted is None and draining:
         verb = "is" if len(draining) == 1 else "are"
         case.set_yield(YieldKind.DRAIN, f"{', '.join(draining)} {verb} being drained")
+    elif case.trial.stop_wanted is None and stopped:
+        case.set_yield(YieldKind.DRAIN, stopped)
 
 
 def tell_members(case: TrialCase) -> None:

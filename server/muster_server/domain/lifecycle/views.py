@@ -78,6 +78,9 @@ class NodeLease:
     """How long the last lease granted to it holds."""
     health: str = "ok"
     scheduling: str = "open"
+    stopped_by: str = ""
+    """Why a maintenance window asks what runs there for its slots, as the end of a sentence; "" if none
+    does."""
     heard_by: str = ""
     """The API server that heard it last; "" when that is not known."""
     reason_code: str = ""

@@ -9,20 +9,28 @@ from muster_server.domain.states import NodeState
 
 ForeignProcesses = Literal["wait", "ignore"]
 """What a pool does about devices that somebody uses outside Muster."""
+MAINTENANCE = "maintenance"
+"""Why a node in an active maintenance window takes no work."""
 USED = "used"
 """Kind of the problem of such a device."""
 
 
-def why_unavailable(*, state: str, scheduling: str, health: str, is_blocked: bool) -> str | None:
+def why_unavailable(
+    *, state: str, scheduling: str, health: str, is_blocked: bool, in_maintenance: bool
+) -> str | None:
     """Return why nothing is placed on a node now, in a word; None when it takes work.
 
-    The word is its state in lower case, `cordoned`, `draining`, `quarantined` or `unhealthy`.
-    is_blocked: a problem keeps new work away (`is_blocked_by`).
+    The word is its state in lower case, `cordoned`, `draining`, `maintenance`, `quarantined` or
+    `unhealthy`.
+    is_blocked: a problem keeps new work away (`is_blocked_by`). in_maintenance: a window is active
+    there (`domain.nodes.maintenance`).
     """
     if state != NodeState.ONLINE:
         return state.lower()
     if scheduling != "open":
         return scheduling
+    if in_maintenance:
+        return MAINTENANCE
     if health == "quarantined":
         return health
     return "unhealthy" if is_blocked else None

@@ -6,12 +6,13 @@ Every reason ends with a part whose code is "help.…": something to do, or that
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from muster_server.domain.messages import Message, shortened
-from muster_server.domain.nodes.availability import on_node
+from muster_server.domain.nodes.availability import MAINTENANCE, on_node
+from muster_server.domain.nodes.maintenance import Window
 from muster_server.domain.scheduling.fitting import Shares, fit
 from muster_server.domain.scheduling.offers import Offer
 from muster_server.domain.scheduling.resources import PoolImages, Request
@@ -176,7 +177,11 @@ class Explainer:
                 Message("pending.no_such_slots", slot_type=request.slot_type),
                 Message("help.other_slots"),
             )
-        section = self._nodes.section(request)
+        closing = self._nodes.closing(request)
+        section = self._nodes.section(request, at_any_time=bool(closing))
+        if closing and fit(request, section.room, at_most=request.least_slots) is not None:
+            (ahead,) = self._ahead(request, closing)
+            return because(ahead, Message("help.maintenance_ahead"))
         totals = {n: self._nodes[n].total for n in section.ordinals.tolist()}
         if (ending := self._ends_too_soon(request, section)) is not None:
             return because(ending, Message("help.time_limit"))
@@ -235,6 +240,7 @@ class Explainer:
         if section not in self._states:
             self._states[section] = self._state_of(section)
         state = self._states[section]
+        state = [*state, *self._ahead(request, self._nodes.closing(request))]
         if section.offer.total >= request.least_slots:
             state = [*state, Message("pending.scattered")]
             uneven = replace(request, uneven=True)
@@ -242,6 +248,8 @@ class Explainer:
                 return _needs(request, state, Message("help.uneven_now"))
         if possible:
             advice = Message("help.wait")
+        elif self._in_maintenance(section):
+            advice = Message("help.maintenance")
         elif self._nodes.shut & set(section.ordinals.tolist()):
             advice = Message("help.open_nodes")
         else:
@@ -316,12 +324,44 @@ class Explainer:
             named.append(Message("pending.on_other_slots", slots=len(found) - NUM_NAMED))
         return named
 
+    def _ahead(self, request: Request, closing: Sequence[int]) -> list[Message]:
+        """Return that a maintenance keeps a request off nodes; nothing where there are none."""
+        windows = [w for n in closing if (w := self._nodes[n].maintenance.ahead) is not None]
+        if not windows:
+            return []
+        first = min(windows, key=lambda w: (w.starts_at, w.id))
+        return [first.reached_by(request.limit_s)]
+
+    def _in_maintenance(self, section: NodeSection) -> list[int]:
+        shut = sorted(self._nodes.shut & set(section.ordinals.tolist()))
+        return [n for n in shut if self._nodes[n].shut == MAINTENANCE]
+
+    def _maintained(self, section: NodeSection) -> list[Message]:
+        """Return which slots active maintenance windows keep from new work."""
+        nodes: dict[Window, list[int]] = defaultdict(list)
+        for n in self._in_maintenance(section):
+            window = self._nodes[n].maintenance.active
+            assert window is not None
+            nodes[window].append(n)
+        return [
+            Message(
+                "pending.maintenance",
+                window=window.label,
+                reason=window.reason,
+                slots=sum(self._nodes[n].total for n in nodes[window]),
+                nodes=len(nodes[window]),
+            )
+            for window in sorted(nodes, key=lambda w: w.id)[:NUM_NAMED]
+        ]
+
     def _shut(self, section: NodeSection) -> list[Message]:
         shut = sorted(
             (-self._nodes[n].total, self._nodes[n].name, self._nodes[n].shut)
             for n in self._nodes.shut & set(section.ordinals.tolist())
+            if self._nodes[n].shut != MAINTENANCE
         )
-        found = [
+        found = self._maintained(section)
+        found += [
             Message("pending.on_shut_node", slots=-total, state=str(state), node=node)
             for total, node, state in shut[:NUM_NAMED]
         ]

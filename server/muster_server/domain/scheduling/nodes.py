@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from muster_server.domain.nodes.maintenance import NO_MAINTENANCE, NodeMaintenance
 from muster_server.domain.scheduling.fitting import Shares, fit
 from muster_server.domain.scheduling.offers import Offer
 from muster_server.domain.scheduling.resources import (
@@ -56,6 +58,8 @@ class Node:
     """Time since which each of the free slots has been free."""
     held_back: tuple[tuple[int, str], ...] = ()
     """Index and problem of each slot that nothing holds and that takes no new work, ascending."""
+    maintenance: NodeMaintenance = NO_MAINTENANCE
+    """The maintenance windows that concern it."""
 
     @classmethod
     def of(cls, view: NodeView, slot_type: str) -> Node:
@@ -81,6 +85,7 @@ class Node:
             free=tuple(idx for idx, _ in free),
             free_since=tuple(since for _, since in free),
             held_back=tuple((slot.idx, slot.problem) for slot in idle if slot.problem),
+            maintenance=view.maintenance,
         )
 
     @property
@@ -93,7 +98,13 @@ class Node:
         """What decides its ordinal, its sections and its number of slots: it rarely changes."""
         kind = (self.name, self.host, self.labels, self.container_runtime, self.ends_at)
         how = (self.isolation, self.pool_isolation, self.pool_images)
-        return (*kind, *how, self.owner, self.total)
+        return (*kind, *how, self.owner, self.total, self.maintenance.ahead)
+
+    @property
+    def closes_at(self) -> float | None:
+        """When its next maintenance begins, in seconds since 1970; None if none is planned."""
+        ahead = self.maintenance.ahead
+        return None if ahead is None else ahead.starts_at.timestamp()
 
     @property
     def is_too_weak(self) -> bool:
@@ -154,6 +165,7 @@ class GroupNodes:
         self._expiring: dict[tuple[object, ...], float] = {}
         """Section → when the first of its nodes has too little time left for it."""
         self._has_ends = any(node.ends_at is not None for node in self.nodes)
+        self._has_windows = any(node.maintenance.ahead is not None for node in self.nodes)
         self._checks_images = any(node.pool_images != PoolImages() for node in self.nodes)
         self._now: float | None = None
         self.whole = self._add_whole()
@@ -253,15 +265,25 @@ class GroupNodes:
     def section(self, request: Request, *, at_any_time: bool = False) -> NodeSection:
         """Return the nodes that `request` may use, as far as owner, labels, names, isolation, container
         engine and the time that they have left decide. at_any_time: whether to leave out the last of
-        these."""
+        these, whether they leave or a maintenance window begins."""
         names = (request.allow_nodes, request.deny_nodes, request.avoid_nodes)
         how = (request.isolation, request.image if self._checks_images else request.is_contained)
-        is_timed = self._has_ends and self._now is not None and not at_any_time
-        is_plain = not (request.labels or any(names) or is_timed or self._checks_images)
+        knows_time = self._now is not None and not at_any_time
+        is_timed = self._has_ends and knows_time
+        # A trial without a time limit goes on, or is asked for its slots, when a window begins.
+        limit_s = request.limit_s if self._has_windows and knows_time else 0.0
+        is_plain = not (request.labels or any(names) or is_timed or limit_s or self._checks_images)
         if is_plain and how == ("none", False) and request.owner is None:
             return self.whole
         needed_s = request.limit_s + request.grace_s + END_MARGIN_S if is_timed else None
-        key = (tuple(sorted(request.labels.items())), *names, *how, request.owner, needed_s)
+        key = (
+            tuple(sorted(request.labels.items())),
+            *names,
+            *how,
+            request.owner,
+            needed_s,
+            limit_s,
+        )
         section = self._sections.get(key)
         if section is None:
             found = [n for n, node in enumerate(self.nodes) if may_use(request, node)]
@@ -271,8 +293,24 @@ class GroupNodes:
                 ends = [end for n in found if (end := self.nodes[n].ends_at) is not None]
                 if ends:
                     self._expiring[key] = min(ends) - needed_s
+            if limit_s and self._now is not None:
+                until = self._now + limit_s
+                found = [n for n in found if (self.nodes[n].closes_at or until) >= until]
+                starts = [at for n in found if (at := self.nodes[n].closes_at) is not None]
+                if starts:
+                    expires = self._expiring.get(key, math.inf)
+                    self._expiring[key] = min(expires, min(starts) - limit_s)
             section = self._sections[key] = self._add("", found)
         return section
+
+    def closing(self, request: Request) -> list[int]:
+        """Return the nodes that `request` might use if no maintenance window began there before its
+        time limit ends."""
+        if not self._has_windows or not request.limit_s or self._now is None:
+            return []
+        until = self._now + request.limit_s
+        anywhere = self.section(request, at_any_time=True).ordinals.tolist()
+        return [n for n in anywhere if (self.nodes[n].closes_at or until) < until]
 
     def domains(self, section: NodeSection, label: str) -> list[NodeSection]:
         """`section` by the values of a node label. Nodes without that label are in none."""

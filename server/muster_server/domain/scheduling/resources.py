@@ -15,6 +15,7 @@ from muster.wire import ISOLATION_LEVELS
 from ..durations import parse_duration
 from ..messages import Message, shortened
 from ..nodes.availability import why_unavailable
+from ..nodes.maintenance import NO_MAINTENANCE, NodeMaintenance
 from ..states import NodeState
 
 TopologyMode = Literal["prefer", "require"]
@@ -172,6 +173,8 @@ class NodeView:
     """What its pool requires of the images of jobs."""
     ends_at: dt.datetime | None = None
     """When the node leaves at the latest; None for one that stays."""
+    maintenance: NodeMaintenance = NO_MAINTENANCE
+    """The maintenance windows that concern it."""
     owner: Owner | None = None
     """The one attempt that may use it; None for any."""
     slots: tuple[SlotView, ...] = ()
@@ -184,6 +187,7 @@ class NodeView:
             scheduling=self.scheduling,
             health=self.health,
             is_blocked=self.is_blocked,
+            in_maintenance=self.maintenance.active is not None,
         )
 
 

@@ -119,8 +119,9 @@ def _supplies(
 ) -> Mapping[int, Message]:
     """Return what providers of pools do for trials that wait, by trial."""
     found: dict[int, Message] = {}
-    for one in load_providers(session, waiting):
+    for one in load_providers(session, waiting, now=now):
         found |= plan_pilots(one.provider, one.gangs, one.pilots, now=now).told
+        found |= one.held
     return found
 
 

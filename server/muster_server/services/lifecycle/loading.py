@@ -51,6 +51,7 @@ from muster_server.domain.states import (
     TrialState,
     YieldKind,
 )
+from muster_server.services.core.maintenance import load_schedule
 from muster_server.services.lifecycle.run_times import load_run_times
 from muster_server.services.nodes import preflights
 from muster_server.services.scheduling.snapshot import load_nodes
@@ -90,6 +91,7 @@ WAITING = (TrialState.QUEUED, TrialState.RETRY_WAIT, TrialState.PAUSED)
 _NODES = select(
     NodeRow.id,
     NodeRow.name,
+    NodeRow.pool,
     NodeRow.state,
     NodeRow.last_seen_at,
     NodeRow.registered_at,
@@ -229,6 +231,7 @@ def load_lifecycle_snapshot(
     """Return everything the lifecycle decides on. Waiting trials only where something is due."""
     connection = session.connection()
     experiments = _load_experiments(session)
+    schedule = load_schedule(session, now=now)
     return LifecycleSnapshot(
         leader_since=leader_since,
         nodes=tuple(
@@ -236,6 +239,7 @@ def load_lifecycle_snapshot(
                 NodeLease,
                 node,
                 lease_s=(node.lease_expires_at - node.last_seen_at).total_seconds(),
+                stopped_by=schedule.why_stopped(node=node.name, pool=node.pool),
                 reason_code=node.state_parts[0]["code"] if node.state_parts else "",
             )
             for node in connection.execute(_NODES)

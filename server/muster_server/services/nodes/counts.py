@@ -24,10 +24,12 @@ from muster_server.db.models import (
     WorkerRow,
 )
 from muster_server.domain.nodes.availability import is_blocked_by, why_unavailable
+from muster_server.domain.nodes.maintenance import Schedule
 from muster_server.domain.states import ExperimentState, NodeState, TrialState
 from muster_server.schemas.cluster import FailuresOut, PoolSlotsOut
 
 from ..core.liveness import CONTROLLER_LEASE, WORKER_LEASE
+from ..core.maintenance import load_schedule
 
 SCHEDULING = ("open", "cordoned", "draining")
 HEALTH = ("ok", "degraded", "quarantined")
@@ -73,7 +75,7 @@ def count_cluster(session: Session, *, now: dt.datetime) -> ClusterCounts:
         },
         nodes_scheduling=_by(session, NodeRow.scheduling, SCHEDULING, of_nodes=True),
         nodes_health=_by(session, NodeRow.health, HEALTH, of_nodes=True),
-        slots=count_slots(session, now=None if led else now),
+        slots=count_slots(session, load_schedule(session, now=now), now=None if led else now),
         trials=trials,
         experiments=_by(session, ExperimentRow.state, ExperimentState),
         queue_length=num_queued or 0,
@@ -196,14 +198,17 @@ def _by(
     return {str(value): found.get(str(value), 0) for value in values}
 
 
-def count_slots(session: Session, *, now: dt.datetime | None) -> Counter[tuple[str, str, SlotUse]]:
+def count_slots(
+    session: Session, schedule: Schedule, *, now: dt.datetime | None
+) -> Counter[tuple[str, str, SlotUse]]:
     """Return the number of slots by (pool, slot type, use); every use of every pool and type that
     has slots. `now`: see `state_at`."""
     nodes = {
-        node.id: (node.pool, unavailable_because(node, now=now))
+        node.id: (node.pool, unavailable_because(node, schedule, now=now))
         for node in session.execute(
             select(
                 NodeRow.id,
+                NodeRow.name,
                 NodeRow.pool,
                 NodeRow.state,
                 NodeRow.lease_expires_at,
@@ -283,12 +288,13 @@ def state_at(node: Any, now: dt.datetime | None) -> NodeState:
     return NodeState.SUSPECT
 
 
-def unavailable_because(node: Any, *, now: dt.datetime | None) -> str | None:
-    """Return why nothing is placed on a node now, from its row; None when it takes work. `now`: see
-    `state_at`."""
+def unavailable_because(node: Any, schedule: Schedule, *, now: dt.datetime | None) -> str | None:
+    """Return why nothing is placed on a node now, from its row and the maintenance windows; None when
+    it takes work. `now`: see `state_at`."""
     return why_unavailable(
         state=state_at(node, now),
         scheduling=node.scheduling,
         health=node.health,
         is_blocked=is_blocked_by(node.problems),
+        in_maintenance=schedule.of_node(node=node.name, pool=node.pool).active is not None,
     )

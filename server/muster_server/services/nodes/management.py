@@ -22,6 +22,7 @@ from muster_server.db.models import (
 )
 from muster_server.domain.lifecycle import moment
 from muster_server.domain.messages import AnyMessage, Message, from_columns
+from muster_server.domain.nodes.maintenance import Schedule
 from muster_server.domain.states import (
     NODE_TRANSITIONS,
     AllocationState,
@@ -44,6 +45,7 @@ from muster_server.schemas.cluster import (
 from ..core import audit, liveness
 from ..core.event_views import list_events
 from ..core.events import add_event
+from ..core.maintenance import load_schedule
 from ..core.paging import read_page
 from ..runtime.progress import list_stuck
 from ..scheduling.unsatisfiable import find_impossible
@@ -116,7 +118,9 @@ def get_cluster(
         num_slots_used=sum(pool.num_slots_used for pool in pools),
         num_slots_free=sum(
             num
-            for (_, _, use), num in count_slots(session, now=None if is_led else now).items()
+            for (_, _, use), num in count_slots(
+                session, load_schedule(session, now=now), now=None if is_led else now
+            ).items()
             if use == "free"
         ),
         num_experiments_running=session.scalar(
@@ -151,8 +155,10 @@ def list_nodes(
     slots = _load_slots(session, [row.id for row in rows])
     is_led = liveness.is_led(session, now=now)
     joined = joined_at(session, [row.id for row in rows])
+    schedule = load_schedule(session, now=now)
     items = [
-        _node_out(row, slots[row.id], joined[row.id], now=None if is_led else now) for row in rows
+        _node_out(row, slots[row.id], joined[row.id], schedule, now=None if is_led else now)
+        for row in rows
     ]
     return Page(items=items, next=following)
 
@@ -167,7 +173,8 @@ def get_node(session: Session, node_id: str, *, now: dt.datetime) -> NodeOut:
     is_led = liveness.is_led(session, now=now)
     slots = _load_slots(session, [row.id])[row.id]
     joined = joined_at(session, [row.id])[row.id]
-    return _node_out(row, slots, joined, now=None if is_led else now)
+    schedule = load_schedule(session, now=now)
+    return _node_out(row, slots, joined, schedule, now=None if is_led else now)
 
 
 def set_scheduling(
@@ -346,11 +353,16 @@ def _state_of(row: NodeRow, now: dt.datetime | None) -> tuple[str, AnyMessage | 
 
 
 def _node_out(
-    row: NodeRow, slots: list[SlotOut], joined: dt.datetime, *, now: dt.datetime | None
+    row: NodeRow,
+    slots: list[SlotOut],
+    joined: dt.datetime,
+    schedule: Schedule,
+    *,
+    now: dt.datetime | None,
 ) -> NodeOut:
     inventory = row.inventory
     state, reason = _state_of(row, now)
-    unavailable = unavailable_because(row, now=now)
+    unavailable = unavailable_because(row, schedule, now=now)
     num_used = sum(slot.allocation_id is not None for slot in slots)
     num_free = sum(slot.allocation_id is None and not slot.problem for slot in slots)
     return NodeOut.from_row(

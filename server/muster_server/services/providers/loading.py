@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import NodeRow, NodeSlotRow, PilotRow, PoolProviderRow, TrialRow
 from muster_server.db.rows import from_row
+from muster_server.domain.messages import Message
 from muster_server.domain.nodes.availability import is_blocked_by, why_unavailable
+from muster_server.domain.nodes.maintenance import Schedule
 from muster_server.domain.providers import (
     Gang,
     Pilot,
@@ -24,6 +27,7 @@ from muster_server.domain.providers import (
 from muster_server.domain.scheduling.views import QueuedTrial
 from muster_server.domain.states import NodeState
 
+from ..core.maintenance import load_schedule
 from .costs import cost_limits
 
 IDS_PER_QUERY = 500
@@ -40,25 +44,36 @@ class ProviderSnapshot:
     provider: Provider
     pilots: tuple[Pilot, ...]
     gangs: tuple[Gang, ...] = ()
+    held: Mapping[int, Message] = field(default_factory=dict)
+    """Trials that start on no node of the pool now, and why."""
 
 
 ANY_PROVIDER = exists().where(PoolProviderRow.pool.is_not(None))
 """Whether any pool has a provider."""
 
 
-def load_providers(session: Session, queue: Iterable[QueuedTrial] = ()) -> list[ProviderSnapshot]:
-    """Return every provider with its open pilots, and those of `queue` that wait in its pool."""
+def load_providers(
+    session: Session, queue: Iterable[QueuedTrial] = (), *, now: dt.datetime
+) -> list[ProviderSnapshot]:
+    """Return every provider with its open pilots, and those of `queue` that wait in its pool. What a
+    maintenance window keeps off the pool waits for no pilot."""
     rows = session.scalars(select(PoolProviderRow).order_by(PoolProviderRow.pool)).all()
     if not rows:
         return []
     waiting: dict[tuple[str, str], list[QueuedTrial]] = defaultdict(list)
     for trial in queue:
         waiting[trial.group].append(trial)
-    pilots = _load_pilots(session)
+    schedule = load_schedule(session, now=now)
+    pilots = _load_pilots(session, schedule)
     found = []
     for row in rows:
         options = options_of(row.options, row.kind)
         trials = waiting.get((row.pool, row.slot_type), [])
+        held: dict[int, Message] = {}
+        for trial in trials:
+            if (why := schedule.keeps_off(row.pool, limit_s=trial.request.limit_s)) is not None:
+                held[trial.trial_id] = why
+        trials = [trial for trial in trials if trial.trial_id not in held]
         attempts = _attempts(session, trials) if row.exclusive else {}
         found.append(
             ProviderSnapshot(
@@ -75,6 +90,7 @@ def load_providers(session: Session, queue: Iterable[QueuedTrial] = ()) -> list[
                 ),
                 pilots=tuple(pilots.get(row.pool, ())),
                 gangs=tuple(_gangs(trials, row.slots, attempts)),
+                held=held,
             )
         )
     return found
@@ -111,7 +127,7 @@ def _attempts(session: Session, trials: list[QueuedTrial]) -> dict[int, int]:
     return found
 
 
-def _load_pilots(session: Session) -> dict[str, list[Pilot]]:
+def _load_pilots(session: Session, schedule: Schedule) -> dict[str, list[Pilot]]:
     free = (
         select(NodeSlotRow.node_id, func.count().label("num"))
         .where(
@@ -137,7 +153,7 @@ def _load_pilots(session: Session) -> dict[str, list[Pilot]]:
                 row,
                 has_node=node is not None,
                 is_heard=node is not None and node.state == NodeState.ONLINE,
-                free_slots=(num_free or 0) if _takes_work(node) else 0,
+                free_slots=(num_free or 0) if _takes_work(node, schedule) else 0,
                 ends_at=node.ends_at if node is not None else None,
                 owner=None if row.trial_id is None else (row.trial_id, row.attempt_no or 0),
                 is_open=node is None or node.scheduling == "open",
@@ -146,7 +162,7 @@ def _load_pilots(session: Session) -> dict[str, list[Pilot]]:
     return found
 
 
-def _takes_work(node: NodeRow | None) -> bool:
+def _takes_work(node: NodeRow | None, schedule: Schedule) -> bool:
     if node is None:
         return False
     return not why_unavailable(
@@ -154,4 +170,5 @@ def _takes_work(node: NodeRow | None) -> bool:
         scheduling=node.scheduling,
         health=node.health,
         is_blocked=is_blocked_by(node.problems),
+        in_maintenance=schedule.of_node(node=node.name, pool=node.pool).active is not None,
     )

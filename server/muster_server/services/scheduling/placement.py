@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -37,6 +37,7 @@ from muster_server.domain.states import (
 from ..checkpoints.lookup import OBJECT_STORE, StartCheckpoint, start_of
 from ..core.assignments import bump_assignments
 from ..core.events import add_event
+from ..core.maintenance import load_schedule
 from ..core.writes import Outdated, changed
 from ..outputs.sources import work_sources
 from ..quota.spending import price_of
@@ -184,7 +185,7 @@ def place(
         for allocation_id, share in taken.items()
     ]
     connection.execute(_ADD_ALLOCATIONS, [{**of_attempt, **member} for member in members])
-    _take(session, taken)
+    _take(session, taken, now)
     add_event(
         session,
         now=now,
@@ -304,7 +305,7 @@ def _attempt_id(session: Session, trial_id: int, attempt_no: int) -> int:
     return found
 
 
-def _take(session: Session, shares: Mapping[str, NodeShare]) -> None:
+def _take(session: Session, shares: Mapping[str, NodeShare], now: dt.datetime) -> None:
     """Reserve the slots of every allocation, and let its node's agent hear of it."""
     nodes = sorted({share.node_id for share in shares.values()})
     connection = session.connection()
@@ -313,6 +314,7 @@ def _take(session: Session, shares: Mapping[str, NodeShare]) -> None:
     if len(found) != len(nodes):
         names = [s.node_name for s in shares.values() if s.node_id not in found]
         raise Outdated(f"not open any more: {', '.join(names)}")
+    _refuse_in_maintenance(session, shares.values(), now)
     bump_assignments(session, nodes)
     connection.execute(
         _TAKE,
@@ -328,6 +330,17 @@ def _take(session: Session, shares: Mapping[str, NodeShare]) -> None:
     for allocation_id, share in shares.items():
         if num.get(allocation_id) != len(share.slots):
             raise Outdated(f"a slot of {share.node_name} is taken already")
+
+
+def _refuse_in_maintenance(session: Session, shares: Iterable[NodeShare], now: dt.datetime) -> None:
+    """Raise Outdated where a window has been opened since the snapshot was taken."""
+    schedule = load_schedule(session, now=now)
+    if not schedule.active:
+        return
+    nodes = select(NodeRow.name, NodeRow.pool).where(NodeRow.id.in_([s.node_id for s in shares]))
+    for node in session.execute(nodes):
+        if schedule.of_node(node=node.name, pool=node.pool).active is not None:
+            raise Outdated(f"{node.name} is in maintenance")
 
 
 def _sentence(trial: PlacedTrial, decision: Placement, start: StartCheckpoint | None) -> str:

@@ -13,6 +13,7 @@ from muster.document.experiment import ExperimentConfig
 from muster_server.db.models import NodeRow, PilotRow, PoolRow
 from muster_server.domain.lifecycle.avoidance import avoiding, from_plain
 from muster_server.domain.nodes.availability import is_blocked_by
+from muster_server.domain.nodes.maintenance import NO_MAINTENANCE, NodeMaintenance
 from muster_server.domain.runtime.progress import (
     STALE_S,
     Progress,
@@ -91,8 +92,11 @@ NODES = (
 """What `node_view` is made from, of every node."""
 
 
-def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
-    """Return a node's view from its row of `NODES` and its rows of `scheduling.SLOTS`."""
+def node_view(
+    node: Any, slots: Sequence[Any], maintenance: NodeMaintenance = NO_MAINTENANCE
+) -> NodeView:
+    """Return a node's view from its row of `NODES`, its rows of `scheduling.SLOTS` and the maintenance
+    windows that concern it."""
     return NodeView(
         id=node.id,
         name=node.name,
@@ -105,6 +109,7 @@ def node_view(node: Any, slots: Sequence[Any]) -> NodeView:
         strikes=node.strikes,
         labels={str(key): str(value) for key, value in node.labels.items()},
         ends_at=node.ends_at,
+        maintenance=maintenance,
         isolation=node.isolation or "none",
         pool_isolation=node.pool_isolation or "none",
         container_runtime=node.container_runtime or "",

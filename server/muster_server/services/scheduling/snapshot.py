@@ -41,6 +41,7 @@ from muster_server.domain.states import (
 from muster_server.settings import Settings
 
 from ..checkpoints.lookup import ADOPTED
+from ..core.maintenance import load_schedule
 from ..quota.projects import load_projects
 from .rows import NODES, Wish, node_view, queued_trial, running_trial
 
@@ -309,7 +310,7 @@ class SnapshotLoader:
         versions = {row[1]: row[1:4] for row in running}
         versions |= {row[1]: opened[row[1]][:3] for row in queued}
         self._load_wishes(session, versions)
-        self._load_nodes(session)
+        self._load_nodes(session, now)
         self._load_queued(session, queued, opened, now)
         self._load_running(session, running, now)
         self._loaded_at = now
@@ -335,7 +336,8 @@ class SnapshotLoader:
                 known[experiment_id] = _KnownRows(versions[experiment_id], Wish.of(config))
         self._wishes = known
 
-    def _load_nodes(self, session: Session) -> None:
+    def _load_nodes(self, session: Session, now: dt.datetime) -> None:
+        schedule = load_schedule(session, now=now)
         slots: dict[str, list[RawRow]] = defaultdict(list)
         for slot in self._slots_query.fetch(session):
             slots[slot[0]].append(slot)
@@ -343,10 +345,17 @@ class SnapshotLoader:
         for row in self._nodes_query.fetch(session):
             node_id = row[0]
             node = known.get(node_id)
-            if node is None or node.row != row or node.slots != slots[node_id]:
+            maintenance = schedule.of_node(node=row[1], pool=row[2])
+            if (
+                node is None
+                or node.row != row
+                or node.slots != slots[node_id]
+                or node.view.maintenance != maintenance
+            ):
                 view = node_view(
                     self._nodes_query.convert(row),
                     [self._slots_query.convert(slot) for slot in slots[node_id]],
+                    maintenance,
                 )
                 held = Counter(slot[3] for slot in slots[node_id] if slot[3] is not None)
                 node = _Node(row, slots[node_id], held, view)
