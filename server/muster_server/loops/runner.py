@@ -56,6 +56,7 @@ from .dependencies import DependencyLoop
 from .diagnoses import DiagnosisLoop
 from .heartbeats import Sightings
 from .lifecycle import LifecycleLoop, lifecycle_policy
+from .maintenance import MaintenanceLoop
 from .providers import PilotWorker, ProviderLoop
 from .scaling import ScalingLoop
 from .scheduler import SchedulerLoop
@@ -102,6 +103,7 @@ class Controller:
             SearchLoop(database),
             BudgetLoop(database),
             DependencyLoop(database),
+            MaintenanceLoop(database),
             scheduler,
             providers,
             CleaningLoop(database),

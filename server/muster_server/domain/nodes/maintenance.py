@@ -30,7 +30,7 @@ class Window:
     id: int
     starts_at: dt.datetime
     ends_at: dt.datetime | None
-    """None: until somebody ends it."""
+    """When it ends by itself; None if somebody has to end it."""
     reason: str
     running: Running
     pools: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class WindowTurn:
     """A window that has begun, or has come to its end by itself, and nobody has been told."""
 
     window_id: int
@@ -155,14 +155,14 @@ class Turn:
     """What people are told."""
 
 
-def due_turns(windows: Iterable[tuple[Window, bool]], now: dt.datetime) -> list[Turn]:
+def due_turns(windows: Iterable[tuple[Window, bool]], now: dt.datetime) -> list[WindowTurn]:
     """Return what there is to tell of open windows, each with whether its start has been told."""
     turns = []
     for window, was_announced in windows:
         if window.ends_at is not None and window.ends_at <= now:
-            turns.append(Turn(window_id=window.id, event="ended", reason=window.ended))
+            turns.append(WindowTurn(window_id=window.id, event="ended", reason=window.ended))
         elif window.is_active(now) and not was_announced:
-            turns.append(Turn(window_id=window.id, event="started", reason=window.started))
+            turns.append(WindowTurn(window_id=window.id, event="started", reason=window.started))
     return turns
 
 

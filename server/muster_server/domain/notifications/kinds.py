@@ -18,6 +18,7 @@ RuleKind = Literal[
     "checkpoint.damaged",
     "budget.reached",
     "node.lost",
+    "cluster.maintenance",
 ]
 """Kinds that a rule can name."""
 
@@ -39,6 +40,8 @@ class NotifiedEvent:
     """States after such an event; empty if every event of the types makes it."""
     is_cluster: bool = False
     """Whether it concerns the cluster, so that only rules of administrators may name it."""
+    is_public: bool = False
+    """Whether it concerns everybody, whichever experiments a user's rule is about."""
 
 
 EVENTS: Mapping[RuleKind, NotifiedEvent] = {
@@ -86,6 +89,12 @@ EVENTS: Mapping[RuleKind, NotifiedEvent] = {
         after=frozenset({NodeState.LOST}),
         is_cluster=True,
     ),
+    "cluster.maintenance": NotifiedEvent(
+        title=LocalizedText("Maintenance", "维护"),
+        when="a maintenance window was planned, has started or has ended",
+        event_types=("maintenance.planned", "maintenance.started", "maintenance.ended"),
+        is_public=True,
+    ),
 }
 """What each kind is about, in the order that pages list them."""
 
@@ -93,6 +102,11 @@ ADMIN_KINDS: frozenset[NotificationKind] = frozenset(
     kind for kind, event in EVENTS.items() if event.is_cluster
 )
 """Kinds that concern the cluster, which only rules of administrators may name."""
+
+PUBLIC_KINDS: frozenset[NotificationKind] = frozenset(
+    kind for kind, event in EVENTS.items() if event.is_public
+)
+"""Kinds that concern everybody, whichever experiments a user's rule is about."""
 
 TITLES: Mapping[NotificationKind, str] = {
     **{kind: event.title.en for kind, event in EVENTS.items()},

@@ -25,7 +25,7 @@ from muster_server.db.models import (
     UserRow,
 )
 from muster_server.db.rows import from_row
-from muster_server.domain.notifications.kinds import ADMIN_KINDS, NotificationKind
+from muster_server.domain.notifications.kinds import ADMIN_KINDS, PUBLIC_KINDS, NotificationKind
 from muster_server.domain.notifications.matching import (
     NotificationRule,
     Occurrence,
@@ -126,7 +126,7 @@ def _load_rules(session: Session, occurrence: Occurrence) -> list[NotificationRu
         or_(
             NotificationRuleRow.whose == "all",
             NotificationRuleRow.user_id == occurrence.owner_id,
-            literal(occurrence.kind in ADMIN_KINDS),
+            literal(occurrence.kind in ADMIN_KINDS | PUBLIC_KINDS),
         ),
     )
     of_project = and_(

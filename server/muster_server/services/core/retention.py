@@ -21,6 +21,7 @@ from muster_server.db.models import (
     JoinTokenRow,
     LogChunkRow,
     LogStreamRow,
+    MaintenanceWindowRow,
     MetricBatchRow,
     NodeSampleRow,
     OneTimeTokenRow,
@@ -33,6 +34,8 @@ from muster_server.db.models import (
 DISMISSAL_DAYS = 90
 IDEMPOTENCY_DAYS = 1
 ONE_TIME_TOKEN_DAYS = 1
+MAINTENANCE_DAYS = 365
+"""Maintenance windows that have ended are kept this long."""
 PREFLIGHT_DAYS = 30
 PILOT_DAYS = 30
 """Pilots that have ended are listed this long."""
@@ -83,6 +86,11 @@ def delete_expired(session: Session, now: dt.datetime, limit: int = ROWS_FIRST) 
         (NodeSampleRow, NodeSampleRow.at < before(days=COARSE_SAMPLE_DAYS), 1),
         (DismissalRow, DismissalRow.dismissed_at < before(days=DISMISSAL_DAYS), 1),
         (PreflightRow, PreflightRow.ended_at < before(days=PREFLIGHT_DAYS), 1),
+        (
+            MaintenanceWindowRow,
+            MaintenanceWindowRow.ended_at < before(days=MAINTENANCE_DAYS),
+            1,
+        ),
         (PilotRow, PilotRow.ended_at < before(days=PILOT_DAYS), 1),
         (ExportChunkRow, ExportChunkRow.export_id.in_(exports), PIECE_WEIGHT),
         (ExportRow, ExportRow.expires_at < now, 1),

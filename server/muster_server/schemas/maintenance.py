@@ -1,0 +1,60 @@
+"""Maintenance windows."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from .base import Input, Name, Output, SafeStr, one_line
+
+MAX_NAMES = 50
+MAX_REASON_CHARS = 500
+
+When = Annotated[SafeStr, Field(min_length=1, max_length=64)]
+Names = Annotated[list[Name], Field(max_length=MAX_NAMES)]
+
+
+class MaintenanceIn(Input):
+    reason: Annotated[
+        SafeStr, Field(min_length=1, max_length=MAX_REASON_CHARS), AfterValidator(one_line)
+    ]
+    """Why, in one line. Everybody who waits reads it."""
+    starts_at: When | None = None
+    """When it begins: a moment with its time zone such as "2026-03-01T18:00Z", or a length of time from
+    now such as "2h"; null for now."""
+    ends_at: When | None = None
+    """When it ends by itself: a moment, or a length of time from its beginning; null to end it by
+    hand."""
+    pools: Names = []
+    """Names of pools that it concerns."""
+    nodes: Names = []
+    """Names of nodes that it concerns. Without pools and nodes it concerns the whole cluster."""
+    running: Literal["keep", "checkpoint"] = "checkpoint"
+    """What happens to running trials when it begins: `checkpoint` asks them to save a checkpoint and
+    give up their slots, and they continue afterwards; `keep` lets them go on."""
+
+
+class MaintenanceOut(Output):
+    id: int
+    starts_at: dt.datetime
+    ends_at: dt.datetime | None
+    """When it ends by itself; null: when an administrator ends it."""
+    is_active: bool
+    """Whether it has begun. Nothing new starts in its scope until it ends."""
+    pools: list[str]
+    nodes: list[str]
+    """Names. Without pools and nodes it concerns the whole cluster."""
+    reason: str
+    running: Literal["keep", "checkpoint"]
+    created_by: str
+    created_at: dt.datetime
+    ended_at: dt.datetime | None
+    """When an administrator ended it; null while it is active or planned."""
+    ended_by: str
+
+
+class MaintenanceListOut(Output):
+    items: list[MaintenanceOut]
+    """Active and planned windows, the first to start first; at most 100."""
