@@ -70,6 +70,7 @@ GROUPS = {
     "secret": ("secrets", "app"),
     "notify": ("notifications", "app"),
     "node": ("nodes", "app"),
+    "maintenance": ("maintenance", "app"),
     "search": ("search", "app"),
     "checkpoint": ("checkpoints", "app"),
     "outputs": ("outputs", "app"),

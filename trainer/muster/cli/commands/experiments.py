@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from ..absent import client_of_environment
+from ..maintenance_notes import note_maintenance
 from ..output import (
     Cell,
     JsonOption,
@@ -80,8 +81,10 @@ def submit(
             else:
                 print(experiment["id"])
                 say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+                note_maintenance(client, experiment["id"])
             return
         say(f"Submitted experiment {experiment['id']} ({experiment['name']}): {url}")
+        note_maintenance(client, experiment["id"])
         from ..follow import follow_to_the_end
 
         follow_to_the_end(client, experiment["id"], as_json=as_json)

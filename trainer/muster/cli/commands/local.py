@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -158,6 +159,19 @@ def status(
 ) -> None:
     """Show what `muster up` runs on this machine, and what it uses."""
     _print_status(_home(home), as_json=as_json)
+    if home is None and not as_json:
+        _note_maintenance()
+
+
+def _note_maintenance() -> None:
+    """Print what keeps work from starting on the cluster of this environment, if there is one."""
+    from muster.client import ClientError
+
+    from ..absent import client_of_environment
+    from ..maintenance_notes import note_maintenance
+
+    with suppress(ClientError), client_of_environment() as client:
+        note_maintenance(client)
 
 
 def torch_notice() -> str:

@@ -12,6 +12,7 @@ import typer
 
 from ..absent import client_of_environment
 from ..exit_codes import EXIT_CANCELED, EXIT_FAILED, EXIT_USAGE
+from ..maintenance_notes import note_maintenance
 from ..output import CommandFailure, JsonOption, print_json, printable, report_outage, say
 from ..sending import CodeOption, SetOption, UploadRootOption, code_keys, send_code
 from ..trials import address
@@ -197,6 +198,7 @@ def start(
         )
         url = f"{client.target.url}/experiments/{made['id']}"
         say(f"Submitted experiment {made['id']} ({made['name']}): {url}")
+        note_maintenance(client, made["id"])
         if detach:
             if as_json:
                 print_json(made)
