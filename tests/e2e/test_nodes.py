@@ -141,3 +141,40 @@ def test_a_quarantined_node_is_released(
         expect(page.get_by_text("no problems found")).to_be_visible()
         expect(page.get_by_test_id("node-release")).to_have_count(0)
         assert client.get(f"/nodes/{node['id']}")["health"] == "ok"
+
+
+def test_everybody_sees_maintenance_without_a_reload_until_it_ends(
+    signed_in: BrowserContext, stack: Stack, page: Page
+) -> None:
+    with stack.client() as client:
+        page.goto(f"{stack.url}/queue")
+        banner = page.get_by_test_id("maintenance-banner")
+        expect(page.get_by_test_id("live-state")).to_have_attribute("data-state", "live")
+        expect(banner).to_have_count(0)
+        planned = client.post(
+            "/maintenance",
+            {"reason": "new switch", "starts_at": "3h", "ends_at": "1h", "running": "keep"},
+        )
+        expect(banner).to_contain_text("Maintenance of the cluster from 20")
+        expect(banner).to_contain_text("new switch")
+        expect(banner).to_contain_text("Running trials will continue")
+        banner.get_by_role("button", name="Dismiss this announcement").click()
+        expect(banner).to_have_count(0)
+
+        page.goto(f"{stack.url}/nodes")
+        expect(page.get_by_test_id("maintenance")).to_contain_text("new switch")
+        page.get_by_test_id("maintenance-plan").click()
+        form = page.get_by_test_id("maintenance-form")
+        form.get_by_label("Reason").fill("replace disks")
+        form.get_by_role("button", name="Start now").click()
+        expect(banner).to_contain_text("replace disks")
+        expect(banner).to_contain_text("Nothing new starts")
+        expect(banner.get_by_role("button")).to_have_count(0)
+        expect(page.get_by_test_id("nodes")).to_be_visible()
+
+        row = page.get_by_test_id("maintenance").get_by_role("row").filter(has_text="replace disks")
+        row.get_by_test_id("maintenance-end").click()
+        page.get_by_test_id("confirm").click()
+        expect(banner).to_have_count(0)
+        client.post(f"/maintenance/{planned['id']}:end")
+        expect(page.get_by_test_id("maintenance")).to_have_count(0)

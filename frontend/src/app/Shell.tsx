@@ -49,6 +49,7 @@ import { preloadPages } from "./lazyPage";
 import css from "./shell.module.css";
 
 const CommandMenu = lazy(() => withTexts(import("./keyboard/CommandMenu")));
+const MaintenanceBanner = lazy(() => withTexts(import("./MaintenanceBanner")));
 const KeyboardMap = lazy(() => withTexts(import("./keyboard/KeyboardMap")));
 
 /** The other pages are fetched after this, once the browser has nothing else to do. */
@@ -368,6 +369,9 @@ export function Shell() {
       <main id="main" className={css["main"]} tabIndex={-1}>
         <ErrorBoundary resetKey={location.pathname}>
           <DiskFull />
+          <Suspense>
+            <MaintenanceBanner />
+          </Suspense>
           <Cuts />
           <Outlet />
         </ErrorBoundary>

@@ -18,6 +18,8 @@ export type PoolSlots = Schemas["PoolSlotsOut"];
 export type PoolUtilization = Schemas["PoolUtilizationOut"];
 export type Pool = Schemas["PoolOut"];
 
+export type MaintenanceWindow = Schemas["MaintenanceOut"];
+
 export type Health = Schemas["Ready"];
 
 const HEALTH_MS = 10_000;
@@ -36,6 +38,12 @@ export const utilization = (hours: number) =>
     placeholderData: keepPreviousData,
     refetchInterval: 30_000,
   });
+
+/** Active and planned maintenance windows. */
+export const maintenance = queryOptions({
+  queryKey: ["maintenance"],
+  queryFn: async ({ signal }) => (await unwrap(client.GET("/api/v1/maintenance", { signal }))).items,
+});
 
 /** Every node: pages of 200 until the end (a cluster page shows all of them). */
 /** Which parts of the server are up. Of a server that is not ready, this is the answer all the same. */

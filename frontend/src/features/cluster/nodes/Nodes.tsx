@@ -18,6 +18,7 @@ import { useColumnChoice } from "../../../components/tables/TableOptions";
 import { Ago } from "../../../components/Time";
 import { word } from "../../../i18n/words";
 import * as format from "../../../lib/format";
+import { MaintenanceButton, MaintenanceList } from "./Maintenance";
 import { PreflightButton } from "./PreflightButton";
 import { Preflights } from "./Preflights";
 import { usageOf } from "./usage";
@@ -53,6 +54,7 @@ export function Nodes() {
         actions={
           isAdmin && query.data && query.data.length > 0 ? (
             <>
+              <MaintenanceButton nodes={query.data} />
               <PreflightButton chosen={chosen} />
               {join}
             </>
@@ -84,6 +86,7 @@ export function Nodes() {
                   />
                 )}
               </Section>
+              <MaintenanceList />
               <Preflights />
             </>
           )
