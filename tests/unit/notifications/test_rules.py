@@ -45,6 +45,9 @@ NOW = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
         ("budget.alert", {}, "budget.reached"),
         ("budget.exhausted", {}, "budget.reached"),
         ("checkpoint.damaged", None, "checkpoint.damaged"),
+        ("maintenance.planned", None, "cluster.maintenance"),
+        ("maintenance.started", None, "cluster.maintenance"),
+        ("maintenance.ended", None, "cluster.maintenance"),
         ("trial.message", None, None),
         ("node.state", None, None),
     ],
@@ -66,6 +69,7 @@ def test_every_kind_that_a_rule_can_name_is_made_by_some_event():
                 "experiment.new_best",
                 "checkpoint.damaged",
                 "budget.alert",
+                "maintenance.planned",
             )
         ),
     }
@@ -90,6 +94,7 @@ def rule(**given):
 FAILED = Occurrence(kind="trial.failed", owner_id=7, project_id=2)
 OF_OTHERS = Occurrence(kind="trial.failed", owner_id=8, project_id=2)
 LOST = Occurrence(kind="node.lost")
+STOP = Occurrence(kind="cluster.maintenance")
 BUDGET = Occurrence(kind="budget.reached", project_id=2)
 
 
@@ -106,6 +111,9 @@ BUDGET = Occurrence(kind="budget.reached", project_id=2)
         (rule(kinds=frozenset({"node.lost"})), LOST, False),
         (rule(kinds=frozenset({"node.lost"}), is_admin=True), LOST, True),
         (rule(kinds=frozenset({"node.lost"}), is_admin=True, project_id=5), LOST, True),
+        (rule(kinds=frozenset({"cluster.maintenance"})), STOP, True),
+        (rule(kinds=frozenset({"cluster.maintenance"}), project_id=5), STOP, True),
+        (rule(kinds=frozenset({"cluster.maintenance"}), user_id=None), STOP, False),
         (rule(kinds=frozenset({"budget.reached"})), BUDGET, False),
         (rule(kinds=frozenset({"budget.reached"}), whose="all"), BUDGET, True),
         (rule(user_id=None, owner_project_id=2, whose="all"), OF_OTHERS, True),
