@@ -560,3 +560,22 @@ def test_only_administrators_set_a_provider_and_that_is_in_the_audit_log(
     with database.read() as session:
         actions = list(session.scalars(select(AuditRow.action)))
     assert "pools.provider_set" in actions
+
+
+def test_nothing_is_requested_for_a_pool_in_maintenance(
+    pool, passes, submit, show, batch, admin_client, time_machine
+):
+    body = {"reason": "new switch", "pools": ["gpu"]}
+    window = admin_client.post("/api/v1/maintenance", json=body).json()
+    experiment_id = submit(slots=2, pool="gpu")
+    time_machine.shift(5)
+    passes()
+    assert batch.submitted == []
+    assert (
+        "nothing is requested during the maintenance (gpu, 2026-01-01 12:00 UTC –: new switch)"
+        in (trial_of(show, experiment_id)["pending_reason"])
+    )
+    ended = admin_client.post(f"/api/v1/maintenance/{window['id']}:end")
+    assert ended.status_code == 200, ended.text
+    passes()
+    assert len(batch.submitted) == 1

@@ -3,7 +3,11 @@
 import pytest
 
 from muster_server import clock
+from muster_server.domain.scheduling import SchedulerPolicy, schedule
 from muster_server.loops.runner import Controller
+from muster_server.services.core.writes import Outdated
+from muster_server.services.scheduling.placement import place
+from muster_server.services.scheduling.snapshot import load_scheduler_snapshot
 from support.agent import FakeAgent, leave, start
 
 
@@ -184,3 +188,20 @@ def test_everybody_with_a_rule_is_told_once_of_each_turn(
         "Maintenance has started",
         "Maintenance has ended",
     ]
+
+
+def test_a_placement_decided_before_a_window_was_opened_is_dropped(
+    database, agent, submit, window, show
+):
+    agent("node-1", slots=1)
+    experiment_id = submit(slots=1)
+    now = clock.now()
+    with database.read() as session:
+        snapshot = load_scheduler_snapshot(session, now=now)
+    (decision,) = schedule(snapshot, now=now, policy=SchedulerPolicy())
+    window(nodes=["node-1"])
+    refused = pytest.raises(Outdated, match="node-1 is in maintenance")
+    with refused, database.transaction() as session:
+        place(session, decision, controller_epoch=1, now=clock.now())
+    assert trial_of(show, experiment_id)["state"] == "QUEUED"
+    assert show("/nodes/node-1")["num_slots_used"] == 0
