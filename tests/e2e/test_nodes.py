@@ -169,6 +169,7 @@ def test_everybody_sees_maintenance_without_a_reload_until_it_ends(
         form.get_by_role("button", name="Start now").click()
         expect(banner).to_contain_text("replace disks")
         expect(banner).to_contain_text("Nothing new starts")
+        expect(page.get_by_test_id("nodes").get_by_text("in maintenance")).not_to_have_count(0)
         expect(banner.get_by_role("button")).to_have_count(0)
         expect(page.get_by_test_id("nodes")).to_be_visible()
 

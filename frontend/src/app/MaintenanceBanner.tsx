@@ -6,7 +6,7 @@ import { useTranslation } from "react-i18next";
 import { client, unwrap } from "../api/client";
 import { useLiveQueries } from "../api/liveHooks";
 import { dismissals, maintenance } from "../api/queries";
-import { dismissalKey, titleOf, toAnnounce } from "../common/nodes/maintenance";
+import { dismissalKey, titleOf, toAnnounce, whoOf } from "../common/nodes/maintenance";
 import { Notice } from "../components/basics";
 import { useTimeZone } from "../components/Time";
 import { useNow } from "../components/useNow";
@@ -47,7 +47,7 @@ function Announcements() {
           )
         }
       >
-        {window.reason} · {t("maintenance.by", { who: window.created_by })} ·{" "}
+        {window.reason} · {t("maintenance.by", { who: whoOf(window) })} ·{" "}
         {t(`maintenance.${window.is_active ? "now" : "later"}.${window.running}`)}
       </Notice>
     </div>

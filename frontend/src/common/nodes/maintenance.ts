@@ -44,4 +44,8 @@ export function toAnnounce(
     );
 }
 
+/** Who planned a window: the name of a user, or the token as the audit log has it. */
+export const whoOf = ({ created_by }: Pick<MaintenanceWindow, "created_by">): string =>
+  created_by.replace(/^user:/, "");
+
 export const dismissalKey = ({ id }: Pick<MaintenanceWindow, "id">): string => `maintenance:${id}`;

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 
 import { client, type Schemas, unwrap } from "../../../api/client";
 import { maintenance, type MaintenanceWindow, me, type Node } from "../../../api/queries";
-import { scopeOf } from "../../../common/nodes/maintenance";
+import { scopeOf, whoOf } from "../../../common/nodes/maintenance";
 import { Clamped, Section } from "../../../components/basics";
 import { ConfirmAction } from "../../../components/dialogs/ConfirmAction";
 import { FormDialog } from "../../../components/dialogs/FormDialog";
@@ -30,7 +30,7 @@ export function MaintenanceList() {
     ),
     column("running", t("maintenance.running"), (window) => t(`maintenance.way.${window.running}`)),
     column("reason", t("maintenance.reason"), (window) => <Clamped text={window.reason} />),
-    column("by", t("maintenance.who"), (window) => window.created_by),
+    column("by", t("maintenance.who"), whoOf),
     ...(isAdmin
       ? [
           actions("end", t("common.rowActions"), (window: MaintenanceWindow) => (
@@ -116,7 +116,7 @@ function Plan({ nodes, onClose }: { nodes: readonly Node[]; onClose: () => void 
   const choices = scope === "pools" ? [...new Set(nodes.map((node) => node.pool))] : nodes.map((node) => node.name);
   return (
     <FormDialog
-      title={t("maintenance.plan")}
+      title={t("maintenance.title")}
       action={t(from ? "maintenance.planIt" : "maintenance.startNow")}
       ready={reason.trim() !== "" && (scope === "cluster" || names.length > 0)}
       pending={save.isPending}

@@ -229,6 +229,7 @@ export function NodeState({ node }: { node: Node }) {
         <StateBadge state={node.state} plain />
       </span>
       {node.scheduling === "open" ? null : <span className="dim"> · {t(`nodes.scheduling.${node.scheduling}`)}</span>}
+      {node.unavailable === "maintenance" ? <span className="dim"> · {t("slot.unavailable.maintenance")}</span> : null}
       {node.health === "ok" ? null : (
         <span
           style={{ color: node.health === "quarantined" ? "var(--bad)" : "var(--warn)" }}
