@@ -45,7 +45,11 @@ const LOAD: Record<Language, () => Promise<void>> = {
     i18next.addResourceBundle("en", "translation", pages, true);
   },
   "zh-CN": async () => {
-    const { zhCN, server, reasons } = await import("./zh-CN");
+    const [{ zhCN }, server, reasons] = await Promise.all([
+      import("./zh-CN"),
+      import("./zh-CN/server"),
+      import("./zh-CN/reasons"),
+    ]);
     i18next.addResourceBundle("zh-CN", "translation", zhCN);
     addServerTexts("zh-CN", { ...server, ...reasons });
   },

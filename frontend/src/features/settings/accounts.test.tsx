@@ -81,7 +81,7 @@ afterEach(() => {
 async function show(page: React.ReactNode): Promise<void> {
   await showTexts("en");
   const queryClient = new QueryClient();
-  queryClient.setQueryData(me.queryKey, { ...ADA, has_password: true, permissions: [] });
+  queryClient.setQueryData(me.queryKey, { ...ADA, has_password: true, provider_account: null, permissions: [] });
   render(
     <MantineProvider>
       <QueryClientProvider client={queryClient}>{page}</QueryClientProvider>

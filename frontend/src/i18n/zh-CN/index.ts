@@ -27,15 +27,11 @@ import { pipeline } from "./trial/pipeline";
 import { profiles } from "./trial/profiles";
 import { scaling } from "./scaling";
 import { search } from "./search";
-import * as reasons from "./reasons";
-import * as server from "./server";
 import { settings } from "./settings";
 import { states } from "./states";
 import { submit } from "./submit";
 import { table } from "./table";
 import { trials } from "./trial/trials";
-
-export { reasons, server };
 
 export const zhCN: Same<typeof en & typeof pages> = {
   ...app,
