@@ -37,7 +37,7 @@ MARK = "zqmark"
 """Part of every name and text in the hidden project."""
 NOBODY = 987654
 """An id that nothing has."""
-MEANS_NOTHING = {"user_id": 1, "rule_id": 1, "target_id": 1, "view_id": 1, "token_id": 1, "no": 1,
+MEANS_NOTHING = {"code": "BCDF-GHJK", "user_id": 1, "rule_id": 1, "target_id": 1, "view_id": 1, "token_id": 1, "no": 1,
                  "rank": 0, "media_id": 1, "point": 1, "username": "eve", "group": "g", "key": "k",
                  "kind": "runs", "version": "2.0", "sha256": "0" * 64, "path": "runs/get",
                  "node_id": "n0", "preflight_id": 1, "local_rank": 0, "stream": "stdout",

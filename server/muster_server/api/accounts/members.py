@@ -14,7 +14,7 @@ from muster_server.schemas.accounts.members import (
     ProjectMemberOut,
 )
 from muster_server.schemas.base import Page
-from muster_server.services.core import members
+from muster_server.services.core.accounts import members
 
 from ..http.deps import By, Cursor, Db, Limit
 

@@ -19,10 +19,10 @@ from muster_server.errors import Conflict, NotFound
 from muster_server.schemas.accounts.members import GroupMemberOut, GroupOut, ProjectMemberOut
 from muster_server.schemas.base import Page
 
-from . import access, callers
-from .callers import Caller
-from .lookup import get_project
-from .paging import read_page_of_tuples
+from .. import access, callers
+from ..callers import Caller
+from ..lookup import get_project
+from ..paging import read_page_of_tuples
 
 MemberKind = Literal["user", "group"]
 

@@ -1,0 +1,195 @@
+"""Signing in with a browser: at a certified OpenID provider, and for `muster login` in a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from support.ports import free_ports
+from support.stack import Stack, wait_for
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "tests/support/accounts/certified_provider.mjs"
+
+
+@dataclass
+class Lab:
+    stack: Stack
+    url: str
+    accounts: Path
+
+    def say(self, **accounts: dict[str, object]) -> None:
+        """What the provider says of people from now on."""
+        self.accounts.write_text(json.dumps(accounts))
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """A Muster whose people sign in at the provider."""
+    with tempfile.TemporaryDirectory(prefix="muster-sso-", ignore_cleanup_errors=True) as folder:
+        port = free_ports(2)
+        url, accounts = f"http://localhost:{port}", Path(folder) / "accounts.json"
+        accounts.write_text("{}")
+        command = [
+            Path(sys.executable).with_name("node"),
+            SCRIPT,
+            ROOT / "frontend",
+            str(port + 1),
+            url,
+            accounts,
+        ]
+        server = {
+            "MUSTER_PUBLIC_URL": url,
+            "MUSTER_OIDC_ISSUER": f"http://localhost:{port + 1}",
+            "MUSTER_OIDC_CLIENT_ID": "muster",
+            "MUSTER_OIDC_CLIENT_SECRET": "s3cret",
+            "MUSTER_OIDC_NAME": "Lab account",
+            "MUSTER_OIDC_ADMIN_GROUPS": '["chiefs"]',
+        }
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as provider:
+            assert provider.stdout is not None
+            stack = Stack(
+                Path(folder) / "home", agents=0, port=port, environment={"server": server}
+            )
+            try:
+                assert "ready" in iter(provider.stdout.readline, "").__next__()
+                stack.start()
+                with stack.client() as client:  # set up, as a lab is
+                    chief = {"username": "chief", "password": "a tolerable passphrase"}
+                    client.post("/users", {**chief, "role": "admin"})
+                yield Lab(stack, url, accounts)
+            finally:
+                stack.close()
+                provider.terminate()
+
+
+@pytest.fixture
+def window(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US")
+    yield context.new_page()
+    context.close()
+
+
+def sign_in(window: Page, lab: Lab, subject: str, path: str = "/") -> None:
+    """Go to a page, and sign in at the provider on the way."""
+    window.goto(lab.url + path)
+    window.get_by_test_id("provider").click()
+    window.locator("input[name=login]").fill(subject)
+    window.locator("input[name=password]").fill("any")
+    window.get_by_role("button", name="Sign-in").click()
+    window.get_by_role("button", name="Continue").click()
+    window.wait_for_url(f"{lab.url}{path}")
+
+
+def test_people_come_in_follow_their_groups_and_leave(lab: Lab, window: Page) -> None:
+    with lab.stack.client() as client:
+        client.call("PUT", "/groups/vision", body={"provider_group": "lab-vision"})
+
+        def members() -> list[str]:
+            return [row["username"] for row in client.pages("/groups/vision/members")]
+
+        lab.say(
+            ada={"preferred_username": "ada", "email": "ada@lab.example", "groups": ["lab-vision"]}
+        )
+        sign_in(window, lab, "ada", "/experiments")
+        assert members() == ["ada"]
+        window.goto(f"{lab.url}/settings")
+        expect(window.get_by_text("ada@lab.example (Lab account)")).to_be_visible()
+
+        # Groups change while the page is open.
+        lab.say(ada={"preferred_username": "ada", "groups": []})
+        wait_for("the group has lost her", lambda: members() == [], 75)
+
+        window.get_by_role("button", name="ada").click()
+        window.get_by_role("menuitem", name="Sign out").click()
+        window.get_by_role("button", name="Yes, sign me out").click()
+        window.wait_for_url(f"{lab.url}/sign-in")
+        # The provider has forgotten her, too: it asks who she is.
+        window.get_by_test_id("provider").click()
+        expect(window.locator("input[name=login]")).to_be_visible()
+
+
+def test_who_says_no_at_the_provider_is_told_that_they_are_not_signed_in(
+    lab: Lab, window: Page
+) -> None:
+    window.goto(lab.url)
+    window.get_by_test_id("provider").click()
+    window.get_by_role("link", name="Cancel").click()
+    window.wait_for_url("**/sign-in?problem=canceled*")
+    expect(window.get_by_text("You canceled the sign-in.")).to_be_visible()
+    # A password works on beside it.
+    expect(window.get_by_role("button", name="Sign in with a password")).to_be_visible()
+
+
+@contextmanager
+def login(stack: Stack, home: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command in a terminal, which waits, and the page that it names."""
+    fd, theirs = pty.openpty()
+    command = [sys.executable, "-m", "muster.cli", "login", stack.client().target.url]
+    process = subprocess.Popen(
+        command,
+        env={**Stack.environment(home), "DISPLAY": ""},
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(theirs)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    said = re.search(r"Open (\S+) in .* the code ([A-Z]{4}-[A-Z]{4})", line)
+    assert said is not None, line
+    assert said[1].endswith(said[2])
+    try:
+        yield process, said[1]
+    finally:
+        os.close(fd)
+
+
+def test_a_command_line_is_signed_in_by_who_confirms_its_code(
+    stack: Stack, signed_in: BrowserContext, page: Page, tmp_path: Path
+) -> None:
+    with login(stack, tmp_path) as (process, url):
+        page.goto(url)
+        expect(page.get_by_text(re.compile("^muster on "))).to_be_visible()
+        page.get_by_role("button", name="Confirm").click()
+        expect(page.get_by_text("The command line is signed in.")).to_be_visible()
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert json.loads((tmp_path / "cli.json").read_text())["url"] in err + out
+    done = subprocess.run(
+        [sys.executable, "-m", "muster.cli", "node", "list", "--json"],
+        env=Stack.environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_command_line_that_nobody_here_began_is_refused(
+    stack: Stack, signed_in: BrowserContext, page: Page, tmp_path: Path
+) -> None:
+    with login(stack, tmp_path) as (process, url):
+        page.goto(url)
+        page.get_by_role("button", name="Refuse").click()
+        expect(page.get_by_text("The command line was refused.")).to_be_visible()
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Somebody has refused this login" in err
+    assert not (tmp_path / "cli.json").exists()
