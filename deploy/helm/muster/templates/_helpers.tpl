@@ -72,6 +72,12 @@ router there is one. */}}
       name: {{ required "existingSecret is required: a Secret with database_url and redis_url" .Values.existingSecret }}
       key: secrets_key
       optional: true
+- name: MUSTER_OIDC_CLIENT_SECRET
+  valueFrom:
+    secretKeyRef:
+      name: {{ .Values.existingSecret }}
+      key: oidc_client_secret
+      optional: true
 {{- if not (hasKey .Values.settings "MUSTER_ALLOWED_HOSTS") }}
 - name: MUSTER_ALLOWED_HOSTS
   value: {{ include "muster.hosts" . | quote }}
