@@ -1,4 +1,4 @@
-"""Which of many refused secrets are worth a line in the audit log. Counted in memory, per process."""
+"""Which of many refused secrets and calls are worth a line in the audit log. Counted in memory, per process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WINDOW_S = 3600.0
 EACH = 5
 """Refusals of one kind in a window of which each is told; after them the 10th, 100th, 1000th, …"""
 KINDS_MAX = 100
-"""Kinds (action, subject, address) in a window that are told apart; the others are counted together."""
+"""Kinds (action, subject, address, actor) in a window that are told apart; the others are counted together."""
 OTHERS = "(others)"
 
 
@@ -24,6 +24,7 @@ class Refusal:
     action: str
     subject: str
     address: str
+    actor: str
     times: int
     """Refusals of this kind in this window, this one included."""
 
@@ -37,21 +38,23 @@ class RefusalCounts:
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._counts: Counter[tuple[str, str, str, str]] = Counter()
         self._since = monotonic()
 
-    def count(self, action: str, subject: str, address: str) -> Refusal | None:
+    def count(
+        self, action: str, subject: str, address: str, actor: str = "anonymous"
+    ) -> Refusal | None:
         """Count one refusal. Return what to record, None for nothing."""
         with self._lock:
             if self._monotonic() - self._since >= WINDOW_S:
                 self._counts.clear()
                 self._since = self._monotonic()
-            kind = (action, subject, address)
+            kind = (action, subject, address, actor)
             if kind not in self._counts and len(self._counts) >= KINDS_MAX:
-                kind = (action, OTHERS, "")
+                kind = (action, OTHERS, "", "anonymous")
             self._counts[kind] += 1
             times = self._counts[kind]
         if times > EACH and times != 10 ** (len(str(times)) - 1):
             return None
-        action, subject, address = kind
-        return Refusal(action=action, subject=subject, address=address, times=times)
+        action, subject, address, actor = kind
+        return Refusal(action=action, subject=subject, address=address, actor=actor, times=times)

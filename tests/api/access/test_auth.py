@@ -366,3 +366,48 @@ def test_refused_links_and_passwords_are_audited(admin, connect, database):
     assert [detail.get("times", 1) for action, subject, _, detail in found
             if (action, subject) == ("auth.login_failed", "user:ada")] == [1, 2, 3, 4, 5]  # fmt: skip
     assert found[-1][:2] == ("auth.password_refused", "user:ada")
+
+
+# ---------------------------------------------------------------- refused calls
+
+
+def refused_calls(database):
+    with database.read() as session:
+        query = select(AuditRow).where(AuditRow.action == "calls.refused").order_by(AuditRow.id)
+        return [(row.actor, row.subject, row.detail) for row in session.scalars(query)]
+
+
+def test_a_call_that_the_role_does_not_allow_is_in_the_audit_trail(
+    connect, make_user_token, database
+):
+    viewer = connect(token=make_user_token("viewer"))
+    assert viewer.get("/api/v1/users").status_code == 403
+    ((actor, subject, detail),) = refused_calls(database)
+    assert actor.endswith("(viewer)")
+    assert (subject, detail) == ("operation:list_users", {"reason": "/api/v1/users"})
+
+
+def test_so_is_one_that_the_project_does_not_allow(connect, make_user_token, database):
+    owner = connect(token=make_user_token("admin"))
+    owner.post("/api/v1/projects", json={"name": "theirs"})
+    member = connect(token=make_user_token("member"))
+    path = "/api/v1/projects/theirs/members/users/member"
+    assert member.put(path, json={"role": "maintainer"}).status_code == 403
+    ((actor, subject, detail),) = refused_calls(database)
+    assert (actor.endswith("(member)"), subject) == (True, "operation:set_project_user")
+    assert detail == {"reason": path}
+
+
+def test_a_flood_of_refused_calls_adds_a_few_lines(connect, make_user_token, database):
+    viewer = connect(token=make_user_token("viewer"))
+    for _ in range(12):
+        viewer.get("/api/v1/users")
+    times = [detail.get("times", 1) for _, _, detail in refused_calls(database)]
+    assert times == [1, 2, 3, 4, 5, 10]
+
+
+def test_what_is_allowed_or_is_not_there_is_no_refusal(connect, make_user_token, database):
+    viewer = connect(token=make_user_token("viewer"))
+    assert viewer.get("/api/v1/experiments").status_code == 200
+    assert viewer.get("/api/v1/experiments/99").status_code == 404
+    assert refused_calls(database) == []

@@ -31,6 +31,7 @@ export const administration = {
         sign_in_token_created: "Created a sign-in link",
         token_refused: "A token was refused",
       },
+      calls: { refused: "A call was refused: the caller may not do this" },
       checkpoints: {
         clean_requested: "Cleaned up checkpoints",
         export_deleted: "Deleted a checkpoint export",

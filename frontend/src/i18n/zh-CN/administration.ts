@@ -33,6 +33,7 @@ export const administration: Same<typeof english> = {
         sign_in_token_created: "创建登录链接",
         token_refused: "令牌被拒绝",
       },
+      calls: { refused: "调用被拒绝：无权执行此操作" },
       checkpoints: {
         clean_requested: "清理检查点",
         export_deleted: "删除检查点导出",

@@ -55,6 +55,8 @@ MONITORS_MAX = 100
 CONFIRMED = frozenset({"agent_lease", "agent_assignments", "agent_records", "agent_logs"})
 """Operations that check the credential again, in the transaction of their work, so a recent caller
 need not be looked up in the database first."""
+NOTED_ELSEWHERE = frozenset({"change_password"})
+"""Operations whose refusals are in the audit log already."""
 AGENT_KNOWN_S = 60.0
 AGENTS_MAX = 20_000
 
@@ -166,22 +168,30 @@ class Gate:
                 _why_nobody(HTTPConnection(scope)),
             )
         if operation is not None:
-            if not allows(principal.role, operation.permission):
-                raise Forbidden(
-                    "auth.forbidden",
-                    f"This needs the permission {operation.permission!r}, "
-                    f"which the role {principal.role!r} does not have.",
+            try:
+                _require(principal, operation)
+            except Forbidden:
+                await run_in_threadpool(
+                    _note_forbidden, HTTPConnection(scope), principal, operation
                 )
-            if principal.is_limited and not concerns_projects(operation.id, operation.permission):
-                raise access.limited_token()
+                raise
             scope[OPERATION] = operation.id
         if operation is None and (allowed := _methods_at(operations, scope)):
             raise HTTPException(405, headers={"Allow": ", ".join(sorted(allowed))})
         # Without an operation the router has nothing either, and answers 404.
         scope.setdefault("state", {})["principal"] = principal
         structlog.contextvars.bind_contextvars(actor=principal.actor)
+        status = 0
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
         with hiding(principal.hidden_projects, is_limited=principal.is_limited):
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, send_noting)
+        if status == 403 and operation is not None and operation.id not in NOTED_ELSEWHERE:
+            await run_in_threadpool(_note_forbidden, HTTPConnection(scope), principal, operation)
 
     def _known_agent(self, scope: Scope, operation: Operation | None) -> Principal | None:
         if operation is None or operation.id not in CONFIRMED:
@@ -257,6 +267,18 @@ class Gate:
         return principal
 
 
+def _require(principal: Principal, operation: Operation) -> None:
+    """Raise Forbidden unless the caller's role and token allow an operation."""
+    if not allows(principal.role, operation.permission):
+        raise Forbidden(
+            "auth.forbidden",
+            f"This needs the permission {operation.permission!r}, "
+            f"which the role {principal.role!r} does not have.",
+        )
+    if principal.is_limited and not concerns_projects(operation.id, operation.permission):
+        raise access.limited_token()
+
+
 def _with_sight(session: Session, principal: Principal | None) -> Principal | None:
     """Return the caller with what they may not see."""
     if principal is None or principal.user_id is None:
@@ -313,6 +335,17 @@ def _note_refused(connection: HTTPConnection) -> None:
     with database.read() as session:
         subject, reason = identity.describe_refused(session, secret, now=clock.now())
     note_refusal(connection, "auth.token_refused", subject, reason=reason)
+
+
+def _note_forbidden(connection: HTTPConnection, principal: Principal, operation: Operation) -> None:
+    """Record that somebody who is known may not do what they asked for."""
+    note_refusal(
+        connection,
+        "calls.refused",
+        f"operation:{operation.id}",
+        reason=connection.scope["path"][:200],
+        actor=principal.actor,
+    )
 
 
 def _why_nobody(connection: HTTPConnection) -> str:

@@ -1,4 +1,4 @@
-"""Refused secrets in the audit log."""
+"""Refused secrets and calls in the audit log."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ log = structlog.get_logger(__name__)
 
 
 def note_refusal(
-    connection: HTTPConnection, action: str, subject: str, *, reason: str = ""
+    connection: HTTPConnection,
+    action: str,
+    subject: str,
+    *,
+    reason: str = "",
+    actor: str = "anonymous",
 ) -> None:
-    """Record that a secret was refused, unless this kind was recorded often enough. Nothing of the
+    """Record that a secret or a call was refused, unless this kind was recorded often enough. Nothing of a
     secret is kept. A database that takes no writes changes nothing of the refusal."""
     counts: RefusalCounts = connection.app.state.refusals
     address = connection.client.host if connection.client is not None else ""
-    refusal = counts.count(action, subject, address)
+    refusal = counts.count(action, subject, address, actor)
     if refusal is None:
         return
     database: Database = connection.app.state.database
@@ -30,7 +35,7 @@ def note_refusal(
         with database.transaction() as session:
             audit.record(
                 session,
-                actor="anonymous",
+                actor=refusal.actor,
                 action=refusal.action,
                 subject=refusal.subject,
                 remote_addr=refusal.address,
