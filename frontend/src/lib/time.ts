@@ -32,11 +32,11 @@ export function elapsedS(start: string | null | undefined, end: string | null | 
 export type TimeZone = "local" | "utc";
 
 /** "2026-11-21 04:07:12", in the chosen zone; sortable and the same in every language. */
-export function stamp(at: number, zone: TimeZone, part: "full" | "time" | "date" = "full"): string {
+export function stamp(at: number, zone: TimeZone, part: "full" | "time" | "date" | "minute" = "full"): string {
   const shift = zone === "utc" ? 0 : -new Date(at).getTimezoneOffset() * 60_000;
   const iso = new Date(at + shift).toISOString();
   const suffix = zone === "utc" && part !== "date" ? " UTC" : "";
   if (part === "time") return iso.slice(11, 19) + suffix;
   if (part === "date") return iso.slice(0, 10);
-  return `${iso.slice(0, 10)} ${iso.slice(11, 19)}${suffix}`;
+  return `${iso.slice(0, 10)} ${iso.slice(11, part === "minute" ? 16 : 19)}${suffix}`;
 }

@@ -14,9 +14,9 @@ export function scopeOf(t: TFunction, window: Pick<MaintenanceWindow, "pools" | 
   return parts.join(t("maintenance.scope.and")) || t("maintenance.scope.cluster");
 }
 
-/** "Maintenance of pool gpu until 2026-12-01 19:00:00". */
+/** "Maintenance of pool gpu until 2026-12-01 19:00". */
 export function titleOf(t: TFunction, window: MaintenanceWindow, zone: TimeZone): string {
-  const at = (moment: string | null): string => stamp(parseAt(moment) ?? 0, zone);
+  const at = (moment: string | null): string => stamp(parseAt(moment) ?? 0, zone, "minute");
   const scope = scopeOf(t, window);
   if (window.is_active) {
     return window.ends_at
@@ -44,8 +44,8 @@ export function toAnnounce(
     );
 }
 
-/** Who planned a window: the name of a user, or the token as the audit log has it. */
+/** The user who planned a window, with a token or without: the audit log has which one. */
 export const whoOf = ({ created_by }: Pick<MaintenanceWindow, "created_by">): string =>
-  created_by.replace(/^user:/, "");
+  created_by.replace(/^user:/, "").replace(/^token:\d+ \((.*)\)$/, "$1");
 
 export const dismissalKey = ({ id }: Pick<MaintenanceWindow, "id">): string => `maintenance:${id}`;
