@@ -10,6 +10,8 @@ import time_machine
 from muster_server import clock
 from muster_server.services.core.accounts import device_logins
 
+pytestmark = pytest.mark.either_database
+
 PATH = "/api/v1/auth/device"
 
 

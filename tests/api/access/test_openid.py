@@ -7,6 +7,7 @@ import datetime as dt
 import hashlib
 import hmac
 import json
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -24,6 +25,8 @@ from muster_server.services.core.accounts import openid_checks
 from muster_server.services.core.accounts.openid import CHECK_EVERY
 from support.accounts.providers import Person, public_provider, scripted_provider
 from support.client import make_client, running
+
+pytestmark = pytest.mark.either_database
 
 START = "/api/v1/auth/oidc/start"
 KEY = "A" * 43 + "="
@@ -117,6 +120,21 @@ def test_the_first_sign_in_makes_the_account_and_the_next_finds_it(public, conne
     sign_in(second, ada)
     assert me(second)["id"] == mine["id"]
     assert first.get("/api/v1/auth/state").json()["provider"] == "single sign-on"
+
+
+def test_an_account_of_the_provider_gets_no_password(public, client):
+    """Who has left, and may not sign in there any more, could else still come in."""
+    sign_in(client, Person(public, "u-5", preferred_username="emil"))
+    reply = client.post("/api/v1/auth/password", json={"new_password": "a tolerable passphrase"})
+    assert (reply.status_code, reply.json()["error"]["code"]) == (403, "auth.provider_account")
+
+
+def test_a_first_sign_in_may_come_from_two_tabs_at_a_time(scripted, client, connect):
+    backs = [scripted.allow(page(client)) for _ in range(2)]
+    with ThreadPoolExecutor() as pool:
+        replies = list(pool.map(lambda back: client.get(back), backs))
+    assert [reply.headers["location"] for reply in replies] == ["/", "/"]
+    assert me(client)["username"] == "grace"
 
 
 def test_who_cancels_at_the_provider_can_try_again(public, client):

@@ -92,6 +92,7 @@ function Connection({ provider }: { provider: string }) {
 export function Password() {
   const { t } = useTranslation();
   const user = useQuery(me).data;
+  const provider = useQuery(authState).data?.provider;
   const [current, setCurrent] = useState("");
   const [next, setNext] = useState("");
   const [again, setAgain] = useState("");
@@ -119,6 +120,8 @@ export function Password() {
     event.preventDefault();
     change.mutate(revoke);
   };
+  if (user?.provider_account && !user.has_password)
+    return <Notice title={t("settings.noPasswordHere", { provider: provider ?? "" })} />;
   const eye = { visibilityToggleButtonProps: { "aria-label": t("auth.showPassword") } };
   return (
     <form onSubmit={submit} className={`${layout["stack"]} ${layout["narrow"]}`} data-testid="password-form">

@@ -37,6 +37,7 @@ export const settings = {
     connected: "OpenID provider",
     connect: "Connect",
     notConnected: "Not connected",
+    noPasswordHere: "You sign in with {{provider}}: there is no password here.",
     noPassword: "You have no password yet. Set one to sign in without a link.",
     passwordChanged: "Password changed. You were signed out everywhere else.",
     revokeTokens: "Revoke my API tokens",

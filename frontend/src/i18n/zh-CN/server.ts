@@ -32,6 +32,7 @@ export const errors: Readonly<Record<string, string>> = {
   "auth.no_device_login": "没有命令行在等待此代码。",
   "auth.no_logout": "OpenID 提供方没有退出登录的页面。",
   "auth.no_provider": "此服务器没有 OpenID 提供方。",
+  "auth.provider_account": "你通过 OpenID 提供方登录，因此此处没有密码。",
   "auth.provider_away": "无法连接 OpenID 提供方。",
   "groups.filled": "该组的成员由 OpenID 提供方的组决定。",
   "groups.provider_group_taken": "提供方的该组已用于另一个组。",

@@ -39,6 +39,7 @@ export const settings: Same<typeof english> = {
     connected: "OpenID 提供方",
     connect: "关联",
     notConnected: "未关联",
+    noPasswordHere: "你使用 {{provider}} 登录，此处没有密码。",
     noPassword: "你还没有密码；设置后即可不用链接登录。",
     passwordChanged: "密码已修改，你的其他会话已结束。",
     revokeTokens: "撤销我的 API 令牌",

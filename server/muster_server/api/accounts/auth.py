@@ -240,6 +240,9 @@ async def change_password(
         with db.read() as session:
             user = _own_row(session.get(UserRow, me.user_id))
             user_id, known_hash, username = user.id, user.password_hash, user.username
+            is_theirs = openid.email_of(session, user_id) is not None
+        if known_hash is None and is_theirs:
+            raise auth.signs_in_elsewhere()
         if known_hash is None and me.session_hash is None:
             raise auth.needs_session()
         if known_hash is not None and not passwords.verify_password(

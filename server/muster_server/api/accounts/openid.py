@@ -11,10 +11,11 @@ from urllib.parse import urlencode
 import anyio.to_thread
 import structlog
 from fastapi import APIRouter, Query, Request
+from sqlalchemy.exc import IntegrityError
 from starlette.responses import RedirectResponse, Response
 
 from muster_server import clock
-from muster_server.domain.admission import NotAdmitted, admit
+from muster_server.domain.admission import NotAdmitted, Person, admit
 from muster_server.errors import NotFound, TooManyRequests, Unavailable
 from muster_server.schemas.accounts.auth import ProviderPage
 from muster_server.security.cookies import (
@@ -110,24 +111,29 @@ async def finish_openid(request: Request, db: Db, config: Config, addr: RemoteAd
         found = provider.exchange(
             answer.get("code", "")[:CODE_MAX], verifier=attempt.verifier, nonce=attempt.nonce
         )
-        rules = openid.rules_of(config)
-        person = admit(found.claims, rules)
+        person = admit(found.claims, openid.rules_of(config))
+        try:
+            return enter(person, found.refresh_token, connects)
+        except IntegrityError:  # somebody's first sign-in, in two tabs at a time
+            return enter(person, found.refresh_token, connects)
+
+    def enter(person: Person, refresh_token: str | None, connects: int | None) -> Response:
+        now, response = clock.now(), RedirectResponse(to, 303)
         with db.transaction() as session:
             user, identity = openid.sign_in(
                 session,
                 person,
                 issuer=provider.issuer,
                 connects=connects,
-                decides_role=rules.decides_roles,
+                decides_role=openid.rules_of(config).decides_roles,
                 remote_addr=addr,
                 now=now,
             )
-            response = RedirectResponse(to, 303)
             if connects is None:
                 secret = new_session(session, user.id, request, config, now)
                 session.flush()
                 keys = key_ring_or_none(config)
-                openid.bind(session, secret, identity, found.refresh_token, keys=keys, now=now)
+                openid.bind(session, secret, identity, refresh_token, keys=keys, now=now)
                 set_session_cookie(response, secret, config)
         return response
 

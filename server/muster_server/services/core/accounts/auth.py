@@ -384,6 +384,14 @@ def needs_session() -> Forbidden:
     )
 
 
+def signs_in_elsewhere() -> Forbidden:
+    # Else somebody who has left, and whom the provider does not let in any more, could still come in.
+    return Forbidden(
+        "auth.provider_account",
+        "You sign in with the OpenID provider, so there is no password here.",
+    )
+
+
 def weak_password(problem: str) -> InvalidRequest:
     return InvalidRequest("auth.weak_password", problem)
 
