@@ -143,8 +143,8 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("secrets", _secrets, "make a key for secrets, or encrypt them with the first one")
     sub.add_argument("action", choices=["new-key", "rotate"])
     sub.add_argument("--out", type=Path, help="write the key to this new file (0600)")
-    sub = command("audit", _audit, "verify that the audit trail is as it was written")
-    sub.add_argument("action", choices=["verify"])
+    sub = command("audit", _audit, "verify that the audit trail is as it was written, or sign it")
+    sub.add_argument("action", choices=["verify", "sign"])
     sub.add_argument(
         "--head", metavar="NO:DIGEST", help="a seal that was noted elsewhere; it must still fit"
     )
@@ -459,7 +459,8 @@ def _secrets(args: argparse.Namespace) -> int:
 
 def _audit(args: argparse.Namespace) -> int:
     from .domain.audit_chain import Seal
-    from .security.encryption import key_ring_or_none
+    from .errors import Conflict
+    from .security.encryption import key_ring, key_ring_or_none
     from .services.secrets import audit_seals
 
     noted = None
@@ -471,6 +472,19 @@ def _audit(args: argparse.Namespace) -> int:
             )
         noted = Seal(no=int(no), digest=digest.lower())
     settings = _settings()
+    if args.action == "sign":
+        from . import clock
+
+        try:
+            keys = key_ring(settings)
+            with (
+                _explained(settings),
+                _database(settings) as database,
+                database.transaction() as session,
+            ):
+                audit_seals.sign_first(session, keys, noted=noted, now=clock.now())
+        except (Conflict, ValueError) as error:
+            raise CommandError(str(error)) from None
     with _explained(settings), _database(settings) as database, database.read() as session:
         verdict = audit_seals.verify(session, keys=key_ring_or_none(settings), noted=noted)
         num_unsealed = audit_seals.count_unsealed(session)
@@ -481,7 +495,10 @@ def _audit(args: argparse.Namespace) -> int:
     if verdict.last.no:
         _print(f"newest seal: {verdict.last} (keep it elsewhere, and give it to --head next time)")
     if not is_signed:
-        _print("it is not signed: the controller has no key for secrets (MUSTER_SECRETS_KEY_FILE)")
+        _print(
+            "it is not signed: give the controller a key for secrets (MUSTER_SECRETS_KEY_FILE), then run "
+            "muster-server audit sign"
+        )
     return OK
 
 

@@ -29,7 +29,7 @@ from support.client import make_client, running
 pytestmark = pytest.mark.either_database
 
 START = "/api/v1/auth/oidc/start"
-KEY = "A" * 43 + "="
+KEY, OTHER_KEY = "A" * 43 + "=", "B" * 42 + "A="
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +182,17 @@ def test_a_session_ends_when_the_provider_takes_back_what_it_issued(public, clie
     with database.read() as session:
         ended = select(AuditRow).where(AuditRow.action == "auth.openid_session_ended")
         assert session.scalars(ended).one().subject == "user:dora"
+
+
+def test_what_the_provider_is_asked_with_follows_a_new_key(public, client, database, app, settings):
+    sign_in(client, Person(public, "u-6", preferred_username="fay"))
+    app.state.settings = settings.model_copy(
+        update={"secrets_key": SecretStr(f"{OTHER_KEY} {KEY}")}
+    )
+    later(app)
+    app.state.settings = settings.model_copy(update={"secrets_key": SecretStr(OTHER_KEY)})
+    later(app)
+    assert me(client)["username"] == "fay"
 
 
 def groups_of(database, username):

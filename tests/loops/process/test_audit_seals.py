@@ -140,6 +140,32 @@ def seal_with(controller, database):
         assert audit_seals.seal_records(session, keys=controller._keys, now=now)
 
 
+def test_a_chain_from_before_there_was_a_key_is_signed_once(
+    write, seal, command, verify, database, settings
+):
+    sign = functools.partial(command, "audit", "sign")
+    write("a")
+    seal_with(Controller(database, settings.model_copy(update={"secrets_key": None})), database)
+    assert "it is not signed" in verify()[1]
+    code, said = sign(keys=())
+    assert (code, "no key" in said) == (1, True), said
+    code, said = sign()
+    assert (code, "it is not signed" in said) == (0, False), said
+    write("b")
+    seal()
+    assert "it is not signed" not in verify()[1]
+    code, said = sign()
+    assert (code, "signed already" in said) == (1, True), said
+
+
+def test_a_chain_that_does_not_fit_is_not_signed(write, command, database, settings):
+    write("a", "b")
+    seal_with(Controller(database, settings.model_copy(update={"secrets_key": None})), database)
+    change(database, update(AuditRow).where(AuditRow.action == "a").values(actor="user:eve"))
+    code, said = command("audit", "sign")
+    assert code == 1, said
+
+
 def test_keys_are_rotated(write, seal, command, verify):
     write("a")
     seal()

@@ -71,6 +71,21 @@ def sign_again(session: Session, keys: KeyRing, *, now: dt.datetime) -> None:
         _sign(session, Seal(no=head.seal_no, digest=head.digest), keys, now)
 
 
+def sign_first(session: Session, keys: KeyRing, *, noted: Seal | None, now: dt.datetime) -> None:
+    """Sign a newest seal that nobody has signed: the controller signs what follows.
+
+    noted: a seal that somebody kept outside of the database. Raises ValueError if the trail is not as it was
+    sealed, or is signed already.
+    """
+    verdict = verify(session, keys=keys, noted=noted)
+    if verdict.problem:
+        raise ValueError(verdict.problem)
+    head = session.get(AuditHeadRow, _HEAD_ID, with_for_update=True)
+    if head is None or head.key_id:
+        raise ValueError("Nothing to sign: the newest seal is signed already.")
+    _sign(session, Seal(no=head.seal_no, digest=head.digest), keys, now)
+
+
 def _sign(session: Session, seal: Seal, keys: KeyRing | None, now: dt.datetime) -> None:
     signed = keys and keys.seal(seal.digest, owner=_OWNER, name="head", version=seal.no)
     session.merge(

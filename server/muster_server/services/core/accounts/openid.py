@@ -270,7 +270,7 @@ def confirm(
     session: Session,
     check: DueCheck,
     person: Person | None,
-    refresh_token: str | None,
+    refresh_token: str,
     *,
     decides_role: bool,
     keys: KeyRing,
@@ -278,14 +278,13 @@ def confirm(
 ) -> None:
     """Follow what the provider says now.
 
-    person: None if it says nothing but that the session goes on. refresh_token: the one that replaces
-    the former; None if it stays.
+    person: None if it says nothing but that the session goes on. refresh_token: what to ask with next time,
+    which is encrypted anew: so it follows a change of keys.
     """
     row = session.get(OpenidSessionRow, check.session_hash)
     if row is None:
         return
-    if refresh_token is not None:
-        _seal(row, refresh_token, keys)
+    _seal(row, refresh_token, keys)
     identity = session.get_one(UserIdentityRow, check.identity_id)
     user = session.get_one(UserRow, identity.user_id)
     if person is not None and person.subject == check.subject and user.is_active:

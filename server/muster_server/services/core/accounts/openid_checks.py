@@ -70,7 +70,8 @@ class OpenidChecks:
     def _check(self, check: openid.DueCheck, keys: KeyRing) -> None:
         rules = openid.rules_of(self._settings)
         try:
-            found = self._provider.refresh(openid.opened(check, keys))
+            token = openid.opened(check, keys)
+            found = self._provider.refresh(token)
             person = admit(found.claims, rules) if found.claims else None
         except (NotBelieved, NotAdmitted, Conflict) as error:
             with self._database.transaction() as session:
@@ -81,7 +82,7 @@ class OpenidChecks:
                 session,
                 check,
                 person,
-                found.refresh_token,
+                found.refresh_token or token,
                 decides_role=rules.decides_roles,
                 keys=keys,
                 now=clock.now(),
