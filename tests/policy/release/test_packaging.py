@@ -16,7 +16,7 @@ import pytest
 import muster
 from muster.launch.variables import SITE_FILE, SITE_LINE
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DASHBOARD = "muster_server/static/index.html"
 ANSWERS = "muster/client/schema.py"
 
