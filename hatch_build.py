@@ -18,6 +18,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 INDEX = Path("server/muster_server/static/index.html")
 BUILD_IT = "cd frontend && npm ci && npm run build"
+SBOMS = "build/sboms/*.cdx.json"
+"""Written by scripts/release into the tree that it builds from; other builds have none."""
 EXTRAS = ("server", "cli")
 """What the code needs whose pages are made (scripts/generate.py)."""
 
@@ -35,6 +37,9 @@ class DashboardHook(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Ends the build with a sentence where the dashboard is missing and cannot be built."""
         root = Path(self.root)
+        if self.target_name == "wheel" and version != "editable":
+            sboms = sorted(root.glob(SBOMS))
+            build_data["sbom_files"] = [path.relative_to(root).as_posix() for path in sboms]
         if version == "editable" or (root / INDEX).exists():
             return
         npm = shutil.which("npm")
