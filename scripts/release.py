@@ -3,8 +3,8 @@
     scripts/release [--out FOLDER]      builds into dist/
     scripts/release --check             builds twice, in different places, and compares
 
-The files are those of the commit that is checked out, in a folder of their own; what else lies in the checkout
-has no part in it. Prints SHA-256, size and name of each file.
+Builds from a copy of the tracked files, so nothing else in the checkout can get into a wheel. Prints the SHA-256,
+size and name of each file.
 """
 
 from __future__ import annotations
@@ -149,17 +149,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder (default: dist)")
-    parser.add_argument(
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--out", type=Path, default=ROOT / "dist", help="folder (default: dist)")
+    place.add_argument(
         "--check", action="store_true", help="build twice and compare; write nothing"
     )
     options = parser.parse_args()
+    if options.out.exists() and not options.out.is_dir():
+        parser.error(f"--out is {str(options.out)!r}, a file; name a folder, which may be new")
     time = int(git("log", "-1", "--format=%ct"))
     changed = git("status", "--porcelain", "--untracked-files=no").splitlines()
     if changed and not options.check:
         names = ", ".join(line[3:] for line in changed[:5]) + (", …" if changed[5:] else "")
         what = "1 file differs" if len(changed) == 1 else f"{len(changed)} files differ"
         fail(f"{what} from the commit: {names}.", "commit or stash the changes")
+    commit = git("rev-parse", "--short", "HEAD").strip()
+    what = "twice; this takes a minute or two" if options.check else f"from commit {commit}"
+    print(f"Building {what} …", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         if options.check:

@@ -240,7 +240,7 @@ def test_what_differs_is_named(release: SimpleNamespace, tmp_path: Path) -> None
     ]
 
 
-def test_changes_that_are_not_committed_are_no_release(tmp_path: Path) -> None:
+def test_uncommitted_changes_and_a_file_as_the_folder_are_refused(tmp_path: Path) -> None:
     def git(*arguments: str) -> None:
         who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
         subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
@@ -264,3 +264,10 @@ def test_changes_that_are_not_committed_are_no_release(tmp_path: Path) -> None:
     assert "1 file differs from the commit: README.md" in done.stderr
     assert "commit or stash" in done.stderr
     assert not (tmp_path / "dist").exists()
+
+    done = subprocess.run(
+        [sys.executable, "scripts/release.py", "--out", "README.md"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "--out is 'README.md', a file; name a folder" in done.stderr
