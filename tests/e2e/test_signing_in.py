@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,7 +61,9 @@ def lab() -> Iterator[Lab]:
             "MUSTER_OIDC_NAME": "Lab account",
             "MUSTER_OIDC_ADMIN_GROUPS": '["chiefs"]',
         }
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as provider:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as provider:
             assert provider.stdout is not None
             stack = Stack(
                 Path(folder) / "home", agents=0, port=port, environment={"server": server}
@@ -74,7 +77,7 @@ def lab() -> Iterator[Lab]:
                 yield Lab(stack, url, accounts)
             finally:
                 stack.close()
-                provider.terminate()
+                os.killpg(provider.pid, signal.SIGTERM)  # the command starts Node as its child
 
 
 @pytest.fixture
