@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-
 import sqlalchemy as sa
 from alembic import op
 
@@ -15,7 +13,7 @@ depends_on = None
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 COLUMNS = {
     "users": {"kind": (16, "person"), "description": (200, "")},
-    "sessions": {"public_id": (32, ""), "remote_addr": (64, ""), "user_agent": (200, "")},
+    "sessions": {"remote_addr": (64, ""), "user_agent": (200, "")},
 }
 
 
@@ -24,8 +22,6 @@ def upgrade() -> None:
         for name, (length, default) in columns.items():
             column = sa.Column(name, sa.String(length), nullable=False, server_default=default)
             op.add_column(table, column)
-    _name_sessions()
-    op.create_index(op.f("ix_sessions_public_id"), "sessions", ["public_id"], unique=True)
     op.add_column(
         "api_tokens",
         sa.Column("is_limited", sa.Boolean(), nullable=False, server_default=sa.false()),
@@ -46,22 +42,9 @@ def downgrade() -> None:
     op.execute("DELETE FROM api_tokens WHERE is_limited")
     op.drop_table("api_token_projects")
     op.drop_column("api_tokens", "is_limited")
-    op.drop_index(op.f("ix_sessions_public_id"), table_name="sessions")
     for table, columns in COLUMNS.items():
         for name in columns:
             op.drop_column(table, name)
-
-
-def _name_sessions() -> None:
-    """Give each session a name of its own, which says nothing of its secret."""
-    sessions = sa.table("sessions", sa.column("secret_hash"), sa.column("public_id"))
-    connection = op.get_bind()
-    for secret_hash in connection.scalars(sa.select(sessions.c.secret_hash)).all():
-        connection.execute(
-            sa.update(sessions)
-            .where(sessions.c.secret_hash == secret_hash)
-            .values(public_id=secrets.token_hex(8))
-        )
 
 
 def _refers(column: str, target: str) -> sa.Constraint:

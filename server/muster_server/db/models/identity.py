@@ -47,8 +47,6 @@ class SessionRow(Base):
     created_at: Mapped[dt.datetime]
     last_seen_at: Mapped[dt.datetime]
     expires_at: Mapped[dt.datetime]
-    public_id: Mapped[str] = mapped_column(String(32), unique=True, index=True, server_default="")
-    """Name of the session in addresses: random, and no part of the secret."""
     remote_addr: Mapped[str] = mapped_column(String(64), default="", server_default="")
     user_agent: Mapped[str] = mapped_column(String(200), default="", server_default="")
 

@@ -5,7 +5,6 @@ transaction: it takes a tenth of a second, for which nobody else should have to 
 from __future__ import annotations
 
 import datetime as dt
-import secrets
 
 from sqlalchemy import delete, exists, select, update
 from sqlalchemy.orm import Session
@@ -261,7 +260,6 @@ def start_session(
             created_at=now,
             last_seen_at=now,
             expires_at=now + lifetime,
-            public_id=secrets.token_hex(8),
             remote_addr=remote_addr[:64],
             user_agent="".join(c for c in user_agent if c.isprintable())[:USER_AGENT_MAX],
         )
@@ -281,25 +279,30 @@ def list_sessions(
     return list(session.scalars(query.order_by(SessionRow.last_seen_at.desc())))
 
 
+def session_id(secret_hash: str) -> str:
+    """Return the name of a session in addresses, which says nothing of its secret and lets nobody in."""
+    return hash_secret(f"session|{secret_hash}")[:16]
+
+
 def end_listed_session(
-    session: Session, public_id: str, *, principal: Principal, remote_addr: str, now: dt.datetime
+    session: Session, id: str, *, principal: Principal, remote_addr: str, now: dt.datetime
 ) -> None:
     """End a session of the caller or, for an administrator, of anybody.
 
     Raises NotFound, and Forbidden for a token that ranks below the user of the session.
     """
-    found = session.execute(
-        select(SessionRow, UserRow)
-        .join(UserRow, UserRow.id == SessionRow.user_id)
-        .where(SessionRow.public_id == public_id)
-    ).one_or_none()
-    if found is None or (principal.role != "admin" and found[1].id != principal.user_id):
+    query = select(SessionRow.secret_hash)
+    if principal.role != "admin":
+        query = query.where(SessionRow.user_id == principal.user_id)
+    secret_hash = next((one for one in session.scalars(query) if session_id(one) == id), None)
+    row = session.get(SessionRow, secret_hash) if secret_hash is not None else None
+    if row is None:
         raise NotFound(
             "sessions.not_found",
-            f"There is no session {public_id!r} of yours.",
+            f"There is no session {id!r} of yours.",
             hint="`muster session list` shows your sessions.",
         )
-    row, user = found
+    user = session.get_one(UserRow, row.user_id)
     if lower_role(principal.role, user.role) != user.role:
         raise Forbidden(
             "sessions.role_too_high",
@@ -312,7 +315,7 @@ def end_listed_session(
         actor=principal.actor,
         action="auth.session_ended",
         subject=f"user:{user.username}",
-        detail={"session": public_id},
+        detail={"session": id},
         remote_addr=remote_addr,
         now=now,
     )
