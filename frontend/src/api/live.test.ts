@@ -218,6 +218,24 @@ describe("live client", () => {
     expect(FakeSocket.all.length).toBeGreaterThan(1);
   });
 
+  test("a server that answers one request and not another is not asked for everything in a circle", () => {
+    const told = vi.fn();
+    live.start();
+    last().accept();
+    live.subscribe("cluster", told);
+    vi.advanceTimersByTime(ANSWER_MS);
+    told.mockClear();
+    for (let n = 0; n < 10; n++) {
+      live.unreachable();
+      live.reached();
+      vi.advanceTimersByTime(POLL_MS / 20);
+    }
+    expect(told).toHaveBeenCalledTimes(1);
+    // Nor is what came meanwhile forgotten.
+    vi.advanceTimersByTime(POLL_MS);
+    expect(told).toHaveBeenCalledTimes(2);
+  });
+
   test("offline when REST fails too, and back when it answers", () => {
     live.start();
     last().accept();

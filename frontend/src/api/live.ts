@@ -72,6 +72,9 @@ export class LiveClient {
   private silenceTimer: ReturnType<typeof setTimeout> | null = null;
   private pollTimer: ReturnType<typeof setInterval> | null = null;
   private hideTimer: ReturnType<typeof setTimeout> | null = null;
+  private catchUpTimer: ReturnType<typeof setTimeout> | null = null;
+  /** When every topic was told last, ms. */
+  private toldAllAt = -Infinity;
 
   constructor(
     private readonly open: () => Socket,
@@ -92,7 +95,8 @@ export class LiveClient {
     this.stopPolling();
     if (this.retryTimer) clearTimeout(this.retryTimer);
     if (this.hideTimer) clearTimeout(this.hideTimer);
-    this.retryTimer = this.hideTimer = null;
+    if (this.catchUpTimer) clearTimeout(this.catchUpTimer);
+    this.retryTimer = this.hideTimer = this.catchUpTimer = null;
     this.forgetAnswers();
     this.greetings = 0;
     this.failures = 0;
@@ -140,7 +144,7 @@ export class LiveClient {
     if (state === "offline") {
       if (this.greeted) this.stopPolling();
       this.set({ state: this.greeted ? this.connected() : "polling", lastContactAt: now });
-      this.tellAll();
+      this.catchUp();
     } else if (state === "reconnecting" && this.failures > 1) {
       this.set({ state: "polling", lastContactAt: now });
     } else if (stale) this.set({ ...this.status, lastContactAt: now });
@@ -304,7 +308,21 @@ export class LiveClient {
     this.pollTimer = null;
   }
 
+  /**
+   * Tell every topic, since the server is back: at most once in POLL_MS. When it answers one request and not
+   * another, it is back after every other one, and each time would make everything be asked for again at once.
+   */
+  private catchUp(): void {
+    const waitMs = this.toldAllAt + POLL_MS - Date.now();
+    if (waitMs <= 0) return this.tellAll();
+    this.catchUpTimer ??= setTimeout(() => {
+      this.catchUpTimer = null;
+      if (this.status.state !== "offline" && this.status.state !== "asleep") this.tellAll();
+    }, waitMs);
+  }
+
   private tellAll(): void {
+    this.toldAllAt = Date.now();
     for (const topic of this.topics.keys()) this.tell(topic);
   }
 
