@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pty
@@ -10,12 +11,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.hashes import SHA1
+from cryptography.hazmat.primitives.twofactor.totp import TOTP
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from support.ports import free_ports
@@ -196,3 +200,40 @@ def test_a_command_line_that_nobody_here_began_is_refused(
     assert process.returncode == 1
     assert "Somebody has refused this login" in err
     assert not (tmp_path / "cli.json").exists()
+
+
+def test_a_code_of_the_app_is_asked_for_once_two_step_sign_in_is_on(
+    stack: Stack, signed_in: BrowserContext, browser: Browser
+) -> None:
+    password = "a tolerable passphrase"
+    with stack.client() as client:
+        client.post("/users", {"username": "grace", "password": password, "role": "member"})
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, locale="en-US")
+    page = context.new_page()
+
+    def enter(code: str = "") -> None:
+        page.goto(f"{stack.url}/sign-in?to=/settings?tab=password")
+        page.locator("input[name=username]").fill("grace")
+        page.locator("input[name=password]").fill(password)
+        page.get_by_test_id("sign-in-form").locator("button[type=submit]").click()
+        if code:
+            page.locator("input[name=code]").fill(code)
+            page.get_by_test_id("sign-in-form").locator("button[type=submit]").click()
+
+    enter()
+    panel = page.get_by_test_id("two-step")
+    panel.get_by_label("Your password").fill(password)
+    panel.get_by_role("button", name="Set up").click()
+    expect(panel.get_by_role("img", name="QR code of the secret")).to_be_visible()
+    secret = base64.b32decode(panel.get_by_test_id("second-factor-secret").inner_text().strip())
+    panel.get_by_label("Code", exact=True).fill(shown_by_the_app(secret))
+    panel.get_by_role("button", name="Switch on").click()
+    code = panel.get_by_test_id("recovery-codes").inner_text().split()[0]
+    page.context.clear_cookies()
+    enter(code)
+    expect(panel.get_by_role("button", name="Switch off")).to_be_visible()
+    context.close()
+
+
+def shown_by_the_app(secret: bytes) -> str:
+    return TOTP(secret, 6, SHA1(), 30).generate(int(time.time())).decode()

@@ -149,6 +149,7 @@ test("what a role does not show says who can help", () => {
     role: "viewer",
     has_password: true,
     provider_account: null,
+    has_second_factor: false,
     permissions: [],
   });
   const error = new ApiError(403, "auth.forbidden", "The role viewer does not allow this.", null, []);

@@ -4,7 +4,7 @@ import { useRouter, useSearch } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 
-import { client, unwrap } from "../../api/client";
+import { ApiError, client, unwrap } from "../../api/client";
 import type { SignInProblem } from "../../app/search";
 import { authState, type Me, me } from "../../api/queries";
 import { ErrorNotice } from "../../components/QueryView";
@@ -28,6 +28,7 @@ export function SignIn() {
   const tried = useRef<string | null>(null);
   const [username, setUsername] = useState("");
   const [password, setPassword] = useState("");
+  const [code, setCode] = useState("");
 
   const done = async (user: Me): Promise<void> => {
     queryClient.clear();
@@ -35,13 +36,18 @@ export function SignIn() {
     await router.navigate({ to: safeTarget(to), replace: true });
   };
   const login = useMutation({
-    mutationFn: () => unwrap(client.POST("/api/v1/auth/login", { body: { username, password } })),
+    mutationFn: () =>
+      unwrap(client.POST("/api/v1/auth/login", { body: { username, password, code: code === "" ? null : code } })),
     onSuccess: done,
   });
   const oneTime = useMutation({
     mutationFn: (token: string) => unwrap(client.POST("/api/v1/auth/one-time", { body: { token } })),
     onSuccess: done,
   });
+  // Who has switched two-step sign-in on is asked for a code once the password was right.
+  const lacksCode = login.error instanceof ApiError && login.error.code === "auth.code_needed";
+  const [wantsCode, setWantsCode] = useState(false);
+  if (lacksCode && !wantsCode) setWantsCode(true);
   useEffect(() => {
     if (once && tried.current !== once) {
       tried.current = once; // a token works once; effects may run twice
@@ -110,7 +116,23 @@ export function SignIn() {
           name="password"
           visibilityToggleButtonProps={{ "aria-label": t("auth.showPassword") }}
         />
-        {login.error ? <ErrorNotice error={login.error} /> : null}
+        {wantsCode ? (
+          <TextInput
+            size="sm"
+            label={t("auth.code")}
+            description={t("auth.codeHint")}
+            value={code}
+            onChange={(e) => setCode(e.currentTarget.value)}
+            name="code"
+            autoComplete="one-time-code"
+            inputMode="text"
+            spellCheck={false}
+            autoFocus
+            required
+            withAsterisk={false}
+          />
+        ) : null}
+        {login.error && !lacksCode ? <ErrorNotice error={login.error} /> : null}
         <Button
           type="submit"
           size="sm"

@@ -13,6 +13,7 @@ import { JoinTokens } from "./access/JoinTokens";
 import { Notifications } from "./notifications/Notifications";
 import { Pools } from "./Pools";
 import { Password, Preferences } from "./Profile";
+import { TwoStep } from "./TwoStep";
 import { Projects } from "./Projects";
 import { Retention } from "./Retention";
 import { Secrets } from "./Secrets";
@@ -25,7 +26,7 @@ const PAGES: Record<SettingsTab, ComponentType> = {
   notifications: Notifications,
   tokens: Tokens,
   secrets: Secrets,
-  password: Password,
+  password: SigningIn,
   projects: Projects,
   pools: Pools,
   users: Users,
@@ -34,6 +35,15 @@ const PAGES: Record<SettingsTab, ComponentType> = {
   audit: Audit,
   system: SystemHealth,
 };
+
+function SigningIn() {
+  return (
+    <>
+      <Password />
+      <TwoStep />
+    </>
+  );
+}
 
 export function Settings() {
   const { t } = useTranslation();

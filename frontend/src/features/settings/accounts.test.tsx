@@ -81,7 +81,13 @@ afterEach(() => {
 async function show(page: React.ReactNode): Promise<void> {
   await showTexts("en");
   const queryClient = new QueryClient();
-  queryClient.setQueryData(me.queryKey, { ...ADA, has_password: true, provider_account: null, permissions: [] });
+  queryClient.setQueryData(me.queryKey, {
+    ...ADA,
+    has_password: true,
+    provider_account: null,
+    has_second_factor: false,
+    permissions: [],
+  });
   render(
     <MantineProvider>
       <QueryClientProvider client={queryClient}>{page}</QueryClientProvider>

@@ -88,6 +88,7 @@ const show = async (language: "en" | "zh-CN", node: React.ReactNode, role: Schem
     role,
     has_password: true,
     provider_account: null,
+    has_second_factor: false,
     permissions: [],
   });
   render(

@@ -15,6 +15,8 @@ export const access = {
     onceHint: "You can paste the whole link.",
     useOnce: "Sign in with the token",
     onceFailed: "This sign-in link has expired or was already used.",
+    code: "Code",
+    codeHint: "From your authenticator app, or one of your recovery codes.",
     device: "Sign in a command line",
     withProvider: "Sign in with {{provider}}",
     withPassword: "Sign in with a password",

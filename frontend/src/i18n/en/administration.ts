@@ -14,6 +14,9 @@ export const administration = {
     trial: "Trial {{id}}",
     action: {
       auth: {
+        second_factor_off: "Switched two-step sign-in off",
+        second_factor_on: "Switched two-step sign-in on",
+        recovery_code_used: "Signed in with a recovery code",
         device_approved: "Let a command line in",
         device_denied: "Refused a command line",
         link_refused: "A one-time link was refused",

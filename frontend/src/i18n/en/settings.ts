@@ -1,5 +1,20 @@
 /** Settings. */
 export const settings = {
+  twoStep: {
+    title: "Two-step sign-in",
+    off: "Off: your password alone signs you in.",
+    on: "On: beside your password, a code of your authenticator app is asked for.",
+    password: "Your password",
+    begin: "Set up",
+    switchOff: "Switch off",
+    scan: "Scan this with your authenticator app, or type the secret into it. Then enter the code that it shows.",
+    secret: "Secret",
+    code: "Code",
+    confirm: "Switch on",
+    done: "Two-step sign-in is on.",
+    recovery: "Keep these recovery codes. Each signs you in once, without the app, and they are not shown again.",
+    qr: "QR code of the secret",
+  },
   device: {
     code: "Code",
     codeHint: "The command line shows it.",

@@ -16,6 +16,8 @@ export const access: Same<typeof english> = {
     onceHint: "也可以粘贴整个链接。",
     useOnce: "用令牌登录",
     onceFailed: "此登录链接已失效。",
+    code: "验证码",
+    codeHint: "来自验证器应用，或使用一个恢复代码。",
     device: "登录命令行",
     withProvider: "使用 {{provider}} 登录",
     withPassword: "使用密码登录",

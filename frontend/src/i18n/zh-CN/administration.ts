@@ -16,6 +16,9 @@ export const administration: Same<typeof english> = {
     trial: "试验 {{id}}",
     action: {
       auth: {
+        second_factor_off: "关闭两步登录",
+        second_factor_on: "开启两步登录",
+        recovery_code_used: "使用恢复代码登录",
         device_approved: "允许命令行登录",
         device_denied: "拒绝命令行登录",
         link_refused: "一次性链接被拒绝",

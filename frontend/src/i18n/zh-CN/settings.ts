@@ -2,6 +2,21 @@ import type { settings as english } from "../en/settings";
 import type { Same } from "../same";
 
 export const settings: Same<typeof english> = {
+  twoStep: {
+    title: "两步登录",
+    off: "已关闭：只凭密码即可登录。",
+    on: "已开启：除密码外，还需要验证器应用中的验证码。",
+    password: "你的密码",
+    begin: "设置",
+    switchOff: "关闭",
+    scan: "用验证器应用扫描此码，或在应用中输入密钥，然后输入应用显示的验证码。",
+    secret: "密钥",
+    code: "验证码",
+    confirm: "开启",
+    done: "两步登录已开启。",
+    recovery: "请保存这些恢复代码。每个代码可在没有应用时登录一次，且不会再次显示。",
+    qr: "密钥的二维码",
+  },
   device: {
     code: "代码",
     codeHint: "命令行中会显示此代码。",

@@ -28,9 +28,10 @@ from muster_server.schemas.accounts.auth import (
 from muster_server.schemas.base import Page
 from muster_server.security import passwords
 from muster_server.security.cookies import clear_session_cookie, set_session_cookie
+from muster_server.security.encryption import key_ring_or_none
 from muster_server.security.principal import Principal
 from muster_server.security.rate_limits import SignInLimits
-from muster_server.services.core.accounts import auth, openid
+from muster_server.services.core.accounts import auth, openid, second_factor
 from muster_server.services.core.accounts.identity import lower_user_role
 from muster_server.settings import Settings
 
@@ -123,16 +124,23 @@ async def login(
         new_hash = (
             passwords.hash_password(body.password) if passwords.needs_rehash(known_hash) else None
         )
-        with db.transaction() as session:
-            user = auth.log_in(
-                session,
-                user_id=user_id,
-                verified_hash=known_hash,
-                new_hash=new_hash,
-                remote_addr=addr,
-                now=now,
-            )
-            return _start(session, user, request, config, now)
+        try:
+            with db.transaction() as session:
+                user = auth.log_in(
+                    session,
+                    user_id=user_id,
+                    verified_hash=known_hash,
+                    new_hash=new_hash,
+                    remote_addr=addr,
+                    now=now,
+                )
+                keys = key_ring_or_none(config)
+                second_factor.check(session, user, body.code, keys, now=now)
+                return _start(session, user, request, config, now)
+        except NotSignedIn as problem:
+            if problem.code == "auth.wrong_code":
+                _note_failed(request, db, body.username, "wrong code")
+            raise
 
     me, secret = await password_work(request, work)
     limits.forgive(addr, body.username)
@@ -320,6 +328,7 @@ def _me(session: Session, user: UserRow, acting_role: str, *, is_limited: bool =
         username=user.username,
         role=role,
         has_password=user.password_hash is not None,
+        has_second_factor=second_factor.is_on(session, user.id),
         provider_account=openid.email_of(session, user.id),
         permissions=list(permissions_of(role, is_limited=is_limited)),
     )

@@ -140,6 +140,36 @@ class OneTimeTokenRow(Base):
     api_token_id: Mapped[int | None] = mapped_column(BigId)
 
 
+class SecondFactorRow(Base):
+    """Secret of a user's authenticator app, encrypted."""
+
+    __tablename__ = "second_factors"
+
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True
+    )
+    key_id: Mapped[str] = mapped_column(String(16))
+    """Key for secrets that encrypted it; see security.encryption."""
+    nonce: Mapped[bytes] = mapped_column(LargeBinary)
+    ciphertext: Mapped[bytes] = mapped_column(LargeBinary)
+    created_at: Mapped[dt.datetime]
+    confirmed_at: Mapped[dt.datetime | None]
+    """Time of the first code; None while it does not count yet."""
+    last_step: Mapped[int] = mapped_column(BigInteger)
+    """Step of the last code that was accepted: 30 s each, since 1970."""
+
+
+class RecoveryCodeRow(Base):
+    """A code that lets a user in once, without the app."""
+
+    __tablename__ = "recovery_codes"
+
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True
+    )
+    code_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+
+
 class DeviceLoginRow(Base):
     """A command line that waits for somebody to let it in, in a browser."""
 

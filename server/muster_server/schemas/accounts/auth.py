@@ -51,6 +51,8 @@ class SetupIn(Input):
 class LoginIn(Input):
     username: Annotated[SafeStr, Field(max_length=64)]
     password: Annotated[SafeStr, Field(max_length=256)]
+    code: Annotated[SafeStr, Field(max_length=32)] | None = None
+    """Code of the authenticator app, or a recovery code; needed by who has switched two-step sign-in on."""
 
 
 class OneTimeIn(Input):
@@ -71,10 +73,33 @@ class MeOut(Output):
     username: str
     role: Role
     has_password: bool
+    has_second_factor: bool
+    """Whether a code is needed beside the password."""
     provider_account: str | None
     """E-mail address, or else the name, of the account at the OpenID provider that the user signs in with;
     null if there is none."""
     permissions: list[str]
+
+
+class OwnPasswordIn(Input):
+    password: Annotated[SafeStr, Field(max_length=256)]
+    """Your own, once more."""
+
+
+class CodeIn(Input):
+    code: Annotated[SafeStr, Field(min_length=6, max_length=6, pattern=r"^[0-9]+$")]
+
+
+class SecondFactorBegun(Output):
+    secret: str
+    """Base32, to type into the app."""
+    address: str
+    """otpauth address, for a QR code."""
+
+
+class RecoveryCodes(Output):
+    codes: list[str]
+    """Each stands once for a code of the app."""
 
 
 class ProviderPage(Output):

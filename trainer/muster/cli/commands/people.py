@@ -148,6 +148,15 @@ def user_set(
     report(changed, f"{name}: {changed['role']}, {state}", as_json=as_json)
 
 
+@user_app.command("reset-second-factor")
+def user_reset_second_factor(name: UserArgument, as_json: JsonOption = False) -> None:
+    """Switch two-step sign-in off for a user who lost the phone and the recovery codes (administrators)."""
+    with client_of_environment() as client:
+        client.delete(f"/users/{find_user(client, name)}/second-factor")
+    said = {"username": name, "has_second_factor": False}
+    report(said, f"{name} signs in with the password alone.", as_json=as_json)
+
+
 @session_app.command("list")
 def session_list(
     user: Annotated[
