@@ -4,7 +4,7 @@ import type { ComponentType } from "react";
 import { useTranslation } from "react-i18next";
 
 import { me } from "../../api/queries";
-import { PageHead } from "../../components/basics";
+import { PageHead, Section } from "../../components/basics";
 import { Tabs } from "../../components/Tabs";
 import { mayOpen, settingsTabs, type SettingsTab, tabOf } from "../../lib/settingsTabs";
 import { Forbidden } from "../../components/Obstacles";
@@ -39,7 +39,9 @@ const PAGES: Record<SettingsTab, ComponentType> = {
 function SigningIn() {
   return (
     <>
-      <Password />
+      <Section>
+        <Password />
+      </Section>
       <TwoStep />
     </>
   );
