@@ -72,7 +72,8 @@ export function SignIn() {
   return (
     <Frame
       title={t("auth.signIn")}
-      foot={<Rescue command={state?.sign_in_command ?? null} onToken={(token) => oneTime.mutate(token)} />}
+      // Before the server has said it, the command would be the one for another machine.
+      foot={state ? <Rescue command={state.sign_in_command} onToken={(token) => oneTime.mutate(token)} /> : null}
     >
       {oneTime.error ? <ErrorNotice error={oneTime.error} title={t("auth.onceFailed")} /> : null}
       {problem && provider ? (
