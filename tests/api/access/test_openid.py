@@ -46,7 +46,7 @@ def scripted():
 
 @pytest.fixture
 def settings(settings, request):
-    """Of a server whose provider is the scripted one, unless the test says `public`."""
+    """Settings name the scripted provider, unless the test uses `public`."""
     issuer = (
         request.getfixturevalue("public")
         if "public" in request.fixturenames

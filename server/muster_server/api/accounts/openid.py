@@ -77,7 +77,7 @@ async def connect_openid(
     """Return the page of the OpenID provider on which you connect your account with the one there. Needs a
     session: a token connects nobody."""
     if me.session_hash is None:
-        raise auth.needs_session()
+        raise auth.needs_browser()
     try:
         cookie, url = await _begin(
             request, db, config, _provider(request), to="/settings", user_id=me.user_id
@@ -163,7 +163,7 @@ async def finish_openid(request: Request, db: Db, config: Config, addr: RemoteAd
 @router.post("/auth/oidc/logout")
 async def logout_openid(request: Request, me: Me) -> ProviderPage:
     """Return the page of the OpenID provider on which you end your session there, too. End the one here
-    first."""
+    afterwards."""
     try:
         url = await _called(request, _provider(request).logout_url)
     except ProviderAway as error:

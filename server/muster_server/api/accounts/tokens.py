@@ -19,8 +19,10 @@ from muster_server.schemas.accounts.auth import (
     TokenCreated,
     TokenIn,
     TokenOut,
+    TokenRole,
 )
 from muster_server.schemas.base import Page
+from muster_server.security.principal import Principal
 from muster_server.services.core.accounts import tokens
 from muster_server.services.core.accounts.identity import lower_role
 from muster_server.settings import Settings
@@ -53,20 +55,8 @@ def create_token(body: TokenIn, db: Db, me: Me, addr: RemoteAddr) -> TokenCreate
         user = session.get(UserRow, me.user_id)
         if user is None:
             raise NotFound("users.not_found", "This user was removed.")
-        row, secret = tokens.create_api_token(
-            session,
-            user=user,
-            name=body.name,
-            role=body.role,
-            own_role=lower_role(me.role, user.role),
-            lifetime=lifetime(body.expires_in_days, "days"),
-            parent_id=me.token_id,
-            projects=body.projects,
-            actor=me.actor,
-            remote_addr=addr,
-            now=clock.now(),
-        )
-        return token_created(session, row, secret)
+        own_role = lower_role(me.role, user.role)
+        return make_token(session, user, body, own_role=own_role, me=me, addr=addr)
 
 
 @router.delete(
@@ -167,6 +157,32 @@ def tokens_out(session: Session, rows: Sequence[ApiTokenRow]) -> list[TokenOut]:
         )
         for row in rows
     ]
+
+
+def make_token(
+    session: Session,
+    user: UserRow,
+    body: TokenIn,
+    *,
+    own_role: TokenRole,
+    me: Principal,
+    addr: str,
+) -> TokenCreated:
+    """Create a token of a user as the caller asks for it. own_role: role that it may have at most."""
+    row, secret = tokens.create_api_token(
+        session,
+        user=user,
+        name=body.name,
+        role=body.role,
+        own_role=own_role,
+        lifetime=lifetime(body.expires_in_days, "days"),
+        parent_id=me.token_id,
+        projects=body.projects,
+        actor=me.actor,
+        remote_addr=addr,
+        now=clock.now(),
+    )
+    return token_created(session, row, secret)
 
 
 def token_created(session: Session, row: ApiTokenRow, secret: str) -> TokenCreated:

@@ -27,7 +27,7 @@ from muster_server.services.core.accounts.identity import lower_role, lower_user
 
 from ..http.deps import Config, Cursor, Db, Id, Limit, Me, RemoteAddr
 from .auth import password_work, sessions_out
-from .tokens import lifetime, token_created, tokens_out
+from .tokens import make_token, tokens_out
 
 router = APIRouter(tags=["users"])
 
@@ -117,20 +117,8 @@ def create_user_token(user_id: Id, body: TokenIn, db: Db, me: Me, addr: RemoteAd
     """Create a token of a service account. Created with a token of yours, it ends with that one."""
     with db.transaction() as session:
         user = users.get_service_account(session, user_id)
-        row, secret = tokens.create_api_token(
-            session,
-            user=user,
-            name=body.name,
-            role=body.role,
-            own_role=lower_role(user.role, user.role),
-            lifetime=lifetime(body.expires_in_days, "days"),
-            parent_id=me.token_id,
-            projects=body.projects,
-            actor=me.actor,
-            remote_addr=addr,
-            now=clock.now(),
-        )
-        return token_created(session, row, secret)
+        own_role = lower_role(user.role, user.role)
+        return make_token(session, user, body, own_role=own_role, me=me, addr=addr)
 
 
 @router.get("/users/{user_id}/sessions", summary="The sessions of a user")

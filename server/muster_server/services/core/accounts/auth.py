@@ -387,6 +387,15 @@ def needs_session() -> Forbidden:
     )
 
 
+def needs_browser() -> Forbidden:
+    """A token outlasts the browser that made it, and must not let others in or change how its user comes in."""
+    return Forbidden(
+        "auth.session_needed",
+        "A token lets nobody in, and changes no way of signing in.",
+        hint="Sign in with a browser.",
+    )
+
+
 def signs_in_elsewhere() -> Forbidden:
     # Else somebody who has left, and whom the provider does not let in any more, could still come in.
     return Forbidden(

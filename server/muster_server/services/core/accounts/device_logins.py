@@ -19,7 +19,7 @@ from muster_server.security.tokens import hash_secret, mint
 
 from .. import audit
 from ..callers import Caller
-from . import tokens
+from . import auth, tokens
 from .identity import lower_role
 
 LIFETIME = dt.timedelta(minutes=10)
@@ -80,11 +80,7 @@ def answer(
     """Let a command line in as the caller, or refuse it. Raises NotFound, and Forbidden for a token: it lets
     nobody in."""
     if caller.principal.session_hash is None:
-        raise Forbidden(
-            "auth.session_needed",
-            "A token lets no command line in.",
-            hint="Sign in with a browser.",
-        )
+        raise auth.needs_browser()
     login = find(session, code, now=caller.now)
     answered = session.execute(
         update(DeviceLoginRow)

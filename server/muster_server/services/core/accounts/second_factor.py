@@ -15,12 +15,13 @@ from sqlalchemy.orm import Session
 
 from muster_server.db.models import RecoveryCodeRow, SecondFactorRow, UserRow
 from muster_server.domain.second_factor import SECRET_BYTES, accepted_step, spelled
-from muster_server.errors import Conflict, Forbidden, NotFound, NotSignedIn
+from muster_server.errors import Conflict, NotFound, NotSignedIn
 from muster_server.security.encryption import KeyRing, SealedValue
 from muster_server.security.tokens import hash_secret
 
 from .. import audit
 from ..callers import Caller
+from . import auth
 
 RECOVERY_CODES = 10
 _OWNER, _NAME = "second-factor", "secret"
@@ -148,11 +149,7 @@ def _recovery(user_id: int, code: str) -> str:
 def _user_id(caller: Caller) -> int:
     """Return the id of who is signed in. Raises Forbidden for a token: it changes no way of signing in."""
     if caller.principal.session_hash is None or caller.principal.user_id is None:
-        raise Forbidden(
-            "auth.session_needed",
-            "A token changes no way of signing in.",
-            hint="Sign in with a browser.",
-        )
+        raise auth.needs_browser()
     return caller.principal.user_id
 
 
