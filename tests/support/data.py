@@ -32,15 +32,17 @@ def _config() -> ExperimentConfig:
     return resolved.config
 
 
-def add_experiment(session: Session, *, metric_name: str | None = None) -> ExperimentRow:
+def add_experiment(
+    session: Session, *, metric_name: str | None = None, project: str = "default"
+) -> ExperimentRow:
     """One that runs, with the configuration that its document resolves to."""
-    project = session.scalars(select(ProjectRow).where(ProjectRow.name == "default")).first()
-    if project is None:
-        project = ProjectRow(name="default", submission="all", created_at=NOW)
-        session.add(project)
+    row = session.scalars(select(ProjectRow).where(ProjectRow.name == project)).first()
+    if row is None:
+        row = ProjectRow(name=project, submission="all", created_at=NOW)
+        session.add(row)
         session.flush()
     experiment = ExperimentRow(
-        project_id=project.id,
+        project_id=row.id,
         name="data",
         state="RUNNING",
         document=DOCUMENT,

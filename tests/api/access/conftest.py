@@ -1,12 +1,14 @@
 """What belongs to somebody, of every kind that an address names."""
 
 import datetime as dt
+import functools
 
 import pytest
 from sqlalchemy import select
 
 from muster_server.db.models import (
     CheckpointRow,
+    DeploymentRevisionRow,
     DeploymentRow,
     DiagnosisRow,
     ExportRow,
@@ -25,9 +27,20 @@ from support.data import NOW, add_attempt, add_experiment, add_trial
 def theirs(database, make_user_token):
     """What ada, a member, has: the ids that stand in addresses."""
     make_user_token("member", username="ada")
+    return _add_one_of_each(database, "ada", "default", "net")
+
+
+@pytest.fixture
+def add_one_of_each(database):
+    """`add_one_of_each(username, project, name)` adds what a user may have in a project, of each kind, and
+    returns the ids."""
+    return functools.partial(_add_one_of_each, database)
+
+
+def _add_one_of_each(database, username, project, name):
     with database.transaction() as session:
-        experiment = add_experiment(session)
-        experiment.owner_id = session.scalar(select(UserRow.id).where(UserRow.username == "ada"))
+        experiment = add_experiment(session, project=project)
+        experiment.owner_id = session.scalar(select(UserRow.id).where(UserRow.username == username))
         trial = add_trial(session, experiment)
         add_attempt(session, trial)
         session.flush()
@@ -57,11 +70,11 @@ def theirs(database, make_user_token):
         )  # fmt: skip
         common = {"created_at": NOW, "created_by": "user:ada"}
         model = ModelRow(
-            **common, name="net", project_id=experiment.project_id, owner_id=experiment.owner_id,
+            **common, name=name, project_id=experiment.project_id, owner_id=experiment.owner_id,
             last_number=1, updated_at=NOW,
         )  # fmt: skip
         deployment = DeploymentRow(
-            **common, project_id=experiment.project_id, owner_id=experiment.owner_id, name="net",
+            **common, project_id=experiment.project_id, owner_id=experiment.owner_id, name=name,
             wants="run", num_replicas=1, slots=1, options={}, key="k", target=1, target_since=NOW,
             last_revision=1, updated_at=NOW,
         )  # fmt: skip
@@ -75,7 +88,11 @@ def theirs(database, make_user_token):
             **common, model_id=model.id, experiment_id=experiment.id, alias="best", metric="loss",
             goal="min", state="waiting",
         )  # fmt: skip
-        session.add_all([version, promotion])
+        revision = DeploymentRevisionRow(
+            **common, deployment_id=deployment.id, number=1, reference=f"{name}@best", model=name,
+            version=1, state="rolling_out",
+        )  # fmt: skip
+        session.add_all([version, promotion, revision])
         session.flush()
         session.add(
             ModelAliasRow(
@@ -94,7 +111,7 @@ def theirs(database, make_user_token):
             "diagnosis_id": diagnosis.id,
             "report_id": report.id,
             "panel_id": panel.id,
-            "name": "net",
+            "name": name,
             "number": 1,
             "alias": "best",
             "promotion_id": promotion.id,

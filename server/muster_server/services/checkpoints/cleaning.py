@@ -20,6 +20,7 @@ from muster.wire import decode_number
 from muster_server.db.engine import touch
 from muster_server.db.models import CheckpointRow, ExperimentRow, FileDeletionRow, TrialRow
 from muster_server.db.models.base import Json
+from muster_server.db.sight import SEES_ALL
 from muster_server.domain.checkpoints.keeping import CheckpointView, KeepPolicy, KeepVerdict, judge
 from muster_server.domain.states import TERMINAL_TRIAL
 from muster_server.schemas.operations import CheckpointVerdict, CleaningOut, CleaningPlanOut
@@ -75,7 +76,8 @@ def verdicts(session: Session, experiment: ExperimentRow, keep: KeepPolicy) -> l
                 fork.source_checkpoint_id.is_not(None),
                 fork.state.not_in(TERMINAL_TRIAL),
                 fork.latest_checkpoint_id.is_(None),
-            )
+            ),
+            execution_options=SEES_ALL,
         )
     )
     rows = session.execute(

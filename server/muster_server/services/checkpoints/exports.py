@@ -28,6 +28,7 @@ from muster_server.db.models import (
 )
 from muster_server.db.queries.metrics import insert_or_ignore
 from muster_server.db.rows import from_row
+from muster_server.db.sight import SEES_ALL
 from muster_server.domain.states import NodeState
 from muster_server.errors import Conflict, NotFound, TooLarge
 from muster_server.schemas.base import Page
@@ -205,7 +206,8 @@ def _ask(session: Session, row: ExportRow) -> ExportOut:
 
 def _require_room(session: Session, room_bytes: int, settings: Settings) -> None:
     taken = session.scalar(
-        select(func.coalesce(func.sum(ExportRow.room_bytes), 0)).where(ExportRow.state != "failed")
+        select(func.coalesce(func.sum(ExportRow.room_bytes), 0)).where(ExportRow.state != "failed"),
+        execution_options=SEES_ALL,
     )
     if int(taken or 0) + room_bytes > settings.exports_max_bytes:
         raise Conflict(

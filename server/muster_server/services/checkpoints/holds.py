@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from muster_server.db.models import ModelRow, ModelVersionRow, TrialRow
+from muster_server.db.sight import SEES_ALL, is_hidden
 from muster_server.errors import Conflict
 
 
@@ -50,16 +51,18 @@ def require_outputs_unused(session: Session, experiment_id: int) -> None:
 
 def _users(session: Session, where: ColumnElement[bool], key: object) -> dict[int, str]:
     rows = session.execute(
-        select(key, ModelRow.name, ModelVersionRow.number)  # type: ignore[call-overload]
+        select(key, ModelRow.name, ModelVersionRow.number, ModelRow.project_id)  # type: ignore[call-overload]
         .select_from(ModelVersionRow)
         .join(ModelRow, ModelRow.id == ModelVersionRow.model_id)
         .join(TrialRow, TrialRow.id == ModelVersionRow.trial_id)
         .where(where, key.is_not(None))  # type: ignore[attr-defined]
-        .order_by(ModelVersionRow.id)
+        .order_by(ModelVersionRow.id),
+        execution_options=SEES_ALL,
     )
     found: dict[int, str] = {}
-    for used, name, number in rows:
-        found.setdefault(used, f"version {number} of model {name}")
+    for used, name, number, project_id in rows:
+        what = "a model that you do not see" if is_hidden(project_id) else f"model {name}"
+        found.setdefault(used, f"version {number} of {what}")
     return found
 
 

@@ -57,6 +57,7 @@ from muster_server.db.models import (
     WorkerRow,
 )
 from muster_server.db.pace import Pace, paced
+from muster_server.db.sight import SEES_ALL, is_hidden
 from muster_server.domain.states import TERMINAL_TRIAL, AllocationState, NodeState
 from muster_server.errors import Conflict, MusterError
 from muster_server.schemas.operations import (
@@ -131,18 +132,18 @@ def check(session: Session, experiment: ExperimentRow) -> bool:
     if needed is not None:
         raise Conflict(
             "experiments.in_use",
-            f"Experiment {needed} starts from a checkpoint of experiment {experiment.id} and has "
-            "none of its own yet.",
-            hint=f"Stop experiment {needed}, or wait for its first checkpoint.",
+            f"{needed} starts from a checkpoint of experiment {experiment.id} and has none of its own yet.",
+            hint="Stop it, or wait for its first checkpoint.",
         )
     return True
 
 
-def _needed_by(session: Session, experiment_id: int) -> int | None:
-    """Return an experiment of which a trial that has not ended still starts from here."""
+def _needed_by(session: Session, experiment_id: int) -> str | None:
+    """Return an experiment of which a trial that has not ended still starts from here, in words."""
     fork, source = aliased(TrialRow), aliased(TrialRow)
-    return session.scalar(
-        select(fork.experiment_id)
+    found = session.execute(
+        select(fork.experiment_id, ExperimentRow.project_id)
+        .join(ExperimentRow, ExperimentRow.id == fork.experiment_id)
         .join(CheckpointRow, CheckpointRow.id == fork.source_checkpoint_id)
         .join(source, source.id == CheckpointRow.trial_id)
         .where(
@@ -151,8 +152,13 @@ def _needed_by(session: Session, experiment_id: int) -> int | None:
             fork.state.not_in(TERMINAL_TRIAL),
             fork.latest_checkpoint_id.is_(None),
         )
-        .limit(1)
-    )
+        .limit(1),
+        execution_options=SEES_ALL,
+    ).one_or_none()
+    if found is None:
+        return None
+    hidden = is_hidden(found.project_id)
+    return "An experiment that you do not see" if hidden else f"Experiment {found.experiment_id}"
 
 
 def freed_by(session: Session, experiment_ids: Sequence[int]) -> FreedOut:

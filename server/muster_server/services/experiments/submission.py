@@ -16,6 +16,7 @@ from muster.document.running import CodeSection
 from muster.launch.commands import entry_file
 from muster_server.db.engine import touch
 from muster_server.db.models import BlobRow, ExperimentRow, SearchEventRow, SpendingRow
+from muster_server.db.sight import SEES_ALL
 from muster_server.domain.insight.probes import Purpose
 from muster_server.domain.messages import Message
 from muster_server.domain.search import (
@@ -335,9 +336,8 @@ def _free_id(session: Session) -> int | None:
     """
     if session.get_bind().dialect.name != "sqlite":
         return None
-    highest = [session.scalar(select(func.max(ExperimentRow.id))) or 0]
-    highest.append(session.scalar(select(func.max(SpendingRow.experiment_id))) or 0)
-    return max(highest) + 1
+    newest = (select(func.max(of)) for of in (ExperimentRow.id, SpendingRow.experiment_id))
+    return max(session.scalar(one, execution_options=SEES_ALL) or 0 for one in newest) + 1
 
 
 def _check_code(

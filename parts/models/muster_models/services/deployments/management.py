@@ -32,6 +32,7 @@ from muster_server.db.models import (
     DeploymentRow,
     ProjectRow,
 )
+from muster_server.db.sight import SEES_ALL
 from muster_server.errors import (
     Conflict,
     FieldProblem,
@@ -334,7 +335,10 @@ def _resolve(session: Session, reference: str) -> UsedModel:
 
 def _free_backend(session: Session) -> int:
     taken = set(
-        session.scalars(select(DeploymentRow.backend).where(DeploymentRow.backend.is_not(None)))
+        session.scalars(
+            select(DeploymentRow.backend).where(DeploymentRow.backend.is_not(None)),
+            execution_options=SEES_ALL,
+        )
     )
     free = next((n for n in range(1, BACKENDS_MAX + 1) if n not in taken), None)
     if free is None:

@@ -16,6 +16,7 @@ from muster_server.db.models import (
     ModelUseRow,
     ModelVersionRow,
 )
+from muster_server.db.sight import SEES_ALL, is_hidden
 from muster_server.domain.states import TERMINAL_EXPERIMENT
 from muster_server.errors import Conflict
 from muster_server.schemas.base import Page
@@ -47,6 +48,7 @@ def require_unused(session: Session, versions: ColumnElement[bool]) -> None:
             ExperimentRow.state,
             ModelVersionRow.number,
             ModelRow.name,
+            ExperimentRow.project_id,
         )
         .join(ModelVersionRow, ModelVersionRow.id == ModelUseRow.version_id)
         .join(ModelRow, ModelRow.id == ModelVersionRow.model_id)
@@ -59,14 +61,21 @@ def require_unused(session: Session, versions: ColumnElement[bool]) -> None:
             ),
             ExperimentRow.deleting_at.is_(None),
         )
-        .order_by(ModelUseRow.id)
+        .order_by(ModelUseRow.id),
+        execution_options=SEES_ALL,
     )
     uses = (
         row for row in rows if row[2] not in TERMINAL_EXPERIMENT or exports.has_made_some(row[0])
     )
     if (row := next(uses, None)) is None:
         return
-    use, experiment, state, number, model = row
+    use, experiment, state, number, model, project_id = row
+    if is_hidden(project_id):
+        raise Conflict(
+            "models.used",
+            f"Version {number} of model {model} is used in a project that you do not see.",
+            hint="Ask an administrator to end its use.",
+        )
     what = (
         f"Version {number} of model {model} is used: experiment {use.experiment_id} ({experiment})"
     )
