@@ -80,7 +80,7 @@ NEEDS = (
     ),
     Need(
         tests="tests of alert rules",
-        areas=frozenset({"policy"}),
+        areas=frozenset({"policy", "integration"}),
         is_there=_has("promtool"),
         packages=("prometheus",),
     ),
