@@ -73,7 +73,7 @@ class ControlPlane:
         self._lifeline, self._hold = os.pipe()
         self.urls: dict[str, str] = {}
         kept = {k: v for k, v in os.environ.items() if not k.startswith("MUSTER_")}
-        self._environment = {
+        self.environment = {
             "MUSTER_AGENT_ISOLATION": "none",
             **kept,
             "MUSTER_DATABASE_URL": database_url,
@@ -179,7 +179,7 @@ class ControlPlane:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, "-m", *command],
-                env={**self._environment, **more},
+                env={**self.environment, **more},
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
