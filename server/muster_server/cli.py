@@ -6,6 +6,7 @@ import argparse
 import datetime as dt
 import logging
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -13,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from . import longlived
 
@@ -90,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     command("worker", _worker, "run the Celery worker")
     command("migrate", _migrate, "bring the database to this version's tables")
     sub = command("backup", _backup, "write all of the database to a file, also while it is in use")
-    sub.add_argument("file", type=Path, help="a new file; it becomes a SQLite database")
+    sub.add_argument(
+        "file", type=Path, help="a new file, which becomes a SQLite database; - for standard output"
+    )
     sub.add_argument(
         "--keep",
         type=int,
@@ -242,10 +245,20 @@ def _back_up_once(args: argparse.Namespace) -> int:
     from . import clock
     from .backup import BackupError, back_up, back_up_into
     from .db.migrations import current_revision, head_revision
+    from .services.checkpoints.storages import files_elsewhere
     from .services.core.liveness import backup_made
 
-    file = args.file
-    with _explained(settings), _database(settings) as database:
+    file, is_piped = args.file, str(args.file) == "-"
+    if is_piped and (args.keep is not None or sys.stdout.isatty()):
+        raise CommandError("-: writes one backup into a pipe, such as `| gpg -e -r NAME > FILE`")
+    elsewhere: list[str] = []
+    with (
+        _explained(settings),
+        _database(settings) as database,
+        tempfile.TemporaryDirectory(prefix="muster-backup-") as folder,
+    ):
+        if is_piped:
+            file = Path(folder) / "backup.db"
         try:
             if args.keep is None:
                 done = back_up(database, file)
@@ -253,11 +266,21 @@ def _back_up_once(args: argparse.Namespace) -> int:
                 file, done = back_up_into(database, file, keep=args.keep, now=clock.now())
         except BackupError as error:
             raise CommandError(str(error)) from None
+        if is_piped:
+            with file.open("rb") as source:
+                shutil.copyfileobj(source, sys.stdout.buffer)
+            sys.stdout.flush()
         # A database that is yet to be migrated has other tables: its backup is not noted.
         if current_revision(database) == head_revision():
             with database.transaction() as session:
-                backup_made(session, file=str(file.absolute()), now=clock.now())
-    _print(f"{file}: {_told(done)}, {done.size_bytes / 1e6:.1f} MB")
+                backup_made(
+                    session, file=str(args.file if is_piped else file.absolute()), now=clock.now()
+                )
+                elsewhere = files_elsewhere(session)
+    name, to = ("backup", sys.stderr) if is_piped else (file, sys.stdout)
+    _print(f"{name}: {_told(done)}, {done.size_bytes / 1e6:.1f} MB", to=to)
+    for one in elsewhere:
+        _print(f"not in it: {one}", to=to)
     return OK
 
 
@@ -632,9 +655,10 @@ def _write_private(path: Path, text: str) -> None:
         raise CommandError(f"--out {path}: {error.strerror}") from None
 
 
-def _print(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+def _print(text: str, *, to: TextIO | None = None) -> None:
+    to = to or sys.stdout
+    to.write(text + "\n")
+    to.flush()
 
 
 _SERVICES = frozenset({_serve, _controller, _worker})

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import itertools
+import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -19,11 +23,17 @@ from muster_server.app import create_app
 from muster_server.backup import BackupError, back_up, back_up_into, restore, verify
 from muster_server.db.engine import Database
 from muster_server.db.migrations import current_revision, downgrade, head_revision
-from muster_server.db.models import AllocationRow, AttemptRow, ProjectRow, TrialRow
+from muster_server.db.models import (
+    AllocationRow,
+    AttemptRow,
+    CheckpointRow,
+    ProjectRow,
+    TrialRow,
+)
 from muster_server.domain.lifecycle import LifecyclePolicy
 from muster_server.loops.runner import Controller
 from support.client import make_client, running
-from support.data import add_experiment
+from support.data import NOW, add_experiment, add_trial
 
 POLICY = LifecyclePolicy()
 
@@ -280,6 +290,39 @@ def test_scheduled_backups_are_kept_by_number_and_others_left_alone(database, tm
     with pytest.raises(BackupError, match="exists already"):
         back_up_into(database, folder, keep=1, now=start + dt.timedelta(days=2))
     assert sorted(path.name for path in folder.iterdir()) == names, "nothing is deleted"
+
+
+def test_a_piped_backup_is_one_and_says_what_is_not_in_it(database, database_url, tmp_path):
+    with database.transaction() as session:
+        trial = add_trial(session, add_experiment(session))
+        common = {
+            "trial_id": trial.id,
+            "attempt_no": 1,
+            "node_name": "n1",
+            "files": {},
+            "metrics": {},
+        }
+        session.add_all(
+            CheckpointRow(**common, step=step, path=f"{step}", size_bytes=2 * 10**9, created_at=NOW, storage_id=place)
+            for step, place in enumerate(("object-store", "gone", "gone"))
+        )  # fmt: skip
+    command = [sys.executable, "-m", "muster_server.cli", "backup"]
+    environment = os.environ | {"MUSTER_DATABASE_URL": database_url}
+    run = functools.partial(subprocess.run, env=environment, capture_output=True, timeout=60)
+    done = run([*command, "-"])
+    said = done.stderr.decode()
+    assert done.returncode == 0, said
+    file = tmp_path / "piped.db"
+    file.write_bytes(done.stdout)
+    assert verify(file, POLICY).num_trials == 1
+    assert "0 users, 1 experiment, 1 trial" in said
+    assert said.splitlines()[-2:] == [
+        "not in it: 2 checkpoints, 4.0 GB, in a storage folder that no node reaches any more",
+        "not in it: 1 checkpoint, 2.0 GB, in the object stores that documents name",
+    ]
+    refused = run([*command, "-", "--keep", "3"])
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    assert b"one backup into a pipe" in refused.stderr
 
 
 def test_verifying_restores_elsewhere_and_finds_damage(database, backup, tmp_path):
