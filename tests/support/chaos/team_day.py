@@ -1,6 +1,6 @@
 """A day of a team in a few minutes: does anything fail, is memory level, does the disk grow as foreseen?
 
-    python bench/team_day.py [--people 30] [--trials 500] [--tabs 50] [--minutes 8]
+    python -m support.chaos.team_day [--people 30] [--trials 500] [--tabs 50] [--minutes 8]
 
 Two API servers, two controllers and two agents with eight slots each, on PostgreSQL and Valkey. People submit
 short trainings all day and look at what became of them; open tabs listen and read what changes; a backup is
